@@ -1,0 +1,140 @@
+//! What can go wrong, sorted by what a caller can do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::Message;
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed. Sorted by what the caller can do: mend the input, wait,
+/// reopen, or look at the disk.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key is empty, longer than 1,024 bytes, or holds a NUL. Nothing was
+    /// written.
+    #[error("invalid session key: {reason}")]
+    InvalidKey {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+
+    /// A message is malformed: not a JSON object, nested deeper than 128, or
+    /// with a control role where a message was expected. Nothing was written.
+    #[error("invalid message: {reason}")]
+    InvalidMessage {
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A message, or a batch of them, is larger than the store accepts. Nothing
+    /// was written, and the messages come back.
+    #[error("message of {size} bytes is over the limit of {limit}")]
+    MessageTooLarge {
+        /// Bytes of the encoded line, or of the whole batch.
+        size: usize,
+        /// The limit it exceeds.
+        limit: usize,
+        /// What the caller passed, unchanged.
+        messages: Vec<Message>,
+    },
+
+    /// Another process (or another `Store` in this one) writes to the
+    /// directory. Opening read-only works.
+    #[error("{path} is locked by another writer{}", .pid.map(|p| format!(" (process {p})")).unwrap_or_default())]
+    Locked {
+        /// The store's directory.
+        path: PathBuf,
+        /// The holder, where it left its process id.
+        pid: Option<u32>,
+    },
+
+    /// The disk (or quota) is full. The command took no effect; the store
+    /// accepts writes again as soon as there is space.
+    #[error("no space left for {path}")]
+    StorageFull {
+        /// What could not be written.
+        path: PathBuf,
+    },
+
+    /// A sync or a write to the journal failed earlier: what this command left
+    /// behind is unknown until the directory is reopened, which recovers it.
+    /// Reads of durable data go on.
+    #[error("the store stopped writing: {reason}")]
+    Poisoned {
+        /// The first failure.
+        reason: Arc<str>,
+    },
+
+    /// The store was closed; the command was not accepted.
+    #[error("the store is closed")]
+    Closed,
+
+    /// The store was opened read-only.
+    #[error("the store is open read-only")]
+    ReadOnly,
+
+    /// No such checkpoint.
+    #[error("checkpoint {id} not found; {existing} exist")]
+    CheckpointNotFound {
+        /// The id asked for.
+        id: i64,
+        /// The ids that exist, as text.
+        existing: String,
+    },
+
+    /// The session changed since the version the caller named.
+    #[error("version conflict: expected {expected}, found {found}")]
+    VersionConflict {
+        /// What the caller expected.
+        expected: u64,
+        /// What the session is at.
+        found: u64,
+    },
+
+    /// Committed data is damaged. Nothing was changed on disk.
+    #[error("{path} is corrupt: {detail}")]
+    Corrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+
+    /// The operating system refused.
+    #[error("{operation} {path}: {source}")]
+    Io {
+        /// What was attempted.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+}
+
+impl Error {
+    /// Wraps an operating system error, telling a full disk apart.
+    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        if is_full(&source) {
+            Self::StorageFull { path: path.into() }
+        } else {
+            Self::Io {
+                operation,
+                path: path.into(),
+                source: Arc::new(source),
+            }
+        }
+    }
+}
+
+/// Whether an error means that space or quota ran out.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}

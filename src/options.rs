@@ -1,0 +1,80 @@
+//! How a store is opened.
+
+use std::num::NonZeroUsize;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Power loss: the reply comes after the journal record reached the disk.
+    #[default]
+    Durable,
+    /// The death of this process, not a power loss: the reply comes once the
+    /// journal record is with the operating system. It reaches the disk with
+    /// the next durable command, and within about 10 ms by itself.
+    Buffered,
+}
+
+/// Options of [`Store::open_with`](crate::Store::open_with). Every limit has a
+/// documented default; values outside the bounds are clamped.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    pub(crate) durability: Durability,
+    pub(crate) auto_compact: bool,
+    pub(crate) max_open_files: Option<NonZeroUsize>,
+    pub(crate) max_line_bytes: usize,
+    pub(crate) resolve_aliases: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StoreOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            durability: Durability::Durable,
+            auto_compact: true,
+            max_open_files: None,
+            max_line_bytes: 16 << 20,
+            resolve_aliases: true,
+        }
+    }
+
+    /// The level of durability a reply means where the command does not say.
+    /// Default: [`Durability::Durable`].
+    #[must_use]
+    pub fn durability(mut self, level: Durability) -> Self {
+        self.durability = level;
+        self
+    }
+
+    /// Whether the supervisor compacts a session in the background once its
+    /// skipped lines outnumber its live lines. Default: `true`.
+    #[must_use]
+    pub fn auto_compact(mut self, on: bool) -> Self {
+        self.auto_compact = on;
+        self
+    }
+
+    /// How many session files are kept open, least recently used closed first.
+    /// Default: half of the process's descriptor limit at open. Bounds: 64 to
+    /// 1,048,576.
+    #[must_use]
+    pub fn max_open_files(mut self, files: usize) -> Self {
+        self.max_open_files = NonZeroUsize::new(files.clamp(64, 1 << 20));
+        self
+    }
+
+    /// The largest encoded message, in bytes, that a write accepts. Larger
+    /// lines found on disk are still read. Default: 16 MiB. Bounds: 1 KiB to
+    /// 32 MiB.
+    #[must_use]
+    pub fn max_line_bytes(mut self, bytes: usize) -> Self {
+        self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
+        self
+    }
+}

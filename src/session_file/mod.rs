@@ -1,0 +1,5 @@
+//! (skeleton)
+mod message;
+mod sidecar;
+pub use message::Message;
+pub use sidecar::SessionMeta;

@@ -136,7 +136,7 @@ impl Settings {
 
     fn describe(&self) -> String {
         format!(
-            "{} rounds of {} s, {} sessions, lines of {} bytes, bare loop waking {:?}",
+            "rounds {} of {} s, {} sessions, lines of {} bytes, bare loop waking {:?}",
             self.rounds,
             self.seconds,
             self.sessions,

@@ -119,7 +119,7 @@ impl Settings {
 
     fn describe(&self) -> String {
         format!(
-            "{} rounds, {} MB session, {} producers on its shard, idle window {} s",
+            "rounds {}, {} MB session, {} producers on its shard, idle window {} s",
             self.rounds, self.mb, self.producers, self.seconds
         )
     }
@@ -185,9 +185,9 @@ fn measure(settings: &Settings, store: &Store, runtime: &Runtime, big: &mut Big)
     let compaction = timed(|| big.compact())?;
     let appends = neighbours.stop(runtime)?;
     Ok(Round {
-        idle: Window::of(&appends, &idle),
-        truncation: Window::of(&appends, &truncation),
-        compaction: Window::of(&appends, &compaction),
+        idle: Window::undisturbed(&appends, idle),
+        truncation: Window::touched(&appends, truncation),
+        compaction: Window::touched(&appends, compaction),
     })
 }
 
@@ -250,7 +250,7 @@ async fn produce(
     appends
 }
 
-/// The appends that were in flight within a stretch of time.
+/// What the producers saw of a stretch of time.
 #[derive(Clone, Copy, Serialize)]
 struct Window {
     seconds: f64,
@@ -259,14 +259,26 @@ struct Window {
 }
 
 impl Window {
-    fn of(appends: &[Range<Instant>], window: &Range<Instant>) -> Self {
+    /// The appends that ended within it: one that goes on after it may be
+    /// waiting for what came next.
+    fn undisturbed(appends: &[Range<Instant>], window: Range<Instant>) -> Self {
+        let within = appends.iter().filter(|append| window.contains(&append.end));
+        Self::of(within, window.end - window.start)
+    }
+
+    /// The appends that were in flight at any moment of it.
+    fn touched(appends: &[Range<Instant>], window: Range<Instant>) -> Self {
         let within = appends
             .iter()
             .filter(|append| append.start < window.end && append.end > window.start);
-        let nanos: Vec<u64> = within
+        Self::of(within, window.end - window.start)
+    }
+
+    fn of<'a>(appends: impl Iterator<Item = &'a Range<Instant>>, length: Duration) -> Self {
+        let nanos: Vec<u64> = appends
             .map(|append| (append.end - append.start).as_nanos() as u64)
             .collect();
-        let seconds = (window.end - window.start).as_secs_f64();
+        let seconds = length.as_secs_f64();
         Self {
             seconds,
             ops: float(nanos.len()) / seconds,

@@ -57,7 +57,7 @@ impl Machine {
             cpu_model: cpu_model(),
             kernel: first_line("/proc/sys/kernel/osrelease"),
             file_system: file_system(dir),
-            rustc: output(&rustc, &["--version"]),
+            rustc: output(&rustc, &["--version"]).replace("rustc ", ""),
             commit: commit(),
             date: date(),
             load_average: first_line("/proc/loadavg"),
@@ -108,7 +108,7 @@ fn commit() -> String {
     let package = env!("CARGO_MANIFEST_DIR");
     let commit = output("git", &["-C", package, "rev-parse", "--short=12", "HEAD"]);
     let changes = output("git", &["-C", package, "status", "--porcelain"]);
-    if changes.is_empty() {
+    if commit == unknown() || changes.is_empty() {
         commit
     } else {
         format!("{commit} with uncommitted changes")

@@ -131,8 +131,21 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether the process, or the system, has no descriptor left.
+    pub(crate) fn out_of_descriptors(&self) -> bool {
+        // EMFILE and ENFILE.
+        matches!(self, Self::Io { source, .. } if matches!(source.raw_os_error(), Some(23 | 24)))
+    }
+
+    /// Whether the same call may succeed later without anything being reopened.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::StorageFull { .. }) || self.out_of_descriptors()
+    }
+}
+
 /// Whether an error means that space or quota ran out.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

@@ -1,0 +1,194 @@
+//! The catalog: which session has which files, and which alias names which
+//! session. Every look-up is a hash look-up; no directory is scanned.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use dashmap::DashMap;
+
+use crate::session_file::names;
+use crate::snapshot::View;
+use crate::sync::Published;
+
+/// A session that has files, or is about to.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Arc<str>,
+    /// Its file name without extension.
+    pub(crate) stem: Arc<str>,
+    /// Whether it has a sidecar, and so appears in a listing.
+    pub(crate) listed: AtomicBool,
+    pub(crate) view: Published<View>,
+}
+
+impl Entry {
+    fn new(key: Arc<str>, stem: Arc<str>, listed: bool) -> Arc<Self> {
+        Arc::new(Self {
+            key,
+            stem,
+            listed: AtomicBool::new(listed),
+            view: Published::new(Arc::new(View::Cold)),
+        })
+    }
+}
+
+/// Maps keys, aliases and file names to sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    entries: DashMap<Arc<str>, Arc<Entry>>,
+    /// Who owns a file name. Claimed in one step: two keys that map to one name
+    /// would otherwise write into one file.
+    owners: DashMap<Arc<str>, Arc<str>>,
+    /// File names whose files name no owner: without sidecar, or with one that
+    /// does not decode.
+    orphans: DashMap<Arc<str>, ()>,
+    aliases: DashMap<Box<str>, Vec<Arc<Entry>>>,
+    alias_count: AtomicUsize,
+}
+
+impl Catalog {
+    /// The session of this very key.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
+        self.entries.get(key).map(|entry| entry.value().clone())
+    }
+
+    /// The name of files that nobody owns and that are `key`'s to take.
+    pub(crate) fn orphan_of(&self, key: &str) -> Option<Arc<str>> {
+        if self.orphans.is_empty() {
+            return None;
+        }
+        let stem = names::plain_stem(key);
+        let orphan = self.orphans.get(stem.as_str());
+        orphan.map(|orphan| orphan.key().clone())
+    }
+
+    /// Enters a session found on disk. `false` where the key has one already.
+    pub(crate) fn enter(&self, key: &str, stem: &str, listed: bool) -> bool {
+        if self.entries.contains_key(key) {
+            return false;
+        }
+        let (key, stem): (Arc<str>, Arc<str>) = (key.into(), stem.into());
+        self.owners.insert(stem.clone(), key.clone());
+        self.entries
+            .insert(key.clone(), Entry::new(key, stem, listed));
+        true
+    }
+
+    /// Enters files that name no owner.
+    pub(crate) fn enter_orphan(&self, stem: &str) {
+        if !self.owners.contains_key(stem) {
+            self.orphans.insert(stem.into(), ());
+        }
+    }
+
+    /// The session of `key`, with a file name of its own if it is new: the
+    /// name PicoClaw would use, or where another key has that or it is unsafe,
+    /// one with a hash of the key.
+    pub(crate) fn claim(&self, key: &Arc<str>) -> Arc<Entry> {
+        if let Some(entry) = self.get(key) {
+            return entry;
+        }
+        let stem = self.claim_stem(key);
+        let entry = Entry::new(key.clone(), stem, false);
+        self.entries
+            .entry(key.clone())
+            .or_insert(entry)
+            .value()
+            .clone()
+    }
+
+    fn claim_stem(&self, key: &Arc<str>) -> Arc<str> {
+        let plain: Arc<str> = names::plain_stem(key).into();
+        let orphan = self.orphans.contains_key(&plain);
+        if orphan || names::is_safe_stem(&plain) {
+            let owner = self
+                .owners
+                .entry(plain.clone())
+                .or_insert_with(|| key.clone())
+                .value()
+                .clone();
+            if owner == *key {
+                self.orphans.remove(&plain);
+                return plain;
+            }
+        }
+        let hashed: Arc<str> = names::hashed_stem(key).into();
+        self.owners.insert(hashed.clone(), key.clone());
+        self.orphans.remove(&hashed);
+        hashed
+    }
+
+    /// Forgets a deleted session; its file name and aliases are free again.
+    pub(crate) fn remove(&self, entry: &Arc<Entry>, aliases: &[String]) {
+        self.set_aliases(entry, aliases, &[]);
+        self.entries.remove(&entry.key);
+        self.owners.remove(&entry.stem);
+    }
+
+    /// Replaces a session's aliases.
+    pub(crate) fn set_aliases(&self, entry: &Arc<Entry>, old: &[String], new: &[String]) {
+        if old == new {
+            return;
+        }
+        for alias in old {
+            self.aliases.remove_if_mut(alias.as_str(), |_, claims| {
+                claims.retain(|claim| claim.key != entry.key);
+                claims.is_empty()
+            });
+        }
+        for alias in new {
+            let mut claims = self.aliases.entry(alias.as_str().into()).or_default();
+            if !claims.iter().any(|claim| claim.key == entry.key) {
+                claims.push(entry.clone());
+                claims.sort_by_cached_key(|claim| names::sidecar_name(&claim.stem));
+            }
+        }
+        self.alias_count.store(self.aliases.len(), Ordering::Release);
+    }
+
+    /// The canonical key for `key`, as PicoClaw resolves it: the key itself
+    /// where it has files and no `:`, `/` or `\`; else the session that claims
+    /// it as an alias, the first by file name if several do; else the key
+    /// itself where it has a session or files.
+    pub(crate) fn resolve(&self, key: &str) -> Option<String> {
+        let key = key.trim();
+        if key.is_empty() {
+            return None;
+        }
+        if names::short_circuits(key) && self.has_files(key) {
+            return Some(key.into());
+        }
+        self.by_alias(key)
+            .or_else(|| self.has_files(key).then(|| key.into()))
+    }
+
+    fn by_alias(&self, alias: &str) -> Option<String> {
+        if self.alias_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let claims = self.aliases.get(alias)?;
+        let first = claims.iter().find(|claim| *claim.key != *alias)?;
+        Some(first.key.to_string())
+    }
+
+    fn has_files(&self, key: &str) -> bool {
+        self.entries.contains_key(key) || self.orphan_of(key).is_some()
+    }
+
+    /// Every listed key, in the order of file names, as PicoClaw lists them.
+    pub(crate) fn list(&self) -> Vec<String> {
+        let mut listed: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.listed.load(Ordering::Acquire))
+            .map(|entry| (names::sidecar_name(&entry.stem), entry.key.to_string()))
+            .collect();
+        listed.sort_unstable();
+        listed.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// How many sessions are entered.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

@@ -1,0 +1,214 @@
+//! The journal's segments: the one ready for use next, those still needed for
+//! recovery, those free to be used again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::segment::{self, Segment, Spare, StoreId};
+use crate::error::{Error, Result};
+use crate::storage::{Storage, StorageFile};
+use crate::sync::Mutex;
+
+/// Retired segments kept for reuse; more are removed.
+const MAX_SPARES: usize = 2;
+
+/// Hands segments to the committer and takes them back.
+#[derive(Debug)]
+pub(crate) struct SegmentPool {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    store: StoreId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number the next segment gets. Numbers order the journal in time:
+    /// recovery reads segments by number.
+    next_number: u64,
+    next_len: u64,
+    ready: Option<Segment>,
+    full: Vec<Full>,
+    spares: Vec<Spare>,
+}
+
+/// A segment that takes no more batches but is needed until a checkpoint
+/// covers its last batch.
+#[derive(Debug)]
+struct Full {
+    number: u64,
+    last_sequence: u64,
+    len: u64,
+    file: Arc<dyn StorageFile>,
+}
+
+impl SegmentPool {
+    /// A pool for the segments of `dir`, of which `first_number` is the first.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        dir: PathBuf,
+        store: StoreId,
+        first_number: u64,
+    ) -> Self {
+        Self {
+            storage,
+            dir,
+            store,
+            state: Mutex::new(State {
+                next_number: first_number,
+                next_len: segment::MIN_LEN,
+                ..State::default()
+            }),
+        }
+    }
+
+    /// Where the segments are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The next segment, with room for `min_len` bytes. Made on the spot, while
+    /// the committer waits, only where none is ready or the ready one is small.
+    ///
+    /// # Errors
+    /// `StorageFull` leaves nothing behind; asking again is right.
+    pub(crate) fn next(&self, min_len: u64) -> Result<Segment> {
+        let ready = self.state.lock().ready.take();
+        match ready {
+            Some(segment) if segment.len >= min_len => return Ok(segment),
+            Some(small) => {
+                self.remove(&self.dir.join(segment::name(small.number)))?;
+            }
+            None => {}
+        }
+        self.create(min_len)
+    }
+
+    /// Makes the next segment ahead of need, off the committer's path. Does
+    /// nothing where one is ready.
+    ///
+    /// # Errors
+    /// As [`SegmentPool::next`].
+    pub(crate) fn prepare(&self) -> Result<()> {
+        if self.state.lock().ready.is_some() {
+            return Ok(());
+        }
+        let segment = self.create(0)?;
+        self.state.lock().ready = Some(segment);
+        Ok(())
+    }
+
+    fn create(&self, min_len: u64) -> Result<Segment> {
+        let (number, len, spare) = {
+            let mut state = self.state.lock();
+            let number = state.next_number;
+            state.next_number += 1;
+            let len = state.next_len.max(min_len.next_multiple_of(4096));
+            let spare = state.spares.pop_if(|spare| spare.len >= len);
+            (number, len, spare)
+        };
+        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, len, spare)?;
+        let mut state = self.state.lock();
+        state.next_len = (state.next_len * 4).min(segment::MAX_LEN);
+        Ok(segment)
+    }
+
+    /// Takes a full segment back; it stays on disk until a checkpoint covers
+    /// `last_sequence`.
+    pub(crate) fn filled(&self, segment: Segment, last_sequence: u64) {
+        self.state.lock().full.push(Full {
+            number: segment.number,
+            last_sequence,
+            len: segment.len,
+            file: segment.file,
+        });
+    }
+
+    /// How many bytes of full segments wait for a checkpoint.
+    pub(crate) fn full_bytes(&self) -> u64 {
+        self.state.lock().full.iter().map(|full| full.len).sum()
+    }
+
+    /// Gives up every segment whose batches all lie at or below `sequence`,
+    /// which a synced checkpoint record must cover. Called earlier than that,
+    /// a crash would find session files without the journal that mends them.
+    ///
+    /// # Errors
+    /// The segments then stay on disk; recovery skips what a checkpoint covers.
+    pub(crate) fn retire(&self, sequence: u64) -> Result<()> {
+        let retired: Vec<Full> = {
+            let mut state = self.state.lock();
+            state
+                .full
+                .extract_if(.., |full| full.last_sequence <= sequence)
+                .collect()
+        };
+        if retired.is_empty() {
+            return Ok(());
+        }
+        let mut spares = Vec::new();
+        for full in retired {
+            self.release(full, &mut spares)?;
+        }
+        // Only now may a spare be written to: with its old name still on disk,
+        // a new header in it would look like a damaged segment.
+        self.sync_dir()?;
+        self.state.lock().spares.append(&mut spares);
+        Ok(())
+    }
+
+    fn release(&self, full: Full, spares: &mut Vec<Spare>) -> Result<()> {
+        let path = self.dir.join(segment::name(full.number));
+        let wrap = |e| Error::io("retire journal segment", &path, e);
+        if spares.len() + self.state.lock().spares.len() >= MAX_SPARES {
+            return self.storage.remove_file(&path).map_err(wrap);
+        }
+        let spare = self.dir.join(format!("spare-{:016x}.tmp", full.number));
+        self.storage.rename(&path, &spare).map_err(wrap)?;
+        spares.push(Spare {
+            path: spare,
+            file: full.file,
+            len: full.len,
+        });
+        Ok(())
+    }
+
+    /// Removes every segment, spares included, `active` last. Only after a
+    /// synced checkpoint record in `active` covers everything: while any older
+    /// segment is left, that record is what keeps it from being replayed.
+    ///
+    /// # Errors
+    /// What is left on disk is skipped or removed by the next open.
+    pub(crate) fn remove_all(&self, active: &Segment) -> Result<()> {
+        let (full, ready, spares) = {
+            let mut state = self.state.lock();
+            (
+                std::mem::take(&mut state.full),
+                state.ready.take(),
+                std::mem::take(&mut state.spares),
+            )
+        };
+        let numbers = full.iter().map(|f| f.number).chain(ready.map(|s| s.number));
+        for number in numbers {
+            self.remove(&self.dir.join(segment::name(number)))?;
+        }
+        for spare in spares {
+            self.remove(&spare.path)?;
+        }
+        self.sync_dir()?;
+        self.remove(&self.dir.join(segment::name(active.number)))?;
+        self.sync_dir()
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.storage
+            .remove_file(path)
+            .map_err(|e| Error::io("remove journal segment", path, e))
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.storage
+            .sync_dir(&self.dir)
+            .map_err(|e| Error::io("sync", &self.dir, e))
+    }
+}

@@ -1,0 +1,447 @@
+//! Journal records: what a change to a session looks like on its way to disk.
+//!
+//! ```text
+//! record  = length u32 · checksum u32 · kind u8 · body
+//! batch   = record* · commit record
+//! ```
+//!
+//! All numbers are little-endian. `length` counts `kind` and `body`. The
+//! checksum is CRC-32 over length, kind and body, started from the segment's
+//! seed, so that a record left behind in a recycled segment never passes for a
+//! new one. Every record is an absolute redo: applying it twice, or to files
+//! that already hold it, gives the same result.
+
+use std::ops::Range;
+
+/// Bytes before `kind`.
+pub(crate) const HEAD: usize = 8;
+
+/// Stands in every commit record, so that a scan can find the next one behind
+/// damage of any length.
+pub(crate) const COMMIT_MAGIC: [u8; 8] = *b"slCOMMIT";
+
+const APPEND: u8 = 1;
+const META: u8 = 2;
+const SWAP: u8 = 3;
+const DELETE: u8 = 4;
+const CHECKPOINT: u8 = 5;
+const COMMIT: u8 = 6;
+
+/// How a record states the sidecar that holds after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetaState<'a> {
+    /// The whole sidecar. The first record of a session after each flush
+    /// carries one: sidecars are overwritten in place, and a torn one can only
+    /// be mended from here.
+    Image(&'a [u8]),
+    /// The fields an append changes.
+    Patch {
+        skip: i64,
+        count: i64,
+        updated_at: &'a str,
+    },
+}
+
+/// One change to one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// `bytes` stand at `offset` of the session file.
+    Append {
+        stem: &'a str,
+        generation: u64,
+        offset: u64,
+        meta: MetaState<'a>,
+        bytes: &'a [u8],
+    },
+    /// Only the sidecar changes.
+    Meta {
+        stem: &'a str,
+        generation: u64,
+        image: &'a [u8],
+    },
+    /// The prepared file `temp`, cut to `base_len` and continued by `tail`,
+    /// takes the session file's name. Where `temp` is gone the rename has
+    /// happened; `base_crc` tells whether the file there is the one meant.
+    Swap {
+        stem: &'a str,
+        generation: u64,
+        image: &'a [u8],
+        temp: &'a str,
+        base_len: u64,
+        base_crc: u32,
+        tail: &'a [u8],
+    },
+    /// Both files of the session are gone.
+    Delete { stem: &'a str, generation: u64 },
+    /// Everything up to batch `sequence` is in the session files and synced.
+    Checkpoint { sequence: u64, clean: bool },
+    /// Ends a batch; without it none of the batch's records took effect.
+    Commit(Commit),
+}
+
+/// What a commit record says of its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// The batch's number; the next batch has the next one.
+    pub(crate) sequence: u64,
+    /// Bytes of the batch before this record.
+    pub(crate) batch_len: u32,
+    /// The newest batch known to be synced when this one was written. Damage at
+    /// or below it is corruption, never a torn tail.
+    pub(crate) durable: u64,
+}
+
+/// Appends `record` to `out`. Its checksum is filled in by [`seal`].
+pub(crate) fn encode(out: &mut Vec<u8>, record: &Record<'_>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD]);
+    encode_body(out, record);
+    let length = u32::try_from(out.len() - start - HEAD).expect("a record is bounded by max batch");
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
+    match *record {
+        Record::Append {
+            stem,
+            generation,
+            offset,
+            meta,
+            bytes,
+        } => {
+            out.push(APPEND);
+            put_str(out, stem);
+            put_u64(out, generation);
+            put_u64(out, offset);
+            put_meta(out, meta);
+            put_bytes(out, bytes);
+        }
+        Record::Meta {
+            stem,
+            generation,
+            image,
+        } => {
+            out.push(META);
+            put_str(out, stem);
+            put_u64(out, generation);
+            put_bytes(out, image);
+        }
+        Record::Swap {
+            stem,
+            generation,
+            image,
+            temp,
+            base_len,
+            base_crc,
+            tail,
+        } => {
+            out.push(SWAP);
+            put_str(out, stem);
+            put_u64(out, generation);
+            put_bytes(out, image);
+            put_str(out, temp);
+            put_u64(out, base_len);
+            out.extend_from_slice(&base_crc.to_le_bytes());
+            put_bytes(out, tail);
+        }
+        Record::Delete { stem, generation } => {
+            out.push(DELETE);
+            put_str(out, stem);
+            put_u64(out, generation);
+        }
+        Record::Checkpoint { sequence, clean } => {
+            out.push(CHECKPOINT);
+            put_u64(out, sequence);
+            out.push(u8::from(clean));
+        }
+        Record::Commit(commit) => {
+            out.push(COMMIT);
+            out.extend_from_slice(&COMMIT_MAGIC);
+            put_u64(out, commit.sequence);
+            out.extend_from_slice(&commit.batch_len.to_le_bytes());
+            put_u64(out, commit.durable);
+        }
+    }
+}
+
+/// Fills in the checksums of every record in `records`, for a segment's seed.
+pub(crate) fn seal(records: &mut [u8], seed: u32) {
+    let mut at = 0;
+    while at < records.len() {
+        let length = length_at(records, at);
+        let end = at + HEAD + length;
+        let crc = checksum(seed, &records[at..end]);
+        records[at + 4..at + HEAD].copy_from_slice(&crc.to_le_bytes());
+        at = end;
+    }
+}
+
+/// The record at `at`, and where the next begins; `None` if what stands there
+/// is not a whole, valid record of this segment.
+pub(crate) fn decode(data: &[u8], at: usize, seed: u32) -> Option<(Record<'_>, usize)> {
+    let range = frame(data, at)?;
+    let bytes = &data[range.clone()];
+    let stated = u32::from_le_bytes(bytes[4..HEAD].try_into().ok()?);
+    if stated != checksum(seed, bytes) {
+        return None;
+    }
+    let record = decode_body(&bytes[HEAD..])?;
+    Some((record, range.end))
+}
+
+/// The commit record whose magic stands at `magic`, if it is one.
+pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Commit> {
+    let at = magic.checked_sub(HEAD + 1)?;
+    match decode(data, at, seed) {
+        Some((Record::Commit(commit), _)) => Some(commit),
+        _ => None,
+    }
+}
+
+fn frame(data: &[u8], at: usize) -> Option<Range<usize>> {
+    if at + HEAD >= data.len() {
+        return None;
+    }
+    let length = length_at(data, at);
+    let end = at.checked_add(HEAD)?.checked_add(length)?;
+    (length > 0 && end <= data.len()).then_some(at..end)
+}
+
+fn length_at(data: &[u8], at: usize) -> usize {
+    let mut length = [0; 4];
+    length.copy_from_slice(&data[at..at + 4]);
+    u32::from_le_bytes(length) as usize
+}
+
+fn checksum(seed: u32, record: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+    hasher.update(&record[..4]);
+    hasher.update(&record[HEAD..]);
+    hasher.finalize()
+}
+
+fn decode_body(body: &[u8]) -> Option<Record<'_>> {
+    let mut reader = Reader { rest: body };
+    let record = match reader.byte()? {
+        APPEND => Record::Append {
+            stem: reader.str()?,
+            generation: reader.u64()?,
+            offset: reader.u64()?,
+            meta: reader.meta()?,
+            bytes: reader.bytes()?,
+        },
+        META => Record::Meta {
+            stem: reader.str()?,
+            generation: reader.u64()?,
+            image: reader.bytes()?,
+        },
+        SWAP => Record::Swap {
+            stem: reader.str()?,
+            generation: reader.u64()?,
+            image: reader.bytes()?,
+            temp: reader.str()?,
+            base_len: reader.u64()?,
+            base_crc: reader.u32()?,
+            tail: reader.bytes()?,
+        },
+        DELETE => Record::Delete {
+            stem: reader.str()?,
+            generation: reader.u64()?,
+        },
+        CHECKPOINT => Record::Checkpoint {
+            sequence: reader.u64()?,
+            clean: reader.byte()? != 0,
+        },
+        COMMIT => {
+            if reader.take(8)? != COMMIT_MAGIC {
+                return None;
+            }
+            Record::Commit(Commit {
+                sequence: reader.u64()?,
+                batch_len: reader.u32()?,
+                durable: reader.u64()?,
+            })
+        }
+        _ => return None,
+    };
+    reader.rest.is_empty().then_some(record)
+}
+
+const IMAGE: u8 = 1;
+const PATCH: u8 = 2;
+
+fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
+    match meta {
+        MetaState::Image(image) => {
+            out.push(IMAGE);
+            put_bytes(out, image);
+        }
+        MetaState::Patch {
+            skip,
+            count,
+            updated_at,
+        } => {
+            out.push(PATCH);
+            out.extend_from_slice(&skip.to_le_bytes());
+            out.extend_from_slice(&count.to_le_bytes());
+            put_str(out, updated_at);
+        }
+    }
+}
+
+fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_str(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, text.as_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).expect("a field is bounded by max batch");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.rest.split_at_checked(n)?;
+        self.rest = rest;
+        Some(head)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    fn str(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    fn meta(&mut self) -> Option<MetaState<'a>> {
+        match self.byte()? {
+            IMAGE => Some(MetaState::Image(self.bytes()?)),
+            PATCH => Some(MetaState::Patch {
+                skip: self.i64()?,
+                count: self.i64()?,
+                updated_at: self.str()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Record<'static>> {
+        vec![
+            Record::Append {
+                stem: "telegram_1",
+                generation: 3,
+                offset: 77,
+                meta: MetaState::Patch {
+                    skip: -3,
+                    count: 9,
+                    updated_at: "2026-01-01T00:00:00Z",
+                },
+                bytes: b"{}\n",
+            },
+            Record::Append {
+                stem: "a",
+                generation: 0,
+                offset: 0,
+                meta: MetaState::Image(b"{}"),
+                bytes: b"",
+            },
+            Record::Meta {
+                stem: "a",
+                generation: 1,
+                image: b"{\"key\":\"a\"}",
+            },
+            Record::Swap {
+                stem: "a",
+                generation: 2,
+                image: b"{}",
+                temp: ".t",
+                base_len: 10,
+                base_crc: 5,
+                tail: b"x\n",
+            },
+            Record::Delete {
+                stem: "a",
+                generation: 3,
+            },
+            Record::Checkpoint {
+                sequence: 8,
+                clean: true,
+            },
+            Record::Commit(Commit {
+                sequence: 9,
+                batch_len: 1,
+                durable: 8,
+            }),
+        ]
+    }
+
+    #[test]
+    fn every_record_reads_back_as_written() {
+        let mut data = Vec::new();
+        for record in samples() {
+            encode(&mut data, &record);
+        }
+        seal(&mut data, 42);
+        let mut at = 0;
+        for expected in samples() {
+            let (record, next) = decode(&data, at, 42).unwrap();
+            assert_eq!(record, expected);
+            at = next;
+        }
+        assert_eq!(at, data.len());
+    }
+
+    #[test]
+    fn a_record_of_another_segment_or_with_any_bit_flipped_is_refused() {
+        for record in samples() {
+            let mut data = Vec::new();
+            encode(&mut data, &record);
+            seal(&mut data, 42);
+            assert!(decode(&data, 0, 43).is_none());
+            for bit in 0..data.len() * 8 {
+                let mut damaged = data.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(&damaged, 0, 42).is_none(), "bit {bit} of {record:?}");
+            }
+            for cut in 0..data.len() {
+                assert!(decode(&data[..cut], 0, 42).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_not_a_record() {
+        assert!(decode(&[0; 64], 0, 0).is_none());
+    }
+}

@@ -1,0 +1,78 @@
+//! What every shard of a store shares.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use super::command::Answer;
+use super::job::Job;
+use super::staging::{Staging, Stamp};
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::mailbox::EventSender;
+use crate::stats::Counters;
+use crate::storage::Storage;
+
+/// What every shard of a store shares.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) dir: PathBuf,
+    /// Where damaged files are set aside.
+    pub(crate) quarantine: PathBuf,
+    pub(crate) catalog: Catalog,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) auto_compact: bool,
+    pub(crate) temp_counter: AtomicU64,
+}
+
+impl Context {
+    pub(crate) fn next_temp(&self) -> String {
+        super::rewrite::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Where a shard puts what one turn brings forth.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) staging: &'a mut Staging,
+    pub(crate) out: &'a mut Outbox,
+    pub(crate) now: &'a Stamp,
+    /// The flush epoch: the first record of a session in each carries its whole
+    /// sidecar.
+    pub(crate) epoch: u64,
+}
+
+/// What leaves a worker at the end of a turn.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) worker: usize,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) jobs: EventSender<Job>,
+    /// Jobs handed out whose results have not come back.
+    pub(crate) jobs_out: usize,
+    /// The first failure that must stop the store.
+    pub(crate) fatal: Option<Arc<str>>,
+}
+
+impl Outbox {
+    /// Answers a caller; woken at the end of the turn, with everyone else's.
+    pub(crate) fn answer<T>(&mut self, answer: Answer<T>, result: Result<T>) {
+        self.wakers.extend(answer.fulfil(result));
+    }
+
+    pub(crate) fn start(&mut self, job: Job) {
+        if job.has_result() {
+            self.jobs_out += 1;
+        }
+        self.jobs.send(job);
+    }
+
+    pub(crate) fn stop_store(&mut self, reason: &crate::Error) {
+        self.fatal.get_or_insert_with(|| reason.to_string().into());
+    }
+}

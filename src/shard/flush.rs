@@ -1,0 +1,141 @@
+//! Bringing a session's two files up to date, for a flush or for those who read
+//! the sidecars beside us.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::context::Turn;
+use super::session::{Session, Sidecar};
+use super::{Shard, Slot};
+use crate::error::{Error, Result};
+use crate::session_file::{names, sidecar};
+use crate::storage::{OpenMode, Storage, StorageFile};
+
+/// What a worker brought up to date, for the supervisor to sync.
+#[derive(Debug, Default)]
+pub(crate) struct FlushPart {
+    pub(crate) sessions: Vec<Flushed>,
+}
+
+/// A session whose files are up to date and not synced.
+#[derive(Debug)]
+pub(crate) struct Flushed {
+    pub(crate) stem: Arc<str>,
+    /// Its log, if that is open.
+    pub(crate) log: Option<Arc<dyn StorageFile>>,
+}
+
+impl Shard {
+    /// The sessions to flush; the list starts anew.
+    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// The sessions whose sidecar is behind.
+    pub(super) fn stale_sidecars(&self) -> Vec<usize> {
+        let stale = |&&id: &&usize| match &self.sessions[id] {
+            Slot::Ready(session) => session.sidecar_dirty,
+            Slot::Loading { .. } | Slot::Failed { .. } => false,
+        };
+        self.dirty.iter().filter(stale).copied().collect()
+    }
+
+    /// Writes a session's lines and sidecar out, taken off the dirty list
+    /// before.
+    ///
+    /// # Errors
+    /// The session is dirty again then.
+    pub(super) fn flush_one(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Flushed> {
+        self.session(id).listed_dirty = false;
+        let result = self
+            .write_out(id, turn)
+            .and_then(|()| self.write_sidecar(id, turn));
+        if let Err(error) = result {
+            self.mark_dirty(id);
+            return Err(error);
+        }
+        let session = self.session(id);
+        Ok(Flushed {
+            stem: session.entry.stem.clone(),
+            log: session.file.clone(),
+        })
+    }
+
+    /// Writes a session's sidecar, if it is behind.
+    ///
+    /// # Errors
+    /// It stays behind then; what is on disk is the old one, or can be set
+    /// right from the journal.
+    pub(super) fn write_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
+        let session = self.session(id);
+        if !session.sidecar_dirty || !session.exists {
+            return Ok(());
+        }
+        let dir = &turn.context.dir;
+        let path = dir.join(names::sidecar_name(&session.entry.stem));
+        let bytes = sidecar::encode(&session.settled.meta.to_sidecar());
+        put_sidecar(session, &path, &bytes, turn).map_err(|e| Error::io("write", &path, e))?;
+        session.sidecar = Sidecar::Present;
+        session.sidecar_dirty = false;
+        Ok(())
+    }
+}
+
+fn put_sidecar(session: &Session, path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+    let storage = &*turn.context.storage;
+    match session.sidecar {
+        Sidecar::Missing => match create(storage, path, bytes) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn),
+            other => other,
+        },
+        Sidecar::Corrupt => {
+            let aside = format!("{}{}", session.entry.stem, turn.context.next_temp());
+            storage.rename(path, &turn.context.quarantine.join(aside))?;
+            create(storage, path, bytes)
+        }
+        Sidecar::Present if session.image_in_journal(turn.epoch) => {
+            overwrite(storage, path, bytes)
+        }
+        Sidecar::Present => replace(path, bytes, turn),
+    }
+}
+
+fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = storage.open(path, OpenMode::CreateNew)?;
+    file.write_all_at(bytes, 0).inspect_err(|_| {
+        // Half a sidecar would look like damage.
+        let _ = storage.remove_file(path);
+    })
+}
+
+/// Writes over a sidecar in place: replacing it costs an inode and thirty times
+/// as long. The blanks that fill up to the old length go before the length
+/// does, so that a reader never meets the end of the old text.
+fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = match storage.open(path, OpenMode::ReadWrite) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return create(storage, path, bytes),
+        other => other?,
+    };
+    let old = file.info()?.len as usize;
+    if old <= bytes.len() {
+        return file.write_all_at(bytes, 0);
+    }
+    let mut padded = bytes.to_vec();
+    padded.resize(old, b' ');
+    file.write_all_at(&padded, 0)?;
+    file.set_len(bytes.len() as u64)
+}
+
+fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+    let storage = &*turn.context.storage;
+    let temp = turn.context.dir.join(turn.context.next_temp());
+    let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
+        file.write_all_at(bytes, 0)?;
+        file.sync_data()?;
+        storage.rename(&temp, path)
+    });
+    written.inspect_err(|_| {
+        let _ = storage.remove_file(&temp);
+    })
+}

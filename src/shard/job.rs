@@ -1,0 +1,104 @@
+//! Work that must not hold up a shard: done by the background pool, its result
+//! sent back to the owner.
+
+use std::sync::Arc;
+
+use super::context::Context;
+use super::load::{self, Loaded};
+use super::locate::{self, Located};
+use super::rewrite::{self, Prepared, Source};
+use super::worker::Event;
+use crate::error::{Error, Result};
+use crate::journal::pool::SegmentPool;
+use crate::storage::StorageFile;
+
+/// Who gets a result: a session of a shard.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    pub(crate) worker: usize,
+    pub(crate) shard: usize,
+    pub(crate) session: usize,
+}
+
+/// A piece of background work.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Measure a big session file.
+    Measure { owner: Owner, loaded: Loaded },
+    /// Find where a long truncation ends.
+    Locate {
+        owner: Owner,
+        file: Arc<dyn StorageFile>,
+        query: locate::Query,
+    },
+    /// Write a new session file.
+    Rewrite {
+        owner: Owner,
+        temp: String,
+        source: Source,
+    },
+    /// Close a file: dropping the last handle of a replaced file frees its
+    /// blocks, which takes long for a big one.
+    Close(Arc<dyn StorageFile>),
+    /// Have the next journal segment ready before it is needed.
+    PrepareSegment(Arc<SegmentPool>),
+    /// The pool ends.
+    Stop,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Measured(Result<Loaded>),
+    Located(Result<Located>),
+    Rewritten(Result<Prepared>),
+}
+
+impl Job {
+    /// Whether its owner waits for a result.
+    pub(crate) fn has_result(&self) -> bool {
+        !matches!(self, Self::Close(_) | Self::PrepareSegment(_) | Self::Stop)
+    }
+
+    /// Does the work; what must be told, and to which worker.
+    pub(crate) fn run(self, context: &Context) -> Option<(usize, Event)> {
+        let (owner, done) = match self {
+            Self::Measure { owner, loaded } => (owner, Done::Measured(measured(context, loaded))),
+            Self::Locate { owner, file, query } => {
+                let located = locate::locate(&*file, &query)
+                    .map_err(|e| Error::io("read", &context.dir, e));
+                (owner, Done::Located(located))
+            }
+            Self::Rewrite {
+                owner,
+                temp,
+                source,
+            } => {
+                let prepared = rewrite::prepare(&*context.storage, &context.dir, temp, &source);
+                (owner, Done::Rewritten(prepared))
+            }
+            Self::Close(file) => {
+                drop(file);
+                return None;
+            }
+            Self::PrepareSegment(pool) => {
+                // The committer asks again when it needs the segment, and
+                // reports what it is told then.
+                if let Err(error) = pool.prepare() {
+                    tracing::warn!(%error, "next journal segment is not ready");
+                }
+                return None;
+            }
+            Self::Stop => return None,
+        };
+        Some((owner.worker, Event::Done { owner, done }))
+    }
+}
+
+fn measured(context: &Context, mut loaded: Loaded) -> Result<Loaded> {
+    if let Some(file) = &loaded.file {
+        loaded.extent = load::measure(&**file, loaded.meta.skip)
+            .map_err(|e| Error::io("read", &context.dir, e))?;
+    }
+    Ok(loaded)
+}

@@ -1,0 +1,213 @@
+//! Bringing a session in from its two files.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use memchr::memchr;
+
+use crate::error::{Error, Result};
+use crate::session_file::{names, sidecar};
+use crate::snapshot::Meta;
+use crate::storage::{OpenMode, Storage, StorageFile};
+
+use super::session::Sidecar;
+
+/// How much is read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// What the two files of a session hold.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) meta: Meta,
+    pub(crate) sidecar: Sidecar,
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    pub(crate) extent: Extent,
+}
+
+/// The shape of a session file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) end: u64,
+    /// Raw non-empty lines.
+    pub(crate) lines: u64,
+    /// Offset of the first line that is not skipped.
+    pub(crate) start: u64,
+    /// Whether the last line lacks its LF.
+    pub(crate) torn: bool,
+}
+
+/// The sidecar of `stem`; an empty one where it is missing or does not decode.
+///
+/// # Errors
+/// If the operating system refuses to read it.
+pub(crate) fn read_sidecar(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    key: &str,
+) -> Result<(Meta, Sidecar)> {
+    let path = dir.join(names::sidecar_name(stem));
+    let bytes = match read_whole(storage, &path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Ok((Meta::empty(key), Sidecar::Missing));
+        }
+        Err(e) => return Err(Error::io("read", &path, e)),
+    };
+    match sidecar::decode(&bytes) {
+        Ok(mut meta) => {
+            if meta.key.is_empty() {
+                meta.key = key.into();
+            }
+            Ok((Meta::of(meta), Sidecar::Present))
+        }
+        Err(reason) => {
+            tracing::warn!(path = %path.display(), reason, "sidecar does not decode");
+            Ok((Meta::empty(key), Sidecar::Corrupt))
+        }
+    }
+}
+
+/// Opens the session file of `stem`; `None` where there is none.
+///
+/// # Errors
+/// If the operating system refuses to open it.
+pub(crate) fn open_log(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    mode: OpenMode,
+) -> Result<Option<Arc<dyn StorageFile>>> {
+    let path = dir.join(names::log_name(stem));
+    match storage.open(&path, mode) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("open", &path, e)),
+    }
+}
+
+/// Counts the lines of `file` and finds where the first `skip` end.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn measure(file: &dyn StorageFile, skip: i64) -> io::Result<Extent> {
+    let end = file.info()?.len;
+    let mut scan = LineScan::new(u64::try_from(skip).unwrap_or(0));
+    let mut chunk = vec![0; CHUNK.min(end as usize)];
+    let mut at = 0;
+    while at < end {
+        let want = (end - at).min(CHUNK as u64) as usize;
+        file.read_exact_at(&mut chunk[..want], at)?;
+        scan.feed(&chunk[..want], at);
+        at += want as u64;
+    }
+    Ok(scan.finish(end))
+}
+
+/// Reads a small file whole.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let file = storage.open(path, OpenMode::Read)?;
+    let mut bytes = vec![0; file.info()?.len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Counts lines over chunks. A line is empty, and not counted, if nothing or a
+/// single CR stands before its LF.
+struct LineScan {
+    skip: u64,
+    lines: u64,
+    start: u64,
+    /// Bytes of the line under way, as far as emptiness needs them.
+    pending: u64,
+    only_cr: bool,
+}
+
+impl LineScan {
+    fn new(skip: u64) -> Self {
+        Self {
+            skip,
+            lines: 0,
+            start: 0,
+            pending: 0,
+            only_cr: true,
+        }
+    }
+
+    fn feed(&mut self, mut chunk: &[u8], mut at: u64) {
+        while let Some(lf) = memchr(b'\n', chunk) {
+            self.extend(&chunk[..lf]);
+            self.end_line(at + lf as u64 + 1);
+            at += lf as u64 + 1;
+            chunk = &chunk[lf + 1..];
+        }
+        self.extend(chunk);
+    }
+
+    fn extend(&mut self, part: &[u8]) {
+        if part.is_empty() {
+            return;
+        }
+        self.only_cr = self.pending == 0 && part == b"\r";
+        self.pending += part.len() as u64;
+    }
+
+    fn end_line(&mut self, next: u64) {
+        if self.pending > 0 && !self.only_cr {
+            self.lines += 1;
+            if self.lines <= self.skip {
+                self.start = next;
+            }
+        }
+        self.pending = 0;
+        self.only_cr = true;
+    }
+
+    fn finish(mut self, end: u64) -> Extent {
+        let torn = self.pending > 0;
+        if torn {
+            self.end_line(end);
+        }
+        Extent {
+            end,
+            lines: self.lines,
+            start: if self.skip > self.lines { end } else { self.start },
+            torn,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(text: &[u8], skip: u64, step: usize) -> Extent {
+        let mut scan = LineScan::new(skip);
+        for (i, chunk) in text.chunks(step).enumerate() {
+            scan.feed(chunk, (i * step) as u64);
+        }
+        scan.finish(text.len() as u64)
+    }
+
+    #[test]
+    fn lines_are_counted_as_picoclaw_counts_them_whatever_the_chunks() {
+        let text = b"a\n\n\r\n b\r\n \n\x00\x00\nlast";
+        for step in 1..=text.len() {
+            let whole = scan(text, 2, step);
+            assert_eq!(whole.lines, 5, "step {step}");
+            assert!(whole.torn);
+            assert_eq!(&text[whole.start as usize..][..2], b" \n");
+        }
+    }
+
+    #[test]
+    fn a_skip_beyond_the_file_leaves_nothing_live() {
+        assert_eq!(scan(b"a\nb\n", 9, 2).start, 4);
+        assert_eq!(scan(b"a\nb\n", 2, 2).start, 4);
+        assert_eq!(scan(b"a\nb\n", 0, 2).start, 0);
+    }
+}

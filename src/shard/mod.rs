@@ -1,0 +1,308 @@
+//! A shard: the only owner of its sessions and their files.
+//!
+//! A plain state machine. Commands come in ([`Shard::accept`]) and are staged as
+//! journal records ([`stage`]); once those hold, readers see them ([`settle`])
+//! and the session files get them ([`mod@write`]). Nothing in here waits: what takes long goes
+//! to the background as a [`job`] and comes back as an event. A [`worker`]
+//! drives several shards on one thread.
+
+pub(crate) mod command;
+pub(crate) mod context;
+pub(crate) mod flush;
+pub(crate) mod handles;
+pub(crate) mod job;
+pub(crate) mod load;
+pub(crate) mod locate;
+pub(crate) mod rewrite;
+pub(crate) mod settle;
+pub(crate) mod session;
+pub(crate) mod stage;
+pub(crate) mod staging;
+pub(crate) mod worker;
+pub(crate) mod write;
+
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use self::command::{Command, Verb};
+use self::context::{Context, Turn};
+use self::handles::Handles;
+use self::job::{Done, Job, Owner};
+use self::load::{Loaded, read_sidecar};
+use self::session::{Session, Sidecar};
+use crate::catalog::Entry;
+use crate::error::{Error, Result};
+use crate::storage::{OpenMode, StorageFile};
+
+/// How many shards a store has. PicoClaw has as many locks.
+pub(crate) const SHARDS: usize = 64;
+
+/// A session file up to this many bytes is measured by its owner, a larger one
+/// in the background.
+const MEASURE_INLINE: u64 = 256 << 10;
+
+/// The owner of the sessions whose keys hash to one number.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    id: usize,
+    sessions: Vec<Slot>,
+    by_key: HashMap<Arc<str>, usize>,
+    handles: Handles,
+    /// Sessions whose files or sidecars changed since the last flush.
+    dirty: Vec<usize>,
+    /// Sessions with lines that are in the journal and not in their file,
+    /// oldest first.
+    unwritten: VecDeque<usize>,
+    unwritten_bytes: usize,
+    /// The disk was full at the last write to a session file. Until such a
+    /// write succeeds, new lines are refused rather than piled up in memory.
+    full: bool,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// Being measured in the background; commands wait.
+    Loading {
+        entry: Arc<Entry>,
+        waiting: VecDeque<Verb>,
+    },
+    /// Could not be loaded; the next command tries again.
+    Failed {
+        entry: Arc<Entry>,
+    },
+    Ready(Box<Session>),
+}
+
+impl Shard {
+    pub(crate) fn new(id: usize, open_files: NonZeroUsize) -> Self {
+        Self {
+            id,
+            sessions: Vec::new(),
+            by_key: HashMap::new(),
+            handles: Handles::new(open_files),
+            dirty: Vec::new(),
+            unwritten: VecDeque::new(),
+            unwritten_bytes: 0,
+            full: false,
+        }
+    }
+
+    /// Takes a command in: stages it, or lets it wait its turn.
+    pub(crate) fn accept(&mut self, command: Command, turn: &mut Turn<'_>) {
+        let Command { key, verb } = command;
+        let id = match self.by_key.get(&key) {
+            Some(&id) => id,
+            None => self.admit(&key, turn),
+        };
+        if let Slot::Failed { entry } = &self.sessions[id] {
+            let entry = entry.clone();
+            self.load(id, entry, turn);
+        }
+        match &mut self.sessions[id] {
+            Slot::Ready(_) => self.submit(id, verb, turn),
+            Slot::Loading { waiting, .. } => waiting.push_back(verb),
+            Slot::Failed { entry } => {
+                let reason = Error::io(
+                    "open",
+                    &rewrite::log_path(&turn.context.dir, &entry.stem),
+                    std::io::Error::other("the session could not be loaded"),
+                );
+                stage::refuse(verb, &reason, turn.out);
+            }
+        }
+    }
+
+    /// The result of a background job.
+    pub(crate) fn done(&mut self, id: usize, done: Done, turn: &mut Turn<'_>) {
+        match done {
+            Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
+            Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
+            Done::Located(located) => self.located(id, located, turn),
+            Done::Rewritten(prepared) => self.rewritten(id, prepared, turn),
+        }
+        self.pump(id, turn);
+    }
+
+    /// Whether nothing is under way for any session.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.sessions.iter().all(|slot| match slot {
+            Slot::Loading { .. } => false,
+            Slot::Failed { .. } => true,
+            Slot::Ready(session) => {
+                session.inflight == 0
+                    && !session.busy
+                    && session.waiting.is_empty()
+                    && session.compaction.is_none()
+            }
+        })
+    }
+
+    fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
+        let entry = turn.context.catalog.claim(key);
+        let id = self.sessions.len();
+        self.sessions.push(Slot::Failed {
+            entry: entry.clone(),
+        });
+        self.by_key.insert(key.clone(), id);
+        self.load(id, entry, turn);
+        id
+    }
+
+    /// Brings a session in, here if it is small, else in the background.
+    fn load(&mut self, id: usize, entry: Arc<Entry>, turn: &mut Turn<'_>) {
+        self.sessions[id] = Slot::Loading {
+            entry: entry.clone(),
+            waiting: VecDeque::new(),
+        };
+        match self.open_files(&entry, turn) {
+            Ok((loaded, true)) => {
+                let owner = self.owner(id, turn);
+                turn.out.start(Job::Measure { owner, loaded });
+            }
+            Ok((loaded, false)) => self.install(id, loaded, turn),
+            Err(error) => self.load_failed(id, &error, turn),
+        }
+    }
+
+    /// Opens both files; `true` where the log is too big to measure here.
+    fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
+        let context = turn.context;
+        let (meta, sidecar) =
+            read_sidecar(&*context.storage, &context.dir, &entry.stem, &entry.key)?;
+        let file = self.open_log(&entry.stem, turn)?;
+        let mut loaded = Loaded {
+            meta,
+            sidecar,
+            file,
+            extent: load::Extent::default(),
+        };
+        let Some(file) = &loaded.file else {
+            return Ok((loaded, false));
+        };
+        let path = rewrite::log_path(&context.dir, &entry.stem);
+        let wrap = |e| Error::io("read", &path, e);
+        if file.info().map_err(wrap)?.len > MEASURE_INLINE {
+            return Ok((loaded, true));
+        }
+        loaded.extent = load::measure(&**file, loaded.meta.skip).map_err(wrap)?;
+        Ok((loaded, false))
+    }
+
+    /// Opens a session file, closing others where descriptors ran out.
+    fn open_log(
+        &mut self,
+        stem: &str,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Arc<dyn StorageFile>>> {
+        let Context { storage, dir, .. } = turn.context;
+        loop {
+            match load::open_log(&**storage, dir, stem, OpenMode::ReadWrite) {
+                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
+                    Some(evicted) => self.close(evicted),
+                    None => return Err(error),
+                },
+                other => return other,
+            }
+        }
+    }
+
+    fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
+        let Slot::Loading { entry, waiting } = &mut self.sessions[id] else {
+            return;
+        };
+        let mut session = Session::vacant(entry.clone());
+        session.waiting = std::mem::take(waiting);
+        session.exists = loaded.file.is_some() || loaded.sidecar != Sidecar::Missing;
+        session.sidecar = loaded.sidecar;
+        session.start = loaded.extent.start;
+        session.settled = session::Position {
+            end: loaded.extent.end,
+            lines: loaded.extent.lines,
+            torn: loaded.extent.torn,
+            meta: loaded.meta,
+        };
+        session.staged = session.settled.clone();
+        session.written = loaded.extent.end;
+        session.synced = loaded.extent.end;
+        session.file = loaded.file;
+        session.publish();
+        let (overdue, open) = (session.mostly_dead(), session.file.is_some());
+        self.sessions[id] = Slot::Ready(Box::new(session));
+        if open {
+            self.used(id);
+        }
+        if overdue && turn.context.auto_compact {
+            self.submit(id, Verb::Compact { answer: None }, turn);
+        }
+        self.pump(id, turn);
+    }
+
+    fn load_failed(&mut self, id: usize, error: &Error, turn: &mut Turn<'_>) {
+        let Slot::Loading { entry, waiting } = &mut self.sessions[id] else {
+            return;
+        };
+        let entry = entry.clone();
+        for verb in std::mem::take(waiting) {
+            stage::refuse(verb, error, turn.out);
+        }
+        self.sessions[id] = Slot::Failed { entry };
+    }
+
+    fn session(&mut self, id: usize) -> &mut Session {
+        match &mut self.sessions[id] {
+            Slot::Ready(session) => session,
+            Slot::Loading { .. } | Slot::Failed { .. } => {
+                unreachable!("only a loaded session has staged changes or jobs of its own")
+            }
+        }
+    }
+
+    fn owner(&self, session: usize, turn: &Turn<'_>) -> Owner {
+        Owner {
+            worker: turn.out.worker,
+            shard: self.id,
+            session,
+        }
+    }
+
+    /// The session's open file, opened if need be; `None` if it has none.
+    fn file(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Option<Arc<dyn StorageFile>>> {
+        let session = self.session(id);
+        if session.file.is_none() && session.exists {
+            let stem = session.entry.stem.clone();
+            let file = self.open_log(&stem, turn)?;
+            let session = self.session(id);
+            session.file = file;
+            session.publish();
+        }
+        let file = self.session(id).file.clone();
+        if file.is_some() {
+            self.used(id);
+        }
+        Ok(file)
+    }
+
+    fn used(&mut self, id: usize) {
+        if let Some(evicted) = self.handles.used(id) {
+            self.close(evicted);
+        }
+    }
+
+    /// Closes a session's file, also in what is published: a snapshot that kept
+    /// it would keep the descriptor open without bound.
+    fn close(&mut self, id: usize) {
+        if let Slot::Ready(session) = &mut self.sessions[id] {
+            session.file = None;
+            session.publish();
+        }
+    }
+
+    fn mark_dirty(&mut self, id: usize) {
+        let session = self.session(id);
+        if !session.listed_dirty {
+            session.listed_dirty = true;
+            self.dirty.push(id);
+        }
+    }
+}

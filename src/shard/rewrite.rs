@@ -1,0 +1,190 @@
+//! Preparing a new session file beside the old one, off the shard's path.
+//!
+//! The new file is written under a hidden name and synced before its owner
+//! journals the swap: a swap record that reached the disk before the bytes it
+//! names would put a hole in the place of a history.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::session_file::line::{self, Kind};
+use crate::session_file::{control, names};
+use crate::storage::{OpenMode, Storage, StorageFile};
+
+/// How much is copied and synced at a time: a long unbroken write-back would
+/// hold up the journal's syncs on the same disk.
+const STEP: usize = 4 << 20;
+
+/// What a new file is made of.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Whole lines.
+    Lines(Vec<u8>),
+    /// The live lines of a file, without those that every rewrite drops, behind
+    /// the control records among the skipped lines that still count.
+    Live {
+        file: Arc<dyn StorageFile>,
+        start: u64,
+        end: u64,
+    },
+}
+
+/// A file that is ready to take a session file's name.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) temp: String,
+    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+    pub(crate) lines: u64,
+}
+
+/// Writes and syncs the file `temp`. Where that fails nothing is left of it.
+///
+/// # Errors
+/// `StorageFull` and other refusals of the operating system.
+pub(crate) fn prepare(
+    storage: &dyn Storage,
+    dir: &Path,
+    temp: String,
+    source: &Source,
+) -> Result<Prepared> {
+    let path = dir.join(&temp);
+    let attempt = || -> io::Result<Prepared> {
+        let mut out = Output {
+            file: storage.open(&path, OpenMode::CreateNew)?,
+            buffer: Vec::new(),
+            len: 0,
+            crc: crc32fast::Hasher::new(),
+            lines: 0,
+        };
+        match source {
+            Source::Lines(lines) => out.put_lines(lines)?,
+            Source::Live { file, start, end } => {
+                out.put_controls(&**file, *start)?;
+                out.put_live(&**file, *start, *end)?;
+            }
+        }
+        out.finish(temp.clone())
+    };
+    attempt().map_err(|e| {
+        let _ = storage.remove_file(&path);
+        Error::io("rewrite", &path, e)
+    })
+}
+
+struct Output {
+    file: Arc<dyn StorageFile>,
+    buffer: Vec<u8>,
+    len: u64,
+    crc: crc32fast::Hasher,
+    lines: u64,
+}
+
+impl Output {
+    fn put_lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        for (_, raw) in line::lines(lines) {
+            self.put_line(raw)?;
+        }
+        Ok(())
+    }
+
+    /// What the records about to be dropped said last stays said: token usage,
+    /// checkpoint numbering and the system prompt outlive truncation.
+    fn put_controls(&mut self, file: &dyn StorageFile, start: u64) -> io::Result<()> {
+        let mut last = control::Carried::default();
+        for_each_line(file, 0, start, &mut |raw| {
+            last.note(raw);
+            Ok(())
+        })?;
+        for raw in last.into_lines() {
+            self.put_line(&raw)?;
+        }
+        Ok(())
+    }
+
+    fn put_live(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
+        for_each_line(file, start, end, &mut |raw| match line::classify(raw) {
+            Kind::Blank | Kind::Transient => Ok(()),
+            Kind::Message | Kind::Control | Kind::Corrupt => self.put_line(raw),
+        })
+    }
+
+    fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(raw);
+        self.buffer.push(b'\n');
+        self.lines += 1;
+        if self.buffer.len() >= STEP {
+            self.write_out()?;
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.buffer, self.len)?;
+        self.len += self.buffer.len() as u64;
+        self.crc.update(&self.buffer);
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(mut self, temp: String) -> io::Result<Prepared> {
+        self.write_out()?;
+        self.file.sync_data()?;
+        Ok(Prepared {
+            temp,
+            file: self.file,
+            len: self.len,
+            crc: self.crc.finalize(),
+            lines: self.lines,
+        })
+    }
+}
+
+/// Calls `visit` with every raw line of `file[start..end]`, its LF cut off. A
+/// last line without LF is a line.
+///
+/// # Errors
+/// As the operating system or `visit` reports them.
+pub(crate) fn for_each_line(
+    file: &dyn StorageFile,
+    start: u64,
+    end: u64,
+    visit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut at, mut rest) = (start, Vec::new());
+    while at < end {
+        let want = (end - at).min(STEP as u64) as usize;
+        let kept = rest.len();
+        rest.resize(kept + want, 0);
+        file.read_exact_at(&mut rest[kept..], at)?;
+        at += want as u64;
+        let whole = memchr::memrchr(b'\n', &rest).map_or(0, |lf| lf + 1);
+        for (_, raw) in line::lines(&rest[..whole]) {
+            visit(raw)?;
+        }
+        rest.drain(..whole);
+    }
+    if rest.is_empty() { Ok(()) } else { visit(&rest) }
+}
+
+/// The hidden name of the `counter`th rewrite. Names starting like this are
+/// the engine's; what a crash leaves of them is removed at open.
+pub(crate) fn temp_name(counter: u64) -> String {
+    format!("{TEMP_PREFIX}{counter:016x}.tmp")
+}
+
+/// Whether `name` is a rewrite's hidden name.
+pub(crate) fn is_temp_name(name: &str) -> bool {
+    name.starts_with(TEMP_PREFIX) && name.ends_with(".tmp")
+}
+
+const TEMP_PREFIX: &str = ".sessionlog-";
+
+/// The path of a session's file.
+pub(crate) fn log_path(dir: &Path, stem: &str) -> PathBuf {
+    dir.join(names::log_name(stem))
+}

@@ -1,0 +1,342 @@
+//! Settling: what the journal holds becomes what readers see.
+//!
+//! A durable change settles when its record is synced; a buffered one is shown
+//! as soon as its record is written, and reaches the session file only once it
+//! is synced too.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Shard;
+use super::command::{Answer, Verb};
+use super::context::Turn;
+use super::job::Job;
+use super::rewrite::{self, Prepared};
+use super::session::{Session, Sidecar};
+use super::stage;
+use super::staging::{Change, Op, SwapAnswer};
+use crate::error::{Error, Result};
+use crate::session_file::names;
+use crate::snapshot::{Meta, View};
+
+impl Shard {
+    /// Shows a buffered change to readers, and answers.
+    pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
+        let id = op.session;
+        match &mut op.change {
+            Change::Append {
+                bytes,
+                lines,
+                meta,
+                answer,
+            } => {
+                self.append(id, bytes, *lines, meta, turn);
+                if let Some(answer) = answer.take() {
+                    turn.out.answer(answer, Ok(()));
+                }
+            }
+            Change::Meta {
+                meta,
+                answer,
+                shown,
+            } => {
+                *shown = true;
+                self.replace_meta(id, meta.clone(), turn);
+                if let Some(answer) = answer.take() {
+                    turn.out.answer(answer, Ok(()));
+                }
+            }
+            Change::Truncate { .. } | Change::Swap { .. } | Change::Delete { .. } => {}
+        }
+    }
+
+    /// The record of a change is on disk.
+    pub(super) fn settle(&mut self, op: Op, turn: &mut Turn<'_>) {
+        let id = op.session;
+        let session = self.session(id);
+        session.inflight -= 1;
+        session.exists = true;
+        session.imaged = session.imaged.max(op.imaged);
+        turn.context.counters.commands.fetch_add(1, Ordering::Relaxed);
+        match op.change {
+            Change::Append {
+                bytes,
+                lines,
+                meta,
+                answer,
+            } => self.settle_append(id, &bytes, lines, &meta, answer, turn),
+            Change::Meta {
+                meta,
+                answer,
+                shown,
+            } => {
+                if !shown {
+                    self.replace_meta(id, meta, turn);
+                }
+                if let Some(answer) = answer {
+                    turn.out.answer(answer, Ok(()));
+                }
+            }
+            Change::Truncate {
+                meta,
+                start,
+                answer,
+            } => self.settle_truncate(id, meta, start, answer, turn),
+            Change::Swap {
+                prepared,
+                tail,
+                tail_lines,
+                meta,
+                answer,
+            } => self.settle_swap(id, prepared, (&tail, tail_lines), meta, answer, turn),
+            Change::Delete { answer } => self.settle_delete(id, answer, turn),
+        }
+        if self.session(id).inflight == 0 {
+            self.pump(id, turn);
+        }
+    }
+
+    /// The record of a change was refused, or nothing is known of it. Its
+    /// session must be [restaged](Self::restage) before anything else.
+    pub(super) fn fail(&mut self, op: Op, error: &Error, turn: &mut Turn<'_>) {
+        let session = self.session(op.session);
+        session.inflight -= 1;
+        session.busy = false;
+        let result = Err(error.clone());
+        match op.change {
+            Change::Append { answer, .. } | Change::Meta { answer, .. } => {
+                if let Some(answer) = answer {
+                    turn.out.answer(answer, result);
+                }
+            }
+            Change::Truncate { answer, .. } | Change::Delete { answer } => {
+                turn.out.answer(answer, result);
+            }
+            Change::Swap {
+                prepared, answer, ..
+            } => {
+                // After a failed sync the record may be on disk all the same;
+                // recovery would then look for this file.
+                if !matches!(error, Error::Poisoned { .. }) {
+                    stage::discard(Some(prepared), turn);
+                }
+                answer.settle(&result, turn.out);
+            }
+        }
+    }
+
+    /// Works out anew what is staged for a session, from what is settled and
+    /// what is still in flight for it.
+    pub(super) fn restage<'a>(&mut self, id: usize, inflight: impl Iterator<Item = &'a Op>) {
+        let session = self.session(id);
+        session.staged = session.settled.clone();
+        session.imaged_staged = session.imaged;
+        for op in inflight {
+            session.imaged_staged = session.imaged_staged.max(op.imaged);
+            match &op.change {
+                Change::Append {
+                    bytes,
+                    lines,
+                    meta,
+                    answer: Some(_),
+                } => {
+                    session.staged.end += bytes.len() as u64;
+                    session.staged.lines += lines;
+                    session.staged.torn = false;
+                    session.staged.meta = meta.clone();
+                }
+                Change::Meta {
+                    meta, shown: false, ..
+                } => session.staged.meta = meta.clone(),
+                _ => {}
+            }
+        }
+    }
+
+    fn settle_append(
+        &mut self,
+        id: usize,
+        bytes: &[u8],
+        lines: u64,
+        meta: &Meta,
+        answer: Option<Answer<()>>,
+        turn: &mut Turn<'_>,
+    ) {
+        // Without an answer it was shown already.
+        if let Some(answer) = answer {
+            self.append(id, bytes, lines, meta, turn);
+            turn.out.answer(answer, Ok(()));
+        }
+        let session = self.session(id);
+        session.synced += bytes.len() as u64;
+        self.note_unwritten(id, bytes.len());
+    }
+
+    fn append(&mut self, id: usize, bytes: &[u8], lines: u64, meta: &Meta, turn: &Turn<'_>) {
+        let counters = &turn.context.counters;
+        counters.messages.fetch_add(lines, Ordering::Relaxed);
+        let session = self.session(id);
+        session.tail.extend(bytes);
+        session.settled.end += bytes.len() as u64;
+        session.settled.lines += lines;
+        session.settled.torn = false;
+        // Where the skip went beyond the file, what comes now is live.
+        session.settled.meta = meta.clone();
+        session.publish();
+        self.sidecar_changed(id);
+    }
+
+    fn replace_meta(&mut self, id: usize, meta: Meta, turn: &Turn<'_>) {
+        let session = self.session(id);
+        let old = std::mem::replace(&mut session.settled.meta, meta);
+        let new = &session.settled.meta.text;
+        turn.context
+            .catalog
+            .set_aliases(&session.entry, &old.text.aliases, &new.aliases);
+        session.publish();
+        self.sidecar_changed(id);
+    }
+
+    fn settle_truncate(
+        &mut self,
+        id: usize,
+        meta: Meta,
+        start: u64,
+        answer: Answer<()>,
+        turn: &mut Turn<'_>,
+    ) {
+        let session = self.session(id);
+        session.busy = false;
+        session.start = start;
+        self.replace_meta(id, meta, turn);
+        turn.out.answer(answer, Ok(()));
+        if turn.context.auto_compact && self.session(id).mostly_dead() {
+            self.submit(id, Verb::Compact { answer: None }, turn);
+        }
+    }
+
+    fn settle_swap(
+        &mut self,
+        id: usize,
+        prepared: Prepared,
+        tail: (&[u8], u64),
+        meta: Meta,
+        answer: SwapAnswer,
+        turn: &mut Turn<'_>,
+    ) {
+        let stem = self.session(id).entry.stem.clone();
+        let path = rewrite::log_path(&turn.context.dir, &stem);
+        if let Err(error) = swap_in(&prepared, tail.0, &path, turn) {
+            // The journal says that the swap happened, the directory that it
+            // did not: only recovery can bring them together.
+            turn.out.stop_store(&error);
+            answer.settle(&Err(error), turn.out);
+            return;
+        }
+        if matches!(answer, SwapAnswer::Compaction(_)) {
+            turn.context.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let counters = &turn.context.counters;
+            counters.messages.fetch_add(prepared.lines, Ordering::Relaxed);
+        }
+        let end = prepared.len + tail.0.len() as u64;
+        self.forget_unwritten(id);
+        let session = self.session(id);
+        session.busy = false;
+        session.generation += 1;
+        session.start = 0;
+        session.settled.end = end;
+        session.settled.lines = prepared.lines + tail.1;
+        session.settled.torn = false;
+        (session.written, session.synced) = (end, end);
+        session.tail = Arc::default();
+        let replaced = session.file.replace(prepared.file);
+        session.staged.end = end;
+        session.staged.lines = session.settled.lines;
+        session.staged.torn = false;
+        if let Some(file) = replaced {
+            turn.out.start(Job::Close(file));
+        }
+        self.replace_meta(id, meta, turn);
+        self.used(id);
+        answer.settle(&Ok(()), turn.out);
+    }
+
+    fn settle_delete(&mut self, id: usize, answer: Answer<()>, turn: &mut Turn<'_>) {
+        let entry = self.session(id).entry.clone();
+        let result = remove_files(&entry.stem, turn);
+        if let Err(error) = &result {
+            turn.out.stop_store(error);
+            return turn.out.answer(answer, result);
+        }
+        self.forget_unwritten(id);
+        self.handles.forget(id);
+        let session = self.session(id);
+        let aliases = session.settled.meta.text.aliases.clone();
+        let generation = session.generation + 1;
+        let listed_dirty = session.listed_dirty;
+        let waiting = std::mem::take(&mut session.waiting);
+        let compaction = session.compaction.take();
+        if let Some(file) = session.file.take() {
+            turn.out.start(Job::Close(file));
+        }
+        *session = Session {
+            generation,
+            waiting,
+            compaction,
+            listed_dirty,
+            ..Session::vacant(entry.clone())
+        };
+        entry.view.store(Arc::new(View::Gone));
+        turn.context.catalog.remove(&entry, &aliases);
+        // The removed names must reach the disk with the next flush.
+        self.mark_dirty(id);
+        turn.out.answer(answer, Ok(()));
+    }
+
+    fn sidecar_changed(&mut self, id: usize) {
+        let session = self.session(id);
+        session.sidecar_dirty = true;
+        if !session.entry.listed.load(Ordering::Relaxed) {
+            session.entry.listed.store(true, Ordering::Release);
+        }
+        self.mark_dirty(id);
+    }
+}
+
+fn swap_in(
+    prepared: &Prepared,
+    tail: &[u8],
+    path: &std::path::Path,
+    turn: &Turn<'_>,
+) -> Result<()> {
+    let temp = turn.context.dir.join(&prepared.temp);
+    let storage = &turn.context.storage;
+    prepared
+        .file
+        .write_all_at(tail, prepared.len)
+        .and_then(|()| storage.rename(&temp, path))
+        .map_err(|e| Error::io("replace", path, e))
+}
+
+fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
+    let dir = &turn.context.dir;
+    for name in [names::log_name(stem), names::sidecar_name(stem)] {
+        let path = dir.join(name);
+        match turn.context.storage.remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &path, e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl Session {
+    /// Whether the sidecar on disk can be set right from the journal if writing
+    /// over it tears it.
+    pub(super) fn image_in_journal(&self, epoch: u64) -> bool {
+        self.imaged >= epoch && self.sidecar == Sidecar::Present
+    }
+}

@@ -1,0 +1,91 @@
+//! What a worker staged in one turn: records for the journal, and what to do
+//! with the session files once those records hold.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::command::Answer;
+use super::rewrite::Prepared;
+use crate::Durability;
+use crate::journal::record::{self, Record};
+use crate::snapshot::Meta;
+
+/// One staged change, to be applied when its record holds.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) shard: usize,
+    pub(crate) session: usize,
+    /// The flush epoch its record carries a sidecar image for, 0 for none.
+    pub(crate) imaged: u64,
+    pub(crate) change: Change,
+}
+
+/// What to do to a session once the record holds.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Append {
+        bytes: Vec<u8>,
+        lines: u64,
+        meta: Meta,
+        /// Gone once answered: buffered changes are shown before they are
+        /// synced.
+        answer: Option<Answer<()>>,
+    },
+    Meta {
+        meta: Meta,
+        answer: Option<Answer<()>>,
+        shown: bool,
+    },
+    Truncate {
+        meta: Meta,
+        start: u64,
+        answer: Answer<()>,
+    },
+    Swap {
+        prepared: Prepared,
+        tail: Vec<u8>,
+        tail_lines: u64,
+        meta: Meta,
+        answer: SwapAnswer,
+    },
+    Delete {
+        answer: Answer<()>,
+    },
+}
+
+/// Who waits for a swap.
+#[derive(Debug)]
+pub(crate) enum SwapAnswer {
+    SetHistory(Answer<()>),
+    Promote(Answer<bool>),
+    Compaction(Vec<Answer<()>>),
+}
+
+/// What one turn staged.
+#[derive(Debug, Default)]
+pub(crate) struct Staging {
+    pub(crate) records: Vec<u8>,
+    pub(crate) ops: VecDeque<Op>,
+    pub(crate) durable: bool,
+}
+
+impl Staging {
+    /// Stages one change and its record.
+    pub(crate) fn push(&mut self, op: Op, record: &Record<'_>, level: Durability) {
+        record::encode(&mut self.records, record);
+        self.ops.push_back(op);
+        self.durable |= level == Durability::Durable;
+    }
+}
+
+/// A turn's batch on its way through the journal.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    pub(crate) ops: VecDeque<Op>,
+    pub(crate) bytes: usize,
+    pub(crate) shown: bool,
+}
+
+/// The time stamp that all changes of one turn share.
+pub(crate) type Stamp = Arc<str>;

@@ -1,0 +1,642 @@
+//! A worker: drives several shards on one thread.
+//!
+//! Commands, journal signals, job results and requests of the supervisor all
+//! arrive as events. One turn takes what has arrived, stages it, hands the
+//! records to the journal and answers; between turns, settled lines are
+//! written to the session files.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::{Command, Verb};
+use super::context::{Context, Outbox, Turn};
+use super::flush::FlushPart;
+use super::job::{Done, Job, Owner};
+use super::staging::{Batch, Op, Staging, Stamp};
+use super::{Shard, stage};
+use crate::Durability;
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::journal::committer::{Outcome, Signal, Ticket};
+use crate::journal::group::{GroupCommit, Refusal};
+use crate::mailbox::{EventReceiver, EventSender, Receiver, Timeout};
+use crate::sync::slot::Promise;
+use crate::sync::wake;
+
+/// Commands taken from one mailbox at a time.
+const DRAIN: usize = 256;
+
+/// Events handled in one turn.
+const EVENTS: usize = 256;
+
+/// Records handed to the journal at a time, bytes.
+const MAX_BATCH: usize = 8 << 20;
+
+/// Records in flight beyond which no mailbox is drained, bytes: back-pressure
+/// reaches the callers through their mailbox.
+const MAX_INFLIGHT: usize = 64 << 20;
+
+/// How long settled lines may wait for company before they are written to the
+/// session files, when many sessions are written to.
+const LINGER: Duration = Duration::from_millis(10);
+
+/// Up to so many sessions, settled lines are written at once.
+const FEW: usize = 16;
+
+/// Settled lines are written at once beyond so many bytes.
+const MAX_UNWRITTEN: usize = 8 << 20;
+
+/// Sessions written or flushed between two turns.
+const SLICE: usize = 64;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A shard's mailbox holds commands.
+    Ready(usize),
+    /// What became of records.
+    Journal(Signal),
+    /// A background job ended.
+    Done { owner: Owner, done: Done },
+    /// Bring every session file up to date.
+    Flush(Promise<Result<FlushPart>>),
+    /// Bring the sidecars up to date.
+    Sidecars,
+    /// Take no more commands; say when all are carried out.
+    Drain(Promise<()>),
+    /// End.
+    Exit,
+}
+
+/// Several shards and the thread they live on.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    id: usize,
+    context: Arc<Context>,
+    shards: Vec<Owned>,
+    /// Where a shard stands in `shards`.
+    places: Vec<usize>,
+    inbox: EventReceiver<Event>,
+    group: Arc<GroupCommit<Ticket>>,
+    alarm: Alarm,
+    runtime: wake::Runtime,
+    staging: Staging,
+    out: Outbox,
+    now: Stamp,
+    inflight: VecDeque<Batch>,
+    inflight_bytes: usize,
+    next_number: u64,
+    epoch: u64,
+    flush_epoch: u64,
+    /// Shards to drain again.
+    again: VecDeque<usize>,
+    flush: Option<FlushTask>,
+    sidecars: VecDeque<(usize, usize)>,
+    drained: Option<Promise<()>>,
+    unwritten_since: Option<Duration>,
+    poisoned: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Owned {
+    shard: Shard,
+    mailbox: Receiver<Command>,
+}
+
+#[derive(Debug)]
+struct FlushTask {
+    queue: VecDeque<(usize, usize)>,
+    part: FlushPart,
+    promise: Promise<Result<FlushPart>>,
+}
+
+/// Tells the whole store that it must stop writing.
+#[derive(Debug, Clone)]
+pub(crate) struct Alarm {
+    pub(crate) group: Arc<GroupCommit<Ticket>>,
+    pub(crate) workers: Vec<EventSender<Event>>,
+}
+
+impl Alarm {
+    /// Refuses all later commits and tells every worker. The first reason wins.
+    pub(crate) fn raise(&self, reason: &Arc<str>) {
+        tracing::error!(reason = &**reason, "the store stops writing");
+        self.group.poison(reason.clone());
+        for (producer, worker) in self.workers.iter().enumerate() {
+            worker.send(Event::Journal(Signal {
+                producer,
+                number: u64::MAX,
+                outcome: Outcome::Poisoned(reason.clone()),
+            }));
+        }
+    }
+}
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) id: usize,
+    pub(crate) context: Arc<Context>,
+    /// The shards it drives, with their mailboxes.
+    pub(crate) shards: Vec<(usize, Receiver<Command>)>,
+    pub(crate) open_files_per_shard: NonZeroUsize,
+    pub(crate) inbox: EventReceiver<Event>,
+    pub(crate) jobs: EventSender<Job>,
+    pub(crate) alarm: Alarm,
+    pub(crate) runtime: wake::Runtime,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let mut places = vec![usize::MAX; super::SHARDS];
+        let mut shards = Vec::new();
+        for (id, mailbox) in parts.shards {
+            places[id] = shards.len();
+            shards.push(Owned {
+                shard: Shard::new(id, parts.open_files_per_shard),
+                mailbox,
+            });
+        }
+        Self {
+            id: parts.id,
+            shards,
+            places,
+            inbox: parts.inbox,
+            group: parts.alarm.group.clone(),
+            alarm: parts.alarm,
+            runtime: parts.runtime,
+            staging: Staging::default(),
+            out: Outbox {
+                worker: parts.id,
+                wakers: Vec::new(),
+                jobs: parts.jobs,
+                jobs_out: 0,
+                fatal: None,
+            },
+            now: clock::rfc3339(parts.context.clock.now()).into(),
+            context: parts.context,
+            inflight: VecDeque::new(),
+            inflight_bytes: 0,
+            next_number: 1,
+            epoch: 0,
+            flush_epoch: 1,
+            again: VecDeque::new(),
+            flush: None,
+            sidecars: VecDeque::new(),
+            drained: None,
+            unwritten_since: None,
+            poisoned: None,
+        }
+    }
+
+    /// Drives the shards until told to end.
+    pub(crate) fn run(&mut self) {
+        while self.step(true) {}
+    }
+
+    /// One turn, and one slice of writing to files. With `wait` it blocks while
+    /// there is nothing to do. `false` once the worker is to end, or (without
+    /// `wait`) when nothing was left to do.
+    pub(crate) fn step(&mut self, wait: bool) -> bool {
+        let first = match self.next_event(wait) {
+            Next::Event(event) => Some(event),
+            Next::Work => None,
+            Next::Nothing | Next::End => return false,
+        };
+        let came = first.is_some();
+        if let Some(event) = first {
+            if !self.turn(event) {
+                return false;
+            }
+        } else {
+            self.begin_turn();
+        }
+        self.drain_again();
+        self.end_turn();
+        self.housekeeping(!came);
+        self.end_turn();
+        self.report_drained();
+        true
+    }
+
+    fn next_event(&mut self, wait: bool) -> Next {
+        if let Some(event) = self.inbox.try_recv() {
+            return Next::Event(event);
+        }
+        if !self.again.is_empty() || self.flush.is_some() || !self.sidecars.is_empty() {
+            return Next::Work;
+        }
+        let Some(since) = self.unwritten_since else {
+            return if wait {
+                self.inbox.recv().map_or(Next::End, Next::Event)
+            } else {
+                Next::Nothing
+            };
+        };
+        let due = since + LINGER;
+        let now = self.context.clock.monotonic();
+        if !wait || now >= due || self.few_unwritten() {
+            return Next::Work;
+        }
+        match self.inbox.recv_timeout(due - now) {
+            Timeout::Item(event) => Next::Event(event),
+            Timeout::TimedOut => Next::Work,
+            Timeout::Disconnected => Next::End,
+        }
+    }
+
+    /// Handles `event` and what arrived behind it.
+    fn turn(&mut self, event: Event) -> bool {
+        self.begin_turn();
+        let mut next = Some(event);
+        for _ in 0..EVENTS {
+            let Some(event) = next else { break };
+            if matches!(event, Event::Exit) {
+                return false;
+            }
+            self.handle(event);
+            next = self.inbox.try_recv();
+        }
+        if let Some(event) = next {
+            self.handle(event);
+        }
+        true
+    }
+
+    fn begin_turn(&mut self) {
+        self.now = clock::rfc3339(self.context.clock.now()).into();
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Ready(shard) => self.again.push_back(shard),
+            Event::Journal(signal) => self.signal(signal),
+            Event::Done { owner, done } => {
+                self.out.jobs_out -= 1;
+                self.with(owner.shard, |shard, turn| {
+                    shard.done(owner.session, done, turn);
+                });
+            }
+            Event::Flush(promise) => self.start_flush(promise),
+            Event::Sidecars => self.start_sidecars(),
+            Event::Drain(promise) => self.start_drain(promise),
+            // An exit in the middle of a burst waits for the next turn's end;
+            // it is only sent once everything is drained.
+            Event::Exit => self.again.clear(),
+        }
+    }
+
+    fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
+        let place = self.places[shard];
+        let mut turn = Turn {
+            context: &self.context,
+            staging: &mut self.staging,
+            out: &mut self.out,
+            now: &self.now,
+            epoch: self.flush_epoch,
+        };
+        act(&mut self.shards[place].shard, &mut turn)
+    }
+
+    fn drain_again(&mut self) {
+        let mut commands = Vec::new();
+        for _ in 0..self.again.len() {
+            if self.inflight_bytes > MAX_INFLIGHT {
+                return;
+            }
+            let Some(shard) = self.again.pop_front() else {
+                return;
+            };
+            let place = self.places[shard];
+            if self.shards[place].mailbox.drain(&mut commands, DRAIN) {
+                self.again.push_back(shard);
+            }
+            for command in commands.drain(..) {
+                self.accept(shard, command);
+            }
+        }
+    }
+
+    fn accept(&mut self, shard: usize, command: Command) {
+        if let Some(error) = &self.poisoned
+            && !matches!(command.verb, Verb::Load { .. })
+        {
+            return stage::refuse(command.verb, error, &mut self.out);
+        }
+        self.with(shard, |shard, turn| shard.accept(command, turn));
+        if self.staging.records.len() >= MAX_BATCH {
+            self.commit();
+        }
+    }
+
+    /// Hands what was staged to the journal, and the answers to their callers.
+    fn end_turn(&mut self) {
+        self.commit();
+        if let Some(reason) = self.out.fatal.take() {
+            self.alarm.raise(&reason);
+        }
+        if !self.out.wakers.is_empty() {
+            wake::wake_all(&self.runtime, std::mem::take(&mut self.out.wakers));
+        }
+    }
+
+    fn commit(&mut self) {
+        if self.staging.ops.is_empty() {
+            return;
+        }
+        let bytes = self.staging.records.len();
+        let ticket = Ticket {
+            producer: self.id,
+            number: self.next_number,
+            epoch: self.epoch,
+            len: bytes,
+        };
+        let durable = self.staging.durable;
+        let submitted = self
+            .group
+            .submit(&self.staging.records, ticket, durable)
+            .map_err(|refused| refused.reason);
+        self.inflight.push_back(Batch {
+            number: ticket.number,
+            ops: std::mem::take(&mut self.staging.ops),
+            bytes,
+            shown: false,
+        });
+        self.inflight_bytes += bytes;
+        self.next_number += 1;
+        self.staging.records.clear();
+        self.staging.durable = false;
+        if let Err(reason) = submitted {
+            let error = match reason {
+                Refusal::Poisoned(reason) => Error::Poisoned { reason },
+                Refusal::Closed => Error::Closed,
+            };
+            self.fail_from(ticket.number, &error);
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        match signal.outcome {
+            Outcome::Written => self.show_up_to(signal.number),
+            Outcome::Synced => self.settle_up_to(signal.number),
+            Outcome::Refused(error) => {
+                // What was staged meanwhile builds on what was refused.
+                self.commit();
+                self.epoch += 1;
+                self.fail_from(signal.number, &error);
+            }
+            Outcome::Poisoned(reason) => self.poison(reason),
+        }
+    }
+
+    fn show_up_to(&mut self, number: u64) {
+        let mut batches = std::mem::take(&mut self.inflight);
+        for batch in batches.iter_mut().filter(|batch| batch.number <= number) {
+            if !std::mem::replace(&mut batch.shown, true) {
+                for op in &mut batch.ops {
+                    self.with(op.shard, |shard, turn| shard.show(op, turn));
+                }
+            }
+        }
+        self.inflight = batches;
+    }
+
+    fn settle_up_to(&mut self, number: u64) {
+        while self.inflight.front().is_some_and(|b| b.number <= number) {
+            let Some(batch) = self.inflight.pop_front() else {
+                return;
+            };
+            self.inflight_bytes -= batch.bytes;
+            for op in batch.ops {
+                self.with(op.shard, |shard, turn| shard.settle(op, turn));
+            }
+        }
+        self.note_unwritten();
+    }
+
+    fn fail_from(&mut self, number: u64, error: &Error) {
+        let first = self.inflight.partition_point(|b| b.number < number);
+        let failed = self.inflight.split_off(first);
+        let mut sessions = BTreeSet::new();
+        for batch in failed {
+            self.inflight_bytes -= batch.bytes;
+            for op in batch.ops {
+                sessions.insert((op.shard, op.session));
+                self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
+            }
+        }
+        let pending = std::mem::take(&mut self.inflight);
+        for &(shard, session) in &sessions {
+            let ops = pending.iter().flat_map(|batch| &batch.ops);
+            let own = ops.filter(|op: &&Op| op.shard == shard && op.session == session);
+            self.with(shard, |shard, _| shard.restage(session, own));
+        }
+        self.inflight = pending;
+        for (shard, session) in sessions {
+            self.with(shard, |shard, turn| shard.pump(session, turn));
+        }
+    }
+
+    fn poison(&mut self, reason: Arc<str>) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        let error = Error::Poisoned { reason };
+        self.poisoned = Some(error.clone());
+        for owned in &mut self.shards {
+            owned.shard.refuse_waiting(&error, &mut self.out);
+        }
+        self.fail_from(0, &error);
+        self.staging = Staging::default();
+        if let Some(task) = self.flush.take() {
+            self.out.wakers.extend(task.promise.fulfil(Err(error)));
+        }
+        self.sidecars.clear();
+        self.unwritten_since = None;
+    }
+
+    fn start_flush(&mut self, promise: Promise<Result<FlushPart>>) {
+        if let Some(error) = &self.poisoned {
+            self.out.wakers.extend(promise.fulfil(Err(error.clone())));
+            return;
+        }
+        self.flush_epoch += 1;
+        self.image_inflight();
+        let mut queue = VecDeque::new();
+        for owned in &mut self.shards {
+            let id = owned.shard.id();
+            queue.extend(owned.shard.take_dirty().into_iter().map(|s| (id, s)));
+        }
+        self.flush = Some(FlushTask {
+            queue,
+            part: FlushPart::default(),
+            promise,
+        });
+    }
+
+    /// Sessions with changes in flight get a whole sidecar image in the new
+    /// epoch: their next sidecar is written after the checkpoint, when the
+    /// images before it are gone.
+    fn image_inflight(&mut self) {
+        let ops = self.inflight.iter().flat_map(|batch| &batch.ops);
+        let staged = self.staging.ops.iter();
+        let sessions: BTreeSet<_> = ops
+            .chain(staged)
+            .map(|op| (op.shard, op.session))
+            .collect();
+        for (shard, session) in sessions {
+            self.with(shard, |shard, turn| {
+                shard.push_meta(session, Durability::Buffered, None, turn);
+            });
+        }
+    }
+
+    fn start_sidecars(&mut self) {
+        if self.poisoned.is_some() || self.flush.is_some() || !self.sidecars.is_empty() {
+            return;
+        }
+        for owned in &self.shards {
+            let id = owned.shard.id();
+            let stale = owned.shard.stale_sidecars();
+            self.sidecars.extend(stale.into_iter().map(|s| (id, s)));
+        }
+    }
+
+    fn start_drain(&mut self, promise: Promise<()>) {
+        for place in 0..self.shards.len() {
+            let id = self.shards[place].shard.id();
+            for command in self.shards[place].mailbox.close() {
+                self.accept(id, command);
+            }
+        }
+        self.again.clear();
+        self.drained = Some(promise);
+    }
+
+    fn report_drained(&mut self) {
+        if self.drained.is_none() || !self.is_quiet() {
+            return;
+        }
+        if let Some(promise) = self.drained.take() {
+            let waker = promise.fulfil(());
+            wake::wake_all(&self.runtime, waker.into_iter().collect());
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let busy = self.out.jobs_out > 0 || !self.inflight.is_empty();
+        !busy
+            && self.staging.ops.is_empty()
+            && (self.poisoned.is_some() || self.shards.iter().all(|o| o.shard.is_quiet()))
+    }
+
+    /// A slice of file writing. Without anything else to do, more of it.
+    fn housekeeping(&mut self, idle: bool) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        if self.flush.is_some() {
+            return self.flush_slice();
+        }
+        if self.write_due(idle) {
+            self.write_slice();
+        }
+        if idle {
+            self.sidecar_slice();
+        }
+    }
+
+    fn write_due(&self, idle: bool) -> bool {
+        let Some(since) = self.unwritten_since else {
+            return false;
+        };
+        let bytes: usize = self.shards.iter().map(|o| o.shard.unwritten_bytes()).sum();
+        self.few_unwritten()
+            || bytes > MAX_UNWRITTEN
+            || idle
+            || self.context.clock.monotonic() >= since + LINGER
+    }
+
+    fn few_unwritten(&self) -> bool {
+        let sessions = self.shards.iter().map(|o| o.shard.unwritten_sessions());
+        sessions.sum::<usize>() <= FEW
+    }
+
+    fn write_slice(&mut self) {
+        let (mut left, mut stuck) = (SLICE, true);
+        for place in 0..self.shards.len() {
+            let id = self.shards[place].shard.id();
+            let done = self.with(id, |shard, turn| shard.write_some(left, turn));
+            stuck &= done == 0;
+            left -= done;
+            if left == 0 {
+                break;
+            }
+        }
+        self.unwritten_since = None;
+        self.note_unwritten();
+        if stuck && self.unwritten_since.is_some() {
+            // The disk is full; try again when the next lines come, or after
+            // the same wait.
+            self.unwritten_since = Some(self.context.clock.monotonic());
+        } else if left == 0 && let Some(since) = &mut self.unwritten_since {
+            // The rest has waited as long.
+            *since = since.saturating_sub(LINGER);
+        }
+    }
+
+    fn note_unwritten(&mut self) {
+        let any = self.shards.iter().any(|o| o.shard.unwritten_sessions() > 0);
+        if any && self.unwritten_since.is_none() {
+            self.unwritten_since = Some(self.context.clock.monotonic());
+        }
+    }
+
+    fn sidecar_slice(&mut self) {
+        for _ in 0..SLICE {
+            let Some((shard, session)) = self.sidecars.pop_front() else {
+                return;
+            };
+            let written = self.with(shard, |shard, turn| shard.write_sidecar(session, turn));
+            if let Err(error) = written {
+                tracing::warn!(%error, "sidecars stay behind until they can be written");
+                self.sidecars.clear();
+            }
+        }
+    }
+
+    fn flush_slice(&mut self) {
+        let Some(mut task) = self.flush.take() else {
+            return;
+        };
+        for _ in 0..SLICE {
+            let Some((shard, session)) = task.queue.pop_front() else {
+                let waker = task.promise.fulfil(Ok(task.part));
+                self.out.wakers.extend(waker);
+                return;
+            };
+            match self.with(shard, |shard, turn| shard.flush_one(session, turn)) {
+                Ok(flushed) => task.part.sessions.push(flushed),
+                Err(error) => return self.abandon_flush(task, error),
+            }
+        }
+        self.flush = Some(task);
+    }
+
+    /// Nothing was checkpointed: everything the flush touched is dirty again.
+    fn abandon_flush(&mut self, task: FlushTask, error: Error) {
+        for (shard, session) in task.queue {
+            self.with(shard, |shard, _| shard.still_dirty(session));
+        }
+        self.out.wakers.extend(task.promise.fulfil(Err(error)));
+    }
+}
+
+enum Next {
+    Event(Event),
+    Work,
+    Nothing,
+    End,
+}

@@ -1,0 +1,173 @@
+//! Writing settled lines to the session files, many at a time.
+//!
+//! The journal already holds them and readers already see them, so this waits
+//! a moment: all that came to a session meanwhile goes out as one write. Other
+//! programs that follow the file see a line within that moment.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Shard;
+use super::context::Turn;
+use super::rewrite;
+use crate::error::{Error, Result};
+use crate::storage::{OpenMode, StorageFile};
+
+impl Shard {
+    /// Bytes that wait to be written to session files.
+    pub(super) fn unwritten_bytes(&self) -> usize {
+        self.unwritten_bytes
+    }
+
+    /// How many sessions wait to be written.
+    pub(super) fn unwritten_sessions(&self) -> usize {
+        self.unwritten.len()
+    }
+
+    /// Writes out up to `most` sessions, those that wait longest first.
+    pub(super) fn write_some(&mut self, most: usize, turn: &mut Turn<'_>) -> usize {
+        let mut done = 0;
+        while done < most {
+            let Some(&id) = self.unwritten.front() else {
+                break;
+            };
+            if self.write_out(id, turn).is_err() {
+                break;
+            }
+            done += 1;
+        }
+        done
+    }
+
+    /// Brings a session's file up to what the journal holds synced.
+    ///
+    /// # Errors
+    /// `StorageFull`, or no descriptor left: the lines stay in memory and in
+    /// the journal, and the next call tries again. Anything else stops the
+    /// store: the file may hold part of a line, which recovery mends.
+    pub(super) fn write_out(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
+        if self.session(id).unwritten() == 0 {
+            self.forget_unwritten(id);
+            return Ok(());
+        }
+        let result = self.try_write(id, turn);
+        match &result {
+            Ok(()) => self.full = false,
+            Err(error) if error.may_pass() => {
+                self.full = true;
+                tracing::warn!(%error, "lines stay in the journal until they can be written");
+            }
+            Err(error) => turn.out.stop_store(error),
+        }
+        result
+    }
+
+    /// Refuses new lines while those before them find no space.
+    pub(super) fn make_room(&mut self, turn: &mut Turn<'_>) -> Result<()> {
+        if !self.full {
+            return Ok(());
+        }
+        match self.unwritten.front() {
+            Some(&id) => self.write_out(id, turn),
+            None => {
+                self.full = false;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn note_unwritten(&mut self, id: usize, bytes: usize) {
+        self.unwritten_bytes += bytes;
+        let session = self.session(id);
+        if !session.listed_unwritten {
+            session.listed_unwritten = true;
+            self.unwritten.push_back(id);
+        }
+    }
+
+    /// Nothing of the session waits to be written any more.
+    pub(super) fn forget_unwritten(&mut self, id: usize) {
+        let session = self.session(id);
+        let bytes = session.unwritten();
+        if !session.listed_unwritten {
+            return;
+        }
+        session.listed_unwritten = false;
+        self.unwritten_bytes -= bytes;
+        if self.unwritten.front() == Some(&id) {
+            self.unwritten.pop_front();
+        } else {
+            self.unwritten.retain(|&other| other != id);
+        }
+    }
+
+    fn try_write(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
+        let file = self.file_to_write(id, turn)?;
+        let session = self.session(id);
+        let (at, len) = (session.written, session.unwritten());
+        let bytes = session.tail.copy(len);
+        if let Err(e) = file.write_all_at(&bytes, at) {
+            let path = rewrite::log_path(&turn.context.dir, &session.entry.stem);
+            let error = Error::io("append to", &path, e);
+            // Part of a line must not stand at the end for others to see.
+            if error.may_pass() && file.set_len(at).is_err() {
+                turn.out.stop_store(&error);
+            }
+            return Err(error);
+        }
+        let counters = &turn.context.counters;
+        counters.session_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        self.forget_unwritten(id);
+        let session = self.session(id);
+        session.advance(len);
+        session.publish();
+        Ok(())
+    }
+
+    fn file_to_write(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Arc<dyn StorageFile>> {
+        if let Some(file) = self.file(id, turn)? {
+            return Ok(file);
+        }
+        let path = rewrite::log_path(&turn.context.dir, &self.session(id).entry.stem);
+        let file = loop {
+            match turn.context.storage.open(&path, OpenMode::CreateNew) {
+                Ok(file) => break file,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    // It appeared since the session was loaded; it is not ours
+                    // to overwrite.
+                    return Err(Error::Corrupt {
+                        path,
+                        detail: String::from("another program created this file meanwhile"),
+                    });
+                }
+                Err(e) => {
+                    let error = Error::io("create", &path, e);
+                    if !error.out_of_descriptors() {
+                        return Err(error);
+                    }
+                    match self.handles.evict() {
+                        Some(evicted) => self.close(evicted),
+                        None => return Err(error),
+                    }
+                }
+            }
+        };
+        self.session(id).file = Some(file.clone());
+        self.used(id);
+        Ok(file)
+    }
+}
+
+impl super::session::Session {
+    /// `len` bytes of the tail are in the file now; readers that hold the old
+    /// tail keep it.
+    fn advance(&mut self, len: usize) {
+        self.written += len as u64;
+        let rest = self.tail.copy((self.settled.end - self.written) as usize + len);
+        self.tail = Arc::default();
+        if rest.len() > len {
+            self.tail.extend(&rest[len..]);
+        }
+    }
+}

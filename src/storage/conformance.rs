@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::memory::MemoryStorage;
+use super::memory::{Draw, MemoryStorage};
 use super::{DiskStorage, FileKind, OpenMode, Storage, StorageFile};
 
 /// Checks a claim on both storages, in an empty directory of each.
@@ -391,4 +391,59 @@ fn syncing_changes_nothing_that_is_seen() {
 #[test]
 fn open_files_are_limited_to_more_than_none() {
     on_both(|storage, _| assert!(storage.open_file_limit() > 0));
+}
+
+/// One random call, the same on whichever storage it is made, and what came of
+/// it.
+fn random_call(storage: &dyn Storage, dir: &Path, draw: &mut Draw) -> String {
+    let names = ["a", "b", "d", "d/a", "d/b", "a/x"];
+    let path = dir.join(names[draw.up_to(5)]);
+    let other = dir.join(names[draw.up_to(5)]);
+    let (offset, len) = (draw.up_to(9000) as u64, draw.up_to(5000));
+    let bytes = vec![draw.next() as u8; len];
+    let open = || storage.open(&path, OpenMode::ReadWrite);
+    let result = match draw.up_to(9) {
+        0 | 1 => storage.open(&path, OpenMode::CreateNew).map(|_| 0),
+        2 => storage.create_dir(&path).map(|()| 0),
+        3 => storage.rename(&path, &other).map(|()| 0),
+        4 => storage.remove_file(&path).map(|()| 0),
+        5 => open().and_then(|f| f.set_len(offset)).map(|()| 0),
+        6 => open().and_then(|f| f.sync_data()).map(|()| 0),
+        7 => storage.info(&path).map(|info| info.len),
+        _ => open()
+            .and_then(|f| f.write_at(&bytes, offset))
+            .map(|n| n as u64),
+    };
+    let result = result.map_err(|e| e.kind());
+    match storage.info(&path) {
+        // The size of a directory is the file system's own business.
+        Ok(info) if info.kind == FileKind::Directory => format!("{path:?} directory"),
+        Ok(_) => format!(
+            "{path:?} {result:?} {:?}",
+            open().map(|f| crc32fast::hash(&contents(&*f))).ok()
+        ),
+        Err(e) => format!("{path:?} {result:?} {:?}", e.kind()),
+    }
+}
+
+#[test]
+fn any_history_of_calls_has_the_same_outcome() {
+    for seed in 0..40 {
+        let directory = tempfile::tempdir().unwrap();
+        let memory = MemoryStorage::new();
+        // The same absolute path on both makes the same text of every outcome.
+        memory
+            .write_foreign(directory.path().join("seed"), b"")
+            .unwrap();
+        std::fs::write(directory.path().join("seed"), b"").unwrap();
+        let (mut left, mut right) = (Draw::new(seed), Draw::new(seed));
+        for call in 0..150 {
+            assert_eq!(
+                random_call(&DiskStorage, directory.path(), &mut left),
+                random_call(&memory, directory.path(), &mut right),
+                "call {call} of seed {seed}: {:?}",
+                memory.last_calls(4)
+            );
+        }
+    }
 }

@@ -2,26 +2,26 @@
 
 /// A splitmix64 stream: the same seed makes the same choices on every machine.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(u64);
+pub(in crate::storage) struct Draw(u64);
 
 impl Draw {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in crate::storage) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A stream of its own for one subject, so that what is drawn for one file
     /// does not depend on how much was drawn for another.
-    pub(super) fn about(&self, subject: u64) -> Self {
+    pub(in crate::storage) fn about(&self, subject: u64) -> Self {
         Self(mix(self.0 ^ mix(subject)))
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(in crate::storage) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number in `0..=most`.
-    pub(super) fn up_to(&mut self, most: usize) -> usize {
+    pub(in crate::storage) fn up_to(&mut self, most: usize) -> usize {
         (self.next() % (most as u64 + 1)) as usize
     }
 }

@@ -24,6 +24,9 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(super) use draw::Draw;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;

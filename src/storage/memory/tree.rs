@@ -147,18 +147,22 @@ impl Tree {
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let ino = self.lookup(from)?;
         let (from_dir, from_name) = self.place(from)?;
         let (to_dir, to_name) = self.place(to)?;
-        let moves_directory = self.entries(ino).is_ok();
-        if let Some(&replaced) = self.entries(to_dir)?.get(to_name) {
-            if replaced == ino {
-                return Ok(());
-            }
-            self.may_replace(replaced, moves_directory)?;
+        let ino = self.lookup(from)?;
+        let replaced = self.entries(to_dir)?.get(to_name).copied();
+        if replaced == Some(ino) {
+            return Ok(());
         }
+        let moves_directory = self.entries(ino).is_ok();
         if moves_directory && to.starts_with(from) {
             return Err(Errno::INVAL.into());
+        }
+        if from.starts_with(to) {
+            return Err(Errno::NOTEMPTY.into());
+        }
+        if let Some(replaced) = replaced {
+            self.may_replace(replaced, moves_directory)?;
         }
         let seq = self.tick();
         let changes = [(from_dir, from_name, None), (to_dir, to_name, Some(ino))];

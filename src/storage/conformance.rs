@@ -2,7 +2,6 @@
 //! model of one, so that what holds in a crash test holds on a disk.
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "plants what the storage must cope with"
 )]
 

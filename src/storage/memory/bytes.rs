@@ -33,8 +33,8 @@ impl Tree {
 
     pub(super) fn set_len(&mut self, ino: Ino, len: u64) -> io::Result<()> {
         let now = self.info(ino)?.len;
-        if self.room(ino, now, len.saturating_sub(now) as usize)? as u64 != len.saturating_sub(now)
-        {
+        let gained = len.saturating_sub(now) as usize;
+        if self.room(ino, now, gained)? < gained {
             return Err(Errno::NOSPC.into());
         }
         let seq = self.tick();
@@ -55,13 +55,8 @@ impl Tree {
     fn used(&self) -> u64 {
         let named = self.names.named();
         let in_use = |(ino, node): &(&Ino, &Node)| named.contains(ino) || node.opens() > 0;
-        let sizes = self.nodes.iter().filter(in_use).map(|(_, node)| node);
-        sizes
-            .map(|node| match &node.what {
-                What::File(inode) => inode.cache().len(),
-                What::Directory | What::Symlink => 0,
-            })
-            .sum()
+        let files = self.nodes.iter().filter(in_use);
+        files.map(|(_, node)| node.len()).sum()
     }
 
     /// Syncs a file, or lets its sync fail.

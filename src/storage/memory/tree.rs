@@ -73,6 +73,14 @@ impl Node {
         Arc::strong_count(&self.open) - 1
     }
 
+    /// The size of a file; other nodes take no space here.
+    pub(super) fn len(&self) -> u64 {
+        match &self.what {
+            What::File(inode) => inode.cache().len(),
+            What::Directory | What::Symlink => 0,
+        }
+    }
+
     fn kind(&self) -> FileKind {
         match self.what {
             What::File(_) => FileKind::File,
@@ -132,13 +140,13 @@ impl Tree {
 
     pub(super) fn info(&self, ino: Ino) -> io::Result<FileInfo> {
         let node = self.node(ino)?;
-        let (len, modified) = match &node.what {
-            What::File(inode) => (inode.cache().len(), inode.modified()),
-            What::Directory | What::Symlink => (0, 0),
+        let modified = match &node.what {
+            What::File(inode) => inode.modified(),
+            What::Directory | What::Symlink => 0,
         };
         Ok(FileInfo {
             kind: node.kind(),
-            len,
+            len: node.len(),
             inode: ino,
             owner: node.owner,
             mode: node.mode,

@@ -11,6 +11,7 @@ mod session_file;
 mod stats;
 pub mod storage;
 mod store;
+mod sync;
 mod migrate;
 mod recovery;
 

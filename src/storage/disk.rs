@@ -1,1 +1,316 @@
-//! (skeleton)
+//! The real file system.
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this is the seam"
+)]
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, geteuid, getrlimit};
+
+use crate::error::is_full;
+
+use super::{DirEntry, FileInfo, FileKind, LockGuard, OpenMode, Storage, StorageFile};
+
+/// Permission bits of a stored [`FileInfo`]; the rest of `st_mode` is the kind.
+const PERMISSIONS: u32 = 0o7777;
+
+/// The file system of the operating system.
+#[derive(Debug, Default)]
+pub(crate) struct DiskStorage;
+
+impl Storage for DiskStorage {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::mkdir(path, Mode::RWXU)?)
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            match entry.file_type() {
+                Ok(kind) => names.push(DirEntry {
+                    name,
+                    kind: kind_of(kind),
+                }),
+                // Removed since the directory was read: it has no such name.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
+        let flags = match mode {
+            OpenMode::Read => OFlags::RDONLY,
+            OpenMode::ReadWrite => OFlags::RDWR,
+            OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        };
+        let file = open_regular(path, flags)?;
+        Ok(Arc::new(DiskFile { file }))
+    }
+
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        fs::symlink_metadata(path).map(|found| info_of(&found))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rustix::fs::rename(from, to)?)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::unlink(path)?)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        open_directory(path)?.sync_all()
+    }
+
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        sync_file_system(&open_directory(path)?)
+    }
+
+    fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
+        let file = open_regular(path, OFlags::RDWR | OFlags::CREATE)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(e)) => return Err(lock_error(e)),
+        }
+        let guard = DiskLock { file };
+        match guard.sign(note) {
+            // The note is for people; a full disk must not keep a store from
+            // opening, since opening is how it heals.
+            Err(e) if !is_full(&e) => Err(e),
+            _ => Ok(Some(Box::new(guard))),
+        }
+    }
+
+    fn current_user(&self) -> u32 {
+        geteuid().as_raw()
+    }
+
+    fn open_file_limit(&self) -> usize {
+        getrlimit(Resource::Nofile)
+            .current
+            .map_or(usize::MAX, |limit| limit as usize)
+    }
+}
+
+/// An open regular file.
+#[derive(Debug)]
+struct DiskFile {
+    file: File,
+}
+
+impl StorageFile for DiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(buf, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn info(&self) -> io::Result<FileInfo> {
+        self.file.metadata().map(|found| info_of(&found))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// A held `flock`. The file is never unlinked: a lock on a name that another
+/// process can replace locks nothing.
+#[derive(Debug)]
+struct DiskLock {
+    file: File,
+}
+
+impl DiskLock {
+    fn sign(&self, note: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(note.as_bytes(), 0)
+    }
+}
+
+impl LockGuard for DiskLock {}
+
+impl Drop for DiskLock {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock with a child that was forked and
+        // has not yet executed its program; that child shares the descriptor.
+        // A failure leaves exactly that.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Opens a regular file, and nothing else, without following a link.
+///
+/// `NONBLOCK` is for what turns out to be a pipe: opening one must be refused,
+/// not waited for. It means nothing to a regular file.
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let private = Mode::RUSR | Mode::WUSR;
+    let file = match retry_on_intr(|| rustix::fs::open(path, flags, private)) {
+        Ok(descriptor) => File::from(descriptor),
+        Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(not_regular(path)),
+        Err(e) => return Err(e.into()),
+    };
+    // An exclusive creation made the file, so there is nothing to find out.
+    if !flags.contains(OFlags::EXCL) && !file.metadata()?.is_file() {
+        return Err(not_regular(path));
+    }
+    Ok(file)
+}
+
+fn not_regular(path: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("{} is not a regular file", path.display()),
+    )
+}
+
+/// Opens a directory to sync it. The empty path, which is the parent of a bare
+/// relative name, is the working directory.
+fn open_directory(path: &Path) -> io::Result<File> {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let descriptor = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))?;
+    Ok(File::from(descriptor))
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn sync_file_system(directory: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(directory)?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn sync_file_system(_directory: &File) -> io::Result<()> {
+    rustix::fs::sync();
+    Ok(())
+}
+
+/// A file system without locks must be told apart from a lock that is held.
+fn lock_error(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(Errno::NOLCK.raw_os_error()) {
+        return io::Error::new(io::ErrorKind::Unsupported, error);
+    }
+    error
+}
+
+fn info_of(found: &fs::Metadata) -> FileInfo {
+    FileInfo {
+        kind: kind_of(found.file_type()),
+        len: found.len(),
+        inode: found.ino(),
+        owner: found.uid(),
+        mode: found.mode() & PERMISSIONS,
+        modified: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+    }
+}
+
+fn kind_of(kind: fs::FileType) -> FileKind {
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Directory
+    } else if kind.is_symlink() {
+        FileKind::Symlink
+    } else {
+        FileKind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::io::ErrorKind;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::{DiskStorage, FileKind, OpenMode, Storage, fs};
+
+    #[test]
+    fn a_pipe_or_socket_is_refused_without_waiting_for_its_other_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pipe, socket) = (dir.path().join("pipe"), dir.path().join("socket"));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let _listener = UnixListener::bind(&socket).unwrap();
+        for path in [&pipe, &socket] {
+            assert_eq!(DiskStorage.info(path).unwrap().kind, FileKind::Other);
+            for mode in [OpenMode::Read, OpenMode::ReadWrite] {
+                let error = DiskStorage.open(path, mode).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidInput);
+                assert!(error.to_string().ends_with("is not a regular file"));
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_unicode_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(OsStr::from_bytes(b"\xff")), b"").unwrap();
+        fs::write(dir.path().join("ours"), b"").unwrap();
+        let entries = DiskStorage.read_dir(dir.path()).unwrap();
+        let names: Vec<_> = entries.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(names, ["ours"]);
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_guard_even_if_a_child_shares_the_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let file = super::open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE).unwrap();
+        let shared = file.try_clone().unwrap();
+        file.try_lock().unwrap();
+        drop(super::DiskLock { file });
+        assert!(DiskStorage.try_lock(&path, "").unwrap().is_some());
+        drop(shared);
+    }
+
+    #[test]
+    fn the_time_and_permission_bits_of_a_file_are_the_systems() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("foreign");
+        fs::write(&path, b"abc").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4640)).unwrap();
+        let info = DiskStorage.info(&path).unwrap();
+        assert_eq!(
+            (info.kind, info.mode, info.len),
+            (FileKind::File, 0o4640, 3)
+        );
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(info.modified, i128::try_from(since.as_nanos()).unwrap());
+    }
+
+    #[test]
+    fn the_working_directory_is_the_parent_of_a_bare_name() {
+        let parent = std::path::Path::new("bare").parent().unwrap();
+        DiskStorage.sync_dir(parent).unwrap();
+    }
+}

@@ -17,7 +17,10 @@ mod disk;
 #[cfg(any(test, feature = "testing", sessionlog_loom))]
 pub mod memory;
 
+#[cfg(test)]
+mod conformance;
 
+pub(crate) use disk::DiskStorage;
 
 use std::io;
 use std::path::Path;

@@ -155,13 +155,13 @@ fn a_ticket_ends_in_one_place() {
     group.close();
     committer.join().expect("did not panic");
 
-    let mut tickets: Vec<_> = ends.lock().iter().map(ticket_of).collect();
+    let mut tickets: Vec<_> = ends.lock().iter().copied().map(ticket_of).collect();
     tickets.sort_unstable();
     assert_eq!(tickets, [1, 2], "{:?}", ends.lock());
 }
 
-fn ticket_of(end: &End) -> u8 {
-    match *end {
+fn ticket_of(end: End) -> u8 {
+    match end {
         End::Refused(ticket) | End::Returned(ticket) | End::Taken(ticket) => ticket,
     }
 }

@@ -118,17 +118,16 @@ impl<T> GroupCommit<T> {
         batch.empty();
         let mut state = self.state.lock();
         loop {
-            match state.hand_over(batch) {
-                Taken::Idle => {}
-                taken => return taken,
+            let taken = state.hand_over(batch);
+            if taken != Taken::Idle {
+                return taken;
             }
             state.committer_waits = true;
-            let timed_out = match idle {
-                Some(idle) => self.queued.wait_timeout(&mut state, idle),
-                None => {
-                    self.queued.wait(&mut state);
-                    false
-                }
+            let timed_out = if let Some(idle) = idle {
+                self.queued.wait_timeout(&mut state, idle)
+            } else {
+                self.queued.wait(&mut state);
+                false
             };
             state.committer_waits = false;
             if timed_out {
@@ -238,7 +237,7 @@ impl<T> Default for Batch<T> {
     }
 }
 
-#[cfg(all(test, not(sessionlog_loom)))]
+#[cfg(test)]
 mod tests {
     use super::{Batch, GroupCommit, KEPT_BYTES, Refusal, Taken};
     use crate::sync::thread;

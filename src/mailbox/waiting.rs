@@ -63,7 +63,7 @@ fn identity(waker: &Waker) -> (usize, usize) {
     (waker.data().addr(), ptr::from_ref(waker.vtable()).addr())
 }
 
-#[cfg(all(test, not(sessionlog_loom)))]
+#[cfg(test)]
 mod tests {
     use super::Waiting;
     use std::sync::Arc;

@@ -39,7 +39,7 @@ impl<T: ?Sized> Published<T> {
     }
 }
 
-#[cfg(all(test, not(sessionlog_loom)))]
+#[cfg(test)]
 mod tests {
     use super::Published;
     use std::sync::Arc;

@@ -114,7 +114,7 @@ fn collect<T>(answer: &mut MutexGuard<'_, Answer<T>>) -> Poll<Option<T>> {
     }
 }
 
-#[cfg(all(test, not(sessionlog_loom)))]
+#[cfg(test)]
 mod tests {
     use super::slot;
     use crate::sync::thread;
@@ -132,8 +132,8 @@ mod tests {
     }
 
     fn counted() -> (Arc<Wakes>, Waker) {
-        let wakes = Arc::new(Wakes::default());
-        (Arc::clone(&wakes), Waker::from(wakes))
+        let count = Arc::new(Wakes::default());
+        (Arc::clone(&count), Waker::from(count))
     }
 
     #[test]
@@ -160,11 +160,11 @@ mod tests {
         assert_eq!(waited.wait(), None);
 
         let (promise, polled) = slot::<u8>();
-        let (wakes, waker) = counted();
+        let (count, waker) = counted();
         let mut cx = Context::from_waker(&waker);
         assert_eq!(polled.poll(&mut cx), Poll::Pending);
         drop(promise);
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
         assert_eq!(polled.poll(&mut cx), Poll::Ready(None));
     }
 

@@ -169,5 +169,5 @@ fn wake_each(wakers: Vec<Waker>) {
     }
 }
 
-#[cfg(all(test, not(sessionlog_loom)))]
+#[cfg(test)]
 mod tests;

@@ -37,15 +37,15 @@ impl Wake for Wakes {
 fn close_wakes_a_waiting_task_and_hands_its_item_back() {
     let (sender, receiver) = bounded(1, || {});
     sender.send(1).unwrap();
-    let wakes = Arc::new(Wakes::default());
-    let waker = Waker::from(Arc::clone(&wakes));
+    let count = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&count));
     let mut cx = Context::from_waker(&waker);
     let mut item = Some(2);
     assert!(sender.poll_send(&mut cx, &mut item).is_pending());
     assert_eq!(item, Some(2));
 
     assert_eq!(receiver.close(), [1]);
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert_eq!(count.0.load(Ordering::Relaxed), 1);
     let refused = Poll::Ready(Err(Closed(2)));
     assert_eq!(sender.poll_send(&mut cx, &mut item), refused);
 }

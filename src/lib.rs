@@ -5,6 +5,11 @@ compile_error!("sessionlog stores 64-bit positions in usize");
 pub mod clock;
 mod error;
 mod handle;
+#[cfg(any(feature = "testing", sessionlog_loom))]
+#[doc(hidden)]
+pub mod internals;
+mod journal;
+mod mailbox;
 mod options;
 mod reply;
 mod session_file;

@@ -1,19 +1,37 @@
-//! Locks.
+//! Locks, atomics and threads: the only door to them, and the only place that
+//! knows loom.
+//!
+//! Production uses `parking_lot` and std; under `cfg(sessionlog_loom)` the same
+//! names are loom's, so the models in `loom-tests/` explore the code that
+//! ships. They are newtypes because clippy's `disallowed_types` sees through
+//! re-exports: only a newtype makes the ban on other locks enforceable.
+//!
+//! `Arc` is std's everywhere: loom's cannot hold a `dyn` value. Loom therefore
+//! does not explore reference counts, only what the `Arc` points at.
 
-/// A lock that does not poison.
-#[derive(Debug, Default)]
-#[expect(clippy::disallowed_types, reason = "this is the seam")]
-pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+#![cfg_attr(
+    not(any(feature = "testing", sessionlog_loom)),
+    expect(
+        unreachable_pub,
+        reason = "reachable from outside only through `internals`"
+    )
+)]
 
-impl<T> Mutex<T> {
-    /// Wraps a value.
-    #[expect(clippy::disallowed_types, reason = "this is the seam")]
-    pub(crate) fn new(value: T) -> Self {
-        Self(parking_lot::Mutex::new(value))
-    }
+#[cfg(not(sessionlog_loom))]
+mod native;
+#[cfg(not(sessionlog_loom))]
+use native as imp;
 
-    /// Waits for the lock and holds it until the guard is dropped.
-    pub(crate) fn lock(&self) -> parking_lot::MutexGuard<'_, T> {
-        self.0.lock()
-    }
-}
+#[cfg(sessionlog_loom)]
+mod model;
+#[cfg(sessionlog_loom)]
+use model as imp;
+
+mod published;
+pub mod slot;
+pub mod wake;
+
+pub use imp::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread,
+};
+pub use published::Published;

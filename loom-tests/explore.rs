@@ -1,0 +1,132 @@
+//! Runs models, each to exhaustion, and refuses to call anything less a pass.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// At the default bound loom explores every schedule with at most two
+/// preemptions. Lost wake-ups need one, so the teeth are proven well inside it.
+const DEFAULT_BOUND: usize = 2;
+
+/// A longer path than this is a loop that makes no progress.
+const MAX_BRANCHES: usize = 10_000;
+
+/// A protocol to explore.
+#[derive(Clone, Copy)]
+pub(crate) struct Model {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// Fewer executions than this at the default bound or above mean that the
+    /// model has stopped exploring what it was written for.
+    pub(crate) at_least: u64,
+    /// One execution. Several are explored one after the other.
+    pub(crate) runs: &'static [fn()],
+}
+
+/// Runs the one model named on the command line here, or all of them in child
+/// processes.
+pub(crate) fn main(models: &[Model]) -> ExitCode {
+    let arguments: Vec<_> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--")
+        .collect();
+    let Some(bound) = bound() else {
+        return ExitCode::from(2);
+    };
+    match arguments.as_slice() {
+        [] => explore_all(models, bound),
+        [name] => match models.iter().find(|model| model.name == name) {
+            Some(model) => explore_one(model, bound),
+            None => refuse(models, &format!("no model is called {name}")),
+        },
+        _ => refuse(models, "name one model, or none to run all"),
+    }
+}
+
+fn bound() -> Option<usize> {
+    match std::env::var("LOOM_MAX_PREEMPTIONS") {
+        Err(_) => Some(DEFAULT_BOUND),
+        Ok(text) => text
+            .parse()
+            .inspect_err(|error| eprintln!("LOOM_MAX_PREEMPTIONS={text}: {error}"))
+            .ok(),
+    }
+}
+
+fn refuse(models: &[Model], why: &str) -> ExitCode {
+    eprintln!("{why}; the models are:");
+    for model in models {
+        eprintln!("  {}", model.name);
+    }
+    ExitCode::from(2)
+}
+
+fn explore_one(model: &Model, bound: usize) -> ExitCode {
+    static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+
+    for run in model.runs {
+        explorer(bound).check(|| {
+            EXECUTIONS.fetch_add(1, Ordering::Relaxed);
+            run();
+        });
+    }
+    let executions = EXECUTIONS.load(Ordering::Relaxed);
+    println!("{executions}");
+    if bound >= DEFAULT_BOUND && executions < model.at_least {
+        eprintln!("{}: expected at least {}", model.name, model.at_least);
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Without loom's limits on time and permutations, whatever the environment
+/// says: past those, loom stops and reports success. `check` returns only when
+/// the last execution is done.
+fn explorer(bound: usize) -> loom::model::Builder {
+    let mut explorer = loom::model::Builder::new();
+    explorer.preemption_bound = Some(bound);
+    explorer.max_branches = MAX_BRANCHES;
+    explorer.max_duration = None;
+    explorer.max_permutations = None;
+    explorer
+}
+
+fn explore_all(models: &[Model], bound: usize) -> ExitCode {
+    println!("| model | bound | executions | seconds |");
+    println!("|---|---:|---:|---:|");
+    let failed = models
+        .iter()
+        .filter(|model| !explored_in_child(model, bound))
+        .count();
+    if failed == 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{failed} of {} models failed", models.len());
+    ExitCode::FAILURE
+}
+
+fn explored_in_child(model: &Model, bound: usize) -> bool {
+    #[expect(clippy::disallowed_types, reason = "times a child, not the engine")]
+    let start = std::time::Instant::now();
+    let executions = executions_in_child(model, bound);
+    println!(
+        "| {} | {bound} | {} | {:.1} |",
+        model.name,
+        executions.as_deref().unwrap_or("FAILED"),
+        start.elapsed().as_secs_f64(),
+    );
+    executions.is_some()
+}
+
+/// The count a child printed. A child that ended well without one was cut off.
+fn executions_in_child(model: &Model, bound: usize) -> Option<String> {
+    let child = Command::new(std::env::current_exe().ok()?)
+        .arg(model.name)
+        .env("LOOM_MAX_PREEMPTIONS", bound.to_string())
+        .stderr(Stdio::inherit())
+        .output()
+        .ok()?;
+    let printed = String::from_utf8(child.stdout).ok()?;
+    let executions = printed.lines().last()?.trim();
+    let counted = executions.parse::<u64>().is_ok();
+    (child.status.success() && counted).then(|| executions.to_owned())
+}

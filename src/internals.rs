@@ -1,0 +1,16 @@
+//! The engine's inside, for its own tests and models. No stability promise.
+
+/// Locks, atomics, threads and replies.
+pub mod sync {
+    pub use crate::sync::*;
+}
+
+/// Queues between threads.
+pub mod mailbox {
+    pub use crate::mailbox::*;
+}
+
+/// The journal.
+pub mod journal {
+    pub use crate::journal::*;
+}

@@ -1,0 +1,344 @@
+//! The hand-over of a group commit: many shards queue, one committer takes.
+//!
+//! Whatever was queued while the last sync ran goes out as one write and one
+//! sync. Nothing here touches a file, so the models in `loom-tests/` explore
+//! exactly this code.
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Larger buffers are returned after a batch: one huge import must not pin its
+/// size for the life of the store.
+const KEPT_BYTES: usize = 8 << 20;
+
+/// What goes to disk together, and who waits for it.
+///
+/// Bytes and tickets change hands under one lock: a ticket is in a batch if
+/// and only if its bytes are. Answering the tickets after the bytes are synced
+/// is then enough to never acknowledge what a power loss could take back.
+#[derive(Debug)]
+pub struct Batch<T> {
+    /// Encoded records, in the order they were submitted.
+    pub bytes: Vec<u8>,
+    /// One per submission, in the same order.
+    pub tickets: Vec<T>,
+    /// Whether any of the submissions must survive power loss.
+    pub durable: bool,
+}
+
+/// What a take found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The batch was filled.
+    Batch,
+    /// Nothing was queued, for the whole idle time where one was given.
+    Idle,
+    /// Nothing is queued and nothing will be.
+    Closed,
+}
+
+/// Why a submission was turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The store is closing.
+    Closed,
+    /// An earlier write or sync failed; the text says which.
+    Poisoned(Arc<str>),
+}
+
+/// A ticket handed back. Nothing of its submission was queued.
+#[derive(Debug)]
+pub struct Refused<T> {
+    /// The ticket as it was submitted.
+    pub ticket: T,
+    /// Why.
+    pub reason: Refusal,
+}
+
+/// The queue between the shards and the one thread that commits.
+///
+/// Every ticket ends in exactly one place: refused by [`submit`](Self::submit),
+/// returned by [`poison`](Self::poison), or in a taken batch.
+#[derive(Debug)]
+pub struct GroupCommit<T> {
+    state: Mutex<State<T>>,
+    queued: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    batch: Batch<T>,
+    closed: bool,
+    poison: Option<Arc<str>>,
+    /// Whether the committer sleeps. A submission pays for a notification only
+    /// then; while a sync runs, nobody listens.
+    committer_waits: bool,
+}
+
+impl<T> GroupCommit<T> {
+    /// An empty, open queue.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                batch: Batch::new(),
+                closed: false,
+                poison: None,
+                committer_waits: false,
+            }),
+            queued: Condvar::new(),
+        }
+    }
+
+    /// Queues one shard's encoded records behind everything queued before.
+    ///
+    /// # Errors
+    /// When the store is poisoned or closed. Both are checked under the lock
+    /// that queues: checked earlier, a record could slip in behind the failure
+    /// and wait for a committer that is gone.
+    pub fn submit(&self, records: &[u8], ticket: T, durable: bool) -> Result<(), Refused<T>> {
+        let mut state = self.state.lock();
+        if let Some(reason) = state.refusal() {
+            return Err(Refused { ticket, reason });
+        }
+        state.batch.bytes.extend_from_slice(records);
+        state.batch.tickets.push(ticket);
+        state.batch.durable |= durable;
+        self.rouse(state);
+        Ok(())
+    }
+
+    /// Swaps `batch`, emptied, with everything queued; blocks until there is
+    /// something, for at most `idle`. For one committing thread.
+    ///
+    /// A submission that arrives after this returns is in the next batch.
+    pub fn take(&self, batch: &mut Batch<T>, idle: Option<Duration>) -> Taken {
+        batch.empty();
+        let mut state = self.state.lock();
+        loop {
+            let taken = state.hand_over(batch);
+            if taken != Taken::Idle {
+                return taken;
+            }
+            state.committer_waits = true;
+            let timed_out = if let Some(idle) = idle {
+                self.queued.wait_timeout(&mut state, idle)
+            } else {
+                self.queued.wait(&mut state);
+                false
+            };
+            state.committer_waits = false;
+            if timed_out {
+                return state.hand_over(batch);
+            }
+        }
+    }
+
+    /// As [`take`](Self::take), without ever blocking: `Idle` when nothing is
+    /// queued.
+    pub fn try_take(&self, batch: &mut Batch<T>) -> Taken {
+        batch.empty();
+        self.state.lock().hand_over(batch)
+    }
+
+    /// Refuses every later submission because of `reason`; the first reason
+    /// given stays. Returns the tickets queued but not taken, for the caller to
+    /// fail: their records never reach the disk.
+    #[must_use = "the returned tickets must be answered"]
+    pub fn poison(&self, reason: Arc<str>) -> Vec<T> {
+        let mut state = self.state.lock();
+        state.poison.get_or_insert(reason);
+        state.batch.bytes.clear();
+        state.batch.durable = false;
+        mem::take(&mut state.batch.tickets)
+    }
+
+    /// Why the store is poisoned, if it is.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<Arc<str>> {
+        self.state.lock().poison.clone()
+    }
+
+    /// Refuses every later submission. What is queued can still be taken; then
+    /// takes return [`Taken::Closed`].
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        self.rouse(state);
+    }
+
+    /// Bytes queued and not yet taken.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.state.lock().batch.bytes.len()
+    }
+
+    fn rouse(&self, mut state: MutexGuard<'_, State<T>>) {
+        let waits = mem::take(&mut state.committer_waits);
+        drop(state);
+        if waits {
+            self.queued.notify_one();
+        }
+    }
+}
+
+impl<T> Default for GroupCommit<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> State<T> {
+    /// Poison wins over closing: it is what the caller's data depends on.
+    fn refusal(&self) -> Option<Refusal> {
+        match &self.poison {
+            Some(reason) => Some(Refusal::Poisoned(Arc::clone(reason))),
+            None if self.closed => Some(Refusal::Closed),
+            None => None,
+        }
+    }
+
+    fn hand_over(&mut self, batch: &mut Batch<T>) -> Taken {
+        if !self.batch.tickets.is_empty() {
+            mem::swap(&mut self.batch, batch);
+            Taken::Batch
+        } else if self.closed {
+            Taken::Closed
+        } else {
+            Taken::Idle
+        }
+    }
+}
+
+impl<T> Batch<T> {
+    /// A batch with nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            tickets: Vec::new(),
+            durable: false,
+        }
+    }
+
+    fn empty(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.tickets.clear();
+        self.durable = false;
+    }
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, GroupCommit, KEPT_BYTES, Refusal, Taken};
+    use crate::sync::thread;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_batch_holds_everything_queued_in_order() {
+        let group = GroupCommit::new();
+        group.submit(b"one ", 1, false).unwrap();
+        group.submit(b"two ", 2, true).unwrap();
+        group.submit(b"", 3, false).unwrap();
+        assert_eq!(group.pending_bytes(), 8);
+
+        let mut batch = Batch::new();
+        assert_eq!(group.take(&mut batch, None), Taken::Batch);
+        assert_eq!(batch.bytes, b"one two ");
+        assert_eq!(batch.tickets, [1, 2, 3]);
+        assert!(batch.durable);
+        assert_eq!(group.pending_bytes(), 0);
+    }
+
+    #[test]
+    fn a_batch_is_durable_only_for_its_own_submissions() {
+        let group = GroupCommit::new();
+        let mut batch = Batch::new();
+        group.submit(b"a", 1, true).unwrap();
+        assert_eq!(group.try_take(&mut batch), Taken::Batch);
+        group.submit(b"b", 2, false).unwrap();
+        assert_eq!(group.try_take(&mut batch), Taken::Batch);
+        assert_eq!((batch.bytes.as_slice(), batch.durable), (&b"b"[..], false));
+    }
+
+    #[test]
+    fn nothing_queued_is_idle_and_leaves_the_batch_empty() {
+        let group = GroupCommit::<u8>::new();
+        let mut batch = Batch {
+            bytes: b"old".to_vec(),
+            tickets: vec![9],
+            durable: true,
+        };
+        assert_eq!(group.try_take(&mut batch), Taken::Idle);
+        assert!(batch.bytes.is_empty() && batch.tickets.is_empty() && !batch.durable);
+        let brief = Some(Duration::from_millis(1));
+        assert_eq!(group.take(&mut batch, brief), Taken::Idle);
+    }
+
+    #[test]
+    fn a_sleeping_committer_is_roused_by_a_submission_and_by_closing() {
+        let group = Arc::new(GroupCommit::new());
+        let committer = {
+            let group = Arc::clone(&group);
+            thread::spawn("committer", move || {
+                let mut batch = Batch::new();
+                assert_eq!(group.take(&mut batch, None), Taken::Batch);
+                assert_eq!(batch.tickets, [1]);
+                assert_eq!(group.take(&mut batch, None), Taken::Closed);
+            })
+        };
+        group.submit(b"a", 1, true).unwrap();
+        group.close();
+        committer.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn closing_refuses_new_submissions_and_keeps_queued_ones() {
+        let group = GroupCommit::new();
+        group.submit(b"a", 1, true).unwrap();
+        group.close();
+        let refused = group.submit(b"b", 2, true).unwrap_err();
+        assert_eq!((refused.ticket, refused.reason), (2, Refusal::Closed));
+
+        let mut batch = Batch::new();
+        assert_eq!(group.take(&mut batch, None), Taken::Batch);
+        assert_eq!(batch.bytes, b"a");
+        assert_eq!(group.take(&mut batch, None), Taken::Closed);
+    }
+
+    #[test]
+    fn poison_returns_queued_tickets_and_its_first_reason_stays() {
+        let group = GroupCommit::new();
+        group.submit(b"a", 1, true).unwrap();
+        assert_eq!(group.poison(Arc::from("sync failed")), [1]);
+        assert!(group.poison(Arc::from("write failed")).is_empty());
+        assert_eq!(group.poisoned().as_deref(), Some("sync failed"));
+        assert_eq!(group.pending_bytes(), 0);
+
+        group.close();
+        let refused = group.submit(b"b", 2, true).unwrap_err();
+        let reason = Refusal::Poisoned(Arc::from("sync failed"));
+        assert_eq!((refused.ticket, refused.reason), (2, reason));
+        assert_eq!(group.try_take(&mut Batch::new()), Taken::Closed);
+    }
+
+    #[test]
+    fn a_huge_buffer_is_not_kept() {
+        let group = GroupCommit::new();
+        let mut batch = Batch::new();
+        group.submit(&vec![0; 2 * KEPT_BYTES], 1, true).unwrap();
+        assert_eq!(group.try_take(&mut batch), Taken::Batch);
+        assert_eq!(group.try_take(&mut batch), Taken::Idle);
+        assert!(batch.bytes.capacity() <= KEPT_BYTES);
+    }
+}

@@ -1,0 +1,201 @@
+//! The production half: newtypes over `parking_lot` and std.
+
+#![expect(clippy::disallowed_types, reason = "this is the seam")]
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+/// A mutual exclusion lock without poisoning. Never held across I/O.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(parking_lot::Mutex<T>);
+
+/// Access to what a [`Mutex`] guards; releases it when dropped.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T>(parking_lot::MutexGuard<'a, T>);
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(parking_lot::Mutex::new(value))
+    }
+
+    /// Blocks this thread until it holds the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(self.0.lock())
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// Lets threads sleep until another one reports a change under a [`Mutex`].
+///
+/// Every wait belongs in a loop over its predicate: a wake-up promises nothing.
+#[derive(Debug, Default)]
+pub struct Condvar(parking_lot::Condvar);
+
+impl Condvar {
+    /// A condition nobody waits for yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(parking_lot::Condvar::new())
+    }
+
+    /// Releases the lock, sleeps until notified, and takes the lock again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.0.wait(&mut guard.0);
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`. True if the time ran out.
+    pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+        self.0.wait_for(&mut guard.0, timeout).timed_out()
+    }
+
+    /// Wakes one waiting thread, if there is one.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes every waiting thread.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// Many readers or one writer, without poisoning. Never held across I/O.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(parking_lot::RwLock<T>);
+
+/// Shared access to what a [`RwLock`] guards.
+#[derive(Debug)]
+pub struct RwLockReadGuard<'a, T>(parking_lot::RwLockReadGuard<'a, T>);
+
+/// Exclusive access to what a [`RwLock`] guards.
+#[derive(Debug)]
+pub struct RwLockWriteGuard<'a, T>(parking_lot::RwLockWriteGuard<'a, T>);
+
+impl<T> RwLock<T> {
+    /// An unlocked lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(parking_lot::RwLock::new(value))
+    }
+
+    /// Blocks until no writer holds the lock.
+    ///
+    /// Not recursive: a second read lock on the same thread deadlocks when a
+    /// writer queued in between.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        RwLockReadGuard(self.0.read())
+    }
+
+    /// Blocks until nobody holds the lock.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        RwLockWriteGuard(self.0.write())
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// Atomic numbers and flags.
+pub mod atomic {
+    pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+}
+
+/// Operating-system threads.
+pub mod thread {
+    use std::any::Any;
+    use std::io;
+
+    /// A running thread. Dropping the handle lets it run on unattended.
+    #[derive(Debug)]
+    pub struct JoinHandle(std::thread::JoinHandle<()>);
+
+    /// Starts a thread called `name`.
+    ///
+    /// # Errors
+    /// When the system refuses another thread.
+    pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle> {
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(body)
+            .map(JoinHandle)
+    }
+
+    impl JoinHandle {
+        /// Blocks until the thread ended.
+        ///
+        /// # Errors
+        /// With the text of the panic that ended it.
+        pub fn join(self) -> Result<(), String> {
+            self.0.join().map_err(|panic| panic_text(&*panic))
+        }
+    }
+
+    /// How many threads can run at once here; at least 1.
+    #[must_use]
+    pub fn available_parallelism() -> usize {
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    }
+
+    fn panic_text(panic: &(dyn Any + Send)) -> String {
+        if let Some(text) = panic.downcast_ref::<&str>() {
+            (*text).to_owned()
+        } else if let Some(text) = panic.downcast_ref::<String>() {
+            text.clone()
+        } else {
+            String::from("panicked with a value that is not text")
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::spawn;
+
+        #[test]
+        fn join_returns_the_text_of_a_panic() {
+            let formatted = spawn("formatted", || panic!("lost {}", 3)).unwrap();
+            assert_eq!(formatted.join(), Err(String::from("lost 3")));
+            let literal = spawn("literal", || panic!("lost")).unwrap();
+            assert_eq!(literal.join(), Err(String::from("lost")));
+        }
+
+        #[test]
+        fn a_thread_carries_its_name() {
+            let named = spawn("shard-07", || {
+                assert_eq!(std::thread::current().name(), Some("shard-07"));
+            });
+            assert_eq!(named.unwrap().join(), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Waking a whole batch of async callers at the price of a few.
+//!
+//! A wake-up from a thread outside the runtime goes through the runtime's
+//! shared queue and may have to rouse a sleeping worker. A group commit answers
+//! hundreds of callers at once, so their wakers are handed to one task, which
+//! wakes them from inside.
+//!
+//! Nobody may hang on that task. It is therefore given only the wakers of tokio
+//! tasks, and only while all callers came from one runtime: such a task cannot
+//! run unless its runtime has a free worker, and a free worker runs the
+//! hand-over too. Anything else, such as a thread parked inside an async worker
+//! by a foreign `block_on`, could be the very thing that worker waits for, and
+//! is woken directly.
+
+use super::RwLock;
+use std::mem;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, RawWakerVTable, Waker};
+use tokio::runtime::Handle;
+
+/// Fewer wakers than this are cheaper to wake one by one.
+const HAND_OVER_MIN: usize = 4;
+
+/// Remembers the tokio runtime that a store's async callers live in, and wakes
+/// them through it. Clones share what they remember.
+#[derive(Clone, Debug, Default)]
+pub struct Runtime(Arc<Memory>);
+
+#[derive(Debug, Default)]
+struct Memory {
+    home: RwLock<Home>,
+    /// How the waker of a tokio task is recognised; learnt from the first
+    /// hand-over, which sees its own.
+    tokio_task: OnceLock<&'static RawWakerVTable>,
+}
+
+#[derive(Debug, Default)]
+enum Home {
+    #[default]
+    Unknown,
+    One(Handle),
+    /// Callers came from several runtimes: one of them may stand still while
+    /// the others wait, so none wakes for the others.
+    Several,
+}
+
+impl Runtime {
+    /// Remembers the runtime this is called in, if any.
+    ///
+    /// Call it from `poll` *before* the waker is registered anywhere: a second
+    /// runtime must be known about before one of its tasks can be woken.
+    pub fn remember_current(&self) {
+        let Ok(current) = Handle::try_current() else {
+            return;
+        };
+        let known = match &*self.0.home.read() {
+            Home::Unknown => false,
+            Home::One(known) => known.id() == current.id(),
+            Home::Several => true,
+        };
+        if !known {
+            self.0.settle_in(current);
+        }
+    }
+
+    /// Wakes every one of `wakers`, through the remembered runtime where that
+    /// is both cheaper and safe.
+    pub fn wake_all(&self, wakers: Vec<Waker>) {
+        if wakers.len() < HAND_OVER_MIN {
+            return wake_each(wakers);
+        }
+        let Some(home) = self.0.home() else {
+            return wake_each(wakers);
+        };
+        let Some(&tokio_task) = self.0.tokio_task.get() else {
+            home.spawn(WakeBatch::new(Vec::new(), &self.0, &home));
+            return wake_each(wakers);
+        };
+        let (tasks, others): (Vec<_>, Vec<_>) = wakers
+            .into_iter()
+            .partition(|waker| ptr::eq(waker.vtable(), tokio_task));
+        wake_each(others);
+        if tasks.len() < HAND_OVER_MIN {
+            wake_each(tasks);
+        } else {
+            home.spawn(WakeBatch::new(tasks, &self.0, &home));
+        }
+    }
+}
+
+impl Memory {
+    fn home(&self) -> Option<Handle> {
+        match &*self.home.read() {
+            Home::One(home) => Some(home.clone()),
+            Home::Unknown | Home::Several => None,
+        }
+    }
+
+    fn settle_in(&self, current: Handle) {
+        let mut home = self.home.write();
+        let next = match &*home {
+            Home::Unknown => Home::One(current),
+            Home::One(known) if known.id() == current.id() => return,
+            Home::One(_) | Home::Several => Home::Several,
+        };
+        let previous = mem::replace(&mut *home, next);
+        // The last handle takes what is left of its runtime along: not under
+        // the lock, which a hand-over dropped on that occasion needs.
+        drop(home);
+        drop(previous);
+    }
+
+    /// Forgets a runtime that is gone, so that the next one can be remembered.
+    fn move_out(&self, gone: &Handle) {
+        let mut home = self.home.write();
+        if !matches!(&*home, Home::One(known) if known.id() == gone.id()) {
+            return;
+        }
+        let previous = mem::take(&mut *home);
+        drop(home);
+        drop(previous);
+    }
+}
+
+/// The task that wakes a batch from inside its runtime.
+struct WakeBatch {
+    wakers: Vec<Waker>,
+    /// Present until the task has run.
+    pending: Option<(Arc<Memory>, Handle)>,
+}
+
+impl WakeBatch {
+    fn new(wakers: Vec<Waker>, memory: &Arc<Memory>, home: &Handle) -> Self {
+        Self {
+            wakers,
+            pending: Some((Arc::clone(memory), home.clone())),
+        }
+    }
+}
+
+impl Future for WakeBatch {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some((memory, _)) = self.pending.take() {
+            memory.tokio_task.get_or_init(|| cx.waker().vtable());
+        }
+        wake_each(mem::take(&mut self.wakers));
+        Poll::Ready(())
+    }
+}
+
+/// A runtime that shuts down drops its tasks unrun. Callers elsewhere still
+/// wait for these wake-ups.
+impl Drop for WakeBatch {
+    fn drop(&mut self) {
+        if let Some((memory, home)) = self.pending.take() {
+            memory.move_out(&home);
+        }
+        wake_each(mem::take(&mut self.wakers));
+    }
+}
+
+fn wake_each(wakers: Vec<Waker>) {
+    for waker in wakers {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use sessionlog::Durability;
+
+/// A bot gateway on one session store.
+///
+/// Reads inbound updates of Telegram, Slack and Discord, drives all chats
+/// concurrently through one handle (the user's message; the assistant's tool
+/// call, its result and the answer as one atomic append; a summary and a
+/// truncation once a chat holds more than 40 messages), then reopens the store
+/// and checks that every acknowledged message is there.
+///
+/// Exits with 0 if the check holds, 1 if not or if the run failed.
+#[derive(Parser)]
+#[command(name = "bot_gateway")]
+pub(crate) struct Args {
+    /// Directory of the store; created if missing, continued if it holds one.
+    #[arg(long, value_name = "DIR", default_value = "bot-gateway-sessions")]
+    pub(crate) dir: PathBuf,
+
+    /// Updates to read, one JSON object per line; `-` is the standard input
+    /// [default: the updates.jsonl beside the example's source].
+    ///
+    /// A line is {"platform":"telegram"|"slack"|"discord","body":{…}}, the body
+    /// being what the platform sends: a Telegram `Update`, a Slack Events API
+    /// request, a Discord gateway payload. A bare body is recognised by its
+    /// shape. Lines that are none of these are reported and skipped.
+    #[arg(long, value_name = "FILE|-", default_value = default_updates(), hide_default_value = true)]
+    pub(crate) updates: PathBuf,
+
+    /// Turns under way at once.
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) concurrency: u32,
+
+    /// What an acknowledged message survives: `durable` a power loss,
+    /// `buffered` the death of the process.
+    #[arg(long, value_enum, default_value_t = Level::Durable)]
+    pub(crate) durability: Level,
+
+    /// Replay the updates N times, as more turns in the same chats.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) repeat: u64,
+
+    /// Append to FILE what is asked of the store and what it acknowledges, as
+    /// it happens, for --verify-acks; `-` is the standard output (the report
+    /// then goes to the standard error).
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) ack_log: Option<PathBuf>,
+
+    /// Run nothing: open the store, which recovers it if a run was killed, and
+    /// check it against a file that --ack-log wrote.
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["updates", "concurrency", "durability", "repeat", "ack_log"])]
+    pub(crate) verify_acks: Option<PathBuf>,
+}
+
+/// [`Durability`] as a word.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Level {
+    Durable,
+    Buffered,
+}
+
+impl Level {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Buffered => "buffered",
+        }
+    }
+}
+
+impl From<Level> for Durability {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Durable => Self::Durable,
+            Level::Buffered => Self::Buffered,
+        }
+    }
+}
+
+fn default_updates() -> &'static str {
+    concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/bot_gateway/updates.jsonl"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

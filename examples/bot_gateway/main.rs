@@ -1,0 +1,193 @@
+//! The main job of a session store: a gateway that serves many chats of three
+//! platforms at once and never forgets what it acknowledged.
+//!
+//! ```sh
+//! cargo run --release --example bot_gateway
+//! ```
+//!
+//! `inbound` brings the platforms' updates to one shape, `intake` sorts them by
+//! chat, `run` drives the chats with the answers of `bot`, `ledger` keeps what
+//! the store owes, `check` reopens the store and compares, `report` tells a
+//! person. `acks` writes the ledger to a file, so that even a run that was
+//! killed can be checked.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an example is a program, not the engine"
+)]
+
+mod acks;
+mod args;
+mod bot;
+mod check;
+mod inbound;
+mod intake;
+mod ledger;
+mod progress;
+mod report;
+mod run;
+mod units;
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use sessionlog::{Store, StoreOptions, StoreStats};
+
+use crate::acks::{AckLog, Expected};
+use crate::args::Args;
+use crate::intake::{Chat, Intake};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::run::{Outcome, Plan};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = match &args.verify_acks {
+        Some(log) => verify(&args.dir, log),
+        None => serve(&args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bot_gateway: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the gateway over the updates. `false` if the store does not hold what
+/// it should.
+fn serve(args: &Args) -> Result<bool> {
+    let screen = Screen::beside(args.ack_log.as_deref());
+    let acks = args.ack_log.as_deref().map(AckLog::open).transpose()?;
+    let intake = read_updates(&args.updates)?;
+    refuse_foreign(&args.dir)?;
+    let options = StoreOptions::new().durability(args.durability.into());
+    let store = Store::open_with(&args.dir, options)?;
+
+    let mut report = screen.report();
+    report.intake(&intake, &source_name(&args.updates));
+    report.recovery(store.recovery_report());
+    screen.print(report)?;
+
+    let busiest = intake.chats.iter().max_by_key(|chat| chat.messages.len());
+    let busiest = busiest.map(|chat| chat.key.clone());
+    let plan = Plan {
+        concurrency: args.concurrency as usize,
+        repeat: args.repeat,
+        acks,
+    };
+    let turns = intake.counts.messages * args.repeat;
+    let (outcome, stats) = drive(store, intake.chats, plan, turns)?;
+
+    let mut report = screen.report();
+    report.run(&outcome, &stats, args.durability.name());
+    screen.print(report)?;
+
+    let checked = check::check_run(&args.dir, &outcome)?;
+    let mut report = screen.report();
+    report.checked(&checked);
+    if let Some(key) = busiest {
+        report.look(&args.dir, &key);
+    }
+    report.blank();
+    screen.print(report)?;
+    Ok(checked.faults.is_empty() && outcome.tally.failures.is_empty())
+}
+
+/// Drives the chats and closes the store.
+fn drive(store: Store, chats: Vec<Chat>, plan: Plan, turns: u64) -> Result<(Outcome, StoreStats)> {
+    let handle = store.handle();
+    let progress = Progress::start(turns);
+    let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+    let outcome = runtime.block_on(run::drive(&handle, chats, plan, &progress));
+    progress.clear();
+    handle.flush().wait()?;
+    let stats = handle.stats();
+    store.close()?;
+    Ok((outcome, stats))
+}
+
+/// Checks the store against a log of acknowledgements.
+fn verify(dir: &Path, log: &Path) -> Result<bool> {
+    let screen = Screen::beside(None);
+    let expected = Expected::read(log).map_err(|error| format!("{}: {error}", log.display()))?;
+    refuse_foreign(dir)?;
+    let checked = check::check_acks(dir, &expected)?;
+    let mut report = screen.report();
+    report.acks(&expected);
+    report.recovery(&checked.recovery);
+    report.checked(&checked);
+    report.blank();
+    screen.print(report)?;
+    Ok(checked.faults.is_empty())
+}
+
+fn read_updates(path: &Path) -> Result<Intake> {
+    if path == Path::new("-") {
+        return Ok(Intake::read(io::stdin().lock())?);
+    }
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(named)?;
+    Ok(Intake::read(BufReader::new(file)).map_err(named)?)
+}
+
+fn source_name(path: &Path) -> String {
+    if path == Path::new("-") {
+        return String::from("standard input");
+    }
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// A store makes itself at home in its directory; somebody's photos are no
+/// place for it.
+fn refuse_foreign(dir: &Path) -> Result<()> {
+    let Ok(mut entries) = dir.read_dir() else {
+        return Ok(());
+    };
+    if entries.next().is_none() || dir.join(".sessionlog").is_dir() {
+        return Ok(());
+    }
+    let dir = dir.display();
+    Err(format!("{dir} is not empty and holds no session store; name another --dir").into())
+}
+
+/// Where the report goes.
+struct Screen {
+    to_stderr: bool,
+    colour: bool,
+}
+
+impl Screen {
+    /// Keeps out of the way of acknowledgements on the standard output.
+    fn beside(ack_log: Option<&Path>) -> Self {
+        let to_stderr = ack_log == Some(Path::new("-"));
+        let terminal = if to_stderr {
+            io::stderr().is_terminal()
+        } else {
+            io::stdout().is_terminal()
+        };
+        let colour = terminal && std::env::var_os("NO_COLOR").is_none();
+        Self { to_stderr, colour }
+    }
+
+    fn report(&self) -> Report {
+        Report::new(self.colour)
+    }
+
+    fn print(&self, report: Report) -> io::Result<()> {
+        let text = report.into_text();
+        if self.to_stderr {
+            io::stderr().write_all(text.as_bytes())
+        } else {
+            io::stdout().write_all(text.as_bytes())
+        }
+    }
+}

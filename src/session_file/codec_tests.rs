@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::scan::{Dialect, Scanner};
-use super::{Attachment, hashed_stem, is_safe_stem, lines};
+use super::{Attachment, hashed_stem, is_safe_stem, lines, validate_key};
 use super::{Control, Decoded, Kind, Message, SessionMeta, ToolCall};
 use super::{SystemPart, classify, decode, decode_lax, decode_sidecar, encode, encode_sidecar};
 use crate::Error;
@@ -352,6 +352,21 @@ fn unsafe_names_are_told_and_hashed_ones_are_safe() {
     }
     assert_ne!(hashed_stem("a:b"), hashed_stem("a_b"));
     assert!(hashed_stem("a:b").starts_with("a_b-"));
+}
+
+#[test]
+fn keys_no_session_can_have_are_refused() {
+    for (key, accepted) in [
+        ("", false),
+        ("a\0b", false),
+        (&*"x".repeat(1025), false),
+        (&*"x".repeat(1024), true),
+        (" ", true),
+        ("../etc", true),
+    ] {
+        let refused = matches!(validate_key(key), Err(Error::InvalidKey { .. }));
+        assert_eq!(refused, !accepted, "{key:?}");
+    }
 }
 
 fn any_text() -> impl Strategy<Value = String> {

@@ -14,6 +14,14 @@ pub(super) enum Content {
 }
 
 impl Content {
+    /// How much of it there is, as text or as JSON text.
+    pub(super) fn byte_len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Parts(parts) => parts.len(),
+        }
+    }
+
     /// The text, or the text parts put together.
     pub(super) fn text(&self) -> Cow<'_, str> {
         match self {

@@ -182,7 +182,7 @@ fn write_escape(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Serialises `fields` as a map.
 ///
-/// A raw value that serde_json could not read back (nested too deep, or with a
+/// A raw value that `serde_json` could not read back (nested too deep, or with a
 /// number no `f64` holds) is left out: it must not make the message around it
 /// unreadable. The line on disk keeps it.
 pub(super) fn serialize<S: Serializer>(

@@ -85,7 +85,7 @@ pub(crate) fn classify(raw: &[u8]) -> Kind {
 /// The line of `message` without its line feed, as PicoClaw writes it, then its
 /// unknown fields. `now` is its time if it has none.
 pub(crate) fn encode(message: &Message, now: Option<&str>) -> Vec<u8> {
-    let mut line = Vec::with_capacity(128 + message.text().len());
+    let mut line = Vec::with_capacity(256 + message.content.byte_len());
     let created_at = message.created_at().or(now);
     write_object(
         &Stamped {

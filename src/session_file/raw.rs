@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::scan::{Dialect, Scanner, is_space};
 use super::text::escaped_char;
 
-/// Levels of nesting that serde_json reads back by default.
+/// Levels of nesting that `serde_json` reads back by default.
 const READABLE_DEPTH: usize = 127;
 
 /// A field this crate does not know, with its value as JSON text.
@@ -45,7 +45,7 @@ pub(super) fn tidy(raw: &str) -> String {
     out
 }
 
-/// Whether serde_json can read `raw` as a value inside `outer` containers:
+/// Whether `serde_json` can read `raw` as a value inside `outer` containers:
 /// no deeper than its limit, and no number beyond an `f64`.
 pub(super) fn is_readable(raw: &str, outer: usize) -> bool {
     let mut scanner = Scanner::new(raw, Dialect::Go);

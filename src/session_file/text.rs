@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+use super::scan::{CUT_SHORT, Fault, Scan};
+
 /// A string as it stands in the line, between its quotes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Text<'a> {
@@ -34,6 +36,46 @@ impl<'a> Text<'a> {
 
     pub(super) fn is_empty(self) -> bool {
         self.body.is_empty()
+    }
+}
+
+/// How many bytes at the start are neither quote, backslash nor control
+/// character. Eight at a time: long contents are the bulk of every file.
+pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let marks = special_bytes(u64::from_le_bytes(*word));
+        if marks != 0 {
+            return index * 8 + marks.trailing_zeros() as usize / 8;
+        }
+    }
+    let plain = |byte: &&u8| !matches!(byte, b'"' | b'\\' | 0..=0x1f);
+    words.len() * 8 + tail.iter().take_while(plain).count()
+}
+
+/// Sets the high bit of the first byte that is a quote, a backslash or below
+/// 0x20; bits above that one are meaningless.
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    let quote = zero(word ^ (ONES * u64::from(b'"')));
+    let backslash = zero(word ^ (ONES * u64::from(b'\\')));
+    (control | quote | backslash) & HIGH
+}
+
+/// The length of the escape that `bytes` starts with.
+pub(super) fn escape_length(bytes: &[u8]) -> Scan<usize> {
+    match bytes.get(1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
+        Some(b'u') => match bytes.get(2..6) {
+            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(6),
+            Some(_) => Err(Fault::Syntax("a malformed \\u escape")),
+            None => Err(CUT_SHORT),
+        },
+        Some(_) => Err(Fault::Syntax("an unknown escape")),
+        None => Err(CUT_SHORT),
     }
 }
 

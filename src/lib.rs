@@ -26,6 +26,9 @@ pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};
 pub use options::{Durability, StoreOptions};
 pub use recovery::RecoveryReport;
 pub use reply::Reply;
-pub use session_file::{Message, SessionMeta};
+pub use session_file::{
+    Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
+    SystemPart, ToolCall,
+};
 pub use stats::StoreStats;
 pub use store::Store;

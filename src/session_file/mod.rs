@@ -1,5 +1,37 @@
-//! (skeleton)
+//! What one session is on disk: lines, controls, the sidecar, and file names.
+//!
+//! Everything here is pure: bytes in, values out. Reading and writing files is
+//! the business of the floors above.
+
+#[cfg(test)]
+mod codec_tests;
+mod content;
+mod control;
+mod draft;
+mod encode;
+#[cfg(test)]
+mod golden_tests;
+mod line;
 mod message;
+mod names;
+mod nested;
+mod parts;
+mod raw;
+mod scan;
 mod sidecar;
+mod text;
+mod timestamp;
+
+pub(crate) use control::Control;
+pub(crate) use line::{Decoded, Kind, classify, decode, decode_lax, encode, lines};
 pub use message::Message;
+pub(crate) use names::{
+    fnv1a32, hashed_stem, is_main_alias, is_safe_stem, normalize_aliases, plain_stem, shard_of,
+    short_circuits, validate_key,
+};
+pub use parts::{
+    Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,
+};
 pub use sidecar::SessionMeta;
+pub(crate) use sidecar::{decode as decode_sidecar, encode as encode_sidecar};
+pub(crate) use timestamp::canonical as canonical_time;

@@ -1,0 +1,154 @@
+//! What a message says: a text, or a list of parts.
+
+use std::borrow::Cow;
+
+use super::scan::{Dialect, Fault, Scan, Scanner};
+
+/// The field `content`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A string.
+    Text(String),
+    /// A list of parts, as JSON text.
+    Parts(Box<str>),
+}
+
+impl Content {
+    /// How much of it there is, as text or as JSON text.
+    pub(super) fn byte_len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Parts(parts) => parts.len(),
+        }
+    }
+
+    /// The text, or the text parts put together.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Parts(parts) => Cow::Owned(text_of_parts(parts)),
+        }
+    }
+}
+
+/// Consumes a list of parts. A part is an object with a `type`; the types that
+/// kimi-cli knows must be as it reads them, others may be anything.
+pub(super) fn read_parts(scanner: &mut Scanner<'_>) -> Scan<()> {
+    scanner.array(|scanner| {
+        let mut part = Part::default();
+        scanner.object(|scanner, name| part.read_field(scanner, &name))?;
+        if part.is_valid() {
+            Ok(())
+        } else {
+            Err(Fault::Shape("a content part of the wrong shape"))
+        }
+    })
+}
+
+fn text_of_parts(parts: &str) -> String {
+    let mut text = String::new();
+    let mut scanner = Scanner::new(parts, Dialect::Go);
+    // The parts were checked when they came in, so that there is no error here.
+    let _ = scanner.array(|scanner| {
+        let mut part = Part::default();
+        scanner.object(|scanner, name| part.read_field(scanner, &name))?;
+        if let (Some("text"), Value::Text(part_text)) = (part.kind.as_deref(), part.text) {
+            text.push_str(&part_text);
+        }
+        Ok(())
+    });
+    text
+}
+
+/// What matters of one part. Names are matched exactly and the last of equal
+/// ones wins, as in Python.
+#[derive(Default)]
+struct Part<'a> {
+    kind: Option<Cow<'a, str>>,
+    text: Value<'a>,
+    think: Value<'a>,
+    encrypted: Value<'a>,
+    image_url: Value<'a>,
+    audio_url: Value<'a>,
+    video_url: Value<'a>,
+}
+
+#[derive(Default)]
+enum Value<'a> {
+    #[default]
+    Missing,
+    Null,
+    Text(Cow<'a, str>),
+    /// An object with a string `url`, and no `id` or a string or null one.
+    Link,
+    Other,
+}
+
+impl<'a> Part<'a> {
+    fn read_field(&mut self, scanner: &mut Scanner<'a>, name: &str) -> Scan<()> {
+        let field = match name {
+            "type" => {
+                self.kind = match Value::read(scanner)? {
+                    Value::Text(kind) => Some(kind),
+                    _ => None,
+                };
+                return Ok(());
+            }
+            "text" => &mut self.text,
+            "think" => &mut self.think,
+            "encrypted" => &mut self.encrypted,
+            "image_url" => &mut self.image_url,
+            "audio_url" => &mut self.audio_url,
+            "video_url" => &mut self.video_url,
+            _ => return scanner.value().map(|_| ()),
+        };
+        *field = Value::read(scanner)?;
+        Ok(())
+    }
+
+    fn is_valid(&self) -> bool {
+        match self.kind.as_deref() {
+            Some("text") => matches!(self.text, Value::Text(_)),
+            Some("think") => matches!(self.think, Value::Text(_)) && self.encrypted.is_optional(),
+            Some("image_url") => matches!(self.image_url, Value::Link),
+            Some("audio_url") => matches!(self.audio_url, Value::Link),
+            Some("video_url") => matches!(self.video_url, Value::Link),
+            Some(_) => true,
+            None => false,
+        }
+    }
+}
+
+impl<'a> Value<'a> {
+    fn read(scanner: &mut Scanner<'a>) -> Scan<Self> {
+        Ok(match scanner.peek() {
+            Some(b'"' | b'n') => scanner
+                .text()?
+                .map_or(Self::Null, |text| Self::Text(text.value())),
+            Some(b'{') => Self::read_link(scanner)?,
+            _ => {
+                scanner.value()?;
+                Self::Other
+            }
+        })
+    }
+
+    fn read_link(scanner: &mut Scanner<'a>) -> Scan<Self> {
+        let (mut url, mut id) = (false, true);
+        scanner.object(|scanner, name| {
+            let first = scanner.peek();
+            scanner.value()?;
+            match &*name {
+                "url" => url = first == Some(b'"'),
+                "id" => id = matches!(first, Some(b'"' | b'n')),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(if url && id { Self::Link } else { Self::Other })
+    }
+
+    fn is_optional(&self) -> bool {
+        matches!(self, Self::Missing | Self::Null | Self::Text(_))
+    }
+}

@@ -1,0 +1,136 @@
+//! One line of a session file: what it is, and how a message becomes one.
+
+use memchr::memchr;
+
+use super::control::{self, Control};
+use super::draft::Draft;
+use super::encode::write_object;
+use super::message::{Message, Stamped};
+use super::scan::{Dialect, Fault};
+use super::text::to_text;
+
+/// What a line holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Decoded {
+    /// Nothing: not counted.
+    Blank,
+    /// No record. It counts for `skip`, is kept, and is never shown.
+    Corrupt(&'static str),
+    /// A control record. It counts for `skip`, is kept, and is never shown.
+    Control(Control),
+    /// Reasoning without an answer: counted, never shown, dropped when the file
+    /// is rewritten.
+    Transient(Message),
+    /// A message.
+    Message(Message),
+}
+
+/// [`Decoded`] without the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// See [`Decoded::Blank`].
+    Blank,
+    /// See [`Decoded::Corrupt`].
+    Corrupt,
+    /// See [`Decoded::Control`].
+    Control,
+    /// See [`Decoded::Transient`].
+    Transient,
+    /// See [`Decoded::Message`].
+    Message,
+}
+
+impl Decoded {
+    /// What [`classify`] says of the same line.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Blank => Kind::Blank,
+            Self::Corrupt(_) => Kind::Corrupt,
+            Self::Control(_) => Kind::Control,
+            Self::Transient(_) => Kind::Transient,
+            Self::Message(_) => Kind::Message,
+        }
+    }
+}
+
+/// Decodes one line, given without its line feed, as PicoClaw does; but a list
+/// of parts is a content, and a record whose role starts with `_` is a control
+/// record, unless it has the time with which PicoClaw stamps what it adds.
+pub(crate) fn decode(raw: &[u8]) -> Decoded {
+    decode_as(raw, Dialect::Go)
+}
+
+/// [`decode`], but what Python's lenient JSON reader passes is no corruption:
+/// raw control characters in strings, `NaN`, infinities. For files that
+/// kimi-cli wrote.
+pub(crate) fn decode_lax(raw: &[u8]) -> Decoded {
+    decode_as(raw, Dialect::Python)
+}
+
+/// Tells what one line is without building its message.
+pub(crate) fn classify(raw: &[u8]) -> Kind {
+    let Some(record) = record(raw) else {
+        return Kind::Blank;
+    };
+    let text = to_text(record);
+    match Draft::parse(&text, Dialect::Go) {
+        Ok(draft) if draft.is_control() => Kind::Control,
+        Ok(draft) if draft.is_transient() => Kind::Transient,
+        Ok(_) => Kind::Message,
+        Err(Fault::Shape(_)) if control::decode(&text, Dialect::Go).is_some() => Kind::Control,
+        Err(_) => Kind::Corrupt,
+    }
+}
+
+/// The line of `message` without its line feed, as PicoClaw writes it, then its
+/// unknown fields. `now` is its time if it has none.
+pub(crate) fn encode(message: &Message, now: Option<&str>) -> Vec<u8> {
+    let mut line = Vec::with_capacity(256 + message.content.byte_len());
+    let created_at = message.created_at().or(now);
+    write_object(
+        &Stamped {
+            message,
+            created_at,
+        },
+        &mut line,
+    );
+    line
+}
+
+/// The lines of `bytes` with their offsets, split at line feeds only; the last
+/// one may lack its line feed.
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        let length = memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = (start, &rest[..length]);
+        start += length + 1;
+        Some(line)
+    })
+}
+
+fn decode_as(raw: &[u8], dialect: Dialect) -> Decoded {
+    let Some(record) = record(raw) else {
+        return Decoded::Blank;
+    };
+    let text = to_text(record);
+    match Draft::parse(&text, dialect) {
+        Ok(draft) if draft.is_control() => {
+            // Control decoding reads what the draft read, so that it finds one.
+            Decoded::Control(control::decode(&text, dialect).unwrap_or(Control::Foreign))
+        }
+        Ok(draft) if draft.is_transient() => Decoded::Transient(draft.into()),
+        Ok(draft) => Decoded::Message(draft.into()),
+        Err(Fault::Shape(reason)) => {
+            control::decode(&text, dialect).map_or(Decoded::Corrupt(reason), Decoded::Control)
+        }
+        Err(Fault::Syntax(reason)) => Decoded::Corrupt(reason),
+    }
+}
+
+/// A line without its carriage return, or `None` if nothing is left.
+fn record(raw: &[u8]) -> Option<&[u8]> {
+    let record = raw.strip_suffix(b"\r").unwrap_or(raw);
+    (!record.is_empty()).then_some(record)
+}

@@ -1,0 +1,139 @@
+//! Keys, aliases, and the file names and shards they lead to.
+
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result};
+
+/// Bytes that a key may have.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// Bytes that a file name may have without its extension: what file systems
+/// allow (255), less the longest extension and what temporary names add.
+const MAX_STEM_BYTES: usize = 200;
+
+/// Bytes of a key that a hashed stem shows, for people.
+const MAX_PREFIX_BYTES: usize = 80;
+
+const SHARDS: u32 = 64;
+
+/// The file name PicoClaw gives a key, without extension. Several keys can
+/// share it, and it need not be safe.
+pub(crate) fn plain_stem(key: &str) -> String {
+    key.replace([':', '/', '\\'], "_")
+}
+
+/// Whether a file may be called that: not empty, hidden, over-long or reserved
+/// by the system, and without control characters.
+pub(crate) fn is_safe_stem(stem: &str) -> bool {
+    !stem.is_empty()
+        && stem.len() <= MAX_STEM_BYTES
+        && !stem.starts_with('.')
+        && !stem.contains(['/', '\\'])
+        && !stem.contains(char::is_control)
+        && !is_reserved(stem)
+}
+
+/// A safe file name for a key whose plain one cannot be used: the start of the
+/// key, for people, and half its SHA-256, so that no two keys share it.
+pub(crate) fn hashed_stem(key: &str) -> String {
+    let mut prefix = plain_stem(key).replace(char::is_control, "_");
+    prefix.truncate(prefix.floor_char_boundary(MAX_PREFIX_BYTES));
+    if prefix.starts_with('.') {
+        prefix.replace_range(..1, "_");
+    }
+    let hash = sha256_hex(key.as_bytes());
+    format!("{prefix}-{}", &hash[..32])
+}
+
+/// FNV-1a, 32 bits.
+pub(crate) fn fnv1a32(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// The shard that owns a key.
+pub(crate) fn shard_of(key: &str) -> usize {
+    (fnv1a32(key.as_bytes()) % SHARDS) as usize
+}
+
+/// Refuses keys that no session can have.
+///
+/// # Errors
+///
+/// [`Error::InvalidKey`] if it is empty, over 1,024 bytes, or holds a NUL.
+pub(crate) fn validate_key(key: &str) -> Result<()> {
+    let reason = if key.is_empty() {
+        "it is empty"
+    } else if key.len() > MAX_KEY_BYTES {
+        "it is longer than 1,024 bytes"
+    } else if key.contains('\0') {
+        "it holds a NUL"
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidKey { reason })
+}
+
+/// Aliases trimmed, without blanks, repetitions and the canonical key itself;
+/// their order and case stay.
+pub(crate) fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<String> {
+    let canonical = canonical.trim();
+    let mut normal: Vec<String> = Vec::with_capacity(aliases.len());
+    for alias in aliases.iter().map(|alias| alias.trim()) {
+        let wanted = !alias.is_empty() && alias != canonical;
+        if wanted && !normal.iter().any(|known| known == alias) {
+            normal.push(alias.to_owned());
+        }
+    }
+    normal
+}
+
+/// Whether an alias names an agent's main session, which is nobody's history to
+/// inherit.
+pub(crate) fn is_main_alias(alias: &str) -> bool {
+    let mut parts = alias.split(':');
+    let main = parts.next() == Some("agent") && parts.next().is_some();
+    if main && parts.next() == Some("main") && parts.next().is_none() {
+        return true;
+    }
+    let Some(hash) = alias.strip_prefix("sk_v1_") else {
+        return false;
+    };
+    ["agent:main:main", "agent:Main:main", "agent:MAIN:main"]
+        .iter()
+        .any(|key| sha256_hex(key.as_bytes()) == hash)
+}
+
+/// Whether a key resolves to itself as soon as its files exist, before any
+/// alias is looked at.
+pub(crate) fn short_circuits(key: &str) -> bool {
+    let key = key.trim();
+    !key.is_empty() && !key.contains([':', '/', '\\'])
+}
+
+/// Names that Windows gives to devices, whatever their extension.
+fn is_reserved(stem: &str) -> bool {
+    if !cfg!(windows) {
+        return false;
+    }
+    let base = stem.split('.').next().unwrap_or(stem).trim_end();
+    let base = base.to_ascii_lowercase();
+    let numbered = |name: &str| {
+        let digit = base.strip_prefix(name).map(str::as_bytes);
+        matches!(digit, Some([b'1'..=b'9']))
+    };
+    matches!(&*base, "con" | "prn" | "aux" | "nul")
+        || numbered("com")
+        || numbered("lpt")
+        || stem.ends_with(['.', ' '])
+}
+
+fn sha256_hex(bytes: &[u8]) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let digest = Sha256::digest(bytes);
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits
+        .map(|digit| char::from(HEX[usize::from(digit)]))
+        .collect()
+}

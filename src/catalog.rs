@@ -2,11 +2,11 @@
 //! session. Every look-up is a hash look-up; no directory is scanned.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 
-use crate::session_file::names;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::session_file;
 use crate::snapshot::View;
 use crate::sync::Published;
 
@@ -57,7 +57,7 @@ impl Catalog {
         if self.orphans.is_empty() {
             return None;
         }
-        let stem = names::plain_stem(key);
+        let stem = session_file::plain_stem(key);
         let orphan = self.orphans.get(stem.as_str());
         orphan.map(|orphan| orphan.key().clone())
     }
@@ -98,9 +98,9 @@ impl Catalog {
     }
 
     fn claim_stem(&self, key: &Arc<str>) -> Arc<str> {
-        let plain: Arc<str> = names::plain_stem(key).into();
+        let plain: Arc<str> = session_file::plain_stem(key).into();
         let orphan = self.orphans.contains_key(&plain);
-        if orphan || names::is_safe_stem(&plain) {
+        if orphan || session_file::is_safe_stem(&plain) {
             let owner = self
                 .owners
                 .entry(plain.clone())
@@ -112,7 +112,7 @@ impl Catalog {
                 return plain;
             }
         }
-        let hashed: Arc<str> = names::hashed_stem(key).into();
+        let hashed: Arc<str> = session_file::hashed_stem(key).into();
         self.owners.insert(hashed.clone(), key.clone());
         self.orphans.remove(&hashed);
         hashed
@@ -140,7 +140,7 @@ impl Catalog {
             let mut claims = self.aliases.entry(alias.as_str().into()).or_default();
             if !claims.iter().any(|claim| claim.key == entry.key) {
                 claims.push(entry.clone());
-                claims.sort_by_cached_key(|claim| names::sidecar_name(&claim.stem));
+                claims.sort_by_cached_key(|claim| session_file::sidecar_name(&claim.stem));
             }
         }
         self.alias_count.store(self.aliases.len(), Ordering::Release);
@@ -155,7 +155,7 @@ impl Catalog {
         if key.is_empty() {
             return None;
         }
-        if names::short_circuits(key) && self.has_files(key) {
+        if session_file::short_circuits(key) && self.has_files(key) {
             return Some(key.into());
         }
         self.by_alias(key)
@@ -181,7 +181,7 @@ impl Catalog {
             .entries
             .iter()
             .filter(|entry| entry.listed.load(Ordering::Acquire))
-            .map(|entry| (names::sidecar_name(&entry.stem), entry.key.to_string()))
+            .map(|entry| (session_file::sidecar_name(&entry.stem), entry.key.to_string()))
             .collect();
         listed.sort_unstable();
         listed.into_iter().map(|(_, key)| key).collect()

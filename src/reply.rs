@@ -1,18 +1,150 @@
-//! Lazy replies (skeleton).
+//! The answer to a verb: lazy, awaited or waited for.
+
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use crate::Result;
 
-/// A verb's answer. Nothing is submitted until it is awaited or waited for.
+use crate::error::{Error, Result};
+use crate::engine::Engine;
+use crate::mailbox::Closed;
+use crate::shard::command::Command;
+use crate::sync::slot::Slot;
+
+/// A verb's answer.
+///
+/// Lazy: the command is submitted when the reply is first polled or waited for,
+/// and never if it is dropped before. Once submitted it is carried out, whether
+/// or not anyone still waits for the answer.
+///
+/// In async code `.await` it, under any runtime; on a plain thread call
+/// [`wait`](Self::wait). Commands for one session take effect in the order in
+/// which they were submitted.
 #[must_use = "nothing happens until the reply is awaited or waited for"]
-pub struct Reply<T>(std::marker::PhantomData<T>);
-
-impl<T> Reply<T> {
-    /// Submits the command and blocks this thread until the answer arrives.
-    pub fn wait(self) -> Result<T> { unimplemented!() }
+pub struct Reply<T> {
+    state: State<T>,
 }
+
+enum State<T> {
+    Known(Option<Result<T>>),
+    Command(Box<Submission<T>>),
+    Lookup(Option<Lookup<T>>),
+    Running(Pin<Box<dyn Future<Output = Result<T>> + Send>>),
+}
+
+struct Submission<T> {
+    command: Option<Command>,
+    slot: Slot<Result<T>>,
+    engine: Arc<Engine>,
+}
+
+/// Work that starts when the reply is first asked for.
+pub(crate) type Lookup<T> =
+    Box<dyn FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send>;
+
+/// Where a look-up may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the thread that asks: it waits anyway.
+    Here,
+    /// Not on the thread that asks: it runs other tasks.
+    Elsewhere,
+}
+
+impl<T: Send + 'static> Reply<T> {
+    /// Submits the command, if that has not happened yet, and blocks this
+    /// thread until the answer arrives.
+    ///
+    /// # Errors
+    /// As the verb documents.
+    pub fn wait(self) -> Result<T> {
+        match self.state {
+            State::Known(result) => result.unwrap_or(Err(Error::Closed)),
+            State::Command(submission) => submission.wait(),
+            State::Lookup(Some(lookup)) => pollster::block_on(lookup(Place::Here)),
+            State::Lookup(None) => Err(Error::Closed),
+            State::Running(future) => pollster::block_on(future),
+        }
+    }
+
+    pub(crate) fn known(result: Result<T>) -> Self {
+        Self {
+            state: State::Known(Some(result)),
+        }
+    }
+
+    pub(crate) fn command(command: Command, slot: Slot<Result<T>>, engine: Arc<Engine>) -> Self {
+        Self {
+            state: State::Command(Box::new(Submission {
+                command: Some(command),
+                slot,
+                engine,
+            })),
+        }
+    }
+
+    pub(crate) fn lookup(
+        start: impl FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + 'static,
+    ) -> Self {
+        Self {
+            state: State::Lookup(Some(Box::new(start))),
+        }
+    }
+}
+
+impl<T> Submission<T> {
+    fn wait(mut self) -> Result<T> {
+        if let Some(command) = self.command.take()
+            && let Err(Closed(_)) = self.engine.mailbox_of(&command.key).send(command)
+        {
+            return Err(self.engine.failure());
+        }
+        self.slot.wait().unwrap_or_else(|| Err(self.engine.failure()))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        if let Some(command) = &self.command {
+            self.engine.runtime().remember_current();
+            let mailbox = self.engine.mailbox_of(&command.key);
+            match mailbox.poll_send(cx, &mut self.command) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(Closed(_))) => return Poll::Ready(Err(self.engine.failure())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.slot
+            .poll(cx)
+            .map(|answer| answer.unwrap_or_else(|| Err(self.engine.failure())))
+    }
+}
+
+// Nothing in a reply is pinned in place: the only future in it is boxed.
+impl<T> Unpin for Reply<T> {}
+
 impl<T> Future for Reply<T> {
     type Output = Result<T>;
-    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<T>> { unimplemented!() }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        loop {
+            match &mut self.state {
+                State::Known(result) => {
+                    return Poll::Ready(result.take().unwrap_or(Err(Error::Closed)));
+                }
+                State::Command(submission) => return submission.poll(cx),
+                State::Running(future) => return future.as_mut().poll(cx),
+                State::Lookup(lookup) => {
+                    let Some(lookup) = lookup.take() else {
+                        return Poll::Ready(Err(Error::Closed));
+                    };
+                    self.state = State::Running(lookup(Place::Elsewhere));
+                }
+            }
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
 }

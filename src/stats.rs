@@ -1,12 +1,17 @@
 //! Counters a person watching the store wants.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::journal::committer;
+
 /// What the store did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
     /// Commands that took effect.
     pub commands: u64,
-    /// Messages appended, batches counted by their messages.
+    /// Messages written, batches counted by their messages.
     pub messages: u64,
     /// Group commits written to the journal.
     pub commits: u64,
@@ -20,6 +25,37 @@ pub struct StoreStats {
     pub compactions: u64,
     /// Flushes: session files and sidecars synced, journal segments retired.
     pub flushes: u64,
-    /// Lines met while reading that could not be decoded.
+    /// Lines met while reading that could not be decoded. A line counts each
+    /// time it is met.
     pub corrupt_lines: u64,
+}
+
+/// The counters behind [`StoreStats`]. Not part of any protocol: they may lag
+/// behind each other.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commands: AtomicU64,
+    pub(crate) messages: AtomicU64,
+    pub(crate) session_bytes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) corrupt_lines: AtomicU64,
+    pub(crate) journal: Arc<committer::Counters>,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> StoreStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StoreStats {
+            commands: read(&self.commands),
+            messages: read(&self.messages),
+            commits: read(&self.journal.commits),
+            syncs: read(&self.journal.syncs),
+            journal_bytes: read(&self.journal.bytes),
+            session_bytes: read(&self.session_bytes),
+            compactions: read(&self.compactions),
+            flushes: read(&self.flushes),
+            corrupt_lines: read(&self.corrupt_lines),
+        }
+    }
 }

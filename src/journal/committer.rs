@@ -1,13 +1,14 @@
 //! The committer: turns what all shards queued into one write and one sync.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic;
 
 use super::group::Batch;
 use super::pool::SegmentPool;
 use super::record::{self, Commit, Record};
 use super::segment::{HEADER, Segment};
 use crate::error::{Error, Result};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What a producer queued: whose it is, and which of its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +67,9 @@ pub(crate) struct Committer {
 /// What the committer did, for `stats`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) commits: AtomicU64,
-    pub(crate) syncs: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    pub(crate) commits: atomic::AtomicU64,
+    pub(crate) syncs: atomic::AtomicU64,
+    pub(crate) bytes: atomic::AtomicU64,
 }
 
 impl Committer {
@@ -126,6 +127,11 @@ impl Committer {
             signal_each(&self.unsynced, &Outcome::Written, tell);
             Ok(())
         }
+    }
+
+    /// Which segment takes the next batch.
+    pub(crate) fn segment_number(&self) -> u64 {
+        self.segment.number
     }
 
     /// Whether a written batch waits for a sync.

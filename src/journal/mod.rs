@@ -5,9 +5,26 @@
 //! [`group`] is the hand-over from many producers to one committer,
 //! [`committer`] writes, [`scan`] reads back after a crash.
 
+#![cfg_attr(
+    not(any(feature = "testing", sessionlog_loom)),
+    expect(
+        unreachable_pub,
+        reason = "reachable from outside only through `internals`"
+    )
+)]
+
 pub(crate) mod committer;
-pub(crate) mod group;
+pub mod group;
 pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod segment;
+
+impl From<group::Refusal> for crate::Error {
+    fn from(refusal: group::Refusal) -> Self {
+        match refusal {
+            group::Refusal::Closed => Self::Closed,
+            group::Refusal::Poisoned(reason) => Self::Poisoned { reason },
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod codec_tests;
+mod carried;
 mod content;
 mod control;
 mod draft;
@@ -22,12 +23,13 @@ mod sidecar;
 mod text;
 mod timestamp;
 
+pub(crate) use carried::Carried;
 pub(crate) use control::Control;
 pub(crate) use line::{Decoded, Kind, classify, decode, decode_lax, encode, lines};
 pub use message::Message;
 pub(crate) use names::{
-    fnv1a32, hashed_stem, is_main_alias, is_safe_stem, normalize_aliases, plain_stem, shard_of,
-    short_circuits, validate_key,
+    hashed_stem, is_main_alias, is_safe_stem, log_name, normalize_aliases, plain_stem, shard_of,
+    LOG, SIDECAR, short_circuits, sidecar_name, validate_key,
 };
 pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,

@@ -22,6 +22,22 @@ pub(crate) fn plain_stem(key: &str) -> String {
     key.replace([':', '/', '\\'], "_")
 }
 
+/// The name of a session's log.
+pub(crate) fn log_name(stem: &str) -> String {
+    format!("{stem}{LOG}")
+}
+
+/// The name of a session's sidecar.
+pub(crate) fn sidecar_name(stem: &str) -> String {
+    format!("{stem}{SIDECAR}")
+}
+
+/// What a file name ends in that is a session's log.
+pub(crate) const LOG: &str = ".jsonl";
+
+/// What a file name ends in that is a session's sidecar.
+pub(crate) const SIDECAR: &str = ".meta.json";
+
 /// Whether a file may be called that: not empty, hidden, over-long or reserved
 /// by the system, and without control characters.
 pub(crate) fn is_safe_stem(stem: &str) -> bool {

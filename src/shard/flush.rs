@@ -9,13 +9,15 @@ use super::context::Turn;
 use super::session::{Session, Sidecar};
 use super::{Shard, Slot};
 use crate::error::{Error, Result};
-use crate::session_file::{names, sidecar};
+use crate::session_file;
 use crate::storage::{OpenMode, Storage, StorageFile};
 
 /// What a worker brought up to date, for the supervisor to sync.
 #[derive(Debug, Default)]
 pub(crate) struct FlushPart {
     pub(crate) sessions: Vec<Flushed>,
+    /// What kept the worker from the rest.
+    pub(crate) error: Option<Error>,
 }
 
 /// A session whose files are up to date and not synced.
@@ -73,8 +75,8 @@ impl Shard {
             return Ok(());
         }
         let dir = &turn.context.dir;
-        let path = dir.join(names::sidecar_name(&session.entry.stem));
-        let bytes = sidecar::encode(&session.settled.meta.to_sidecar());
+        let path = dir.join(session_file::sidecar_name(&session.entry.stem));
+        let bytes = session_file::encode_sidecar(&session.settled.meta.to_sidecar());
         put_sidecar(session, &path, &bytes, turn).map_err(|e| Error::io("write", &path, e))?;
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;

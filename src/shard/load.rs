@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memchr::memchr;
 
 use crate::error::{Error, Result};
-use crate::session_file::{names, sidecar};
+use crate::session_file;
 use crate::snapshot::Meta;
 use crate::storage::{OpenMode, Storage, StorageFile};
 
@@ -47,7 +47,7 @@ pub(crate) fn read_sidecar(
     stem: &str,
     key: &str,
 ) -> Result<(Meta, Sidecar)> {
-    let path = dir.join(names::sidecar_name(stem));
+    let path = dir.join(session_file::sidecar_name(stem));
     let bytes = match read_whole(storage, &path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -55,7 +55,7 @@ pub(crate) fn read_sidecar(
         }
         Err(e) => return Err(Error::io("read", &path, e)),
     };
-    match sidecar::decode(&bytes) {
+    match session_file::decode_sidecar(&bytes) {
         Ok(mut meta) => {
             if meta.key.is_empty() {
                 meta.key = key.into();
@@ -79,7 +79,7 @@ pub(crate) fn open_log(
     stem: &str,
     mode: OpenMode,
 ) -> Result<Option<Arc<dyn StorageFile>>> {
-    let path = dir.join(names::log_name(stem));
+    let path = dir.join(session_file::log_name(stem));
     match storage.open(&path, mode) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -5,7 +5,7 @@ use std::io;
 
 use memchr::memrchr;
 
-use crate::session_file::line::{self, Kind};
+use crate::session_file::{self, Kind};
 use crate::storage::StorageFile;
 
 /// What to find: the line behind which `keep` messages remain.
@@ -36,7 +36,7 @@ pub(crate) enum Located {
 pub(crate) fn locate(file: &dyn StorageFile, query: &Query) -> io::Result<Located> {
     let (mut behind, mut kept, mut cut) = (0, 0, None);
     for_each_line_back(file, query.start, query.end, &mut |raw, next| {
-        let kind = line::classify(raw);
+        let kind = session_file::classify(raw);
         if kind == Kind::Message {
             if kept == query.keep {
                 cut = Some(Located::Cut {

@@ -26,7 +26,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use self::command::{Command, Verb};
-use self::context::{Context, Turn};
+use self::context::{Context, Outbox, Turn};
 use self::handles::Handles;
 use self::job::{Done, Job, Owner};
 use self::load::{Loaded, read_sidecar};
@@ -122,6 +122,24 @@ impl Shard {
             Done::Rewritten(prepared) => self.rewritten(id, prepared, turn),
         }
         self.pump(id, turn);
+    }
+
+    pub(crate) fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Refuses every command that waits.
+    pub(crate) fn refuse_waiting(&mut self, error: &Error, out: &mut Outbox) {
+        for slot in &mut self.sessions {
+            let waiting = match slot {
+                Slot::Loading { waiting, .. } => waiting,
+                Slot::Ready(session) => &mut session.waiting,
+                Slot::Failed { .. } => continue,
+            };
+            for verb in std::mem::take(waiting) {
+                stage::refuse(verb, error, out);
+            }
+        }
     }
 
     /// Whether nothing is under way for any session.

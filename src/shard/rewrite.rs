@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::session_file::line::{self, Kind};
-use crate::session_file::{control, names};
+use crate::session_file::{self, Carried, Kind};
 use crate::storage::{OpenMode, Storage, StorageFile};
 
 /// How much is copied and synced at a time: a long unbroken write-back would
@@ -85,7 +84,7 @@ struct Output {
 
 impl Output {
     fn put_lines(&mut self, lines: &[u8]) -> io::Result<()> {
-        for (_, raw) in line::lines(lines) {
+        for (_, raw) in session_file::lines(lines) {
             self.put_line(raw)?;
         }
         Ok(())
@@ -94,7 +93,7 @@ impl Output {
     /// What the records about to be dropped said last stays said: token usage,
     /// checkpoint numbering and the system prompt outlive truncation.
     fn put_controls(&mut self, file: &dyn StorageFile, start: u64) -> io::Result<()> {
-        let mut last = control::Carried::default();
+        let mut last = Carried::default();
         for_each_line(file, 0, start, &mut |raw| {
             last.note(raw);
             Ok(())
@@ -106,7 +105,7 @@ impl Output {
     }
 
     fn put_live(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
-        for_each_line(file, start, end, &mut |raw| match line::classify(raw) {
+        for_each_line(file, start, end, &mut |raw| match session_file::classify(raw) {
             Kind::Blank | Kind::Transient => Ok(()),
             Kind::Message | Kind::Control | Kind::Corrupt => self.put_line(raw),
         })
@@ -163,7 +162,7 @@ pub(crate) fn for_each_line(
         file.read_exact_at(&mut rest[kept..], at)?;
         at += want as u64;
         let whole = memchr::memrchr(b'\n', &rest).map_or(0, |lf| lf + 1);
-        for (_, raw) in line::lines(&rest[..whole]) {
+        for (_, raw) in session_file::lines(&rest[..whole]) {
             visit(raw)?;
         }
         rest.drain(..whole);
@@ -186,5 +185,5 @@ const TEMP_PREFIX: &str = ".sessionlog-";
 
 /// The path of a session's file.
 pub(crate) fn log_path(dir: &Path, stem: &str) -> PathBuf {
-    dir.join(names::log_name(stem))
+    dir.join(session_file::log_name(stem))
 }

@@ -16,7 +16,7 @@ use super::session::{Session, Sidecar};
 use super::stage;
 use super::staging::{Change, Op, SwapAnswer};
 use crate::error::{Error, Result};
-use crate::session_file::names;
+use crate::session_file;
 use crate::snapshot::{Meta, View};
 
 impl Shard {
@@ -321,7 +321,7 @@ fn swap_in(
 
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     let dir = &turn.context.dir;
-    for name in [names::log_name(stem), names::sidecar_name(stem)] {
+    for name in [session_file::log_name(stem), session_file::sidecar_name(stem)] {
         let path = dir.join(name);
         match turn.context.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -20,7 +20,7 @@ use crate::Durability;
 use crate::clock::ZERO_TIME;
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
-use crate::session_file::{line, names, sidecar};
+use crate::session_file::{self, Kind};
 use crate::snapshot::{Meta, Snapshot, View};
 
 /// Truncations that keep more messages than this are located in the background.
@@ -541,7 +541,7 @@ impl Shard {
         let mut lines = 0;
         rewrite::for_each_line(&*file, from, to, &mut |raw| {
             // The first byte may be the LF that ends a torn line.
-            if line::classify(raw) != line::Kind::Blank {
+            if session_file::classify(raw) != Kind::Blank {
                 tail.extend_from_slice(raw);
                 tail.push(b'\n');
                 lines += 1;
@@ -673,7 +673,7 @@ impl Session {
 
     fn image(&mut self, epoch: u64) -> Vec<u8> {
         self.imaged_staged = epoch;
-        sidecar::encode(&self.staged.meta.to_sidecar())
+        session_file::encode_sidecar(&self.staged.meta.to_sidecar())
     }
 }
 
@@ -729,7 +729,7 @@ pub(super) fn discard(prepared: Option<Prepared>, turn: &Turn<'_>) {
 }
 
 fn replace_identity(meta: &mut Meta, scope: Option<Box<RawValue>>, aliases: &[String]) {
-    let aliases = names::normalize_aliases(&meta.text.key, aliases);
+    let aliases = session_file::normalize_aliases(&meta.text.key, aliases);
     let text = meta.text_mut();
     text.scope = scope;
     text.aliases = aliases;

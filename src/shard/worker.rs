@@ -18,9 +18,9 @@ use super::staging::{Batch, Op, Staging, Stamp};
 use super::{Shard, stage};
 use crate::Durability;
 use crate::clock;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::journal::committer::{Outcome, Signal, Ticket};
-use crate::journal::group::{GroupCommit, Refusal};
+use crate::journal::group::GroupCommit;
 use crate::mailbox::{EventReceiver, EventSender, Receiver, Timeout};
 use crate::sync::slot::Promise;
 use crate::sync::wake;
@@ -61,7 +61,7 @@ pub(crate) enum Event {
     /// A background job ended.
     Done { owner: Owner, done: Done },
     /// Bring every session file up to date.
-    Flush(Promise<Result<FlushPart>>),
+    Flush(Promise<FlushPart>),
     /// Bring the sidecars up to date.
     Sidecars,
     /// Take no more commands; say when all are carried out.
@@ -109,7 +109,7 @@ struct Owned {
 struct FlushTask {
     queue: VecDeque<(usize, usize)>,
     part: FlushPart,
-    promise: Promise<Result<FlushPart>>,
+    promise: Promise<FlushPart>,
 }
 
 /// Tells the whole store that it must stop writing.
@@ -117,13 +117,18 @@ struct FlushTask {
 pub(crate) struct Alarm {
     pub(crate) group: Arc<GroupCommit<Ticket>>,
     pub(crate) workers: Vec<EventSender<Event>>,
+    /// To the supervisor, which waits for its checkpoints.
+    pub(crate) outcomes: EventSender<Outcome>,
 }
 
 impl Alarm {
     /// Refuses all later commits and tells every worker. The first reason wins.
     pub(crate) fn raise(&self, reason: &Arc<str>) {
         tracing::error!(reason = &**reason, "the store stops writing");
-        self.group.poison(reason.clone());
+        // The tickets not taken yet are their workers', who fail what they have
+        // in flight when they are told.
+        drop(self.group.poison(reason.clone()));
+        self.outcomes.send(Outcome::Poisoned(reason.clone()));
         for (producer, worker) in self.workers.iter().enumerate() {
             worker.send(Event::Journal(Signal {
                 producer,
@@ -338,7 +343,7 @@ impl Worker {
             self.alarm.raise(&reason);
         }
         if !self.out.wakers.is_empty() {
-            wake::wake_all(&self.runtime, std::mem::take(&mut self.out.wakers));
+            self.runtime.wake_all(std::mem::take(&mut self.out.wakers));
         }
     }
 
@@ -369,11 +374,7 @@ impl Worker {
         self.staging.records.clear();
         self.staging.durable = false;
         if let Err(reason) = submitted {
-            let error = match reason {
-                Refusal::Poisoned(reason) => Error::Poisoned { reason },
-                Refusal::Closed => Error::Closed,
-            };
-            self.fail_from(ticket.number, &error);
+            self.fail_from(ticket.number, &reason.into());
         }
     }
 
@@ -451,15 +452,19 @@ impl Worker {
         self.fail_from(0, &error);
         self.staging = Staging::default();
         if let Some(task) = self.flush.take() {
-            self.out.wakers.extend(task.promise.fulfil(Err(error)));
+            self.abandon_flush(task, error);
         }
         self.sidecars.clear();
         self.unwritten_since = None;
     }
 
-    fn start_flush(&mut self, promise: Promise<Result<FlushPart>>) {
+    fn start_flush(&mut self, promise: Promise<FlushPart>) {
         if let Some(error) = &self.poisoned {
-            self.out.wakers.extend(promise.fulfil(Err(error.clone())));
+            let part = FlushPart {
+                error: Some(error.clone()),
+                ..FlushPart::default()
+            };
+            self.out.wakers.extend(promise.fulfil(part));
             return;
         }
         self.flush_epoch += 1;
@@ -521,7 +526,7 @@ impl Worker {
         }
         if let Some(promise) = self.drained.take() {
             let waker = promise.fulfil(());
-            wake::wake_all(&self.runtime, waker.into_iter().collect());
+            self.runtime.wake_all(waker.into_iter().collect());
         }
     }
 
@@ -613,7 +618,7 @@ impl Worker {
         };
         for _ in 0..SLICE {
             let Some((shard, session)) = task.queue.pop_front() else {
-                let waker = task.promise.fulfil(Ok(task.part));
+                let waker = task.promise.fulfil(task.part);
                 self.out.wakers.extend(waker);
                 return;
             };
@@ -625,12 +630,14 @@ impl Worker {
         self.flush = Some(task);
     }
 
-    /// Nothing was checkpointed: everything the flush touched is dirty again.
-    fn abandon_flush(&mut self, task: FlushTask, error: Error) {
+    /// What the flush did not come to is dirty still; what it did stays in its
+    /// part, for the supervisor to sync with the next.
+    fn abandon_flush(&mut self, mut task: FlushTask, error: Error) {
         for (shard, session) in task.queue {
-            self.with(shard, |shard, _| shard.still_dirty(session));
+            self.with(shard, |shard, _| shard.mark_dirty(session));
         }
-        self.out.wakers.extend(task.promise.fulfil(Err(error)));
+        task.part.error = Some(error);
+        self.out.wakers.extend(task.promise.fulfil(task.part));
     }
 }
 

@@ -1,0 +1,214 @@
+//! The engine's own directory inside a store's: identity, lock, journal, and
+//! what was set aside.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::journal::segment::StoreId;
+use crate::shard::load;
+use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
+
+/// The engine's own directory.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) journal: PathBuf,
+    pub(crate) quarantine: PathBuf,
+    identity: PathBuf,
+    lock: PathBuf,
+}
+
+/// What the engine's directory is called.
+pub(crate) const NAME: &str = ".sessionlog";
+
+impl Home {
+    /// The engine's directory inside `dir`.
+    pub(crate) fn of(dir: &Path) -> Self {
+        let home = dir.join(NAME);
+        Self {
+            journal: home.join("journal"),
+            quarantine: home.join("quarantine"),
+            identity: home.join("identity"),
+            lock: home.join("lock"),
+        }
+    }
+
+    /// Creates what is missing of `dir` and of the engine's directory in it.
+    ///
+    /// # Errors
+    /// If a name stands for something else, or a directory is another user's.
+    pub(crate) fn create(&self, storage: &dyn Storage, dir: &Path) -> Result<()> {
+        create_all(storage, dir)?;
+        check_dir(storage, dir)?;
+        for path in [&dir.join(NAME), &self.journal, &self.quarantine] {
+            create_all(storage, path)?;
+            check_dir(storage, path)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the writer's lock.
+    ///
+    /// # Errors
+    /// `Locked` if another has it.
+    pub(crate) fn lock(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
+        let note = std::process::id().to_string();
+        let held = storage
+            .try_lock(&self.lock, &note)
+            .map_err(|e| Error::io("lock", &self.lock, e))?;
+        held.ok_or_else(|| Error::Locked {
+            path: dir.into(),
+            pid: self.holder(storage),
+        })
+    }
+
+    fn holder(&self, storage: &dyn Storage) -> Option<u32> {
+        let note = load::read_whole(storage, &self.lock).ok()?;
+        std::str::from_utf8(&note).ok()?.trim().parse().ok()
+    }
+
+    /// The store's identity, made up on the first open.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged, or missing while there is a journal: whose
+    /// journal it is could not be told.
+    pub(crate) fn identity(&self, storage: &dyn Storage) -> Result<StoreId> {
+        match self.read_identity(storage)? {
+            Some(id) => Ok(id),
+            None if self.has_segments(storage)? => Err(Error::Corrupt {
+                path: self.identity.clone(),
+                detail: String::from(
+                    "the store's identity is missing, and its journal holds records",
+                ),
+            }),
+            None => self.create_identity(storage),
+        }
+    }
+
+    /// The store's identity, if there is one.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged.
+    pub(crate) fn read_identity(&self, storage: &dyn Storage) -> Result<Option<StoreId>> {
+        let bytes = match load::read_whole(storage, &self.identity) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", &self.identity, e)),
+        };
+        match decode(&bytes) {
+            Some(id) => Ok(Some(id)),
+            None => Err(Error::Corrupt {
+                path: self.identity.clone(),
+                detail: String::from("the store's identity does not read"),
+            }),
+        }
+    }
+
+    fn has_segments(&self, storage: &dyn Storage) -> Result<bool> {
+        let entries = storage
+            .read_dir(&self.journal)
+            .map_err(|e| Error::io("list", &self.journal, e))?;
+        let segment = |name: &str| crate::journal::segment::number_of(name).is_some();
+        Ok(entries.iter().any(|entry| segment(&entry.name)))
+    }
+
+    fn create_identity(&self, storage: &dyn Storage) -> Result<StoreId> {
+        let wrap = |e| Error::io("create", &self.identity, e);
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|e| wrap(io::Error::other(e.to_string())))?;
+        let temp = self.identity.with_extension("tmp");
+        match storage.remove_file(&temp) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(wrap(e)),
+            _ => {}
+        }
+        let file = storage.open(&temp, OpenMode::CreateNew).map_err(wrap)?;
+        file.write_all_at(encode(&id).as_bytes(), 0)
+            .and_then(|()| file.sync_data())
+            .and_then(|()| storage.rename(&temp, &self.identity))
+            .map_err(wrap)?;
+        let home = parent(&self.identity);
+        storage
+            .sync_dir(home)
+            .map_err(|e| Error::io("sync", home, e))?;
+        Ok(id)
+    }
+}
+
+/// The identity's text: a version, so that a later format can be told, and the
+/// id in hexadecimal.
+fn encode(id: &StoreId) -> String {
+    use std::fmt::Write;
+    let mut text = String::from("sessionlog 1 ");
+    for byte in id {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    text
+}
+
+fn decode(bytes: &[u8]) -> Option<StoreId> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let hex = text.trim_end().strip_prefix("sessionlog 1 ")?;
+    let number = u128::from_str_radix(hex, 16).ok()?;
+    (hex.len() == 32).then(|| number.to_be_bytes())
+}
+
+/// Creates a directory and its parents, each durably: a power loss must not
+/// take the directory from under a file that was synced.
+fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.info(path) {
+        Ok(_) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io("open", path, e)),
+    }
+    let above = parent(path);
+    if above != path {
+        create_all(storage, above)?;
+    }
+    match storage.create_dir(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create", path, e));
+        }
+        _ => {}
+    }
+    storage
+        .sync_dir(above)
+        .map_err(|e| Error::io("sync", above, e))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
+/// Refuses what is no directory, or not ours: another user could read what we
+/// write, or change it under us.
+pub(crate) fn check_dir(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let refuse = |kind, why: &str| Err(Error::io("open", path, io::Error::new(kind, why)));
+    let info = storage
+        .info(path)
+        .map_err(|e| Error::io("open", path, e))?;
+    match info.kind {
+        FileKind::Directory => {}
+        FileKind::Symlink => {
+            return refuse(
+                io::ErrorKind::NotADirectory,
+                "it is a symbolic link; give the directory it leads to",
+            );
+        }
+        FileKind::File | FileKind::Other => {
+            return refuse(io::ErrorKind::NotADirectory, "it is not a directory");
+        }
+    }
+    if info.owner != storage.current_user() {
+        return refuse(
+            io::ErrorKind::PermissionDenied,
+            "the directory belongs to another user",
+        );
+    }
+    Ok(())
+}

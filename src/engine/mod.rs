@@ -1,0 +1,73 @@
+//! The engine of one opened directory: what its handles, shards and threads
+//! share.
+
+pub(crate) mod home;
+pub(crate) mod open;
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::journal::committer::Ticket;
+use crate::journal::group::GroupCommit;
+use crate::mailbox::{EventSender, Sender};
+use crate::session_file;
+use crate::shard::command::Command;
+use crate::shard::context::Context;
+use crate::supervisor::Request;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::slot::slot;
+use crate::sync::wake::Runtime;
+
+/// What handles reach the shards through.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) context: Arc<Context>,
+    mailboxes: Vec<Sender<Command>>,
+    group: Arc<GroupCommit<Ticket>>,
+    runtime: Runtime,
+    supervise: EventSender<Request>,
+    closed: AtomicBool,
+}
+
+impl Engine {
+    /// The mailbox of the shard that owns `key`.
+    pub(crate) fn mailbox_of(&self, key: &str) -> &Sender<Command> {
+        &self.mailboxes[session_file::shard_of(key)]
+    }
+
+    /// Where async callers are woken.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Why a command was not answered.
+    pub(crate) fn failure(&self) -> Error {
+        match self.group.poisoned() {
+            Some(reason) => Error::Poisoned { reason },
+            None => Error::Closed,
+        }
+    }
+
+    /// Whether the store was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Asks the supervisor for something and waits for the answer.
+    pub(crate) fn ask(
+        &self,
+        request: impl FnOnce(crate::sync::slot::Promise<Result<()>>) -> Request,
+    ) -> Result<()> {
+        let (promise, slot) = slot();
+        if !self.supervise.send(request(promise)) {
+            return Err(self.failure());
+        }
+        slot.wait().unwrap_or_else(|| Err(self.failure()))
+    }
+
+    /// Refuses every later call, carries out what was accepted, and ends.
+    pub(crate) fn stop(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.ask(Request::Stop)
+    }
+}

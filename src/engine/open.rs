@@ -1,0 +1,267 @@
+//! Opening: lock, recover, take stock, and put the engine together.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Engine;
+use super::home::Home;
+use crate::StoreOptions;
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::journal::committer::{Committer, Ticket};
+use crate::journal::group::{Batch, GroupCommit};
+use crate::journal::pool::SegmentPool;
+use crate::journal::record::{self, Record};
+use crate::journal::scan::Scan;
+use crate::mailbox;
+use crate::recovery::plan::Plans;
+use crate::recovery::redo::redo;
+use crate::recovery::survey::survey;
+use crate::recovery::{self, RecoveryReport};
+use crate::shard::SHARDS;
+use crate::shard::context::Context;
+use crate::shard::job::Job;
+use crate::shard::worker::{Alarm, Event, Parts, Worker};
+use crate::stats::Counters;
+use crate::storage::{LockGuard, Storage};
+use crate::supervisor::Supervisor;
+use crate::supervisor::threads::Machine;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::wake::Runtime;
+
+/// Commands one shard's mailbox holds before its senders wait.
+const MAILBOX: usize = 1024;
+
+/// Where a store lives, and how it is to be run.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) dir: &'a Path,
+    pub(crate) options: &'a StoreOptions,
+    /// Threads that carry the shards.
+    pub(crate) workers: usize,
+}
+
+/// A store that is recovered and ready to run.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) machine: Machine,
+    pub(crate) lock: Box<dyn LockGuard>,
+    pub(crate) report: RecoveryReport,
+}
+
+/// Opens the directory, recovers it, and puts the engine together; no thread
+/// runs yet.
+///
+/// # Errors
+/// `Locked`, `Corrupt`, or what the operating system reports.
+pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
+    let home = Home::of(site.dir);
+    let storage = &*site.storage;
+    home.create(storage, site.dir)?;
+    let lock = home.lock(storage, site.dir)?;
+    let id = home.identity(storage)?;
+    let scan = Scan::read(storage, &home.journal, &id)?;
+    let mut report = recover(site, &home, &scan)?;
+    let catalog = Catalog::default();
+    survey(storage, site.dir, &catalog, &mut report)?;
+
+    let counters = Arc::new(Counters::default());
+    let pool = Arc::new(SegmentPool::new(
+        site.storage.clone(),
+        home.journal.clone(),
+        id,
+        scan.next_number,
+    ));
+    let synced = Arc::new(AtomicU64::new(0));
+    let mut committer = Committer::new(
+        pool.clone(),
+        scan.sequence,
+        site.workers + 1,
+        synced.clone(),
+        counters.journal.clone(),
+    )?;
+    supersede(&scan, storage, &home, &mut committer, site.workers)?;
+    let context = Arc::new(Context {
+        storage: site.storage.clone(),
+        clock: site.clock.clone(),
+        dir: site.dir.into(),
+        quarantine: home.quarantine,
+        catalog,
+        counters,
+        auto_compact: site.options.auto_compact,
+        temp_counter: std::sync::atomic::AtomicU64::new(1),
+    });
+    let (engine, machine) = assemble(site, context, committer, pool, synced)?;
+    Ok(Opened {
+        engine,
+        machine,
+        lock,
+        report,
+    })
+}
+
+fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> {
+    let storage = &*site.storage;
+    let mut plans = Plans::default();
+    scan.replay(storage, |record| plans.add(record))?;
+    let mut report = recovery::RecoveryReport {
+        clean: scan.clean || scan.paths().next().is_none(),
+        replayed_records: plans.records,
+        torn_bytes: scan.torn_bytes,
+        ..RecoveryReport::default()
+    };
+    redo(storage, site.dir, &plans, &mut report)?;
+    // Half-made segments and spares of the last run.
+    for stray in &scan.strays {
+        let path = home.journal.join(stray);
+        if stray.ends_with(".tmp") {
+            storage
+                .remove_file(&path)
+                .map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(report)
+}
+
+/// Says in a new segment that everything before it is in the session files,
+/// and removes the segments that held it. In that order: with the old segments
+/// partly gone and nothing to cover them, what is left would be replayed onto
+/// files that are ahead of it.
+fn supersede(
+    scan: &Scan,
+    storage: &dyn Storage,
+    home: &Home,
+    committer: &mut Committer,
+    workers: usize,
+) -> Result<()> {
+    if scan.paths().next().is_none() {
+        return Ok(());
+    }
+    let mut batch = Batch::new();
+    record::encode(
+        &mut batch.bytes,
+        &Record::Checkpoint {
+            sequence: scan.sequence,
+            clean: false,
+        },
+    );
+    batch.tickets.push(Ticket {
+        producer: workers,
+        number: 0,
+        epoch: 0,
+        len: batch.bytes.len(),
+    });
+    batch.durable = true;
+    let mut refused = None;
+    committer.commit(&mut batch, &mut |signal| {
+        if let crate::journal::committer::Outcome::Refused(error) = signal.outcome {
+            refused = Some(error);
+        }
+    })?;
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    for path in scan.paths() {
+        storage
+            .remove_file(path)
+            .map_err(|e| Error::io("remove journal segment", path, e))?;
+    }
+    storage
+        .sync_dir(&home.journal)
+        .map_err(|e| Error::io("sync", &home.journal, e))
+}
+
+fn assemble(
+    site: &Site<'_>,
+    context: Arc<Context>,
+    committer: Committer,
+    pool: Arc<SegmentPool>,
+    synced: Arc<AtomicU64>,
+) -> Result<(Arc<Engine>, Machine)> {
+    let group = Arc::new(GroupCommit::new());
+    let runtime = Runtime::default();
+    let (background, jobs) = mailbox::events();
+    let (supervise, requests) = mailbox::events();
+    let (outcomes, outcomes_in) = mailbox::events();
+    let active = Arc::new(AtomicBool::new(false));
+    let (senders, inboxes): (Vec<_>, Vec<_>) =
+        (0..site.workers).map(|_| mailbox::events()).unzip();
+    let alarm = Alarm {
+        group: group.clone(),
+        workers: senders.clone(),
+        outcomes: outcomes.clone(),
+    };
+    let (mut mailboxes, mut shards) = (Vec::new(), vec![Vec::new(); 0]);
+    shards.resize_with(site.workers, Vec::new);
+    for shard in 0..SHARDS {
+        let worker = shard % site.workers;
+        let inbox = senders[worker].clone();
+        let (sender, receiver) = mailbox::bounded(MAILBOX, move || {
+            inbox.send(Event::Ready(shard));
+        });
+        mailboxes.push(sender);
+        shards[worker].push((shard, receiver.waking_through(runtime.clone())));
+    }
+    let open_files = open_files_per_shard(site);
+    let workers = inboxes
+        .into_iter()
+        .zip(shards)
+        .enumerate()
+        .map(|(id, (inbox, shards))| {
+            Worker::new(Parts {
+                id,
+                context: context.clone(),
+                shards,
+                open_files_per_shard: open_files,
+                inbox,
+                jobs: background.clone(),
+                alarm: alarm.clone(),
+                runtime: runtime.clone(),
+            })
+        })
+        .collect();
+    background.send(Job::PrepareSegment(pool.clone()));
+    let supervisor = Supervisor::new(
+        context.clone(),
+        alarm.clone(),
+        pool.clone(),
+        synced,
+        active.clone(),
+        outcomes_in,
+    );
+    let engine = Arc::new(Engine {
+        context: context.clone(),
+        mailboxes,
+        group,
+        runtime,
+        supervise: supervise.clone(),
+        closed: AtomicBool::new(false),
+    });
+    let machine = Machine {
+        workers,
+        committer,
+        supervisor,
+        requests,
+        supervise,
+        outcomes,
+        jobs,
+        background,
+        context,
+        alarm,
+        active,
+        ended_cleanly: Arc::new(AtomicBool::new(false)),
+        pool,
+    };
+    Ok((engine, machine))
+}
+
+fn open_files_per_shard(site: &Site<'_>) -> NonZeroUsize {
+    let default = (site.storage.open_file_limit() / 2).clamp(64, 1 << 20);
+    let files = site.options.max_open_files.map_or(default, NonZeroUsize::get);
+    NonZeroUsize::new(files / SHARDS).unwrap_or(NonZeroUsize::MIN)
+}

@@ -1,0 +1,122 @@
+//! Reading a session: straight from its file, on the reader's own thread.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::Message;
+use crate::session_file::{self, Decoded};
+use crate::shard::locate::for_each_line_back;
+use crate::shard::rewrite::for_each_line;
+use crate::snapshot::Snapshot;
+use crate::stats::Counters;
+
+/// Every visible message of a snapshot, oldest first.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Vec<Message>> {
+    let mut messages = Vec::new();
+    let mut take = |raw: &[u8]| {
+        messages.extend(visible(raw, counters));
+        Ok(())
+    };
+    if let Some(file) = &snapshot.file {
+        for_each_line(&**file, snapshot.start, snapshot.end, &mut take)?;
+    }
+    if snapshot.tail_len > 0 {
+        let tail = snapshot.tail.copy(snapshot.tail_len);
+        for (_, raw) in session_file::lines(&tail) {
+            take(raw)?;
+        }
+    }
+    Ok(messages)
+}
+
+/// The newest `n` visible messages, oldest first. Reads backwards: a long
+/// session costs no more than a short one.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn tail(
+    snapshot: &Snapshot,
+    n: usize,
+    counters: &Counters,
+) -> io::Result<Vec<Message>> {
+    let mut messages = Vec::new();
+    if n == 0 {
+        return Ok(messages);
+    }
+    let tail = snapshot.tail.copy(snapshot.tail_len);
+    let lines: Vec<_> = session_file::lines(&tail).collect();
+    for (_, raw) in lines.into_iter().rev() {
+        messages.extend(visible(raw, counters));
+        if messages.len() == n {
+            break;
+        }
+    }
+    if messages.len() < n
+        && let Some(file) = &snapshot.file
+    {
+        for_each_line_back(&**file, snapshot.start, snapshot.end, &mut |raw, _| {
+            messages.extend(visible(raw, counters));
+            messages.len() < n
+        })?;
+    }
+    messages.reverse();
+    Ok(messages)
+}
+
+/// The raw lines a copy of the session takes over, each ended by LF, and how
+/// many: everything live but what every rewrite drops.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
+    let mut live = LiveLines::default();
+    let mut take = |raw: &[u8]| {
+        live.take(raw);
+        Ok(())
+    };
+    if let Some(file) = &snapshot.file {
+        for_each_line(&**file, snapshot.start, snapshot.end, &mut take)?;
+    }
+    let tail = snapshot.tail.copy(snapshot.tail_len);
+    for (_, raw) in session_file::lines(&tail) {
+        take(raw)?;
+    }
+    Ok(live)
+}
+
+/// See [`live_lines`].
+#[derive(Debug, Default)]
+pub(crate) struct LiveLines {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) lines: u32,
+    pub(crate) messages: u32,
+}
+
+impl LiveLines {
+    fn take(&mut self, raw: &[u8]) {
+        use session_file::Kind;
+        let kind = session_file::classify(raw);
+        if matches!(kind, Kind::Blank | Kind::Transient) {
+            return;
+        }
+        self.bytes.extend_from_slice(raw);
+        self.bytes.push(b'\n');
+        self.lines += 1;
+        self.messages += u32::from(kind == Kind::Message);
+    }
+}
+
+fn visible(raw: &[u8], counters: &Counters) -> Option<Message> {
+    match session_file::decode(raw) {
+        Decoded::Message(message) => Some(message),
+        Decoded::Corrupt(reason) => {
+            counters.corrupt_lines.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(reason, bytes = raw.len(), "a line does not decode");
+            None
+        }
+        Decoded::Blank | Decoded::Control(_) | Decoded::Transient(_) => None,
+    }
+}

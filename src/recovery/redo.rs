@@ -1,0 +1,310 @@
+//! Carrying out what the journal says, in two steps: everything that can be
+//! written beside what is there is written and synced; then names change. A
+//! crash between them finds the journal untouched and both sets of files whole.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::plan::{Base, Plan, Plans, Swap};
+use super::report::RecoveryReport;
+use crate::error::{Error, Result};
+use crate::session_file::{self, SessionMeta};
+use crate::shard::load;
+use crate::shard::rewrite::{is_temp_name, log_path};
+use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
+
+/// Brings all session files up to the journal and makes them durable.
+///
+/// # Errors
+/// As the operating system reports them. The journal is untouched then, and
+/// opening again does the same again.
+pub(crate) fn redo(
+    storage: &dyn Storage,
+    dir: &Path,
+    plans: &Plans,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let mut redo = Redo {
+        storage,
+        dir,
+        report,
+        renames: Vec::new(),
+        removals: Vec::new(),
+        counter: 0,
+    };
+    redo.clear_scratch()?;
+    for (stem, plan) in &plans.sessions {
+        redo.session(stem, plan)?;
+    }
+    let sync = || {
+        storage
+            .sync_all(dir)
+            .map_err(|e| Error::io("sync", dir, e))
+    };
+    if !plans.sessions.is_empty() {
+        sync()?;
+    }
+    redo.change_names()?;
+    redo.clear_temps(plans)?;
+    sync()
+}
+
+struct Redo<'a> {
+    storage: &'a dyn Storage,
+    dir: &'a Path,
+    report: &'a mut RecoveryReport,
+    renames: Vec<(PathBuf, PathBuf)>,
+    removals: Vec<PathBuf>,
+    counter: u64,
+}
+
+impl Redo<'_> {
+    fn session(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+        if !plan.exists() {
+            self.removals.push(log_path(self.dir, stem));
+            self.removals.push(self.sidecar_path(stem));
+            return Ok(());
+        }
+        self.log(stem, plan)?;
+        self.sidecar(stem, plan)
+    }
+
+    fn log(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+        match &plan.base {
+            Base::OnDisk => self.append_in_place(stem, plan),
+            Base::Deleted => self.start_anew(stem, plan),
+            Base::Swapped(swap) => self.swap(stem, swap, plan),
+        }
+    }
+
+    fn append_in_place(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+        let Some((offset, lines)) = &plan.appended else {
+            return Ok(());
+        };
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let path = log_path(self.dir, stem);
+        let file = self.open_or_create(&path)?;
+        self.put(&*file, &path, *offset, lines)
+    }
+
+    /// Puts journalled lines where they belong, or behind what another program
+    /// wrote there meanwhile.
+    fn put(
+        &mut self,
+        file: &dyn StorageFile,
+        path: &Path,
+        offset: u64,
+        lines: &[u8],
+    ) -> Result<()> {
+        let wrap = |e| Error::io("recover", path, e);
+        let len = file.info().map_err(wrap)?.len;
+        if len >= offset && ours(file, offset, lines, len).map_err(wrap)? {
+            return file.write_all_at(lines, offset).map_err(wrap);
+        }
+        self.report.findings.push(format!(
+            "{} was changed by another program after a crash; {} journalled bytes were appended",
+            path.display(),
+            lines.len(),
+        ));
+        let mut at = len;
+        if len > 0 {
+            let mut last = [0];
+            file.read_exact_at(&mut last, len - 1).map_err(wrap)?;
+            if last != *b"\n" {
+                file.write_all_at(b"\n", at).map_err(wrap)?;
+                at += 1;
+            }
+        }
+        file.write_all_at(lines, at).map_err(wrap)
+    }
+
+    /// The session was deleted and written to again: its file starts empty.
+    fn start_anew(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+        let lines = plan.appended.as_ref().map_or(&[][..], |(_, lines)| lines);
+        let path = log_path(self.dir, stem);
+        if lines.is_empty() {
+            self.removals.push(path);
+            return Ok(());
+        }
+        let (temp, file) = self.scratch()?;
+        file.write_all_at(lines, 0)
+            .map_err(|e| Error::io("recover", &temp, e))?;
+        self.renames.push((temp, path));
+        Ok(())
+    }
+
+    fn swap(&mut self, stem: &str, swap: &Swap, plan: &Plan) -> Result<()> {
+        let path = log_path(self.dir, stem);
+        let temp = self.dir.join(&swap.temp);
+        let behind = swap.len + swap.tail.len() as u64;
+        let file = match self.storage.open(&temp, OpenMode::ReadWrite) {
+            Ok(file) => {
+                self.renames.push((temp.clone(), path.clone()));
+                check(&*file, swap, &temp)?;
+                file
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // Renamed before the crash: the file there must be the one.
+                let file = self
+                    .storage
+                    .open(&path, OpenMode::ReadWrite)
+                    .map_err(|e| Error::io("recover", &path, e))?;
+                if check(&*file, swap, &path).is_err() {
+                    self.report.findings.push(format!(
+                        "{} is not the file the journal rewrote; it stays as it is",
+                        path.display()
+                    ));
+                    return Ok(());
+                }
+                file
+            }
+            Err(e) => return Err(Error::io("recover", &temp, e)),
+        };
+        let mut lines = swap.tail.clone();
+        if let Some((offset, appended)) = &plan.appended {
+            debug_assert_eq!(*offset, behind);
+            lines.extend_from_slice(appended);
+        }
+        self.put(&*file, &path, swap.len, &lines)
+    }
+
+    fn sidecar(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+        if plan.image.is_none() && plan.patch.is_none() {
+            return Ok(());
+        }
+        let path = self.sidecar_path(stem);
+        let on_disk = match load::read_whole(self.storage, &path) {
+            Ok(bytes) => session_file::decode_sidecar(&bytes).ok(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        if on_disk.is_none() && plan.image.is_none() {
+            self.report.findings.push(format!(
+                "{} is missing or damaged, and the journal holds only part of it",
+                path.display()
+            ));
+            return Ok(());
+        }
+        let meta = plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty("")));
+        let (temp, file) = self.scratch()?;
+        file.write_all_at(&session_file::encode_sidecar(&meta), 0)
+            .map_err(|e| Error::io("recover", &temp, e))?;
+        self.renames.push((temp, path));
+        Ok(())
+    }
+
+    fn sidecar_path(&self, stem: &str) -> PathBuf {
+        self.dir.join(session_file::sidecar_name(stem))
+    }
+
+    fn open_or_create(&self, path: &Path) -> Result<Arc<dyn StorageFile>> {
+        match self.storage.open(path, OpenMode::ReadWrite) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                self.storage.open(path, OpenMode::CreateNew)
+            }
+            other => other,
+        }
+        .map_err(|e| Error::io("recover", path, e))
+    }
+
+    fn scratch(&mut self) -> Result<(PathBuf, Arc<dyn StorageFile>)> {
+        let path = self
+            .dir
+            .join(format!("{SCRATCH_PREFIX}{:016x}", self.counter));
+        self.counter += 1;
+        let file = self
+            .storage
+            .open(&path, OpenMode::CreateNew)
+            .map_err(|e| Error::io("recover", &path, e))?;
+        Ok((path, file))
+    }
+
+    fn change_names(&mut self) -> Result<()> {
+        for (from, to) in self.renames.drain(..) {
+            self.storage
+                .rename(&from, &to)
+                .map_err(|e| Error::io("recover", &to, e))?;
+        }
+        for path in self.removals.drain(..) {
+            remove(self.storage, &path)?;
+        }
+        Ok(())
+    }
+
+    /// What an earlier recovery wrote and did not come to rename.
+    fn clear_scratch(&self) -> Result<()> {
+        self.clear(|name| name.starts_with(SCRATCH_PREFIX))
+    }
+
+    /// Prepared files that no record names: their commit never happened.
+    fn clear_temps(&self, plans: &Plans) -> Result<()> {
+        let named = |name: &str| {
+            plans.sessions.values().any(|plan| match &plan.base {
+                Base::Swapped(swap) => swap.temp == name,
+                Base::OnDisk | Base::Deleted => false,
+            })
+        };
+        self.clear(|name| is_temp_name(name) && !named(name))
+    }
+
+    fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<()> {
+        let entries = self
+            .storage
+            .read_dir(self.dir)
+            .map_err(|e| Error::io("list", self.dir, e))?;
+        for entry in entries {
+            if entry.kind == FileKind::File && is_ours(&entry.name) {
+                remove(self.storage, &self.dir.join(&entry.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
+
+fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether what stands at `offset` is what we wrote there, or what a power loss
+/// made of it: zeros where a block did not arrive.
+fn ours(file: &dyn StorageFile, offset: u64, lines: &[u8], len: u64) -> io::Result<bool> {
+    let there = (len - offset).min(lines.len() as u64) as usize;
+    let mut found = vec![0; there];
+    file.read_exact_at(&mut found, offset)?;
+    let ours = |(&found, &line): (&u8, &u8)| found == line || found == 0;
+    Ok(found.iter().zip(lines).all(ours))
+}
+
+/// Whether a file begins with what was prepared.
+fn check(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<()> {
+    let wrap = |e| Error::io("read", path, e);
+    let mut crc = crc32fast::Hasher::new();
+    let mut chunk = vec![0; (1 << 20).min(swap.len as usize)];
+    let mut at = 0;
+    let damaged = || Error::Corrupt {
+        path: path.into(),
+        detail: String::from("a rewritten session file is not what the journal says it is"),
+    };
+    if file.info().map_err(wrap)?.len < swap.len {
+        return Err(damaged());
+    }
+    while at < swap.len {
+        let want = (swap.len - at).min(chunk.len() as u64) as usize;
+        file.read_exact_at(&mut chunk[..want], at).map_err(wrap)?;
+        crc.update(&chunk[..want]);
+        at += want as u64;
+    }
+    if crc.finalize() == swap.crc {
+        Ok(())
+    } else {
+        Err(damaged())
+    }
+}

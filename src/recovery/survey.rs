@@ -1,0 +1,93 @@
+//! Taking stock of a directory: which sessions there are, and whose they are.
+
+use std::path::Path;
+
+use super::report::RecoveryReport;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::session_file::{self, LOG, SIDECAR, SessionMeta};
+use crate::shard::load;
+use crate::storage::{FileKind, Storage};
+
+/// Enters every session of `dir` into `catalog`. `sidecar` may know a newer
+/// sidecar of a session than the one on disk.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub(crate) fn survey(
+    storage: &dyn Storage,
+    dir: &Path,
+    catalog: &Catalog,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let mut sidecars = Vec::new();
+    let mut logs = Vec::new();
+    let entries = storage
+        .read_dir(dir)
+        .map_err(|e| Error::io("list", dir, e))?;
+    for entry in entries {
+        if entry.kind != FileKind::File {
+            if entry.kind == FileKind::Symlink && entry.name.ends_with(LOG) {
+                let name = entry.name;
+                report.findings.push(format!("{name} is a symbolic link; it is not followed"));
+            }
+        } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
+            sidecars.push(stem.to_owned());
+        } else if let Some(stem) = entry.name.strip_suffix(LOG) {
+            logs.push(stem.to_owned());
+        }
+    }
+    sidecars.sort_by_cached_key(|stem| session_file::sidecar_name(stem));
+    let metas = read_sidecars(storage, dir, &sidecars, report);
+    enter(catalog, metas, report);
+    for stem in sidecars.iter().chain(&logs) {
+        catalog.enter_orphan(stem);
+    }
+    report.sessions = catalog.len();
+    Ok(())
+}
+
+fn read_sidecars(
+    storage: &dyn Storage,
+    dir: &Path,
+    stems: &[String],
+    report: &mut RecoveryReport,
+) -> Vec<(String, SessionMeta)> {
+    let mut metas = Vec::with_capacity(stems.len());
+    for stem in stems {
+        let path = dir.join(session_file::sidecar_name(stem));
+        let bytes = load::read_whole(storage, &path).map_err(|e| e.to_string());
+        match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
+            Ok(meta) => metas.push((stem.clone(), meta)),
+            Err(reason) => report.findings.push(format!(
+                "{} does not decode ({reason}); its history is kept, the rest is rebuilt",
+                path.display()
+            )),
+        }
+    }
+    metas
+}
+
+/// A key's own file name wins where several sidecars claim the key; the others
+/// stay on disk as they are.
+fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) {
+    let own = |stem: &str, key: &str| {
+        stem == session_file::plain_stem(key) || stem == session_file::hashed_stem(key)
+    };
+    let (first, second): (Vec<_>, Vec<_>) = metas
+        .into_iter()
+        .filter(|(_, meta)| !meta.key.is_empty())
+        .partition(|(stem, meta)| own(stem, &meta.key));
+    for (stem, meta) in first.into_iter().chain(second) {
+        if !catalog.enter(&meta.key, &stem, true) {
+            report.findings.push(format!(
+                "{} names the key of another file; it is left alone",
+                session_file::sidecar_name(&stem)
+            ));
+            continue;
+        }
+        if let Some(entry) = catalog.get(&meta.key) {
+            catalog.set_aliases(&entry, &[], &meta.aliases);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The supervisor: flushes, retires journal segments, and stops everything in
+//! order.
+//!
+//! A flush brings every session file and sidecar up to date, syncs them, and
+//! then says so in the journal with a checkpoint record; only segments that
+//! record covers are given up. It follows the journal's size and idleness, not
+//! a clock: an append that is alone in its session costs a whole page when it
+//! is flushed, and an idle store should lie on disk complete.
+
+pub(crate) mod threads;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::error::{Error, Result};
+use crate::journal::committer::{Outcome, Ticket};
+use crate::journal::pool::SegmentPool;
+use crate::journal::record::{self, Record};
+use crate::mailbox::{EventReceiver, EventSender};
+use crate::session_file;
+use crate::shard::context::Context;
+use crate::shard::flush::{FlushPart, Flushed};
+use crate::shard::worker::{Alarm, Event};
+use crate::storage::OpenMode;
+use crate::sync::slot::{Promise, Slot, slot};
+
+/// Journal bytes waiting for a checkpoint that start a flush.
+const FLUSH_BYTES: u64 = 128 << 20;
+
+/// How long nothing must have been written for a flush to start.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// How far sidecars may fall behind while the store is busy.
+const SIDECARS: Duration = Duration::from_millis(500);
+
+/// How often the supervisor looks while the store is busy.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// Up to so many sessions are synced one by one, which names the file that
+/// fails; more are synced with one call for the whole file system.
+const SYNC_EACH: usize = 8;
+
+/// What the supervisor is asked.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Something was committed, for the first time since the last flush.
+    Active,
+    /// A journal segment is full.
+    SegmentFull,
+    /// Flush now.
+    Flush(Promise<Result<()>>),
+    /// Carry out what was accepted, flush, end.
+    Stop(Promise<Result<()>>),
+}
+
+/// Owns the flush.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    context: Arc<Context>,
+    workers: Vec<EventSender<Event>>,
+    alarm: Alarm,
+    pool: Arc<SegmentPool>,
+    /// The last batch known to be synced, its signals sent.
+    synced: Arc<AtomicU64>,
+    /// Whether something was committed since the last flush began.
+    active: Arc<AtomicBool>,
+    outcomes: EventReceiver<Outcome>,
+    tickets: u64,
+    /// Brought up to date by a flush that then failed: the next one that
+    /// succeeds must sync them too, for its checkpoint covers them.
+    unsynced: Vec<Flushed>,
+    commits_seen: u64,
+    changed_at: Duration,
+    sidecars_at: Duration,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        alarm: Alarm,
+        pool: Arc<SegmentPool>,
+        synced: Arc<AtomicU64>,
+        active: Arc<AtomicBool>,
+        outcomes: EventReceiver<Outcome>,
+    ) -> Self {
+        Self {
+            workers: alarm.workers.clone(),
+            context,
+            alarm,
+            pool,
+            synced,
+            active,
+            outcomes,
+            tickets: 0,
+            unsynced: Vec::new(),
+            commits_seen: 0,
+            changed_at: Duration::ZERO,
+            sidecars_at: Duration::ZERO,
+        }
+    }
+
+    /// Looks at the time; `true` if a flush is due.
+    pub(crate) fn tick(&mut self) -> bool {
+        let now = self.context.clock.monotonic();
+        let commits = self.context.counters.journal.commits.load(Ordering::Relaxed);
+        if commits != self.commits_seen {
+            self.commits_seen = commits;
+            self.changed_at = now;
+        }
+        if now >= self.sidecars_at + SIDECARS {
+            self.sidecars_at = now;
+            for worker in &self.workers {
+                worker.send(Event::Sidecars);
+            }
+        }
+        now >= self.changed_at + IDLE || self.journal_is_long()
+    }
+
+    /// Whether the journal has grown enough for a flush.
+    pub(crate) fn journal_is_long(&self) -> bool {
+        self.pool.full_bytes() >= FLUSH_BYTES
+    }
+
+    /// Starts a flush: every worker brings its sessions up to date.
+    pub(crate) fn begin(&self) -> Flush {
+        // Before the watermark is read: what is committed from here on starts
+        // the next flush.
+        self.active.store(false, Ordering::SeqCst);
+        // Read before the workers are asked: the signals of every batch up to
+        // here are in their queues already, ahead of the request. Read later,
+        // it could cover lines that no session file holds yet.
+        let upto = self.synced.load(Ordering::Acquire);
+        let slots = self.workers.iter().map(|worker| {
+            let (promise, slot) = slot();
+            worker.send(Event::Flush(promise));
+            slot
+        });
+        Flush {
+            upto,
+            slots: slots.collect(),
+        }
+    }
+
+    /// Syncs what the workers brought up to date.
+    ///
+    /// # Errors
+    /// What kept a worker from it; the next flush tries again. A failed sync
+    /// poisons the store.
+    pub(crate) fn sync(&mut self, parts: Vec<FlushPart>) -> Result<()> {
+        let mut refused = None;
+        for part in parts {
+            self.unsynced.extend(part.sessions);
+            refused = refused.or(part.error);
+        }
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        self.sync_files().map_err(|error| self.poison(&error))?;
+        self.unsynced.clear();
+        Ok(())
+    }
+
+    /// Hands a checkpoint record to the journal.
+    ///
+    /// # Errors
+    /// If the journal takes no more records.
+    pub(crate) fn submit_checkpoint(&mut self, upto: u64, clean: bool) -> Result<()> {
+        let mut records = Vec::new();
+        let checkpoint = Record::Checkpoint {
+            sequence: upto,
+            clean,
+        };
+        record::encode(&mut records, &checkpoint);
+        self.tickets += 1;
+        let ticket = Ticket {
+            producer: self.workers.len(),
+            number: self.tickets,
+            epoch: self.tickets,
+            len: records.len(),
+        };
+        let submitted = self.alarm.group.submit(&records, ticket, true);
+        submitted.map_err(|refused| refused.reason.into())
+    }
+
+    /// Waits until the journal holds the checkpoint.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn await_checkpoint(&self) -> Result<()> {
+        loop {
+            match self.outcomes.recv() {
+                Some(Outcome::Synced) => return Ok(()),
+                Some(Outcome::Written) => {}
+                Some(Outcome::Refused(error)) => return Err(error),
+                Some(Outcome::Poisoned(reason)) => return Err(Error::Poisoned { reason }),
+                None => return Err(Error::Closed),
+            }
+        }
+    }
+
+    /// Gives up the segments a checkpoint covers.
+    ///
+    /// # Errors
+    /// They stay on disk then, and recovery skips them.
+    pub(crate) fn retire(&self, upto: u64) -> Result<()> {
+        let flushes = &self.context.counters.flushes;
+        flushes.fetch_add(1, Ordering::Relaxed);
+        self.pool.retire(upto)
+    }
+
+    fn sync_files(&self) -> Result<()> {
+        let Context { storage, dir, .. } = &*self.context;
+        if self.unsynced.len() > SYNC_EACH {
+            return storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
+        }
+        for flushed in &self.unsynced {
+            self.sync_log(flushed)?;
+            let sidecar = dir.join(session_file::sidecar_name(&flushed.stem));
+            self.sync_path(&sidecar)?;
+        }
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
+    }
+
+    fn sync_log(&self, flushed: &Flushed) -> Result<()> {
+        let path = self
+            .context
+            .dir
+            .join(session_file::log_name(&flushed.stem));
+        match &flushed.log {
+            Some(log) => log.sync_data().map_err(|e| Error::io("sync", &path, e)),
+            None => self.sync_path(&path),
+        }
+    }
+
+    fn sync_path(&self, path: &Path) -> Result<()> {
+        let file = match self.context.storage.open(path, OpenMode::Read) {
+            // Deleted since, or never made.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(|e| Error::io("open", path, e))?,
+        };
+        file.sync_data().map_err(|e| Error::io("sync", path, e))
+    }
+
+    fn poison(&self, error: &Error) -> Error {
+        if error.out_of_descriptors() {
+            return error.clone();
+        }
+        let reason: Arc<str> = error.to_string().into();
+        self.alarm.raise(&reason);
+        Error::Poisoned { reason }
+    }
+}
+
+/// A flush under way.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    /// What the checkpoint will cover.
+    pub(crate) upto: u64,
+    pub(crate) slots: Vec<Slot<FlushPart>>,
+}

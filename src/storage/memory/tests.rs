@@ -156,6 +156,21 @@ fn a_rename_across_directories_never_loses_the_file() {
 }
 
 #[test]
+fn syncing_a_directory_settles_what_its_names_build_on() {
+    let storage = MemoryStorage::new();
+    storage.create_dir(Path::new("from")).unwrap();
+    storage.create_dir(Path::new("to")).unwrap();
+    storage.sync_all(root()).unwrap();
+    create(&storage, "from/a", b"bytes").sync_data().unwrap();
+    rename(&storage, "from/a", "to/b");
+    storage.sync_dir(Path::new("to")).unwrap();
+    for image in images(50) {
+        let files: Vec<_> = storage.image(image).dump().into_keys().collect();
+        assert_eq!(files, ["to/b"], "{image:?}");
+    }
+}
+
+#[test]
 fn a_rename_can_land_before_the_bytes_it_names() {
     let storage = MemoryStorage::new();
     settle(&storage, "a", b"old");

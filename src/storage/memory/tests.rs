@@ -630,12 +630,16 @@ fn nothing_is_open_or_locked_after_a_crash() {
 #[test]
 fn removed_files_are_forgotten_once_nothing_leads_to_them() {
     let storage = MemoryStorage::new();
+    let open = settle(&storage, "a", b"open");
     for _ in 0..1000 {
         create(&storage, "tmp", b"bytes");
         rename(&storage, "tmp", "a");
         storage.sync_dir(root()).unwrap();
     }
     assert!(storage.machine.lock().tree.nodes.len() < 200);
+    let mut bytes = [0; 4];
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"open");
 }
 
 #[test]

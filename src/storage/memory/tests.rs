@@ -156,6 +156,21 @@ fn a_rename_across_directories_never_loses_the_file() {
 }
 
 #[test]
+fn syncing_a_directory_settles_what_its_names_build_on() {
+    let storage = MemoryStorage::new();
+    storage.create_dir(Path::new("from")).unwrap();
+    storage.create_dir(Path::new("to")).unwrap();
+    storage.sync_all(root()).unwrap();
+    create(&storage, "from/a", b"bytes").sync_data().unwrap();
+    rename(&storage, "from/a", "to/b");
+    storage.sync_dir(Path::new("to")).unwrap();
+    for image in images(50) {
+        let files: Vec<_> = storage.image(image).dump().into_keys().collect();
+        assert_eq!(files, ["to/b"], "{image:?}");
+    }
+}
+
+#[test]
 fn a_rename_can_land_before_the_bytes_it_names() {
     let storage = MemoryStorage::new();
     settle(&storage, "a", b"old");
@@ -615,12 +630,16 @@ fn nothing_is_open_or_locked_after_a_crash() {
 #[test]
 fn removed_files_are_forgotten_once_nothing_leads_to_them() {
     let storage = MemoryStorage::new();
+    let open = settle(&storage, "a", b"open");
     for _ in 0..1000 {
         create(&storage, "tmp", b"bytes");
         rename(&storage, "tmp", "a");
         storage.sync_dir(root()).unwrap();
     }
     assert!(storage.machine.lock().tree.nodes.len() < 200);
+    let mut bytes = [0; 4];
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"open");
 }
 
 #[test]

@@ -39,6 +39,8 @@ mod schema;
 mod sessions;
 #[path = "golden_suite/subject.rs"]
 mod subject;
+#[path = "golden_suite/tree.rs"]
+mod tree;
 #[path = "golden_suite/writes.rs"]
 mod writes;
 
@@ -117,7 +119,7 @@ fn run_all(root: &Path, options: &Options) -> Report {
             Some((_, Some(runner))) => add(
                 &mut total,
                 &name,
-                run_corpus(&root.join(&name), *runner, options),
+                &run_corpus(&root.join(&name), *runner, options),
             ),
             Some((_, None)) => println!("golden: {name} not covered yet"),
             None => total.check(&name, Err("unknown corpus".into())),
@@ -142,11 +144,13 @@ fn run_corpus(path: &Path, runner: Runner, options: &Options) -> Report {
     report
 }
 
-fn add(total: &mut Report, name: &str, report: Report) {
-    println!(
-        "golden: {name} {} passed, {} failed",
-        report.passed, report.failed
-    );
+fn add(total: &mut Report, name: &str, report: &Report) {
+    if report.passed + report.failed > 0 {
+        println!(
+            "golden: {name} {} passed, {} failed",
+            report.passed, report.failed
+        );
+    }
     total.passed += report.passed;
     total.failed += report.failed;
     for (sum, checks) in total.by_rule.iter_mut().zip(report.by_rule) {

@@ -70,7 +70,9 @@ impl Check {
             Err(_) => &self.ours,
         };
         if let Err(why) = &deviates {
-            rules.iter().for_each(|rule| report.by_rule[*rule] += 1);
+            for rule in &rules {
+                report.by_rule[*rule] += 1;
+            }
             report.deviation = Some(format!("by rules {rules:?}: {why}"));
         }
         let Some(mut got) = self.got else {

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use sessionlog::migrate_from_json;
 
 use crate::case::{self, Check, Models, Options};
-use crate::model::{HASHED, Model, Tree};
+use crate::model::{Model, Tree};
 use crate::report::Report;
-use crate::subject::{Subject, list, read_tree, text};
+use crate::subject::{Subject, failure, list, listed, text};
+use crate::tree::{read_tree, with_placeholders};
 
 pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result<(), String> {
     let manifest = case::read_json(&path.join("manifest.json"))?;
@@ -105,7 +106,7 @@ fn migrate(
         got: subject.map(
             |subject| match migrate_from_json(subject.dir(), &subject.handle()) {
                 Ok(migrated) => outcome(migrated, false),
-                Err(error) => json!({ "error": error.to_string() }),
+                Err(why) => failure(why),
             },
         ),
     };
@@ -120,27 +121,15 @@ fn listing(
     subject: Option<&Subject>,
     report: &mut Report,
 ) {
-    let hashed = models
-        .ours
-        .files()
-        .iter()
-        .any(|file| file.starts_with(HASHED));
-    let order = |mut keys: Vec<String>| {
-        // Where a file has a name of our choosing, its place is not known.
-        if hashed {
-            keys.sort();
-        }
-        Value::from(keys)
-    };
     let check = Check {
         recorded: expected["list_sessions"].clone(),
         reference: models.reference.list().into(),
-        ours: order(models.ours.list()),
+        ours: listed(models.ours.list(), &models.ours),
         got: subject.map(|s| {
             s.handle()
                 .list_sessions()
                 .wait()
-                .map_or_else(|e| e.to_string().into(), order)
+                .map_or_else(failure, |keys| listed(keys, &models.ours))
         }),
     };
     let outcome = check.verdict(models, report);
@@ -157,15 +146,16 @@ fn files(
     subject: Option<Subject>,
     report: &mut Report,
 ) -> Result<(), String> {
-    let after = subject.map(Subject::into_tree).transpose()?;
     let ours = models.ours.files();
+    let after = subject.map(Subject::into_tree).transpose()?;
+    let after = after.map(|tree| with_placeholders(tree, &ours));
     let check = Check {
         recorded: expected["files_after"].clone(),
         reference: models.reference.files().into(),
         ours: ours.clone().into(),
         got: after
             .as_ref()
-            .map(|tree| named(tree.keys().cloned().collect(), &ours).into()),
+            .map(|tree| tree.keys().cloned().collect::<Vec<_>>().into()),
     };
     let outcome = check.verdict(models, report);
     report.check(&format!("{name} files"), outcome);
@@ -195,23 +185,6 @@ fn files(
         report.check(&format!("{name} {key:?} has a history file"), outcome);
     }
     Ok(())
-}
-
-/// `got` with the model's placeholders for names of our choosing.
-fn named(mut got: Vec<String>, ours: &[String]) -> Vec<String> {
-    for placeholder in ours.iter().filter(|name| name.starts_with(HASHED)) {
-        let end = if placeholder.ends_with(".jsonl") {
-            ".jsonl"
-        } else {
-            ".meta.json"
-        };
-        let free = |name: &&mut String| name.ends_with(end) && !ours.contains(name);
-        if let Some(name) = got.iter_mut().find(free) {
-            name.clone_from(placeholder);
-        }
-    }
-    got.sort();
-    got
 }
 
 fn on_disk(subject: &Subject) -> Result<Tree, String> {

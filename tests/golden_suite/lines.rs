@@ -33,22 +33,12 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
         .map(|(i, line)| (format!("{}.jsonl", key(i)), line.file()))
         .collect();
     let models = Models::new(&tree);
-    let (mut source, mut copy) = match options.reference_only {
-        true => (None, None),
-        false => (
-            Some(Subject::open(&tree)?),
-            Some(Subject::open(&Tree::new())?),
-        ),
-    };
     let mut got: Vec<(Value, Value)> = Vec::new();
-    if let (Some(source), Some(copy)) = (&source, &copy) {
-        got = (0..lines.len())
-            .map(|i| read(source, copy, &key(i)))
-            .collect();
-    }
     let mut written = Tree::new();
-    if let (Some(source), Some(copy)) = (source.take(), copy.take()) {
-        drop(source.into_tree()?);
+    if !options.reference_only {
+        let (source, copy) = (Subject::open(&tree)?, Subject::open(&Tree::new())?);
+        let read = |i| read(&source, &copy, &key(i));
+        got = (0..lines.len()).map(read).collect();
         written = copy.into_tree()?;
     }
     for (i, (line, name)) in lines.iter().zip(&names).enumerate() {

@@ -35,6 +35,9 @@ pub(crate) enum Line {
     Message(Map<String, Value>),
 }
 
+/// A raw line with its number, counted from 1, and what it holds.
+pub(crate) type Numbered<'a> = (i64, &'a [u8], Line);
+
 /// A directory of sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
@@ -51,6 +54,8 @@ pub(crate) struct Model {
 const REFERENCE_LINE: usize = 10_485_759;
 /// The longest file name.
 const FILE_NAME: usize = 255;
+/// The longest stem that leaves room for what temporary names add.
+const STEM: usize = 200;
 /// The longest key that we accept.
 const KEY: usize = 1_024;
 /// Starts the model's stem for a key whose file has a name of our choosing.
@@ -147,10 +152,13 @@ impl Model {
         }
         if self.owner(&natural).is_some() {
             self.applied.note(Rule::Ownership);
-        } else if natural.len() + ".meta.json".len() > FILE_NAME {
-            self.applied.note(Rule::Keys);
-        } else {
+        } else if is_safe(&natural)
+            || self.logs.contains_key(&natural)
+            || self.metas.contains_key(&natural)
+        {
             return natural;
+        } else {
+            self.applied.note(Rule::Keys);
         }
         format!("{HASHED}{key}")
     }
@@ -205,7 +213,7 @@ impl Model {
     }
 
     /// The live lines with their raw numbers, counted from 1.
-    pub(crate) fn live(&self, key: &str) -> Result<Vec<(i64, &[u8], Line)>, Failed> {
+    pub(crate) fn live(&self, key: &str) -> Result<Vec<Numbered<'_>>, Failed> {
         let skip = self.skip(key)?;
         let lines = self.lines(key);
         if lines.iter().any(|raw| raw.len() > REFERENCE_LINE) {
@@ -321,9 +329,15 @@ impl Model {
 pub(crate) fn file_lines(log: &[u8]) -> Value {
     let lines = log.split_inclusive(|b| *b == b'\n');
     lines
-        .filter(|raw| !matches!(raw, [b'\n'] | [b'\r', b'\n'] | [b'\r']))
+        .filter(|raw| !matches!(raw, [b'\n' | b'\r'] | [b'\r', b'\n']))
         .map(|raw| Value::from(String::from_utf8_lossy(raw)))
         .collect()
+}
+
+/// Whether we would give a new file that name.
+fn is_safe(stem: &str) -> bool {
+    let unsafe_char = |c: char| c.is_control();
+    stem.len() <= STEM && !stem.starts_with('.') && !stem.contains(unsafe_char)
 }
 
 /// PicoClaw's file name for a key, without extension.
@@ -341,7 +355,9 @@ pub(crate) fn visible(mut record: Map<String, Value>) -> Value {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('?');
+    let digits = |byte: &u8| [digit(byte >> 4), digit(byte & 0xf)];
+    bytes.iter().flat_map(digits).collect()
 }
 
 /// Whether kimi-cli acts on the record. A role that merely looks like one of

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::case::{self, Check, Models, Options};
 use crate::model::{Model, Tree};
 use crate::report::Report;
-use crate::subject::{Subject, apply_to_model, file_content, list, text};
+use crate::subject::{Subject, apply_to_model, failure, list, listed, text};
+use crate::tree::{file_content, with_placeholders};
 
 pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result<(), String> {
     let mut names: Vec<_> = fs::read_dir(path)
@@ -16,7 +17,7 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     names.sort();
-    let mut later = 0;
+    let mut uncovered = 0;
     for file in names {
         let name = format!("ops/{}", file.trim_end_matches(".json"));
         case::run(&name, options, report, |report| {
@@ -24,15 +25,15 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
             match trace["layer"].as_str() {
                 Some("store") => replay(&name, &trace, options, report),
                 Some("session") => {
-                    later += 1;
+                    uncovered += 1;
                     Ok(())
                 }
                 layer => Err(format!("unknown layer {layer:?}")),
             }
         });
     }
-    if later > 0 {
-        println!("golden: ops/ session layer ({later} traces) not covered yet");
+    if uncovered > 0 {
+        println!("golden: ops/ session layer ({uncovered} traces) not covered yet");
     }
     Ok(())
 }
@@ -50,26 +51,41 @@ fn replay(name: &str, trace: &Value, options: &Options, report: &mut Report) -> 
         let reference = apply_to_model(&mut models.reference, op, key, args);
         let ours = apply_to_model(&mut models.ours, op, key, args);
         let got = subject.as_mut().map(|subject| subject.apply(op, key, args));
-        let recorded = match step["error"] != json!(false) {
-            true => Err(()),
-            false => Ok(step.get("result").cloned().unwrap_or_default()),
+        let recorded = if step["error"] == json!(false) {
+            Ok(step.get("result").cloned().unwrap_or_default())
+        } else {
+            Err(())
         };
         let check = Check {
             recorded: outcome(&recorded, step, |key| step["state"][key].clone()),
             reference: outcome(&reference, step, |key| models.reference.state(key)),
-            ours: outcome(&ours, step, |key| models.ours.state(key)),
-            got: got
-                .as_ref()
-                .zip(subject.as_ref())
-                .map(|(got, subject)| outcome(got, step, |key| subject.state(key))),
+            ours: outcome(&ordered(ours, &models.ours), step, |key| {
+                models.ours.state(key)
+            }),
+            got: got.clone().zip(subject.as_ref()).map(|(got, subject)| {
+                outcome(&ordered(got, &models.ours), step, |key| subject.state(key))
+            }),
         };
         let mut verdict = check.verdict(&models, report);
         if let (Err(why), Some(Err(error))) = (&mut verdict, got) {
-            why.push_str(&format!(" ({error})"));
+            *why = format!("{why} ({error})");
         }
         report.check(&format!("{name} step {i} {op} {key:?}"), verdict);
     }
     finish(name, &trace["final"], &models, subject, report)
+}
+
+/// A list of keys in the order in which it can be compared.
+fn ordered<E>(result: Result<Value, E>, ours: &Model) -> Result<Value, E> {
+    result.map(|value| match value {
+        Value::Array(keys) => listed(
+            keys.iter()
+                .filter_map(|key| key.as_str().map(str::to_owned))
+                .collect(),
+            ours,
+        ),
+        other => other,
+    })
 }
 
 /// A step's outcome, and the state of every session that it names.
@@ -101,13 +117,13 @@ fn finish(
     let check = Check {
         recorded: json!({ "state": recorded["state"], "list": recorded["list"] }),
         reference: json!({ "state": states(&|key| models.reference.state(key)), "list": models.reference.list() }),
-        ours: json!({ "state": states(&|key| models.ours.state(key)), "list": models.ours.list() }),
+        ours: json!({ "state": states(&|key| models.ours.state(key)), "list": listed(models.ours.list(), &models.ours) }),
         got: subject.as_ref().map(|subject| {
             let list = subject
                 .handle()
                 .list_sessions()
                 .wait()
-                .map_or_else(|e| e.to_string().into(), Value::from);
+                .map_or_else(failure, |keys| listed(keys, &models.ours));
             json!({ "state": states(&|key| subject.state(key)), "list": list })
         }),
     };
@@ -119,7 +135,8 @@ fn finish(
         reference: files(&models.reference),
         ours: files(&models.ours),
         got: got.map(|tree| {
-            tree.iter()
+            with_placeholders(tree, &models.ours.files())
+                .iter()
                 .map(|(name, bytes)| (name.clone(), file_content(name, bytes)))
                 .collect()
         }),

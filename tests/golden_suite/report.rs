@@ -45,7 +45,7 @@ impl Report {
 
 /// Where two values differ first, as text.
 pub(crate) fn same(expected: &Value, got: &Value) -> Result<(), String> {
-    difference(&abbreviate(expected), &abbreviate(got), String::new()).map_or(Ok(()), Err)
+    difference(&abbreviate(expected), &abbreviate(got), "").map_or(Ok(()), Err)
 }
 
 /// Strings above the limit become their hash and length.
@@ -63,13 +63,13 @@ pub(crate) fn abbreviate(value: &Value) -> Value {
     }
 }
 
-fn difference(expected: &Value, got: &Value, path: String) -> Option<String> {
+fn difference(expected: &Value, got: &Value, path: &str) -> Option<String> {
     match (expected, got) {
         (Value::Array(a), Value::Array(b)) => {
             let deeper = a.iter().zip(b).enumerate();
             let first = deeper
                 .into_iter()
-                .find_map(|(i, (a, b))| difference(a, b, format!("{path}[{i}]")));
+                .find_map(|(i, (a, b))| difference(a, b, &format!("{path}[{i}]")));
             let length = || {
                 let extra = a.get(b.len()).map_or("got also", |_| "misses");
                 let item = a
@@ -92,7 +92,7 @@ fn difference(expected: &Value, got: &Value, path: String) -> Option<String> {
             names
                 .into_iter()
                 .find_map(|name| match (a.get(name), b.get(name)) {
-                    (Some(a), Some(b)) => difference(a, b, format!("{path}.{name}")),
+                    (Some(a), Some(b)) => difference(a, b, &format!("{path}.{name}")),
                     (a, b) => Some(format!(
                         "{path}.{name}: expected {}, got {}",
                         maybe(a),

@@ -8,7 +8,7 @@ use crate::json::{Json, quote};
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Text,
-    /// A string, or a list of parts: objects with a string `type` (rule 5).
+    /// A string, or a list of parts (rule 5).
     Content,
     Int,
     Time,
@@ -220,13 +220,17 @@ fn decode_kind(kind: Kind, json: &Json) -> Option<Value> {
     })
 }
 
+/// A part that kimi-cli reads, or one of a type that it does not know.
 fn is_part(json: &Json) -> bool {
-    let Json::Object(pairs) = json else {
-        return false;
-    };
-    pairs
-        .iter()
-        .any(|(name, value)| name == "type" && matches!(value, Json::Text(_)))
+    let part = json.to_value();
+    let optional = |value: &Value| value.is_null() || value.is_string();
+    let link = |name: &str| part[name]["url"].is_string() && optional(&part[name]["id"]);
+    match part["type"].as_str() {
+        Some("text") => part["text"].is_string(),
+        Some("think") => part["think"].is_string() && optional(&part["encrypted"]),
+        Some(kind @ ("image_url" | "audio_url" | "video_url")) => link(kind),
+        kind => kind.is_some(),
+    }
 }
 
 fn fill(fields: &[Field], mut map: Map<String, Value>) -> Value {

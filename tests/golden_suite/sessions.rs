@@ -8,9 +8,8 @@ use sha2::{Digest as _, Sha256};
 use crate::case::{self, Check, Models, Options};
 use crate::model::{Failed, HASHED, Model, Tree, file_stem, hex, visible};
 use crate::report::{Report, same};
-use crate::subject::{
-    Subject, apply_to_model, file_content, list, messages, read_tree, resolution, text,
-};
+use crate::subject::{Subject, apply_to_model, failure, list, messages, resolution, text};
+use crate::tree::{expand, file_content, read_tree, unchanged};
 
 pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result<(), String> {
     let manifest = case::read_json(&path.join("manifest.json"))?;
@@ -92,7 +91,7 @@ impl<'a> Case<'a> {
                 s.handle()
                     .list_sessions()
                     .wait()
-                    .map_or_else(error, Value::from)
+                    .map_or_else(failure, Value::from)
             }),
         };
         let outcome = check.verdict(&models, report);
@@ -152,7 +151,7 @@ impl<'a> Case<'a> {
                 .handle()
                 .resolve_session_key(key)
                 .wait()
-                .map_or_else(error, |key| resolution(key.as_deref()))
+                .map_or_else(failure, |key| resolution(key.as_deref()))
         });
         let owner = recorded["file_belongs_to"].as_str();
         if got.is_some() && got == owner.map(|owner| resolution(Some(owner))) {
@@ -170,19 +169,17 @@ impl<'a> Case<'a> {
 
     /// Histories, written into new sessions, are the reference's text.
     fn write_back(&self, report: &mut Report) -> Result<(), String> {
+        let mut failures = Vec::new();
         let mut written = None;
         if let Some(subject) = self.open()? {
             let copy = Subject::open(&Tree::new())?;
             for (i, session) in self.sessions().iter().enumerate() {
-                let history = subject.history(&keys(&self.models.ours, session).1)?;
-                let limit = history.len();
-                let result = copy
-                    .handle()
-                    .set_history(&format!("copy-{i}"), history)
-                    .wait();
-                result.map_err(|e| {
-                    format!("writing back {limit} messages of {}: {e}", session["key"])
-                })?;
+                let history = subject.history(&keys(&self.models.ours, session).1);
+                let copied = history.and_then(|history| {
+                    let reply = copy.handle().set_history(&format!("copy-{i}"), history);
+                    reply.wait().map_err(text)
+                });
+                failures.push(copied.err());
             }
             written = Some(copy.into_tree()?);
         }
@@ -196,13 +193,16 @@ impl<'a> Case<'a> {
                     .is_some_and(|record| record.contains_key("created_at"))
             };
             let got = written.as_ref().map(|tree| {
+                if let Some(Some(why)) = failures.get(i) {
+                    return failure(why);
+                }
                 let log = tree
                     .get(&format!("copy-{i}.jsonl"))
                     .map_or(&[][..], Vec::as_slice);
                 models
                     .ours
                     .written_back(log, had_time)
-                    .map_or_else(error, |text| digest(Ok(text)))
+                    .map_or_else(failure, |text| digest(Ok(text)))
             });
             let check = Check {
                 recorded: session.get("canonical_jsonl").cloned().unwrap_or_default(),
@@ -269,12 +269,12 @@ impl<'a> Case<'a> {
         let reference = apply_to_model(&mut models.reference, op, key, args);
         let ours = apply_to_model(&mut models.ours, op, &owner, args);
         let check = Check {
-            recorded: outcome(recorded["error"].is_null(), state(&recorded["state"])),
-            reference: outcome(reference.is_ok(), state(&models.reference.state(key))),
-            ours: outcome(ours.is_ok(), state(&models.ours.state(&owner))),
+            recorded: outcome(recorded["error"].is_null(), &state(&recorded["state"])),
+            reference: outcome(reference.is_ok(), &state(&models.reference.state(key))),
+            ours: outcome(ours.is_ok(), &state(&models.ours.state(&owner))),
             got: subject.map(|subject| {
                 let result = subject.apply(op, &owner, args);
-                let mut got = outcome(result.is_ok(), state(&subject.state(&owner)));
+                let mut got = outcome(result.is_ok(), &state(&subject.state(&owner)));
                 if let Err(why) = result {
                     got["why"] = why.into();
                 }
@@ -312,12 +312,12 @@ fn parts(model: &Model, key: &str) -> Value {
 fn parts_of(subject: &Subject, key: &str) -> Value {
     json!({
         "history": subject.history(key).map_or_else(Value::from, |history| messages(&history)),
-        "summary": subject.handle().summary(key).wait().map_or_else(error, Value::from),
+        "summary": subject.handle().summary(key).wait().map_or_else(failure, Value::from),
         "meta": subject.meta(key).map_or_else(Value::from, Value::Object),
     })
 }
 
-fn outcome(succeeded: bool, state: Value) -> Value {
+fn outcome(succeeded: bool, state: &Value) -> Value {
     json!({ "succeeded": succeeded, "state": state })
 }
 
@@ -356,55 +356,4 @@ fn digest(canonical: Result<String, Failed>) -> Value {
         Value::Null,
         |text| json!({ "sha256": hex(&Sha256::digest(&text)), "bytes": text.len() }),
     )
-}
-
-fn error(error: impl std::fmt::Display) -> Value {
-    format!("error: {}", text(error)).into()
-}
-
-fn unchanged(before: &Tree, after: &Tree) -> Result<(), String> {
-    for (name, bytes) in before {
-        match after.get(name) {
-            None => return Err(format!("{name} is gone")),
-            Some(found) if found != bytes => {
-                return Err(format!(
-                    "{name} changed: {} bytes before, {} after",
-                    bytes.len(),
-                    found.len()
-                ));
-            }
-            Some(_) => {}
-        }
-    }
-    after
-        .keys()
-        .find(|name| !before.contains_key(*name))
-        .map_or(Ok(()), |name| Err(format!("{name} is new")))
-}
-
-/// Puts the files that are too big to ship into the tree.
-fn expand(recipe: &Value, tree: &mut Tree) -> Result<(), String> {
-    for file in list(&recipe["files"]) {
-        let name = file["file"].as_str().ok_or("a recipe without file")?;
-        let mut bytes = Vec::new();
-        for segment in list(&file["segments"]) {
-            let repeat = segment["repeat"].as_u64().unwrap_or(1) as usize;
-            bytes.extend(
-                segment["text"]
-                    .as_str()
-                    .unwrap_or("")
-                    .repeat(repeat)
-                    .into_bytes(),
-            );
-        }
-        if json!(bytes.len()) != file["bytes"]
-            || json!(hex(&Sha256::digest(&bytes))) != file["sha256"]
-        {
-            return Err(format!(
-                "the recipe of {name} does not give the recorded file"
-            ));
-        }
-        tree.insert(name.into(), bytes);
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use sessionlog::{Message, SessionMeta, Store, StoreHandle, StoreOptions};
@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::json::Json;
-use crate::model::{Failed, Model, Tree, file_lines, file_stem};
+use crate::model::{Failed, HASHED, Model, Tree, file_stem};
 use crate::schema::{self, NOW, OUR_MESSAGE, ZERO_TIME};
+use crate::tree::read_tree;
 
 /// An open store in a temporary directory.
 pub(crate) struct Subject {
@@ -223,38 +224,13 @@ pub(crate) fn everything(message: &Message) -> Value {
     Json::parse(text.as_bytes()).map_or(Value::Null, |json| json.to_value())
 }
 
-/// Everything below a directory, without the store's own files. Names of empty
-/// and full directories end in `/`.
-pub(crate) fn read_tree(dir: &Path) -> Result<Tree, String> {
-    let mut tree = Tree::new();
-    read_into(&mut tree, dir, "")?;
-    Ok(tree)
-}
-
-fn read_into(tree: &mut Tree, dir: &Path, prefix: &str) -> Result<(), String> {
-    for entry in fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))? {
-        let entry = entry.map_err(text)?;
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if name == ".sessionlog" {
-            continue;
-        }
-        let path: PathBuf = entry.path();
-        if path.is_dir() {
-            tree.insert(format!("{name}/"), Vec::new());
-            read_into(tree, &path, &format!("{name}/"))?;
-        } else {
-            tree.insert(name, fs::read(&path).map_err(text)?);
-        }
+/// Keys in the order of their file names; sorted where a file has a name of our
+/// choosing, whose place nobody knows.
+pub(crate) fn listed(mut keys: Vec<String>, ours: &Model) -> Value {
+    if ours.files().iter().any(|name| name.starts_with(HASHED)) {
+        keys.sort();
     }
-    Ok(())
-}
-
-/// What a file holds: lines of a history, the object of a sidecar.
-pub(crate) fn file_content(name: &str, bytes: &[u8]) -> Value {
-    if name.ends_with(".jsonl") {
-        return file_lines(bytes);
-    }
-    serde_json::from_slice(bytes).unwrap_or(Value::Null)
+    keys.into()
 }
 
 /// Puts `$now` in place of times that the store took from the clock where
@@ -310,7 +286,12 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 }
 
 pub(crate) fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
+    format!("{error}")
+}
+
+/// An error in the place of a value: it differs from every value.
+pub(crate) fn failure(error: impl std::fmt::Display) -> Value {
+    format!("error: {}", text(error)).into()
 }
 
 fn message(json: &Value) -> Result<Message, String> {

@@ -4,14 +4,31 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::json::Json;
-use crate::model::{Dialect, Failed, Line, Model, blank, hex, transient};
+use crate::model::{Dialect, Failed, Line, Model, blank, file_stem, hex, transient};
 use crate::rules::Rule;
 use crate::schema::{self, Field, NOW, ZERO_TIME};
 
 impl Model {
+    /// Of each control record among the skipped lines, the last: its effect
+    /// outlives truncation.
+    fn carried(&self, key: &str) -> Result<(Vec<u8>, i64), Failed> {
+        let skip = usize::try_from(self.skip(key)?).unwrap_or(0);
+        let mut last: Vec<(String, &[u8])> = Vec::new();
+        for raw in self.lines(key).into_iter().take(skip) {
+            if self.line(raw) == Some(Line::Control) {
+                let record = Json::parse(raw).ok_or(Failed)?.top_level();
+                let role = record["role"].to_string();
+                last.retain(|(known, _)| *known != role);
+                last.push((role, raw));
+            }
+        }
+        let lines: Vec<_> = last.iter().flat_map(|(_, raw)| [raw, &b"\n"[..]]).collect();
+        Ok((lines.concat(), count(last.len())))
+    }
+
     /// The live lines as a rewrite leaves them.
     fn rewritten(&self, key: &str) -> Result<(Vec<u8>, i64), Failed> {
-        let (mut log, mut count) = (Vec::new(), 0);
+        let (mut log, mut count) = self.carried(key)?;
         for (_, raw, line) in self.live(key)? {
             match (self.dialect, line) {
                 (_, Line::Transient) | (Dialect::Reference, Line::Corrupt | Line::Control) => {
@@ -49,7 +66,8 @@ impl Model {
 
     /// `raw_append` of the traces: what another program writes.
     pub(crate) fn raw_append(&mut self, key: &str, text: &str) {
-        self.append(key, text.as_bytes());
+        let log = self.logs.entry(file_stem(key)).or_default();
+        log.extend_from_slice(text.as_bytes());
     }
 
     pub(crate) fn add(&mut self, key: &str, message: &Value) -> Result<(), Failed> {
@@ -78,7 +96,7 @@ impl Model {
 
     /// Ends an unterminated tail and moves a skip beyond the file to its end.
     fn start_fresh_line(&mut self, key: &str, meta: &mut Map<String, Value>) {
-        let lines = self.lines(key).len() as i64;
+        let lines = count(self.lines(key).len());
         if meta["skip"].as_i64().is_some_and(|skip| skip > lines) {
             self.applied.note(Rule::FreshLine);
             meta.insert("skip".into(), lines.into());
@@ -137,7 +155,7 @@ impl Model {
             .into_iter()
             .filter_map(|(number, _, line)| matches!(line, Line::Message(_)).then_some(number))
             .collect();
-        let count = self.lines(key).len() as i64;
+        let count = count(self.lines(key).len());
         let keep = usize::try_from(keep_last).unwrap_or(0);
         let skip = if keep == 0 || retained.is_empty() {
             count
@@ -226,7 +244,7 @@ impl Model {
         let names: Vec<_> = self
             .rest
             .keys()
-            .filter(|name| name.ends_with(".json") && !name.contains('/'))
+            .filter(|name| name.strip_suffix(".json").is_some() && !name.contains('/'))
             .cloned()
             .collect();
         let mut migrated = 0;
@@ -269,6 +287,10 @@ impl Model {
         self.rest.insert(format!("{name}.migrated"), bytes);
         Ok(true)
     }
+}
+
+fn count(items: usize) -> i64 {
+    i64::try_from(items).unwrap_or(i64::MAX)
 }
 
 fn created(meta: &mut Map<String, Value>) {

@@ -162,6 +162,17 @@ impl Catalog {
             .or_else(|| self.has_files(key).then(|| key.into()))
     }
 
+    /// The canonical key for `key`, where it is another one.
+    pub(crate) fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
+        let padded = key.trim() != key;
+        if !padded && self.alias_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.resolve(key)
+            .filter(|resolved| resolved != key)
+            .map(Into::into)
+    }
+
     fn by_alias(&self, alias: &str) -> Option<String> {
         if self.alias_count.load(Ordering::Acquire) == 0 {
             return None;

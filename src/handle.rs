@@ -1,36 +1,666 @@
-//! StoreHandle (skeleton).
+//! The store's face: one cloneable handle with every verb.
+
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
-use crate::{Durability, Message, Reply, SessionMeta, StoreStats};
 
-/// A cloneable handle.
+use crate::catalog::Catalog;
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::reader;
+use crate::reply::{Place, Reply};
+use crate::session_file;
+use crate::shard::command::{Candidate, Command, Verb};
+use crate::snapshot::{Snapshot, View};
+use crate::stats::Counters;
+use crate::storage::Storage;
+use crate::supervisor::Request;
+use crate::sync::slot::{Promise, slot};
+use crate::view::DirectoryView;
+use crate::{Durability, Message, SessionMeta, StoreOptions, StoreStats};
+
+/// The largest batch one command may write, bytes.
+const MAX_BATCH: usize = 64 << 20;
+
+/// Every verb of a store, for any number of callers at once.
+///
+/// Cheap to clone. A handle may outlive its [`Store`](crate::Store); its verbs
+/// then return [`Error::Closed`].
+///
+/// # Keys
+///
+/// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it
+/// the way PicoClaw's session layer does: a key that is an
+/// [alias](Self::upsert_session_meta) of another session means that session.
+/// [`exact_keys`](Self::exact_keys) gives a handle that takes keys literally.
+///
+/// # Errors all verbs share
+///
+/// [`Error::InvalidKey`] for a key that is none, [`Error::Closed`] after the
+/// store was closed, [`Error::Poisoned`] (writes only) once a sync or a journal
+/// write failed, [`Error::ReadOnly`] (writes only) on a store opened read-only,
+/// [`Error::StorageFull`] (writes only) while the disk is full: the command then
+/// took no effect.
 #[derive(Clone, Debug)]
-pub struct StoreHandle {}
+pub struct StoreHandle {
+    side: Side,
+    level: Durability,
+    resolve: bool,
+    max_line: usize,
+}
 
-#[allow(unused_variables, missing_docs)]
+/// What is behind a handle.
+#[derive(Clone, Debug)]
+pub(crate) enum Side {
+    Writer(Arc<Engine>),
+    Reader(Arc<DirectoryView>),
+}
+
+/// Changing how a handle behaves.
 impl StoreHandle {
-    /// The same store, with another level of durability for its writes.
-    pub fn with_durability(&self, level: Durability) -> StoreHandle { unimplemented!() }
-    /// The same store, taking keys literally: no alias resolution.
-    pub fn exact_keys(&self) -> StoreHandle { unimplemented!() }
-    pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> { unimplemented!() }
-    pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> { unimplemented!() }
-    pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> { unimplemented!() }
-    pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> { unimplemented!() }
-    pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> { unimplemented!() }
-    pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> { unimplemented!() }
-    pub fn compact(&self, key: &str) -> Reply<()> { unimplemented!() }
-    pub fn delete_session(&self, key: &str) -> Reply<()> { unimplemented!() }
-    pub fn upsert_session_meta(&self, key: &str, scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Reply<()> { unimplemented!() }
-    pub fn promote_alias_history(&self, key: &str, scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Reply<bool> { unimplemented!() }
-    pub fn history(&self, key: &str) -> Reply<Vec<Message>> { unimplemented!() }
-    /// The newest `n` messages, oldest first.
-    pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> { unimplemented!() }
-    pub fn summary(&self, key: &str) -> Reply<String> { unimplemented!() }
-    /// A session nobody wrote has PicoClaw's zero meta: skip 0, count 0, times `0001-01-01T00:00:00Z`.
-    pub fn session_meta(&self, key: &str) -> Reply<SessionMeta> { unimplemented!() }
-    pub fn list_sessions(&self) -> Reply<Vec<String>> { unimplemented!() }
-    pub fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> { unimplemented!() }
-    /// Waits until everything accepted before is in the session files and sidecars, and on disk.
-    pub fn flush(&self) -> Reply<()> { unimplemented!() }
-    pub fn stats(&self) -> StoreStats { unimplemented!() }
+    pub(crate) fn new(side: Side, options: &StoreOptions) -> Self {
+        Self {
+            side,
+            level: options.durability,
+            resolve: options.resolve_aliases,
+            max_line: options.max_line_bytes,
+        }
+    }
+
+    /// The same store, with another level of durability for the appends and
+    /// sidecar changes of this handle. Truncations, rewrites and deletions are
+    /// always durable.
+    ///
+    /// ```
+    /// # use sessionlog::{Durability, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let quick = store.handle().with_durability(Durability::Buffered);
+    /// quick.add_message("cli", "user", "typing").wait()?;
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_durability(&self, level: Durability) -> Self {
+        Self {
+            level,
+            ..self.clone()
+        }
+    }
+
+    /// The same store, taking keys literally: no alias is resolved. This is
+    /// PicoClaw's store layer, below its session layer.
+    #[must_use]
+    pub fn exact_keys(&self) -> Self {
+        Self {
+            resolve: false,
+            ..self.clone()
+        }
+    }
+}
+
+/// Writing.
+impl StoreHandle {
+    /// Appends a text message, stamped with the time of the call.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`] for a role that starts with `_`,
+    /// [`Error::MessageTooLarge`], and those all verbs share.
+    pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
+        self.add_full_message(key, Message::new(role, content))
+    }
+
+    /// Appends a message. A missing `created_at` becomes the time of the call.
+    ///
+    /// A transient message (an assistant's reasoning and nothing else) is
+    /// accepted and not stored, as PicoClaw does.
+    ///
+    /// ```
+    /// # use sessionlog::{Message, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// let json = br#"{"role":"user","content":"look","media":["media://1/a.png"],"mood":"good"}"#;
+    /// chats.add_full_message("slack:T1/C1", Message::from_json(json)?).wait()?;
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`add_message`](Self::add_message).
+    pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
+        self.append_all(key, vec![message])
+    }
+
+    /// Appends several messages as one: after a crash all of them are there, or
+    /// none. For what belongs together, such as a tool call and its result.
+    ///
+    /// ```
+    /// # use sessionlog::{Message, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// let turn = vec![
+    ///     Message::assistant("").with_tool_call("call_1", "weather", r#"{"city":"Oslo"}"#),
+    ///     Message::tool("call_1", "4 degrees, rain"),
+    /// ];
+    /// chats.append_all("telegram:123", turn).wait()?;
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`] also
+    /// where the batch exceeds 64 MiB.
+    pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.write(key, move |engine, answer| {
+            let lines = encode(messages, max, engine)?;
+            Ok(Some((
+                Verb::Append {
+                    count: lines.count,
+                    lines: lines.bytes,
+                    level,
+                    answer,
+                },
+                lines.count == 0,
+            )))
+        })
+    }
+
+    /// Replaces a session's history. Summary, scope and aliases stay. Readers
+    /// see the old history or the new one. Always durable.
+    ///
+    /// # Errors
+    /// As [`append_all`](Self::append_all).
+    pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        let max = self.max_line;
+        self.write(key, move |_, answer| {
+            let lines = encode_as_is(messages, max)?;
+            Ok(Some((
+                Verb::SetHistory {
+                    count: lines.count,
+                    lines: lines.bytes,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Replaces a session's summary.
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
+    /// for a summary over the limit of a line.
+    pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        let summary = summary.to_owned();
+        self.write(key, move |_, answer| {
+            check_size(summary.len(), max)?;
+            Ok(Some((
+                Verb::SetSummary {
+                    summary,
+                    level,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Hides all but the newest `keep_last` messages. They stay in the file, as
+    /// skipped lines, until it is compacted. Costs what is kept, not what is
+    /// there. Does nothing to a session that does not exist. Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.write(key, move |_, answer| {
+            Ok(Some((Verb::Truncate { keep_last, answer }, false)))
+        })
+    }
+
+    /// Rewrites the session's file without its skipped lines. Live lines are
+    /// copied as bytes, also those that do not decode. Appends to the session go
+    /// on meanwhile. The supervisor does this by itself once skipped lines
+    /// outnumber live ones, unless
+    /// [`auto_compact`](StoreOptions::auto_compact) is off.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn compact(&self, key: &str) -> Reply<()> {
+        self.write(key, move |_, answer| {
+            Ok(Some((
+                Verb::Compact {
+                    answer: Some(answer),
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Deletes a session: both its files, and its aliases with it. Readers that
+    /// hold a snapshot finish with it. Does nothing to a session that does not
+    /// exist. Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn delete_session(&self, key: &str) -> Reply<()> {
+        self.write(key, move |_, answer| {
+            Ok(Some((Verb::Delete { answer }, false)))
+        })
+    }
+
+    /// Replaces a session's scope and aliases, creating it if needed. The scope
+    /// is kept as the JSON text it is. Aliases are trimmed; blank ones,
+    /// duplicates and the key itself are dropped. The key is taken literally.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn upsert_session_meta(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.exact_keys().write(key, move |_, answer| {
+            check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            Ok(Some((
+                Verb::UpsertMeta {
+                    scope,
+                    aliases,
+                    level,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Takes over the history and summary of the first of `aliases` that has
+    /// either, if the session has neither itself; scope and aliases are then
+    /// replaced as by [`upsert_session_meta`](Self::upsert_session_meta). Says
+    /// whether it did. Copies lines as bytes; the alias's files stay. An agent's
+    /// main session is never taken over. The key is taken literally. Always
+    /// durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn promote_alias_history(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        if let Err(error) = session_file::validate_key(key) {
+            return Reply::known(Err(error));
+        }
+        let (engine, key, this) = (engine.clone(), Arc::<str>::from(key), self.exact_keys());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let names = session_file::normalize_aliases(&key, &aliases);
+                let Some(candidate) = this.candidate(names, place).await? else {
+                    return Ok(false);
+                };
+                let (promise, slot) = slot();
+                let verb = Verb::Promote {
+                    scope,
+                    aliases,
+                    candidate,
+                    answer: promise,
+                };
+                Reply::command(Command { key, verb }, slot, engine).await
+            })
+        })
+    }
+
+    /// Waits until everything acknowledged before is in the session files and
+    /// sidecars, and those are on disk. Happens by itself within half a second
+    /// of the last write; blocking a thread of the store's own, not yours, when
+    /// awaited.
+    ///
+    /// # Errors
+    /// Those all verbs share, and errors of the session files.
+    pub fn flush(&self) -> Reply<()> {
+        match &self.side {
+            Side::Reader(_) => Reply::known(Ok(())),
+            Side::Writer(engine) => {
+                let engine = engine.clone();
+                Reply::lookup(move |place| {
+                    Box::pin(blocking(place, move || engine.ask(Request::Flush)))
+                })
+            }
+        }
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        key: &str,
+        verb: impl FnOnce(&Engine, Promise<Result<T>>) -> Result<Option<(Verb, bool)>>,
+    ) -> Reply<T>
+    where
+        T: Default,
+    {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        let key = match self.canonical(&engine.context.catalog, key) {
+            Ok(key) => key,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        if engine.is_closed() {
+            return Reply::known(Err(engine.failure()));
+        }
+        let (promise, slot) = slot();
+        match verb(engine, promise) {
+            Err(error) => Reply::known(Err(error)),
+            Ok(None | Some((_, true))) => Reply::known(Ok(T::default())),
+            Ok(Some((verb, false))) => Reply::command(Command { key, verb }, slot, engine.clone()),
+        }
+    }
+}
+
+/// Reading. Reads go to the files on the reader's own thread, never through a
+/// queue; when awaited inside a tokio runtime, on its blocking pool.
+impl StoreHandle {
+    /// Every visible message of a session, oldest first; none for a session
+    /// that does not exist. Lines that do not decode are left out, and counted
+    /// in [`StoreStats::corrupt_lines`].
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::Io`].
+    pub fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        self.read(key, |snapshot, counters| {
+            reader::history(snapshot, counters)
+        })
+    }
+
+    /// The newest `n` messages, oldest first. Reads backwards from the end: it
+    /// costs what it returns, however long the session is.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
+        self.read(key, move |snapshot, counters| {
+            reader::tail(snapshot, n, counters)
+        })
+    }
+
+    /// A session's summary; empty if it has none or does not exist.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn summary(&self, key: &str) -> Reply<String> {
+        self.read(key, |snapshot, _| Ok(snapshot.meta.text.summary.clone()))
+    }
+
+    /// A session's sidecar as it stands. That of a session that does not exist
+    /// is empty, its times the year 1.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn session_meta(&self, key: &str) -> Reply<SessionMeta> {
+        self.read(key, |snapshot, _| Ok(snapshot.meta.to_sidecar()))
+    }
+
+    /// The keys of all sessions, in the order of their file names.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn list_sessions(&self) -> Reply<Vec<String>> {
+        match &self.side {
+            Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
+            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.list())),
+            Side::Reader(view) => {
+                let view = view.clone();
+                Reply::lookup(move |place| Box::pin(blocking(place, move || view.list())))
+            }
+        }
+    }
+
+    /// The key of the session that `key` means, as PicoClaw resolves it, if
+    /// there is one: the key itself if it has files and no `:`, `/` or `\`; else
+    /// the session that claims it as an alias, the first by file name if several
+    /// do; else the key itself if it has files. White space around it is
+    /// ignored, case is not.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        match &self.side {
+            Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
+            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.resolve(key))),
+            Side::Reader(view) => {
+                let (view, key) = (view.clone(), key.to_owned());
+                Reply::lookup(move |place| {
+                    Box::pin(blocking(place, move || view.resolve(&key)))
+                })
+            }
+        }
+    }
+
+    /// What the store did since it was opened.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.counters().read()
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Snapshot, &Counters) -> std::io::Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let snapshot = this.snapshot(&key, place).await?;
+                let counters = this.counters();
+                blocking(place, move || {
+                    read(&snapshot, &counters)
+                        .map_err(|e| Error::io("read", std::path::Path::new(&key), e))
+                })
+                .await
+            })
+        })
+    }
+
+    async fn snapshot(&self, key: &str, place: Place) -> Result<Arc<Snapshot>> {
+        let engine = match &self.side {
+            Side::Writer(engine) => engine,
+            Side::Reader(view) => {
+                let (view, key, resolve) = (view.clone(), key.to_owned(), self.resolve);
+                session_file::validate_key(&key)?;
+                return blocking(place, move || view.snapshot(&key, resolve)).await;
+            }
+        };
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        let catalog = &engine.context.catalog;
+        let key = self.canonical(catalog, key)?;
+        let Some(entry) = catalog.get(&key) else {
+            return self.unowned(engine, key, place).await;
+        };
+        match &*entry.view.load() {
+            View::Live(snapshot) if !snapshot.lacks_file() => Ok(Arc::new(snapshot.clone())),
+            View::Gone => Ok(Arc::new(Snapshot::empty(&key))),
+            View::Live(_) | View::Cold => {
+                let (promise, slot) = slot();
+                let verb = Verb::Load { answer: promise };
+                Reply::command(Command { key, verb }, slot, engine.clone()).await
+            }
+        }
+    }
+
+    /// Files nobody owns are read as they are, and stay nobody's: only a write
+    /// shows whose they are.
+    async fn unowned(
+        &self,
+        engine: &Arc<Engine>,
+        key: Arc<str>,
+        place: Place,
+    ) -> Result<Arc<Snapshot>> {
+        let Some(stem) = engine.context.catalog.orphan_of(&key) else {
+            return Ok(Arc::new(Snapshot::empty(&key)));
+        };
+        let engine = engine.clone();
+        blocking(place, move || {
+            let context = &engine.context;
+            crate::view::load(&*context.storage, &context.dir, &stem, &key).map(Arc::new)
+        })
+        .await
+    }
+
+    /// The first alias with something to take over.
+    async fn candidate(&self, aliases: Vec<String>, place: Place) -> Result<Option<Candidate>> {
+        for alias in aliases {
+            // An over-long alias names no session of ours, and must not keep
+            // the aliases behind it from being looked at.
+            if session_file::is_main_alias(&alias) || session_file::validate_key(&alias).is_err() {
+                continue;
+            }
+            let snapshot = self.snapshot(&alias, place).await?;
+            let summary = snapshot.meta.text.summary.clone();
+            let live = blocking(place, move || {
+                reader::live_lines(&snapshot)
+                    .map_err(|e| Error::io("read", std::path::Path::new(&alias), e))
+            })
+            .await?;
+            if live.messages > 0 || !summary.trim().is_empty() {
+                return Ok(Some(Candidate {
+                    lines: live.bytes,
+                    count: live.lines,
+                    summary,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn counters(&self) -> Arc<Counters> {
+        match &self.side {
+            Side::Writer(engine) => engine.context.counters.clone(),
+            Side::Reader(view) => view.counters(),
+        }
+    }
+
+    fn canonical(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {
+        session_file::validate_key(key)?;
+        if self.resolve
+            && let Some(resolved) = catalog.resolve_other(key)
+        {
+            return Ok(resolved);
+        }
+        Ok(key.into())
+    }
+
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        match &self.side {
+            Side::Writer(engine) => engine.context.storage.clone(),
+            Side::Reader(view) => view.storage(),
+        }
+    }
+
+    pub(crate) fn close_reader(&self) {
+        if let Side::Reader(view) = &self.side {
+            view.close();
+        }
+    }
+}
+
+/// Runs `work` where it may block.
+async fn blocking<T: Send + 'static>(
+    place: Place,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if place == Place::Here {
+        return work();
+    }
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => match runtime.spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime shuts down; nobody is left to be told.
+                Err(_) => Err(Error::Closed),
+            },
+        },
+        // Another executor: it has no pool we know of.
+        Err(_) => work(),
+    }
+}
+
+struct Lines {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+/// Encodes what is to be stored; messages without a time get the time of now.
+fn encode(messages: Vec<Message>, max: usize, engine: &Engine) -> Result<Lines> {
+    let now = clock::rfc3339(engine.context.clock.now());
+    encode_with(messages, max, Some(&now))
+}
+
+fn encode_as_is(messages: Vec<Message>, max: usize) -> Result<Lines> {
+    encode_with(messages, max, None)
+}
+
+fn encode_with(messages: Vec<Message>, max: usize, now: Option<&str>) -> Result<Lines> {
+    let mut lines = Lines {
+        bytes: Vec::new(),
+        count: 0,
+    };
+    let mut too_large = None;
+    for message in messages.iter().filter(|message| !message.is_transient()) {
+        message.check_writable()?;
+        let line = session_file::encode(message, now);
+        if line.len() > max {
+            too_large = Some((line.len(), max));
+            break;
+        }
+        if lines.bytes.is_empty() {
+            lines.bytes = line;
+        } else {
+            lines.bytes.extend_from_slice(&line);
+        }
+        lines.bytes.push(b'\n');
+        lines.count += 1;
+        if lines.bytes.len() > MAX_BATCH {
+            too_large = Some((lines.bytes.len(), MAX_BATCH));
+            break;
+        }
+    }
+    match too_large {
+        None => Ok(lines),
+        Some((size, limit)) => Err(Error::MessageTooLarge {
+            size,
+            limit,
+            messages,
+        }),
+    }
+}
+
+fn check_size(size: usize, limit: usize) -> Result<()> {
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Error::MessageTooLarge {
+        size,
+        limit,
+        messages: Vec::new(),
+    })
+}
+
+fn identity_size(scope: Option<&RawValue>, aliases: &[String]) -> usize {
+    let aliases: usize = aliases.iter().map(String::len).sum();
+    scope.map_or(0, |scope| scope.get().len()) + aliases
 }

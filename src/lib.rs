@@ -1,8 +1,46 @@
-//! sessionlog (skeleton)
-#[cfg(not(target_pointer_width = "64"))]
-compile_error!("sessionlog stores 64-bit positions in usize");
+//! An embedded session store for bot gateways.
+//!
+//! `sessionlog` keeps the conversation of every chat as an append-only JSONL
+//! file that people and agents can `tail`, `grep` and read, and takes durable
+//! writes from thousands of concurrent chats at the speed of a database log.
+//!
+//! ```
+//! use sessionlog::{Message, Store, StoreHandle};
+//!
+//! # fn main() -> sessionlog::Result<()> {
+//! # let scratch = tempfile::tempdir().unwrap();
+//! # let dir = scratch.path().join("sessions");
+//! let store = Store::open(&dir)?;
+//! let chats: StoreHandle = store.handle();
+//! chats.add_message("telegram:123", "user", "hi").wait()?;
+//! let history: Vec<Message> = chats.history("telegram:123").wait()?;
+//! assert_eq!(history[0].text(), "hi");
+//! store.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every verb of [`StoreHandle`] returns a lazy [`Reply`]: `.await` it in async
+//! code, or `.wait()` on a plain thread. A reply to a write arrives when the
+//! write has the [`Durability`] asked for; from then on every reader sees it.
+//!
+//! # Where what is
+//!
+//! * [`Store`] opens and closes a directory, [`StoreHandle`] holds the verbs.
+//! * [`Message`] is one line, [`SessionMeta`] one sidecar.
+//! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
+//!   since.
+//! * [`migrate_from_json`] imports older one-file-per-session JSON.
+//!
+//! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
+//! disk format, and what survives a crash between any two steps.
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
+
+mod catalog;
 pub mod clock;
+mod engine;
 mod error;
 mod handle;
 #[cfg(any(feature = "testing", sessionlog_loom))]
@@ -10,15 +48,20 @@ mod handle;
 pub mod internals;
 mod journal;
 mod mailbox;
+mod migrate;
 mod options;
+mod reader;
+mod recovery;
 mod reply;
 mod session_file;
+mod shard;
+mod snapshot;
 mod stats;
 pub mod storage;
 mod store;
+mod supervisor;
 mod sync;
-mod migrate;
-mod recovery;
+mod view;
 
 pub use error::{Error, Result};
 pub use handle::StoreHandle;

@@ -1,17 +1,171 @@
-//! Store (skeleton).
-use std::path::Path;
-use crate::{RecoveryReport, Result, StoreHandle, StoreOptions};
+//! A store: one opened directory of sessions.
 
-/// An open directory of sessions.
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::clock::SystemClock;
+use crate::engine::Engine;
+use crate::engine::open::{self, Site};
+use crate::error::{Error, Result};
+use crate::handle::Side;
+use crate::recovery::RecoveryReport;
+use crate::storage::{DiskStorage, LockGuard};
+use crate::supervisor::threads::Threads;
+use crate::sync::thread;
+use crate::view::DirectoryView;
+use crate::{StoreHandle, StoreOptions};
+
+/// Most threads that carry shards; more only hand work to each other.
+const MAX_WORKERS: usize = 8;
+
+/// An open directory of sessions, owned by this process until closed.
+///
+/// A gateway opens one, hands clones of its [`handle`](Self::handle) to
+/// whoever reads or writes, and closes it at the end. Dropping it closes it too,
+/// but then nobody learns of an error.
 #[derive(Debug)]
-pub struct Store {}
+pub struct Store {
+    handle: StoreHandle,
+    report: RecoveryReport,
+    running: Option<Running>,
+}
 
-#[allow(unused_variables, missing_docs)]
+/// What ends with the store.
+#[derive(Debug)]
+struct Running {
+    engine: Arc<Engine>,
+    threads: Threads,
+    /// Dropped last: only when nothing writes any more may another writer come.
+    lock: Box<dyn LockGuard>,
+}
+
 impl Store {
-    pub fn open(dir: impl AsRef<Path>) -> Result<Store> { unimplemented!() }
-    pub fn open_with(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Store> { unimplemented!() }
-    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Store> { unimplemented!() }
-    pub fn handle(&self) -> StoreHandle { unimplemented!() }
-    pub fn recovery_report(&self) -> &RecoveryReport { unimplemented!() }
-    pub fn close(self) -> Result<()> { unimplemented!() }
+    /// Opens a directory with the default options, creating it if needed.
+    ///
+    /// A directory written by PicoClaw opens as it is. After a crash this
+    /// recovers everything acknowledged; see
+    /// [`recovery_report`](Self::recovery_report). Blocks for as long as that
+    /// takes: it reads one sidecar per session, and what the journal holds.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another process writes to the directory,
+    /// [`Error::Corrupt`] where committed journal records are damaged,
+    /// [`Error::Io`] where the directory is a file, a symbolic link, another
+    /// user's, or cannot be written.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(dir, StoreOptions::new())
+    }
+
+    /// Opens a directory; see [`open`](Self::open).
+    ///
+    /// ```
+    /// use sessionlog::{Durability, Store, StoreOptions};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let dir = scratch.path();
+    /// let options = StoreOptions::new()
+    ///     .durability(Durability::Buffered)
+    ///     .max_open_files(512);
+    /// let store = Store::open_with(dir, options)?;
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
+        let dir = absolute(dir.as_ref())?;
+        let opened = open::open(&Site {
+            storage: Arc::new(DiskStorage),
+            clock: Arc::new(SystemClock::default()),
+            dir: &dir,
+            options: &options,
+            workers: thread::available_parallelism().min(MAX_WORKERS),
+        })?;
+        let threads = Threads::start(opened.machine)
+            .map_err(|e| Error::io("start threads for", &dir, e))?;
+        Ok(Self {
+            handle: StoreHandle::new(Side::Writer(opened.engine.clone()), &options),
+            report: opened.report,
+            running: Some(Running {
+                engine: opened.engine,
+                threads,
+                lock: opened.lock,
+            }),
+        })
+    }
+
+    /// Opens a directory for reading, beside a writer or without one. Nothing
+    /// is written, no lock is taken, and it never fails for the sake of another
+    /// process.
+    ///
+    /// Beside a running writer it shows what that writer committed. After a
+    /// crash it shows the recovered state, though nothing is recovered yet.
+    /// Writes fail with [`Error::ReadOnly`].
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or [`Error::Corrupt`] where committed
+    /// journal records are damaged.
+    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = absolute(dir.as_ref())?;
+        let view = DirectoryView::open(Arc::new(DiskStorage), dir)?;
+        let report = view.report();
+        Ok(Self {
+            handle: StoreHandle::new(Side::Reader(Arc::new(view)), &StoreOptions::new()),
+            report,
+            running: None,
+        })
+    }
+
+    /// A handle to the store. Cheap to clone; use from any thread or task.
+    #[must_use]
+    pub fn handle(&self) -> StoreHandle {
+        self.handle.clone()
+    }
+
+    /// What opening the directory found and mended.
+    #[must_use]
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// Closes the store: carries out every command accepted so far, brings all
+    /// session files and sidecars to disk, ends the journal, joins the threads,
+    /// and gives the lock back. Afterwards the files are exactly what PicoClaw
+    /// reads. Blocks for as long as that takes.
+    ///
+    /// Handles that outlive the store get [`Error::Closed`].
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if the store had stopped writing, and any error of
+    /// the last flush. Nothing acknowledged is lost then: the journal stays, and
+    /// the next open recovers from it.
+    pub fn close(mut self) -> Result<()> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        let Some(running) = self.running.take() else {
+            self.handle.close_reader();
+            return Ok(());
+        };
+        let result = running.engine.stop();
+        running.threads.join();
+        drop(running.lock);
+        result
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut() {
+            tracing::error!(%error, "the store did not close in order");
+        }
+    }
+}
+
+/// Paths are made absolute once: the process may change its directory.
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))
 }

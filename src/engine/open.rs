@@ -68,7 +68,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut report = recover(site, &home, &scan)?;
     let catalog = Catalog::default();
-    survey(storage, site.dir, &catalog, &mut report)?;
+    survey(storage, site.dir, &Plans::default(), &catalog, &mut report)?;
 
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
@@ -110,7 +110,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
     let mut report = recovery::RecoveryReport {
-        clean: scan.clean || scan.paths().next().is_none(),
+        clean: scan.clean || scan.is_empty(),
         replayed_records: plans.records,
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
@@ -139,7 +139,7 @@ fn supersede(
     committer: &mut Committer,
     workers: usize,
 ) -> Result<()> {
-    if scan.paths().next().is_none() {
+    if scan.is_empty() {
         return Ok(());
     }
     let mut batch = Batch::new();

@@ -7,6 +7,7 @@
 //! hole above every watermark is a commit that was under way: nobody was told
 //! it held.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
@@ -104,6 +105,31 @@ impl Scan {
         Ok(())
     }
 
+    /// Whether there is no segment at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// A mark of where a journal ends: while it stays the same, nothing was
+    /// committed and no segment came or went. `None` where there is none.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn end(storage: &dyn Storage, dir: &Path) -> io::Result<Option<End>> {
+        let mut segments: Vec<_> = storage
+            .read_dir(dir)?
+            .into_iter()
+            .filter_map(|entry| segment::number_of(&entry.name).map(|n| (n, entry.name)))
+            .collect();
+        segments.sort_unstable();
+        let mut modified = Vec::new();
+        for (number, name) in segments {
+            let info = storage.info(&dir.join(name))?;
+            modified.push((number, info.inode, info.modified));
+        }
+        Ok((!modified.is_empty()).then_some(End { modified }))
+    }
+
     /// The segments' paths, oldest first.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.segments.iter().map(|found| found.path.as_path())
@@ -156,6 +182,13 @@ impl Scan {
         self.torn_bytes = marks.torn_bytes;
         Ok(())
     }
+}
+
+/// See [`Scan::end`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Number, inode and time of last change of each segment.
+    modified: Vec<(u64, u64, i128)>,
 }
 
 /// What the commit records of all segments say together.

@@ -1,22 +1,5 @@
-//! Legacy import (skeleton).
-use std::path::{Path, PathBuf};
-use crate::{Result, StoreHandle};
+//! Import of older stores.
 
-/// What a migration did.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct MigrationReport {
-    /// Sessions imported.
-    pub migrated: usize,
-    /// Files left in place, and why.
-    pub skipped: Vec<(PathBuf, String)>,
-}
+mod legacy;
 
-/// Imports legacy `*.json` sessions; blocks.
-pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<usize> {
-    Ok(migrate_from_json_report(dir, store)?.migrated)
-}
-
-/// Like [`migrate_from_json`], and says which files were left.
-#[allow(unused_variables, missing_docs)]
-pub fn migrate_from_json_report(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<MigrationReport> { unimplemented!() }
+pub use legacy::{MigrationReport, migrate_from_json, migrate_from_json_report};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -9,14 +10,15 @@ use crate::session_file::{self, LOG, SIDECAR, SessionMeta};
 use crate::shard::load;
 use crate::storage::{FileKind, Storage};
 
-/// Enters every session of `dir` into `catalog`. `sidecar` may know a newer
-/// sidecar of a session than the one on disk.
+/// Enters every session of `dir` into `catalog`: those with files, and those
+/// that `plans` makes or unmakes without its having been carried out yet.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub(crate) fn survey(
     storage: &dyn Storage,
     dir: &Path,
+    plans: &Plans,
     catalog: &Catalog,
     report: &mut RecoveryReport,
 ) -> Result<()> {
@@ -37,8 +39,13 @@ pub(crate) fn survey(
             logs.push(stem.to_owned());
         }
     }
+    let planned = |stem: &str| plans.sessions.get(stem);
+    sidecars.retain(|stem| planned(stem).is_none_or(|plan| plan.exists() && plan.image.is_none()));
+    logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
     sidecars.sort_by_cached_key(|stem| session_file::sidecar_name(stem));
-    let metas = read_sidecars(storage, dir, &sidecars, report);
+    let mut metas = read_sidecars(storage, dir, &sidecars, report);
+    let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
+    metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
     enter(catalog, metas, report);
     for stem in sidecars.iter().chain(&logs) {
         catalog.enter_orphan(stem);

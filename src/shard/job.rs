@@ -97,7 +97,9 @@ impl Job {
 
 fn measured(context: &Context, mut loaded: Loaded) -> Result<Loaded> {
     if let Some(file) = &loaded.file {
-        loaded.extent = load::measure(&**file, loaded.meta.skip)
+        loaded.extent = file
+            .info()
+            .and_then(|info| load::measure(Some(&**file), info.len, &[], loaded.meta.skip))
             .map_err(|e| Error::io("read", &context.dir, e))?;
     }
     Ok(loaded)

@@ -87,22 +87,30 @@ pub(crate) fn open_log(
     }
 }
 
-/// Counts the lines of `file` and finds where the first `skip` end.
+/// Counts the lines of `file[..len]` and of what comes behind it, and finds
+/// where the first `skip` end.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn measure(file: &dyn StorageFile, skip: i64) -> io::Result<Extent> {
-    let end = file.info()?.len;
+pub(crate) fn measure(
+    file: Option<&dyn StorageFile>,
+    len: u64,
+    behind: &[u8],
+    skip: i64,
+) -> io::Result<Extent> {
     let mut scan = LineScan::new(u64::try_from(skip).unwrap_or(0));
-    let mut chunk = vec![0; CHUNK.min(end as usize)];
-    let mut at = 0;
-    while at < end {
-        let want = (end - at).min(CHUNK as u64) as usize;
-        file.read_exact_at(&mut chunk[..want], at)?;
-        scan.feed(&chunk[..want], at);
-        at += want as u64;
+    if let Some(file) = file {
+        let mut chunk = vec![0; CHUNK.min(len as usize)];
+        let mut at = 0;
+        while at < len {
+            let want = (len - at).min(CHUNK as u64) as usize;
+            file.read_exact_at(&mut chunk[..want], at)?;
+            scan.feed(&chunk[..want], at);
+            at += want as u64;
+        }
     }
-    Ok(scan.finish(end))
+    scan.feed(behind, len);
+    Ok(scan.finish(len + behind.len() as u64))
 }
 
 /// Reads a small file whole.

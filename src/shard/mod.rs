@@ -200,10 +200,12 @@ impl Shard {
         };
         let path = rewrite::log_path(&context.dir, &entry.stem);
         let wrap = |e| Error::io("read", &path, e);
-        if file.info().map_err(wrap)?.len > MEASURE_INLINE {
+        let len = file.info().map_err(wrap)?.len;
+        if len > MEASURE_INLINE {
             return Ok((loaded, true));
         }
-        loaded.extent = load::measure(&**file, loaded.meta.skip).map_err(wrap)?;
+        loaded.extent =
+            load::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
         Ok((loaded, false))
     }
 

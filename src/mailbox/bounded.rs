@@ -182,10 +182,11 @@ impl<T> Receiver<T> {
     #[must_use = "items left behind are not announced again"]
     pub fn drain(&self, into: &mut Vec<T>, max: usize) -> bool {
         let shared = &*self.shared;
-        // Before anything is taken: an item queued after the last look finds
-        // the bell silent and rings it. Cleared afterwards, such an item would
-        // lie in the mailbox until somebody sends another one. Both sides swap,
-        // so that whoever finds the bell already rung is seen by this drain.
+        // Before the last look at the queue: an item queued after that look
+        // finds the bell silent and rings it. Cleared afterwards, such an item
+        // would lie in the mailbox until somebody sends another one. Both sides
+        // swap, so that whoever finds the bell already rung is seen by this
+        // drain.
         shared.rung.swap(false, Ordering::AcqRel);
         let taken = shared.take(into, max);
         let left = !shared.queue.is_empty();

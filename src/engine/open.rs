@@ -196,8 +196,8 @@ fn assemble(
         workers: senders.clone(),
         outcomes: outcomes.clone(),
     };
-    let (mut mailboxes, mut shards) = (Vec::new(), vec![Vec::new(); 0]);
-    shards.resize_with(site.workers, Vec::new);
+    let mut mailboxes = Vec::new();
+    let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
     for shard in 0..SHARDS {
         let worker = shard % site.workers;
         let inbox = senders[worker].clone();

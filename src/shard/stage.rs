@@ -288,6 +288,7 @@ impl Shard {
         meta.count = lines;
         meta.updated_at = turn.now.clone();
         let image = session.image(turn.epoch);
+        session.hold();
         let record = Record::Meta {
             stem: &session.entry.stem,
             generation: session.generation,
@@ -303,7 +304,6 @@ impl Shard {
                 answer,
             },
         };
-        session.hold();
         turn.staging.push(op, &record, Durability::Durable);
     }
 
@@ -338,6 +338,13 @@ impl Shard {
             Ok(false) => return turn.out.answer(answer, Ok(false)),
             Err(error) => return turn.out.answer(answer, Err(error)),
         }
+        // Live lines that are no messages stay, ahead of what is taken over.
+        let (start, end) = (self.session(id).start, self.session(id).settled.end);
+        let (mut lines, own) = match self.read_lines(id, start, end, turn) {
+            Ok(own) => own,
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        };
+        lines.extend_from_slice(&candidate.lines);
         let session = self.reclaim(id, turn);
         session.created(turn);
         let meta = &mut session.staged.meta;
@@ -347,10 +354,10 @@ impl Shard {
             meta.text_mut().summary = summary.into();
         }
         meta.skip = 0;
-        meta.count = i64::from(candidate.count);
+        meta.count = i64::try_from(own + u64::from(candidate.count)).unwrap_or(i64::MAX);
         meta.updated_at = turn.now.clone();
         let answer = SwapAnswer::Promote(answer);
-        self.start_rewrite(id, Source::Lines(candidate.lines), answer, turn);
+        self.start_rewrite(id, Source::Lines(lines), answer, turn);
     }
 
     /// Whether the session has neither summary nor visible message.
@@ -496,7 +503,7 @@ impl Shard {
             return self.compact_again(id, compaction, turn);
         };
         let (from, to) = (compaction.copied, session.settled.end);
-        let (tail, tail_lines) = match self.read_tail(id, from, to, turn) {
+        let (tail, tail_lines) = match self.read_lines(id, from, to, turn) {
             Ok(tail) => tail,
             Err(error) => {
                 discard(Some(prepared), turn);
@@ -523,16 +530,18 @@ impl Shard {
         }
     }
 
-    fn read_tail(
+    /// Whole lines of the session file, without those every rewrite drops, and
+    /// how many.
+    fn read_lines(
         &mut self,
         id: usize,
         from: u64,
         to: u64,
         turn: &mut Turn<'_>,
     ) -> Result<(Vec<u8>, u64)> {
-        let mut tail = Vec::new();
+        let mut kept = Vec::new();
         if from == to {
-            return Ok((tail, 0));
+            return Ok((kept, 0));
         }
         let path = rewrite::log_path(&turn.context.dir, &self.session(id).entry.stem);
         let file = self.file(id, turn)?.ok_or_else(|| {
@@ -541,15 +550,15 @@ impl Shard {
         let mut lines = 0;
         rewrite::for_each_line(&*file, from, to, &mut |raw| {
             // The first byte may be the LF that ends a torn line.
-            if session_file::classify(raw) != Kind::Blank {
-                tail.extend_from_slice(raw);
-                tail.push(b'\n');
+            if !matches!(session_file::classify(raw), Kind::Blank | Kind::Transient) {
+                kept.extend_from_slice(raw);
+                kept.push(b'\n');
                 lines += 1;
             }
             Ok(())
         })
         .map_err(|e| Error::io("read", &path, e))?;
-        Ok((tail, lines))
+        Ok((kept, lines))
     }
 
     fn push_swap(
@@ -564,6 +573,7 @@ impl Shard {
         let shard = self.id;
         let session = self.session(id);
         let image = session.image(turn.epoch);
+        session.hold();
         let record = Record::Swap {
             stem: &session.entry.stem,
             generation: session.generation + 1,
@@ -573,7 +583,6 @@ impl Shard {
             base_crc: prepared.crc,
             tail: &tail,
         };
-        session.hold();
         crate::journal::record::encode(&mut turn.staging.records, &record);
         turn.staging.durable = true;
         turn.staging.ops.push_back(Op {

@@ -172,15 +172,16 @@ impl StoreHandle {
         })
     }
 
-    /// Replaces a session's history. Summary, scope and aliases stay. Readers
-    /// see the old history or the new one. Always durable.
+    /// Replaces a session's history; transient messages are left out, a missing
+    /// `created_at` becomes the time of the call. Summary, scope and aliases
+    /// stay. Readers see the old history or the new one. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         let max = self.max_line;
-        self.write(key, move |_, answer| {
-            let lines = encode_as_is(messages, max)?;
+        self.write(key, move |engine, answer| {
+            let lines = encode(messages, max, engine)?;
             Ok(Some((
                 Verb::SetHistory {
                     count: lines.count,
@@ -607,14 +608,6 @@ struct Lines {
 /// Encodes what is to be stored; messages without a time get the time of now.
 fn encode(messages: Vec<Message>, max: usize, engine: &Engine) -> Result<Lines> {
     let now = clock::rfc3339(engine.context.clock.now());
-    encode_with(messages, max, Some(&now))
-}
-
-fn encode_as_is(messages: Vec<Message>, max: usize) -> Result<Lines> {
-    encode_with(messages, max, None)
-}
-
-fn encode_with(messages: Vec<Message>, max: usize, now: Option<&str>) -> Result<Lines> {
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,
@@ -622,7 +615,7 @@ fn encode_with(messages: Vec<Message>, max: usize, now: Option<&str>) -> Result<
     let mut too_large = None;
     for message in messages.iter().filter(|message| !message.is_transient()) {
         message.check_writable()?;
-        let line = session_file::encode(message, now);
+        let line = session_file::encode(message, Some(&now));
         if line.len() > max {
             too_large = Some((line.len(), max));
             break;

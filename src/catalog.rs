@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::session_file;
 use crate::snapshot::View;
 use crate::sync::Published;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A session that has files, or is about to.
 #[derive(Debug)]
@@ -143,7 +143,8 @@ impl Catalog {
                 claims.sort_by_cached_key(|claim| session_file::sidecar_name(&claim.stem));
             }
         }
-        self.alias_count.store(self.aliases.len(), Ordering::Release);
+        self.alias_count
+            .store(self.aliases.len(), Ordering::Release);
     }
 
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
@@ -192,7 +193,12 @@ impl Catalog {
             .entries
             .iter()
             .filter(|entry| entry.listed.load(Ordering::Acquire))
-            .map(|entry| (session_file::sidecar_name(&entry.stem), entry.key.to_string()))
+            .map(|entry| {
+                (
+                    session_file::sidecar_name(&entry.stem),
+                    entry.key.to_string(),
+                )
+            })
             .collect();
         listed.sort_unstable();
         listed.into_iter().map(|(_, key)| key).collect()

@@ -442,9 +442,7 @@ impl StoreHandle {
             Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.resolve(key))),
             Side::Reader(view) => {
                 let (view, key) = (view.clone(), key.to_owned());
-                Reply::lookup(move |place| {
-                    Box::pin(blocking(place, move || view.resolve(&key)))
-                })
+                Reply::lookup(move |place| Box::pin(blocking(place, move || view.resolve(&key))))
             }
         }
     }

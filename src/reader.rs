@@ -37,11 +37,7 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn tail(
-    snapshot: &Snapshot,
-    n: usize,
-    counters: &Counters,
-) -> io::Result<Vec<Message>> {
+pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Result<Vec<Message>> {
     let mut messages = Vec::new();
     if n == 0 {
         return Ok(messages);

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::error::{Error, Result};
 use crate::engine::Engine;
+use crate::error::{Error, Result};
 use crate::mailbox::Closed;
 use crate::shard::command::Command;
 use crate::sync::slot::Slot;
@@ -99,7 +99,9 @@ impl<T> Submission<T> {
         {
             return Err(self.engine.failure());
         }
-        self.slot.wait().unwrap_or_else(|| Err(self.engine.failure()))
+        self.slot
+            .wait()
+            .unwrap_or_else(|| Err(self.engine.failure()))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T>> {

@@ -83,8 +83,8 @@ impl Store {
             options: &options,
             workers: thread::available_parallelism().min(MAX_WORKERS),
         })?;
-        let threads = Threads::start(opened.machine)
-            .map_err(|e| Error::io("start threads for", &dir, e))?;
+        let threads =
+            Threads::start(opened.machine).map_err(|e| Error::io("start threads for", &dir, e))?;
         Ok(Self {
             handle: StoreHandle::new(Side::Writer(opened.engine.clone()), &options),
             report: opened.report,

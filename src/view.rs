@@ -51,9 +51,7 @@ impl DirectoryView {
     /// # Errors
     /// If it cannot be read, or its journal is corrupt.
     pub(crate) fn open(storage: Arc<dyn Storage>, dir: PathBuf) -> Result<Self> {
-        let info = storage
-            .info(&dir)
-            .map_err(|e| Error::io("open", &dir, e))?;
+        let info = storage.info(&dir).map_err(|e| Error::io("open", &dir, e))?;
         if info.kind == FileKind::File {
             let error = io::ErrorKind::NotADirectory.into();
             return Err(Error::io("open", &dir, error));
@@ -181,8 +179,8 @@ fn look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
 fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
     let mut moment = Moment::default();
     if let Some(id) = home.read_identity(storage)? {
-        let end = Scan::end(storage, &home.journal)
-            .map_err(|e| Error::io("read", &home.journal, e))?;
+        let end =
+            Scan::end(storage, &home.journal).map_err(|e| Error::io("read", &home.journal, e))?;
         let scan = Scan::read(storage, &home.journal, &id)?;
         scan.replay(storage, |record| moment.plans.add(record))?;
         moment.journal = end;

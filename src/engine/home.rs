@@ -189,9 +189,7 @@ fn parent(path: &Path) -> &Path {
 /// write, or change it under us.
 pub(crate) fn check_dir(storage: &dyn Storage, path: &Path) -> Result<()> {
     let refuse = |kind, why: &str| Err(Error::io("open", path, io::Error::new(kind, why)));
-    let info = storage
-        .info(path)
-        .map_err(|e| Error::io("open", path, e))?;
+    let info = storage.info(path).map_err(|e| Error::io("open", path, e))?;
     match info.kind {
         FileKind::Directory => {}
         FileKind::Symlink => {

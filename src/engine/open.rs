@@ -189,8 +189,7 @@ fn assemble(
     let (supervise, requests) = mailbox::events();
     let (outcomes, outcomes_in) = mailbox::events();
     let active = Arc::new(AtomicBool::new(false));
-    let (senders, inboxes): (Vec<_>, Vec<_>) =
-        (0..site.workers).map(|_| mailbox::events()).unzip();
+    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..site.workers).map(|_| mailbox::events()).unzip();
     let alarm = Alarm {
         group: group.clone(),
         workers: senders.clone(),
@@ -262,6 +261,9 @@ fn assemble(
 
 fn open_files_per_shard(site: &Site<'_>) -> NonZeroUsize {
     let default = (site.storage.open_file_limit() / 2).clamp(64, 1 << 20);
-    let files = site.options.max_open_files.map_or(default, NonZeroUsize::get);
+    let files = site
+        .options
+        .max_open_files
+        .map_or(default, NonZeroUsize::get);
     NonZeroUsize::new(files / SHARDS).unwrap_or(NonZeroUsize::MIN)
 }

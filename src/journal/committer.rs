@@ -210,14 +210,11 @@ impl Committer {
     fn rotate(&mut self, batch_len: u64) -> Result<()> {
         let next = self.pool.next(HEADER as u64 + batch_len)?;
         if self.has_unsynced() {
-            self.segment
-                .file
-                .sync_data()
-                .map_err(|e| Error::Io {
-                    operation: "sync journal",
-                    path: self.pool.dir().into(),
-                    source: Arc::new(e),
-                })?;
+            self.segment.file.sync_data().map_err(|e| Error::Io {
+                operation: "sync journal",
+                path: self.pool.dir().into(),
+                source: Arc::new(e),
+            })?;
         }
         let full = std::mem::replace(&mut self.segment, next);
         self.pool.filled(full, self.sequence);

@@ -1,6 +1,6 @@
 //! placeholder
-use std::path::{Path, PathBuf};
 use crate::{Result, StoreHandle};
+use std::path::{Path, PathBuf};
 /// What a migration did.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -21,4 +21,10 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 ///
 /// # Errors
 /// x
-pub fn migrate_from_json_report(_dir: impl AsRef<Path>, store: &StoreHandle) -> Result<MigrationReport> { let _ = store.storage(); Ok(MigrationReport::default()) }
+pub fn migrate_from_json_report(
+    _dir: impl AsRef<Path>,
+    store: &StoreHandle,
+) -> Result<MigrationReport> {
+    let _ = store.storage();
+    Ok(MigrationReport::default())
+}

@@ -37,11 +37,7 @@ pub(crate) fn redo(
     for (stem, plan) in &plans.sessions {
         redo.session(stem, plan)?;
     }
-    let sync = || {
-        storage
-            .sync_all(dir)
-            .map_err(|e| Error::io("sync", dir, e))
-    };
+    let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
     if !plans.sessions.is_empty() {
         sync()?;
     }

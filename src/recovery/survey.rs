@@ -31,7 +31,9 @@ pub(crate) fn survey(
         if entry.kind != FileKind::File {
             if entry.kind == FileKind::Symlink && entry.name.ends_with(LOG) {
                 let name = entry.name;
-                report.findings.push(format!("{name} is a symbolic link; it is not followed"));
+                report
+                    .findings
+                    .push(format!("{name} is a symbolic link; it is not followed"));
             }
         } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
             sidecars.push(stem.to_owned());

@@ -50,8 +50,12 @@ pub(crate) enum Verb {
         answer: Answer<()>,
     },
     /// `None` where the supervisor asks.
-    Compact { answer: Option<Answer<()>> },
-    Delete { answer: Answer<()> },
+    Compact {
+        answer: Option<Answer<()>>,
+    },
+    Delete {
+        answer: Answer<()>,
+    },
     /// Take over `candidate`, unless the session has something to lose.
     Promote {
         scope: Option<Box<RawValue>>,
@@ -60,7 +64,9 @@ pub(crate) enum Verb {
         answer: Answer<bool>,
     },
     /// Publish a snapshot that can be read.
-    Load { answer: Answer<Arc<Snapshot>> },
+    Load {
+        answer: Answer<Arc<Snapshot>>,
+    },
     /// A background compaction has its copy ready; swap it in.
     FinishCompaction,
 }

@@ -96,9 +96,7 @@ fn put_sidecar(session: &Session, path: &Path, bytes: &[u8], turn: &Turn<'_>) ->
             storage.rename(path, &turn.context.quarantine.join(aside))?;
             create(storage, path, bytes)
         }
-        Sidecar::Present if session.image_in_journal(turn.epoch) => {
-            overwrite(storage, path, bytes)
-        }
+        Sidecar::Present if session.image_in_journal(turn.epoch) => overwrite(storage, path, bytes),
         Sidecar::Present => replace(path, bytes, turn),
     }
 }

@@ -65,8 +65,8 @@ impl Job {
         let (owner, done) = match self {
             Self::Measure { owner, loaded } => (owner, Done::Measured(measured(context, loaded))),
             Self::Locate { owner, file, query } => {
-                let located = locate::locate(&*file, &query)
-                    .map_err(|e| Error::io("read", &context.dir, e));
+                let located =
+                    locate::locate(&*file, &query).map_err(|e| Error::io("read", &context.dir, e));
                 (owner, Done::Located(located))
             }
             Self::Rewrite {

@@ -183,7 +183,11 @@ impl LineScan {
         Extent {
             end,
             lines: self.lines,
-            start: if self.skip > self.lines { end } else { self.start },
+            start: if self.skip > self.lines {
+                end
+            } else {
+                self.start
+            },
             torn,
         }
     }

@@ -14,8 +14,8 @@ pub(crate) mod job;
 pub(crate) mod load;
 pub(crate) mod locate;
 pub(crate) mod rewrite;
-pub(crate) mod settle;
 pub(crate) mod session;
+pub(crate) mod settle;
 pub(crate) mod stage;
 pub(crate) mod staging;
 pub(crate) mod worker;
@@ -204,8 +204,7 @@ impl Shard {
         if len > MEASURE_INLINE {
             return Ok((loaded, true));
         }
-        loaded.extent =
-            load::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
+        loaded.extent = load::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
         Ok((loaded, false))
     }
 

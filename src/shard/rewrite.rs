@@ -105,10 +105,15 @@ impl Output {
     }
 
     fn put_live(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
-        for_each_line(file, start, end, &mut |raw| match session_file::classify(raw) {
-            Kind::Blank | Kind::Transient => Ok(()),
-            Kind::Message | Kind::Control | Kind::Corrupt => self.put_line(raw),
-        })
+        for_each_line(
+            file,
+            start,
+            end,
+            &mut |raw| match session_file::classify(raw) {
+                Kind::Blank | Kind::Transient => Ok(()),
+                Kind::Message | Kind::Control | Kind::Corrupt => self.put_line(raw),
+            },
+        )
     }
 
     fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
@@ -167,7 +172,11 @@ pub(crate) fn for_each_line(
         }
         rest.drain(..whole);
     }
-    if rest.is_empty() { Ok(()) } else { visit(&rest) }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        visit(&rest)
+    }
 }
 
 /// The hidden name of the `counter`th rewrite. Names starting like this are

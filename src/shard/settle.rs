@@ -57,7 +57,10 @@ impl Shard {
         session.inflight -= 1;
         session.exists = true;
         session.imaged = session.imaged.max(op.imaged);
-        turn.context.counters.commands.fetch_add(1, Ordering::Relaxed);
+        turn.context
+            .counters
+            .commands
+            .fetch_add(1, Ordering::Relaxed);
         match op.change {
             Change::Append {
                 bytes,
@@ -234,10 +237,15 @@ impl Shard {
             return;
         }
         if matches!(answer, SwapAnswer::Compaction(_)) {
-            turn.context.counters.compactions.fetch_add(1, Ordering::Relaxed);
+            turn.context
+                .counters
+                .compactions
+                .fetch_add(1, Ordering::Relaxed);
         } else {
             let counters = &turn.context.counters;
-            counters.messages.fetch_add(prepared.lines, Ordering::Relaxed);
+            counters
+                .messages
+                .fetch_add(prepared.lines, Ordering::Relaxed);
         }
         let end = prepared.len + tail.0.len() as u64;
         self.forget_unwritten(id);
@@ -321,7 +329,10 @@ fn swap_in(
 
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     let dir = &turn.context.dir;
-    for name in [session_file::log_name(stem), session_file::sidecar_name(stem)] {
+    for name in [
+        session_file::log_name(stem),
+        session_file::sidecar_name(stem),
+    ] {
         let path = dir.join(name);
         match turn.context.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -208,13 +208,7 @@ impl Shard {
         turn.staging.push(op, &record, level);
     }
 
-    fn stage_truncate(
-        &mut self,
-        id: usize,
-        keep: usize,
-        answer: Answer<()>,
-        turn: &mut Turn<'_>,
-    ) {
+    fn stage_truncate(&mut self, id: usize, keep: usize, answer: Answer<()>, turn: &mut Turn<'_>) {
         let session = self.session(id);
         if !session.exists {
             // Nothing to truncate, and nothing to create: PicoClaw would list a
@@ -448,12 +442,7 @@ impl Shard {
         });
     }
 
-    pub(super) fn rewritten(
-        &mut self,
-        id: usize,
-        prepared: Result<Prepared>,
-        turn: &mut Turn<'_>,
-    ) {
+    pub(super) fn rewritten(&mut self, id: usize, prepared: Result<Prepared>, turn: &mut Turn<'_>) {
         let session = self.session(id);
         if let Some(Pending::Swap(answer)) = session.pending.take() {
             session.busy = false;
@@ -544,9 +533,9 @@ impl Shard {
             return Ok((kept, 0));
         }
         let path = rewrite::log_path(&turn.context.dir, &self.session(id).entry.stem);
-        let file = self.file(id, turn)?.ok_or_else(|| {
-            Error::io("open", &path, std::io::ErrorKind::NotFound.into())
-        })?;
+        let file = self
+            .file(id, turn)?
+            .ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
         let mut lines = 0;
         rewrite::for_each_line(&*file, from, to, &mut |raw| {
             // The first byte may be the LF that ends a torn line.
@@ -624,8 +613,7 @@ impl Shard {
     fn load_snapshot(&mut self, id: usize, answer: Answer<Arc<Snapshot>>, turn: &mut Turn<'_>) {
         let result = self.file(id, turn);
         let snapshot = self.session(id).snapshot();
-        turn.out
-            .answer(answer, result.map(|_| Arc::new(snapshot)));
+        turn.out.answer(answer, result.map(|_| Arc::new(snapshot)));
     }
 
     /// The session, with a file name of its own again if it was deleted.
@@ -650,9 +638,7 @@ impl Session {
     fn blocks(&self, verb: &Verb) -> bool {
         match verb {
             Verb::Load { .. } => false,
-            Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => {
-                self.busy
-            }
+            Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => self.busy,
             Verb::Truncate { .. }
             | Verb::SetHistory { .. }
             | Verb::Compact { .. }

@@ -487,10 +487,7 @@ impl Worker {
     fn image_inflight(&mut self) {
         let ops = self.inflight.iter().flat_map(|batch| &batch.ops);
         let staged = self.staging.ops.iter();
-        let sessions: BTreeSet<_> = ops
-            .chain(staged)
-            .map(|op| (op.shard, op.session))
-            .collect();
+        let sessions: BTreeSet<_> = ops.chain(staged).map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {
             self.with(shard, |shard, turn| {
                 shard.push_meta(session, Durability::Buffered, None, turn);
@@ -586,7 +583,9 @@ impl Worker {
             // The disk is full; try again when the next lines come, or after
             // the same wait.
             self.unwritten_since = Some(self.context.clock.monotonic());
-        } else if left == 0 && let Some(since) = &mut self.unwritten_since {
+        } else if left == 0
+            && let Some(since) = &mut self.unwritten_since
+        {
             // The rest has waited as long.
             *since = since.saturating_sub(LINGER);
         }

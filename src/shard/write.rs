@@ -117,7 +117,9 @@ impl Shard {
             return Err(error);
         }
         let counters = &turn.context.counters;
-        counters.session_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        counters
+            .session_bytes
+            .fetch_add(len as u64, Ordering::Relaxed);
         self.forget_unwritten(id);
         let session = self.session(id);
         session.advance(len);
@@ -164,7 +166,9 @@ impl super::session::Session {
     /// tail keep it.
     fn advance(&mut self, len: usize) {
         self.written += len as u64;
-        let rest = self.tail.copy((self.settled.end - self.written) as usize + len);
+        let rest = self
+            .tail
+            .copy((self.settled.end - self.written) as usize + len);
         self.tail = Arc::default();
         if rest.len() > len {
             self.tail.extend(&rest[len..]);

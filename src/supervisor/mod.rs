@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::journal::committer::{Outcome, Ticket};
 use crate::journal::pool::SegmentPool;
@@ -24,6 +23,7 @@ use crate::shard::context::Context;
 use crate::shard::flush::{FlushPart, Flushed};
 use crate::shard::worker::{Alarm, Event};
 use crate::storage::OpenMode;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::slot::{Promise, Slot, slot};
 
 /// Journal bytes waiting for a checkpoint that start a flush.
@@ -104,7 +104,12 @@ impl Supervisor {
     /// Looks at the time; `true` if a flush is due.
     pub(crate) fn tick(&mut self) -> bool {
         let now = self.context.clock.monotonic();
-        let commits = self.context.counters.journal.commits.load(Ordering::Relaxed);
+        let commits = self
+            .context
+            .counters
+            .journal
+            .commits
+            .load(Ordering::Relaxed);
         if commits != self.commits_seen {
             self.commits_seen = commits;
             self.changed_at = now;
@@ -227,10 +232,7 @@ impl Supervisor {
     }
 
     fn sync_log(&self, flushed: &Flushed) -> Result<()> {
-        let path = self
-            .context
-            .dir
-            .join(session_file::log_name(&flushed.stem));
+        let path = self.context.dir.join(session_file::log_name(&flushed.stem));
         match &flushed.log {
             Some(log) => log.sync_data().map_err(|e| Error::io("sync", &path, e)),
             None => self.sync_path(&path),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Request, Supervisor, TICK};
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::journal::group::{Batch, Taken};
@@ -12,9 +11,10 @@ use crate::mailbox::{EventReceiver, EventSender, Timeout};
 use crate::shard::context::Context;
 use crate::shard::job::Job;
 use crate::shard::worker::{Alarm, Event, Worker};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::slot;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::Mutex;
 
 /// Background threads. More than one: a small rewrite must not wait behind the
 /// compaction of a big session.
@@ -72,9 +72,12 @@ impl Threads {
         } = machine;
         for (id, worker) in workers.into_iter().enumerate() {
             let guard = Guard::new(&alarm, "a shard panicked");
-            handles.push(thread::spawn(&format!("sessionlog-shards-{id}"), move || {
-                run_worker(worker, guard);
-            })?);
+            handles.push(thread::spawn(
+                &format!("sessionlog-shards-{id}"),
+                move || {
+                    run_worker(worker, guard);
+                },
+            )?);
         }
         let journal = Journal {
             outcomes,

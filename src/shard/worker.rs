@@ -40,7 +40,7 @@ const MAX_INFLIGHT: usize = 64 << 20;
 
 /// How long settled lines may wait for company before they are written to the
 /// session files, when many sessions are written to.
-const LINGER: Duration = Duration::from_millis(200);
+const LINGER: Duration = Duration::from_millis(400);
 
 /// Up to so many sessions, settled lines are written at once.
 const FEW: usize = 16;

@@ -27,7 +27,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::slot::{Promise, Slot, slot};
 
 /// Journal bytes waiting for a checkpoint that start a flush.
-const FLUSH_BYTES: u64 = 128 << 20;
+const FLUSH_BYTES: u64 = 256 << 20;
 
 /// How long nothing must have been written for a flush to start.
 const IDLE: Duration = Duration::from_millis(300);

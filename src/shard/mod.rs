@@ -119,7 +119,7 @@ impl Shard {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
             Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
             Done::Located(located) => self.located(id, located, turn),
-            Done::Rewritten(prepared) => self.rewritten(id, prepared, turn),
+            Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
         self.pump(id, turn);
     }

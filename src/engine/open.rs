@@ -76,6 +76,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         home.journal.clone(),
         id,
         scan.next_number,
+        site.options.segments,
     ));
     let synced = Arc::new(AtomicU64::new(0));
     let mut committer = Committer::new(

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::segment::{self, Segment, Spare, StoreId};
+use super::segment::{self, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
 use crate::storage::{Storage, StorageFile};
 use crate::sync::Mutex;
@@ -18,6 +18,7 @@ pub(crate) struct SegmentPool {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
     store: StoreId,
+    lengths: Lengths,
     state: Mutex<State>,
 }
 
@@ -49,14 +50,16 @@ impl SegmentPool {
         dir: PathBuf,
         store: StoreId,
         first_number: u64,
+        lengths: Lengths,
     ) -> Self {
         Self {
             storage,
             dir,
             store,
+            lengths,
             state: Mutex::new(State {
                 next_number: first_number,
-                next_len: segment::MIN_LEN,
+                next_len: lengths.first,
                 ..State::default()
             }),
         }
@@ -109,7 +112,7 @@ impl SegmentPool {
         };
         let segment = segment::create(&*self.storage, &self.dir, &self.store, number, len, spare)?;
         let mut state = self.state.lock();
-        state.next_len = (state.next_len * 4).min(segment::MAX_LEN);
+        state.next_len = (state.next_len * 4).min(self.lengths.largest);
         Ok(segment)
     }
 

@@ -271,7 +271,15 @@ fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
 
 /// Whether what stands at `offset` is what we wrote there, or what a power loss
 /// made of it: zeros where a block did not arrive.
-fn ours(file: &dyn StorageFile, offset: u64, lines: &[u8], len: u64) -> io::Result<bool> {
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn ours(
+    file: &dyn StorageFile,
+    offset: u64,
+    lines: &[u8],
+    len: u64,
+) -> io::Result<bool> {
     let there = (len - offset).min(lines.len() as u64) as usize;
     let mut found = vec![0; there];
     file.read_exact_at(&mut found, offset)?;

@@ -120,7 +120,7 @@ impl Shard {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
             Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
             Done::Located(located) => self.located(id, located, turn),
-            Done::Rewritten(prepared) => self.rewritten(id, prepared, turn),
+            Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
         self.pump(id, turn);
     }
@@ -129,12 +129,18 @@ impl Shard {
         self.id
     }
 
-    /// Refuses every command that waits.
+    /// Refuses every command that waits, those that wait for a compaction
+    /// included. The copy it made is removed by the next open.
     pub(crate) fn refuse_waiting(&mut self, error: &Error, out: &mut Outbox) {
         for slot in &mut self.sessions {
             let waiting = match slot {
                 Slot::Loading { waiting, .. } => waiting,
-                Slot::Ready(session) => &mut session.waiting,
+                Slot::Ready(session) => {
+                    let compaction = session.compaction.take();
+                    let answers = compaction.map(|c| c.answers).unwrap_or_default();
+                    stage::answer_all(answers, &Err(error.clone()), out);
+                    &mut session.waiting
+                }
                 Slot::Failed { .. } => continue,
             };
             for verb in std::mem::take(waiting) {

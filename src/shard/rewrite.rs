@@ -1,8 +1,8 @@
 //! Preparing a new session file beside the old one, off the shard's path.
 //!
-//! The new file is written under a hidden name and synced before its owner
-//! journals the swap: a swap record that reached the disk before the bytes it
-//! names would put a hole in the place of a history.
+//! The new file is written under a hidden name and synced, name included,
+//! before its owner journals the swap: a swap record that reached the disk
+//! before the bytes it names would put a hole in the place of a history.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,9 @@ pub(crate) fn prepare(
                 out.put_live(&**file, *start, *end)?;
             }
         }
-        out.finish(temp.clone())
+        let prepared = out.finish(temp.clone())?;
+        storage.sync_dir(dir)?;
+        Ok(prepared)
     };
     attempt().map_err(|e| {
         let _ = storage.remove_file(&path);

@@ -14,7 +14,7 @@ use super::command::{Command, Verb};
 use super::context::{Context, Outbox, Turn};
 use super::flush::FlushPart;
 use super::job::{Done, Job, Owner};
-use super::staging::{Batch, Op, Staging, Stamp};
+use super::staging::{Batch, Change, Op, Staging, Stamp};
 use super::{Shard, stage};
 use crate::Durability;
 use crate::clock;
@@ -495,11 +495,13 @@ impl Worker {
 
     /// Sessions with changes in flight get a whole sidecar image in the new
     /// epoch: their next sidecar is written after the checkpoint, when the
-    /// images before it are gone.
+    /// images before it are gone. Not those being deleted: an image behind the
+    /// deletion would bring them back.
     fn image_inflight(&mut self) {
         let ops = self.inflight.iter().flat_map(|batch| &batch.ops);
-        let staged = self.staging.ops.iter();
-        let sessions: BTreeSet<_> = ops.chain(staged).map(|op| (op.shard, op.session)).collect();
+        let ops = ops.chain(&self.staging.ops);
+        let kept = ops.filter(|op| !matches!(op.change, Change::Delete { .. }));
+        let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {
             self.with(shard, |shard, turn| {
                 shard.push_meta(session, Durability::Buffered, None, turn);

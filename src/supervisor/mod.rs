@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::threads::Wait;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Outcome, Ticket};
 use crate::journal::pool::SegmentPool;
@@ -200,9 +201,9 @@ impl Supervisor {
     ///
     /// # Errors
     /// If it does not.
-    pub(crate) fn await_checkpoint(&self) -> Result<()> {
+    pub(crate) fn await_checkpoint(&self, wait: &mut impl Wait) -> Result<()> {
         loop {
-            match self.outcomes.recv() {
+            match wait.event(&self.outcomes) {
                 Some(Outcome::Synced) => return Ok(()),
                 Some(Outcome::Written) => {}
                 Some(Outcome::Refused(error)) => return Err(error),

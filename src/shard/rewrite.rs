@@ -66,7 +66,11 @@ pub(crate) fn prepare(
                 out.put_live(&**file, *start, *end)?;
             }
         }
-        out.finish(temp.clone())
+        let prepared = out.finish(temp.clone())?;
+        // The name as well: a swap record that outlived it would name a file
+        // that is not there, and recovery could only leave the old one.
+        storage.sync_dir(dir)?;
+        Ok(prepared)
     };
     attempt().map_err(|e| {
         let _ = storage.remove_file(&path);

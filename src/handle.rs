@@ -305,11 +305,14 @@ impl StoreHandle {
         if let Err(error) = session_file::validate_key(key) {
             return Reply::known(Err(error));
         }
+        if engine.is_closed() {
+            return Reply::known(Err(engine.failure()));
+        }
         let (engine, key, this) = (engine.clone(), Arc::<str>::from(key), self.exact_keys());
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let names = session_file::normalize_aliases(&key, &aliases);
-                let Some(candidate) = this.candidate(names, place).await? else {
+                let Some(candidate) = this.candidate(&names, place).await? else {
                     return Ok(false);
                 };
                 let (promise, slot) = slot();
@@ -524,14 +527,21 @@ impl StoreHandle {
     }
 
     /// The first alias with something to take over.
-    async fn candidate(&self, aliases: Vec<String>, place: Place) -> Result<Option<Candidate>> {
+    async fn candidate(&self, aliases: &[String], place: Place) -> Result<Option<Candidate>> {
         for alias in aliases {
             // An over-long alias names no session of ours, and must not keep
             // the aliases behind it from being looked at.
-            if session_file::is_main_alias(&alias) || session_file::validate_key(&alias).is_err() {
+            if session_file::validate_key(alias).is_err()
+                || session_file::is_main_alias(alias)
+                || session_file::is_main_among(alias, aliases)
+            {
                 continue;
             }
-            let snapshot = self.snapshot(&alias, place).await?;
+            let snapshot = self.snapshot(alias, place).await?;
+            if session_file::is_main_among(alias, &snapshot.meta.text.aliases) {
+                continue;
+            }
+            let alias = alias.clone();
             let summary = snapshot.meta.text.summary.clone();
             let live = blocking(place, move || {
                 reader::live_lines(&snapshot)

@@ -28,8 +28,8 @@ pub(crate) use control::Control;
 pub(crate) use line::{Decoded, Kind, classify, decode, decode_lax, encode, lines};
 pub use message::Message;
 pub(crate) use names::{
-    LOG, SIDECAR, hashed_stem, is_main_alias, is_safe_stem, log_name, normalize_aliases,
-    plain_stem, shard_of, short_circuits, sidecar_name, validate_key,
+    LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
+    normalize_aliases, plain_stem, shard_of, short_circuits, sidecar_name, validate_key,
 };
 pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,

@@ -94,6 +94,11 @@ impl Shard {
         let Command { key, verb } = command;
         let id = match self.by_key.get(&key) {
             Some(&id) => id,
+            // Entered for nothing, it would hold a file name that another key
+            // may need.
+            None if !verb.creates() && !turn.context.catalog.knows(&key) => {
+                return stage::answer_without_session(verb, &key, turn.out);
+            }
             None => self.admit(&key, turn),
         };
         if let Slot::Failed { entry } = &self.sessions[id] {
@@ -248,6 +253,10 @@ impl Shard {
             torn: loaded.extent.torn,
             meta: loaded.meta,
         };
+        if loaded.sidecar != Sidecar::Present {
+            let lines = i64::try_from(loaded.extent.lines);
+            session.settled.meta.count = lines.unwrap_or(i64::MAX);
+        }
         session.staged = session.settled.clone();
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;

@@ -308,9 +308,7 @@ impl Shard {
     fn sidecar_changed(&mut self, id: usize) {
         let session = self.session(id);
         session.sidecar_dirty = true;
-        if !session.entry.listed.load(Ordering::Relaxed) {
-            session.entry.listed.store(true, Ordering::Release);
-        }
+        session.entry.list();
         self.mark_dirty(id);
     }
 }

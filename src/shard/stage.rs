@@ -718,6 +718,19 @@ pub(super) fn answer_all(answers: Vec<Answer<()>>, result: &Result<()>, out: &mu
     }
 }
 
+/// Answers a verb that creates nothing, where there is no session.
+pub(super) fn answer_without_session(verb: Verb, key: &str, out: &mut Outbox) {
+    match verb {
+        Verb::Load { answer } => out.answer(answer, Ok(Arc::new(Snapshot::empty(key)))),
+        Verb::Truncate { answer, .. }
+        | Verb::Delete { answer }
+        | Verb::Compact {
+            answer: Some(answer),
+        } => out.answer(answer, Ok(())),
+        _ => {}
+    }
+}
+
 /// Answers a verb that will not be carried out.
 pub(super) fn refuse(verb: Verb, error: &Error, out: &mut Outbox) {
     match verb {

@@ -31,12 +31,10 @@ impl Pacing {
     /// Finds how often the updates must be repeated for a run to last.
     pub(crate) fn measure(gateway: &Gateway, scratch: &Path) -> Result<Self> {
         let mut trial = Trial::begin(gateway, &scratch.join("pace"))?;
-        let once = trial.serve(1, "durable")?.took;
-        let more = 8;
-        let longer = trial.serve(more, "durable")?.took;
-        let each = longer.saturating_sub(once) / (more - 1);
-        let wanted = RUN.as_secs_f64() / each.as_secs_f64().max(0.001);
-        let repeat = wanted.clamp(2.0, 200.0).round() as u32;
+        let few = 4;
+        let took = trial.serve(few, "durable")?.took;
+        let wanted = f64::from(few) * RUN.as_secs_f64() / took.as_secs_f64();
+        let repeat = wanted.clamp(1.0, 200.0).round() as u32;
         let run = trial.serve(repeat, "durable")?.took;
         let recovery = trial.gateway.run(&trial.recovery())?.took;
         trial.verify()?;

@@ -5,7 +5,8 @@
 //! `bot_gateway`, kills it, in every third round kills the recovery as well, and
 //! then has `bot_gateway --verify-acks` compare the recovered store with the log
 //! of acknowledgements. Ten rounds share a store, so recoveries build on each
-//! other; every fourth round is at `--durability buffered`.
+//! other. Every second round flushes all the time, every fourth is at
+//! `--durability buffered`, every sixth is killed while the store closes.
 //!
 //! `SESSIONLOG_KILL_ROUNDS` is the number of rounds, `SESSIONLOG_KILL_PROFILE`
 //! the profile of the gateway (default: the test's own), `SESSIONLOG_KILL_SEED`

@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,10 @@ const HANGS: Duration = Duration::from_mins(5);
 
 const SIGKILL: i32 = 9;
 
+/// What the gateway reports between its last command and the closing of the
+/// store.
+const WORK_DONE: &str = "throughput";
+
 /// The example's executable.
 pub(crate) struct Gateway {
     program: PathBuf,
@@ -22,11 +26,22 @@ pub(crate) struct Gateway {
     stderr: PathBuf,
 }
 
+/// When to kill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    /// So long after the start.
+    Started(Duration),
+    /// So long after the last command was answered and the store flushed.
+    Worked(Duration),
+}
+
 /// How a run ended.
 pub(crate) struct Ended {
     status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) took: Duration,
+    /// The part of it behind the last command.
+    pub(crate) closing: Option<Duration>,
 }
 
 impl Gateway {
@@ -53,7 +68,7 @@ impl Gateway {
 
     /// Runs it to its end.
     pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> io::Result<Ended> {
-        let ended = self.kill_after(HANGS, arguments)?;
+        let ended = self.kill(Moment::Started(HANGS), arguments)?;
         if ended.killed() {
             return Err(io::Error::other(format!(
                 "the gateway did not end within {HANGS:?}"
@@ -62,10 +77,10 @@ impl Gateway {
         Ok(ended)
     }
 
-    /// Kills it with `SIGKILL` after `delay`, unless it has ended by then.
-    pub(crate) fn kill_after<A: AsRef<OsStr>>(
+    /// Kills it with `SIGKILL`, unless it ends before.
+    pub(crate) fn kill<A: AsRef<OsStr>>(
         &self,
-        delay: Duration,
+        moment: Moment,
         arguments: &[A],
     ) -> io::Result<Ended> {
         let begun = Instant::now();
@@ -75,26 +90,55 @@ impl Gateway {
             .stdout(Stdio::piped())
             .stderr(File::create(&self.stderr)?)
             .spawn()?;
-        let said = listen(&mut child);
-        let in_time = said.recv_timeout(delay.saturating_sub(begun.elapsed()));
-        let took = begun.elapsed();
-        let stdout = match in_time {
-            Ok(stdout) => stdout,
-            Err(_) => {
-                child.kill()?;
-                said.recv().map_err(io::Error::other)?
+        let lines = listen(&mut child);
+        let mut stdout = String::new();
+        let mut deadline = moment.deadline(begun);
+        let mut worked = None;
+        let took = loop {
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if line.contains(WORK_DONE) {
+                        worked = Some(begun.elapsed());
+                        deadline = moment.deadline_once_worked(deadline);
+                    }
+                    stdout.push_str(&line);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let took = begun.elapsed();
+                    child.kill()?;
+                    stdout.extend(lines);
+                    break took;
+                }
+                Err(RecvTimeoutError::Disconnected) => break begun.elapsed(),
             }
         };
         Ok(Ended {
             status: child.wait()?,
             stdout,
             took,
+            closing: worked.map(|worked| took.saturating_sub(worked)),
         })
     }
 
     /// What the last run complained about.
     pub(crate) fn complaints(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+}
+
+impl Moment {
+    fn deadline(self, begun: Instant) -> Instant {
+        match self {
+            Self::Started(delay) => begun + delay,
+            Self::Worked(_) => begun + HANGS,
+        }
+    }
+
+    fn deadline_once_worked(self, deadline: Instant) -> Instant {
+        match self {
+            Self::Started(_) => deadline,
+            Self::Worked(delay) => Instant::now() + delay,
+        }
     }
 }
 
@@ -108,18 +152,20 @@ impl Ended {
     }
 }
 
-/// Sends all that the child says once it has said everything, which is when it
-/// ends.
+/// Sends the lines of the child's standard output, until it ends.
 fn listen(child: &mut Child) -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel();
     let stdout = child.stdout.take();
     thread::spawn(move || {
-        let mut said = Vec::new();
-        if let Some(mut stdout) = stdout {
-            // A pipe that breaks has said everything, too.
-            let _ = stdout.read_to_end(&mut said);
+        let mut lines = stdout.map(BufReader::new);
+        let mut line = String::new();
+        while let Some(lines) = &mut lines
+            && lines.read_line(&mut line).is_ok_and(|read| read > 0)
+        {
+            if send.send(std::mem::take(&mut line)).is_err() {
+                break;
+            }
         }
-        let _ = send.send(String::from_utf8_lossy(&said).into_owned());
     });
     receive
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Result;
-use crate::gateway::{Ended, Gateway};
+use crate::gateway::{Ended, Gateway, Moment};
 use crate::moments::{Pace, Random};
 use crate::tally::Tally;
 
@@ -24,6 +24,7 @@ const OVERRUN: f64 = 1.03;
 pub(crate) struct Pacing {
     repeat: u32,
     run: Pace,
+    closing: Pace,
     recovery: Pace,
 }
 
@@ -34,14 +35,15 @@ impl Pacing {
         let few = 4;
         let took = trial.serve(few, "durable")?.took;
         let wanted = f64::from(few) * RUN.as_secs_f64() / took.as_secs_f64();
-        let repeat = wanted.clamp(1.0, 200.0).round() as u32;
-        let run = trial.serve(repeat, "durable")?.took;
+        let repeat = wanted.clamp(f64::from(few), 200.0).round() as u32;
+        let run = trial.serve(repeat, "durable")?;
         let recovery = trial.gateway.run(&trial.recovery())?.took;
         trial.verify()?;
         trial.remove()?;
         Ok(Self {
             repeat,
-            run: Pace::guessed(run),
+            run: Pace::guessed(run.took),
+            closing: Pace::guessed(run.closing.unwrap_or_default()),
             recovery: Pace::guessed(recovery * 2),
         })
     }
@@ -89,19 +91,27 @@ impl<'a> Trial<'a> {
         } else {
             "durable"
         };
-        let delay = pacing.run.at(moment * OVERRUN);
-        let arguments = self.serving(pacing.repeat, durability);
-        let ended = self.gateway.kill_after(delay, &arguments)?;
+        let mut arguments = self.serving(pacing.repeat, durability);
+        if round % 2 == 1 {
+            arguments.extend(["--flush-every".into(), "20".into()]);
+        }
+        let kill = if round % 6 == 5 {
+            Moment::Worked(pacing.closing.at(moment))
+        } else {
+            Moment::Started(pacing.run.at(moment * OVERRUN))
+        };
+        let ended = self.gateway.kill(kill, &arguments)?;
         if !ended.killed() {
             self.require_success(&ended)?;
             pacing.run.took(ended.took);
+            pacing.closing.took(ended.closing.unwrap_or_default());
         }
         tally.note(&ended);
         if round % 3 == 2 {
             self.kill_recoveries(1 + random.below(3), random, pacing, tally)?;
         }
         self.verify()
-            .map_err(|error| format!("round {round} ({durability}, {delay:.1?}): {error}").into())
+            .map_err(|error| format!("round {round} ({durability}, {kill:.1?}): {error}").into())
     }
 
     /// Opens the store with nothing else to do, and kills that.
@@ -114,7 +124,9 @@ impl<'a> Trial<'a> {
     ) -> Result<()> {
         for _ in 0..times {
             let delay = pacing.recovery.at(random.fraction());
-            let ended = self.gateway.kill_after(delay, &self.recovery())?;
+            let ended = self
+                .gateway
+                .kill(Moment::Started(delay), &self.recovery())?;
             if !ended.killed() {
                 self.require_success(&ended)?;
                 pacing.recovery.took(ended.took);

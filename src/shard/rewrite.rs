@@ -66,7 +66,10 @@ pub(crate) fn prepare(
                 out.put_live(&**file, *start, *end)?;
             }
         }
-        out.finish(temp.clone())
+        let prepared = out.finish(temp.clone())?;
+        // The name too: a record that outlives it names a file nobody finds.
+        storage.sync_dir(dir)?;
+        Ok(prepared)
     };
     attempt().map_err(|e| {
         let _ = storage.remove_file(&path);

@@ -37,7 +37,9 @@ pub(crate) struct Extent {
     pub(crate) torn: bool,
 }
 
-/// The sidecar of `stem`; an empty one where it is missing or does not decode.
+/// The sidecar of `stem`; an empty one where it is missing, does not decode, or
+/// is a session of PicoClaw's older manager that nobody imported: decoded as a
+/// sidecar that would lend its summary to another session, and be written over.
 ///
 /// # Errors
 /// If the operating system refuses to read it.
@@ -55,7 +57,12 @@ pub(crate) fn read_sidecar(
         }
         Err(e) => return Err(Error::io("read", &path, e)),
     };
-    match session_file::decode_sidecar(&bytes) {
+    let decoded = if session_file::holds_session(&bytes) {
+        Err(String::from("it is a session to be imported"))
+    } else {
+        session_file::decode_sidecar(&bytes)
+    };
+    match decoded {
         Ok(mut meta) => {
             if meta.key.is_empty() {
                 meta.key = key.into();
@@ -63,7 +70,7 @@ pub(crate) fn read_sidecar(
             Ok((Meta::of(meta), Sidecar::Present))
         }
         Err(reason) => {
-            tracing::warn!(path = %path.display(), reason, "sidecar does not decode");
+            tracing::warn!(path = %path.display(), reason, "no sidecar");
             Ok((Meta::empty(key), Sidecar::Corrupt))
         }
     }

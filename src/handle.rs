@@ -490,14 +490,18 @@ impl StoreHandle {
             return self.unowned(engine, key, place).await;
         };
         match &*entry.view.load() {
-            View::Live(snapshot) if !snapshot.lacks_file() => Ok(Arc::new(snapshot.clone())),
-            View::Gone => Ok(Arc::new(Snapshot::empty(&key))),
-            View::Live(_) | View::Cold => {
-                let (promise, slot) = slot();
-                let verb = Verb::Load { answer: promise };
-                Reply::command(Command { key, verb }, slot, engine.clone()).await
+            View::Live(live) => {
+                let snapshot = live.snapshot();
+                if !snapshot.lacks_file() {
+                    return Ok(Arc::new(snapshot));
+                }
             }
+            View::Gone => return Ok(Arc::new(Snapshot::empty(&key))),
+            View::Cold => {}
         }
+        let (promise, slot) = slot();
+        let verb = Verb::Load { answer: promise };
+        Reply::command(Command { key, verb }, slot, engine.clone()).await
     }
 
     /// Files nobody owns are read as they are, and stay nobody's: only a write

@@ -81,7 +81,7 @@ impl Store {
             clock: Arc::new(SystemClock::default()),
             dir: &dir,
             options: &options,
-            workers: thread::available_parallelism().min(MAX_WORKERS),
+            workers: std::env::var("W").ok().and_then(|w| w.parse().ok()).unwrap_or_else(|| thread::available_parallelism().min(MAX_WORKERS)),
         })?;
         let threads =
             Threads::start(opened.machine).map_err(|e| Error::io("start threads for", &dir, e))?;

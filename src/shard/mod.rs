@@ -33,6 +33,7 @@ use self::load::{Loaded, read_sidecar};
 use self::session::{Session, Sidecar};
 use crate::catalog::Entry;
 use crate::error::{Error, Result};
+use crate::snapshot::Tail;
 use crate::storage::{OpenMode, StorageFile};
 
 /// How many shards a store has. PicoClaw has as many locks.
@@ -47,7 +48,7 @@ const MEASURE_INLINE: u64 = 256 << 10;
 pub(crate) struct Shard {
     id: usize,
     sessions: Vec<Slot>,
-    by_key: HashMap<Arc<str>, usize>,
+    by_key: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     handles: Handles,
     /// Sessions whose files or sidecars changed since the last flush.
     dirty: Vec<usize>,
@@ -79,7 +80,7 @@ impl Shard {
         Self {
             id,
             sessions: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             handles: Handles::new(open_files),
             dirty: Vec::new(),
             unwritten: VecDeque::new(),
@@ -245,6 +246,7 @@ impl Shard {
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;
+        session.tail = Tail::new(session.settled.meta.clone());
         session.publish();
         let (overdue, open) = (session.mostly_dead(), session.file.is_some());
         self.sessions[id] = Slot::Ready(Box::new(session));

@@ -33,7 +33,7 @@ const FLUSH_BYTES: u64 = 128 << 20;
 const IDLE: Duration = Duration::from_millis(300);
 
 /// How far sidecars may fall behind while the store is busy.
-const SIDECARS: Duration = Duration::from_millis(500);
+const SIDECARS: Duration = Duration::from_millis(900);
 
 /// How often the supervisor looks while the store is busy.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -101,8 +101,8 @@ impl Supervisor {
         }
     }
 
-    /// Looks at the time; `true` if a flush is due.
-    pub(crate) fn tick(&mut self) -> bool {
+    /// Looks at the time: what is due?
+    pub(crate) fn tick(&mut self) -> Due {
         let now = self.context.clock.monotonic();
         let commits = self
             .context
@@ -120,7 +120,13 @@ impl Supervisor {
                 worker.send(Event::Sidecars);
             }
         }
-        now >= self.changed_at + IDLE || self.journal_is_long()
+        if now >= self.changed_at + IDLE {
+            Due::Idle
+        } else if self.journal_is_long() {
+            Due::Long
+        } else {
+            Due::Nothing
+        }
     }
 
     /// Whether the journal has grown enough for a flush.
@@ -128,8 +134,9 @@ impl Supervisor {
         self.pool.full_bytes() >= FLUSH_BYTES
     }
 
-    /// Starts a flush: every worker brings its sessions up to date.
-    pub(crate) fn begin(&self) -> Flush {
+    /// Starts a flush: every worker brings its sessions up to date. With `exact`
+    /// the files are what PicoClaw would have written.
+    pub(crate) fn begin(&self, exact: bool) -> Flush {
         // Before the watermark is read: what is committed from here on starts
         // the next flush.
         self.active.store(false, Ordering::SeqCst);
@@ -139,7 +146,7 @@ impl Supervisor {
         let upto = self.synced.load(Ordering::Acquire);
         let slots = self.workers.iter().map(|worker| {
             let (promise, slot) = slot();
-            worker.send(Event::Flush(promise));
+            worker.send(Event::Flush { exact, promise });
             slot
         });
         Flush {
@@ -256,6 +263,16 @@ impl Supervisor {
         self.alarm.raise(&reason);
         Error::Poisoned { reason }
     }
+}
+
+/// What the time asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// A flush: nothing was written for a while.
+    Idle,
+    /// A flush: the journal has grown long.
+    Long,
 }
 
 /// A flush under way.

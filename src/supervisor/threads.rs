@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Request, Supervisor, TICK};
+use super::{Due, Request, Supervisor, TICK};
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::journal::group::{Batch, Taken};
@@ -278,11 +278,11 @@ impl Loop {
                 Timeout::Item(Request::Active) => busy = true,
                 Timeout::Item(Request::SegmentFull) => {
                     if self.supervisor.journal_is_long() {
-                        self.flush_quietly();
+                        self.flush_quietly(false);
                     }
                 }
                 Timeout::Item(Request::Flush(promise)) => {
-                    let result = self.flush();
+                    let result = self.flush(true);
                     busy |= result.is_err();
                     wake(promise.fulfil(result));
                 }
@@ -292,8 +292,12 @@ impl Loop {
                     return;
                 }
                 Timeout::TimedOut => {
-                    if self.supervisor.tick() {
-                        busy = !self.flush_quietly();
+                    match self.supervisor.tick() {
+                        Due::Idle => busy = !self.flush_quietly(true),
+                        Due::Long => {
+                            self.flush_quietly(false);
+                        }
+                        Due::Nothing => {}
                     }
                 }
                 Timeout::Disconnected => return,
@@ -301,8 +305,8 @@ impl Loop {
         }
     }
 
-    fn flush_quietly(&mut self) -> bool {
-        match self.flush() {
+    fn flush_quietly(&mut self, exact: bool) -> bool {
+        match self.flush(exact) {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(%error, "flush failed; the journal is kept");
@@ -312,14 +316,14 @@ impl Loop {
         }
     }
 
-    fn flush(&mut self) -> Result<()> {
-        let upto = self.flush_files()?;
+    fn flush(&mut self, exact: bool) -> Result<()> {
+        let upto = self.flush_files(exact)?;
         self.checkpoint(upto, false)?;
         self.supervisor.retire(upto)
     }
 
-    fn flush_files(&mut self) -> Result<u64> {
-        let flush = self.supervisor.begin();
+    fn flush_files(&mut self, exact: bool) -> Result<u64> {
+        let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();
         for slot in flush.slots {
             parts.push(slot.wait().ok_or_else(|| self.failure())?);
@@ -365,7 +369,7 @@ impl Loop {
         if let Some(reason) = self.alarm.group.poisoned() {
             return Err(Error::Poisoned { reason });
         }
-        let upto = self.flush_files()?;
+        let upto = self.flush_files(true)?;
         self.checkpoint(upto, true)
     }
 

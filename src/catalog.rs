@@ -197,7 +197,9 @@ impl Catalog {
         Some(first.key.to_string())
     }
 
-    fn has_files(&self, key: &str) -> bool {
+    /// Whether there is a session of this very key, or files that are its to
+    /// take.
+    pub(crate) fn has_files(&self, key: &str) -> bool {
         self.entries.contains_key(key) || self.orphan_of(key).is_some()
     }
 

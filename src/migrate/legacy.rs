@@ -179,7 +179,7 @@ impl Import<'_> {
             summary,
         } = session;
         if key.is_empty() {
-            key = name.strip_suffix(".json").unwrap_or(name).to_owned();
+            name.strip_suffix(".json").unwrap_or(name).clone_into(&mut key);
         }
         session_file::validate_key(&key)?;
         self.store.check_summary(&summary)?;

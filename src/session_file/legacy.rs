@@ -109,7 +109,7 @@ fn time(scanner: &mut Scanner<'_>) -> Scan<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{decode, key_of};
+    use super::{Message, decode, key_of};
 
     #[test]
     fn a_file_of_the_older_manager_is_read_as_go_reads_it() {
@@ -119,7 +119,7 @@ mod tests {
                 "summary":"s","created":"2024-01-02T3:04:05Z","updated":null,"new":[{}]} "#,
         )
         .unwrap();
-        let roles: Vec<_> = session.messages.iter().map(|m| m.role()).collect();
+        let roles: Vec<_> = session.messages.iter().map(Message::role).collect();
         assert_eq!(
             (&*session.key, &*session.summary, roles),
             ("a", "s", vec!["user", "", "_x"])

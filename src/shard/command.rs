@@ -71,6 +71,25 @@ pub(crate) enum Verb {
     FinishCompaction,
 }
 
+impl Verb {
+    /// Whether it must reach the session's owner even where there is no session
+    /// yet. The others then find nothing to do.
+    pub(crate) fn creates(&self) -> bool {
+        match self {
+            Self::Truncate { .. }
+            | Self::Compact { .. }
+            | Self::Delete { .. }
+            | Self::FinishCompaction => false,
+            Self::Append { .. }
+            | Self::SetSummary { .. }
+            | Self::UpsertMeta { .. }
+            | Self::SetHistory { .. }
+            | Self::Promote { .. }
+            | Self::Load { .. } => true,
+        }
+    }
+}
+
 /// What an alias session offers for promotion.
 #[derive(Debug)]
 pub(crate) struct Candidate {

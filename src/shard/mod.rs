@@ -94,6 +94,10 @@ impl Shard {
         let Command { key, verb } = command;
         let id = match self.by_key.get(&key) {
             Some(&id) => id,
+            // Admitting it would claim a file name and make the key resolve.
+            None if !verb.creates() && !turn.context.catalog.has_files(&key) => {
+                return stage::find_nothing(verb, turn.out);
+            }
             None => self.admit(&key, turn),
         };
         if let Slot::Failed { entry } = &self.sessions[id] {

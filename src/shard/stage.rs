@@ -695,6 +695,19 @@ pub(super) fn answer_all(answers: Vec<Answer<()>>, result: &Result<()>, out: &mu
     }
 }
 
+/// Answers a verb that [creates](Verb::creates) no session, where there is
+/// none.
+pub(super) fn find_nothing(verb: Verb, out: &mut Outbox) {
+    if let Verb::Truncate { answer, .. }
+    | Verb::Delete { answer }
+    | Verb::Compact {
+        answer: Some(answer),
+    } = verb
+    {
+        out.answer(answer, Ok(()));
+    }
+}
+
 /// Answers a verb that will not be carried out.
 pub(super) fn refuse(verb: Verb, error: &Error, out: &mut Outbox) {
     match verb {

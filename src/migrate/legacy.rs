@@ -32,7 +32,6 @@ pub struct MigrationReport {
 /// # fn main() -> sessionlog::Result<()> {
 /// # let scratch = tempfile::tempdir().unwrap();
 /// # let dir = scratch.path();
-/// # #[expect(clippy::disallowed_methods)]
 /// std::fs::write(
 ///     dir.join("telegram_123.json"),
 ///     r#"{"key":"telegram:123","messages":[{"role":"user","content":"hi"}],"summary":"greeting"}"#,

@@ -178,7 +178,8 @@ impl Redo<'_> {
         let path = self.sidecar_path(stem);
         let on_disk = match load::read_whole(self.storage, &path) {
             Ok(bytes) if session_file::holds_session(&bytes) => {
-                let aside = self.aside(stem);
+                let name = session_file::sidecar_name(stem);
+                let aside = load::free_path(self.storage, self.quarantine, &name);
                 self.renames.push((path.clone(), aside));
                 None
             }
@@ -199,18 +200,6 @@ impl Redo<'_> {
             .map_err(|e| Error::io("recover", &temp, e))?;
         self.renames.push((temp, path));
         Ok(())
-    }
-
-    /// A free name in the quarantine.
-    fn aside(&self, stem: &str) -> PathBuf {
-        let name = session_file::sidecar_name(stem);
-        let mut path = self.quarantine.join(&name);
-        let mut taken = 0;
-        while self.storage.info(&path).is_ok() {
-            taken += 1;
-            path = self.quarantine.join(format!("{name}.{taken}"));
-        }
-        path
     }
 
     fn sidecar_path(&self, stem: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Bringing a session in from its two files.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memchr::memchr;
@@ -129,6 +129,18 @@ pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u
     let mut bytes = vec![0; file.info()?.len as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+/// The path of `name` in `dir`, numbered where the name is taken: what was set
+/// aside before stays.
+pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> PathBuf {
+    let mut path = dir.join(name);
+    let mut taken = 0;
+    while storage.info(&path).is_ok() {
+        taken += 1;
+        path = dir.join(format!("{name}.{taken}"));
+    }
+    path
 }
 
 /// Counts lines over chunks. A line is empty, and not counted, if nothing or a

@@ -363,19 +363,3 @@ fn sidecars_are_never_imported() {
     assert_eq!(get(&disk, "y.meta.json").as_deref(), Some(sidecar));
     assert_eq!(get(&disk, "looks-like.meta.json"), Some(other));
 }
-
-#[test]
-fn what_is_set_aside_never_replaces_what_was_set_aside_before() {
-    let disk = disk(&[]);
-    let damaged = ["{\"damaged\": 1", "{\"damaged\": 2", "{\"damaged\": 3"];
-    for text in damaged {
-        put(&disk, "x.meta.json", text);
-        let rig = Rig::open(&disk).unwrap();
-        rig.handle.add_message("x", "user", "hi").wait().unwrap();
-        rig.close().unwrap();
-    }
-    let files = disk.dump();
-    for text in damaged {
-        assert!(files.values().any(|b| *b == text.as_bytes()), "{text}");
-    }
-}

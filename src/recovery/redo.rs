@@ -14,7 +14,8 @@ use crate::shard::load;
 use crate::shard::rewrite::{is_temp_name, log_path};
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Brings all session files up to the journal and makes them durable.
+/// Brings all session files up to the journal and makes them durable. What has
+/// the name of a sidecar and is somebody's session is set aside in `quarantine`.
 ///
 /// # Errors
 /// As the operating system reports them. The journal is untouched then, and
@@ -22,12 +23,14 @@ use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 pub(crate) fn redo(
     storage: &dyn Storage,
     dir: &Path,
+    quarantine: &Path,
     plans: &Plans,
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let mut redo = Redo {
         storage,
         dir,
+        quarantine,
         report,
         renames: Vec::new(),
         removals: Vec::new(),
@@ -52,6 +55,7 @@ pub(crate) fn redo(
 struct Redo<'a> {
     storage: &'a dyn Storage,
     dir: &'a Path,
+    quarantine: &'a Path,
     report: &'a mut RecoveryReport,
     renames: Vec<(PathBuf, PathBuf)>,
     removals: Vec<PathBuf>,
@@ -176,6 +180,12 @@ impl Redo<'_> {
         }
         let path = self.sidecar_path(stem);
         let on_disk = match load::read_whole(self.storage, &path) {
+            Ok(bytes) if session_file::holds_session(&bytes) => {
+                let name = session_file::sidecar_name(stem);
+                let aside = load::free_path(self.storage, self.quarantine, &name);
+                self.renames.push((path.clone(), aside));
+                None
+            }
             Ok(bytes) => session_file::decode_sidecar(&bytes).ok(),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io("read", &path, e)),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::context::Turn;
+use super::load::free_path;
 use super::session::{Session, Sidecar};
 use super::{Shard, Slot};
 use crate::error::{Error, Result};
@@ -120,8 +121,8 @@ fn put_sidecar(
             other => other?,
         },
         Sidecar::Corrupt => {
-            let aside = format!("{}{}", session.entry.stem, turn.context.next_temp());
-            storage.rename(path, &turn.context.quarantine.join(aside))?;
+            let name = session_file::sidecar_name(&session.entry.stem);
+            storage.rename(path, &free_path(storage, &turn.context.quarantine, &name))?;
             create(storage, path, bytes)?;
         }
     }

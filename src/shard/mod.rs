@@ -253,10 +253,6 @@ impl Shard {
             torn: loaded.extent.torn,
             meta: loaded.meta,
         };
-        if loaded.sidecar != Sidecar::Present {
-            let lines = i64::try_from(loaded.extent.lines);
-            session.settled.meta.count = lines.unwrap_or(i64::MAX);
-        }
         session.staged = session.settled.clone();
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;

@@ -186,6 +186,19 @@ impl Supervisor {
             clean,
         };
         record::encode(&mut records, &checkpoint);
+        self.submit(&records)
+    }
+
+    /// Has the journal synced: what was only buffered so far may then be
+    /// written to the session files.
+    ///
+    /// # Errors
+    /// If the journal takes no more records.
+    pub(crate) fn submit_sync(&mut self) -> Result<()> {
+        self.submit(&[])
+    }
+
+    fn submit(&mut self, records: &[u8]) -> Result<()> {
         self.tickets += 1;
         let ticket = Ticket {
             producer: self.workers.len(),
@@ -193,15 +206,15 @@ impl Supervisor {
             epoch: self.tickets,
             len: records.len(),
         };
-        let submitted = self.alarm.group.submit(&records, ticket, true);
+        let submitted = self.alarm.group.submit(records, ticket, true);
         submitted.map_err(|refused| refused.reason.into())
     }
 
-    /// Waits until the journal holds the checkpoint.
+    /// Waits until the journal holds what was submitted.
     ///
     /// # Errors
     /// If it does not.
-    pub(crate) fn await_checkpoint(&self, wait: &mut impl Wait) -> Result<()> {
+    pub(crate) fn await_synced(&self, wait: &mut impl Wait) -> Result<()> {
         loop {
             match wait.event(&self.outcomes) {
                 Some(Outcome::Synced) => return Ok(()),

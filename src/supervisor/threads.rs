@@ -371,6 +371,10 @@ impl Loop {
     }
 
     fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
+        if exact {
+            self.supervisor.submit_sync()?;
+            self.supervisor.await_synced(wait)?;
+        }
         let upto = self.flush_files(exact, wait)?;
         self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)
@@ -388,7 +392,7 @@ impl Loop {
 
     fn checkpoint(&mut self, upto: u64, clean: bool, wait: &mut impl Wait) -> Result<()> {
         self.supervisor.submit_checkpoint(upto, clean)?;
-        self.supervisor.await_checkpoint(wait)
+        self.supervisor.await_synced(wait)
     }
 
     /// Stops everything in order: no more commands; what was accepted carried

@@ -215,13 +215,17 @@ impl Sim {
                 return;
             }
             self.crew.clock.advance(left.min(crate::supervisor::TICK));
-            self.crew.sync_buffered();
+            // The tick may come while buffered records linger.
+            if !self.crew.schedule.prefers_supervisor() {
+                self.crew.sync_buffered();
+            }
             if let Some(supervisor) = &mut self.supervisor
                 && supervisor.busy
                 && !supervisor.turn(Timeout::TimedOut, &mut self.crew)
             {
                 self.supervisor = None;
             }
+            self.crew.sync_buffered();
         }
     }
 

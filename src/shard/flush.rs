@@ -76,7 +76,7 @@ impl Shard {
         }
         let dir = &turn.context.dir;
         let path = dir.join(session_file::sidecar_name(&session.entry.stem));
-        let bytes = session_file::encode_sidecar(&session.settled.meta.to_sidecar());
+        let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         put_sidecar(session, &path, &bytes, turn).map_err(|e| Error::io("write", &path, e))?;
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;

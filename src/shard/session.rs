@@ -65,6 +65,9 @@ pub(crate) struct Session {
     /// reach the session file: a power loss could otherwise leave lines there
     /// that the journal, and so everyone else, knows nothing of.
     pub(crate) synced: u64,
+    /// The sidecar as the journal holds it synced. No later one may reach the
+    /// disk, for the same reason.
+    pub(crate) synced_meta: Meta,
     pub(crate) tail: Arc<Tail>,
     /// Operations staged and not synced.
     pub(crate) inflight: usize,
@@ -100,6 +103,7 @@ impl Session {
             exists: false,
             generation: 0,
             start: 0,
+            synced_meta: position.meta.clone(),
             staged: position.clone(),
             settled: position,
             file: None,

@@ -254,7 +254,8 @@ impl Sim {
             || self.crew.sync_buffered()
     }
 
-    fn until_quiet(&mut self) {
+    /// Lets everything under way end, without time passing.
+    pub fn until_quiet(&mut self) {
         for _ in 0..PATIENCE {
             if !self.crew.step() && !self.supervise() {
                 return;
@@ -371,7 +372,11 @@ impl Crew {
         let Some(journal) = &mut self.journal else {
             return false;
         };
-        journal.committer.has_unsynced() && journal.turn(Taken::Idle)
+        let owes = journal.committer.has_unsynced();
+        if owes {
+            journal.turn(Taken::Idle);
+        }
+        owes
     }
 }
 

@@ -375,6 +375,7 @@ impl Loop {
     }
 
     fn flush_files(&mut self, wait: &mut impl Wait) -> Result<u64> {
+        self.supervisor.sync_journal(wait)?;
         let flush = self.supervisor.begin();
         let mut parts = Vec::new();
         for slot in flush.slots {
@@ -386,7 +387,7 @@ impl Loop {
 
     fn checkpoint(&mut self, upto: u64, clean: bool, wait: &mut impl Wait) -> Result<()> {
         self.supervisor.submit_checkpoint(upto, clean)?;
-        self.supervisor.await_checkpoint(wait)
+        self.supervisor.await_synced(wait)
     }
 
     /// Stops everything in order: no more commands; what was accepted carried

@@ -254,6 +254,7 @@ impl Shard {
             meta: loaded.meta,
         };
         session.staged = session.settled.clone();
+        session.synced_meta = session.settled.meta.clone();
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;

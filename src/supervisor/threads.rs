@@ -371,16 +371,13 @@ impl Loop {
     }
 
     fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
-        if exact {
-            self.supervisor.submit_sync()?;
-            self.supervisor.await_synced(wait)?;
-        }
         let upto = self.flush_files(exact, wait)?;
         self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)
     }
 
     fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+        self.supervisor.sync_journal(wait)?;
         let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();
         for slot in flush.slots {

@@ -30,6 +30,8 @@ struct State {
     ready: Option<Segment>,
     full: Vec<Full>,
     spares: Vec<Spare>,
+    /// The journal has ended: no segment may appear any more.
+    ended: bool,
 }
 
 /// A segment that takes no more batches but is needed until a checkpoint
@@ -90,12 +92,23 @@ impl SegmentPool {
     /// # Errors
     /// As [`SegmentPool::next`].
     pub(crate) fn prepare(&self) -> Result<()> {
-        if self.state.lock().ready.is_some() {
+        let needless = {
+            let state = self.state.lock();
+            state.ready.is_some() || state.ended
+        };
+        if needless {
             return Ok(());
         }
         let segment = self.create(0)?;
-        self.state.lock().ready = Some(segment);
-        Ok(())
+        let mut state = self.state.lock();
+        if !state.ended {
+            state.ready = Some(segment);
+            return Ok(());
+        }
+        drop(state);
+        // The journal ended meanwhile, and would seem to have a segment left.
+        self.remove(&self.dir.join(segment::name(segment.number)))?;
+        self.sync_dir()
     }
 
     fn create(&self, min_len: u64) -> Result<Segment> {
@@ -182,6 +195,7 @@ impl SegmentPool {
     pub(crate) fn remove_all(&self, active: &Segment) -> Result<()> {
         let (full, ready, spares) = {
             let mut state = self.state.lock();
+            state.ended = true;
             (
                 std::mem::take(&mut state.full),
                 state.ready.take(),

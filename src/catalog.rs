@@ -10,6 +10,9 @@ use crate::snapshot::View;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Owns reserved file names: no session has this key.
+const NOBODY: &str = "";
+
 /// A session that has files, or is about to.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -100,6 +103,17 @@ impl Catalog {
         if !self.owners.contains_key(stem) {
             self.orphans.insert(stem.into(), ());
         }
+    }
+
+    /// Keeps a file name from every session: what would be its sidecar is
+    /// something else, and must not be written over.
+    pub(crate) fn reserve(&self, stem: &str) {
+        self.owners.insert(stem.into(), NOBODY.into());
+    }
+
+    /// Frees a reserved file name.
+    pub(crate) fn release(&self, stem: &str) {
+        self.owners.remove_if(stem, |_, owner| **owner == *NOBODY);
     }
 
     /// The session of `key`, with a file name of its own if it is new: the

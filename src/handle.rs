@@ -199,10 +199,10 @@ impl StoreHandle {
     /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
     /// for a summary over the limit of a line.
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, fits) = (self.level, self.check_summary(summary));
         let summary = summary.to_owned();
         self.write(key, move |_, answer| {
-            check_size(summary.len(), max)?;
+            fits?;
             Ok(Some((
                 Verb::SetSummary {
                     summary,
@@ -493,14 +493,18 @@ impl StoreHandle {
             return self.unowned(engine, key, place).await;
         };
         match &*entry.view.load() {
-            View::Live(snapshot) if !snapshot.lacks_file() => Ok(Arc::new(snapshot.clone())),
-            View::Gone => Ok(Arc::new(Snapshot::empty(&key))),
-            View::Live(_) | View::Cold => {
-                let (promise, slot) = slot();
-                let verb = Verb::Load { answer: promise };
-                Reply::command(Command { key, verb }, slot, engine.clone()).await
+            View::Live(live) => {
+                let snapshot = live.snapshot();
+                if !snapshot.lacks_file() {
+                    return Ok(Arc::new(snapshot));
+                }
             }
+            View::Gone => return Ok(Arc::new(Snapshot::empty(&key))),
+            View::Cold => {}
         }
+        let (promise, slot) = slot();
+        let verb = Verb::Load { answer: promise };
+        Reply::command(Command { key, verb }, slot, engine.clone()).await
     }
 
     /// Files nobody owns are read as they are, and stay nobody's: only a write
@@ -577,6 +581,26 @@ impl StoreHandle {
             Side::Writer(engine) => engine.context.storage.clone(),
             Side::Reader(view) => view.storage(),
         }
+    }
+
+    /// The engine, if the store is open for writing.
+    ///
+    /// # Errors
+    /// `ReadOnly` if it is not.
+    pub(crate) fn engine(&self) -> Result<&Engine> {
+        match &self.side {
+            Side::Writer(engine) => Ok(engine),
+            Side::Reader(_) => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Refuses a summary over the limit of a line, as
+    /// [`set_summary`](Self::set_summary) does.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
+        check_size(summary.len(), self.max_line)
     }
 
     pub(crate) fn close_reader(&self) {

@@ -32,3 +32,9 @@ pub mod mailbox {
 pub mod journal {
     pub use crate::journal::*;
 }
+
+/// A store without threads.
+#[cfg(not(sessionlog_loom))]
+pub mod sim {
+    pub use crate::sim::*;
+}

@@ -55,6 +55,8 @@ mod recovery;
 mod reply;
 mod session_file;
 mod shard;
+#[cfg(all(feature = "testing", not(sessionlog_loom)))]
+mod sim;
 mod snapshot;
 mod stats;
 pub mod storage;

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use crate::journal::segment::Lengths;
+
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
@@ -23,6 +25,7 @@ pub struct StoreOptions {
     pub(crate) max_open_files: Option<NonZeroUsize>,
     pub(crate) max_line_bytes: usize,
     pub(crate) resolve_aliases: bool,
+    pub(crate) segments: Lengths,
 }
 
 impl Default for StoreOptions {
@@ -41,6 +44,7 @@ impl StoreOptions {
             max_open_files: None,
             max_line_bytes: 16 << 20,
             resolve_aliases: true,
+            segments: Lengths::default(),
         }
     }
 
@@ -75,6 +79,16 @@ impl StoreOptions {
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
+        self
+    }
+
+    /// How large journal segments are, bytes: the first, and the largest. Small
+    /// ones make a short test meet what a long run meets.
+    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn journal_segments(mut self, first: u64, largest: u64) -> Self {
+        self.segments = Lengths { first, largest };
         self
     }
 }

@@ -11,9 +11,10 @@ use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
 use crate::recovery::RecoveryReport;
 use crate::recovery::plan::{Base, Plan, Plans};
+use crate::recovery::redo::ours;
 use crate::recovery::survey::survey;
 use crate::shard::load as files;
-use crate::snapshot::{Meta, Snapshot, Tail};
+use crate::snapshot::{Meta, Snapshot};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 use crate::sync::Mutex;
@@ -245,12 +246,39 @@ fn planned(
         Some(file) => file.info().map_err(|e| Error::io("read", dir, e))?.len,
         None => 0,
     };
-    // Where the file has the lines already, they are read from there.
     let base = base.unwrap_or(len);
-    if len >= base + journalled.len() as u64 {
-        return compose(file, len, &[], meta, dir);
+    let (len, behind) = behind_base(file.as_deref(), len, base, journalled)
+        .map_err(|e| Error::io("read", dir, e))?;
+    compose(file, len, &behind, meta, dir)
+}
+
+/// How much of a file recovery would leave alone, and what it would make stand
+/// behind that. What the file has there already may be the zeros a power loss
+/// left, so the journal's bytes count.
+fn behind_base(
+    file: Option<&dyn StorageFile>,
+    len: u64,
+    base: u64,
+    mut journalled: Vec<u8>,
+) -> io::Result<(u64, Vec<u8>)> {
+    let Some(file) = file else {
+        return Ok((0, journalled));
+    };
+    if len < base || !ours(file, base, &journalled, len)? {
+        let mut last = [b'\n'];
+        if len > 0 {
+            file.read_exact_at(&mut last, len - 1)?;
+        }
+        if last != *b"\n" {
+            journalled.insert(0, b'\n');
+        }
+        return Ok((len, journalled));
     }
-    compose(file, len.min(base), &journalled, meta, dir)
+    let end = base + journalled.len() as u64;
+    let journal_len = journalled.len();
+    journalled.resize(journal_len + len.saturating_sub(end) as usize, 0);
+    file.read_exact_at(&mut journalled[journal_len..], end)?;
+    Ok((base, journalled))
 }
 
 /// A snapshot of `file[..len]` and the journalled lines behind it.
@@ -264,15 +292,11 @@ fn compose(
     let extent = files::measure(file.as_deref(), len, journalled, meta.skip)
         .map_err(|e| Error::io("read", dir, e))?;
     let live = extent.start.saturating_sub(len) as usize;
-    let tail = Tail::default();
-    let tail_len = tail.extend(&journalled[live..]);
-    Ok(Snapshot {
-        meta,
-        generation: 0,
-        file,
-        start: extent.start.min(len),
-        end: len,
-        tail: Arc::new(tail),
-        tail_len,
-    })
+    let mut snapshot = Snapshot::without_lines(meta.clone());
+    snapshot.live.tail.extend(&journalled[live..], meta);
+    snapshot.tail_len = journalled.len() - live;
+    snapshot.live.file = file;
+    snapshot.live.start = extent.start.min(len);
+    snapshot.live.end = len;
+    Ok(snapshot)
 }

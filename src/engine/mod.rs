@@ -11,11 +11,11 @@ use crate::journal::committer::Ticket;
 use crate::journal::group::GroupCommit;
 use crate::mailbox::{EventSender, Sender};
 use crate::session_file;
-use crate::shard::command::Command;
+use crate::shard::command::{Answer, Command};
 use crate::shard::context::Context;
 use crate::supervisor::Request;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::slot::slot;
+use crate::sync::slot::{Slot, slot};
 use crate::sync::wake::Runtime;
 
 /// What handles reach the shards through.
@@ -54,20 +54,32 @@ impl Engine {
     }
 
     /// Asks the supervisor for something and waits for the answer.
-    pub(crate) fn ask(
-        &self,
-        request: impl FnOnce(crate::sync::slot::Promise<Result<()>>) -> Request,
-    ) -> Result<()> {
-        let (promise, slot) = slot();
-        if !self.supervise.send(request(promise)) {
-            return Err(self.failure());
-        }
+    pub(crate) fn ask(&self, request: impl FnOnce(Answer<()>) -> Request) -> Result<()> {
+        let slot = self.request(request)?;
         slot.wait().unwrap_or_else(|| Err(self.failure()))
+    }
+
+    /// Asks the supervisor for something; the answer arrives in the slot.
+    pub(crate) fn request(
+        &self,
+        request: impl FnOnce(Answer<()>) -> Request,
+    ) -> Result<Slot<Result<()>>> {
+        let (promise, slot) = slot();
+        if self.supervise.send(request(promise)) {
+            Ok(slot)
+        } else {
+            Err(self.failure())
+        }
     }
 
     /// Refuses every later call, carries out what was accepted, and ends.
     pub(crate) fn stop(&self) -> Result<()> {
-        self.closed.store(true, Ordering::Release);
+        self.refuse_calls();
         self.ask(Request::Stop)
+    }
+
+    /// Refuses every later call.
+    pub(crate) fn refuse_calls(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 }

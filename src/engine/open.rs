@@ -76,6 +76,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         home.journal.clone(),
         id,
         scan.next_number,
+        site.options.segments,
     ));
     let synced = Arc::new(AtomicU64::new(0));
     let mut committer = Committer::new(
@@ -115,7 +116,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
-    redo(storage, site.dir, &plans, &mut report)?;
+    redo(storage, site.dir, &home.quarantine, &plans, &mut report)?;
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {
         let path = home.journal.join(stray);

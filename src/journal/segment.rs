@@ -14,12 +14,24 @@ use crate::storage::{OpenMode, Storage, StorageFile};
 /// Where records begin.
 pub(crate) const HEADER: usize = 4096;
 
-/// Size of the first segment of an opened store, bytes; each next one is four
-/// times larger up to [`MAX_LEN`], so that small stores stay small on disk.
-pub(crate) const MIN_LEN: u64 = 1 << 20;
+/// How large segments are, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    /// The first of an opened store; each next one is four times larger, so
+    /// that small stores stay small on disk.
+    pub(crate) first: u64,
+    /// The largest, unless a single batch needs more.
+    pub(crate) largest: u64,
+}
 
-/// Size of the largest segment, bytes, unless a single batch needs more.
-pub(crate) const MAX_LEN: u64 = 64 << 20;
+impl Default for Lengths {
+    fn default() -> Self {
+        Self {
+            first: 1 << 20,
+            largest: 64 << 20,
+        }
+    }
+}
 
 const MAGIC: [u8; 8] = *b"slJOURNL";
 const VERSION: u32 = 1;

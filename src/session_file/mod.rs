@@ -12,6 +12,7 @@ mod draft;
 mod encode;
 #[cfg(test)]
 mod golden_tests;
+mod legacy;
 mod line;
 mod message;
 mod names;
@@ -25,6 +26,7 @@ mod timestamp;
 
 pub(crate) use carried::Carried;
 pub(crate) use control::Control;
+pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
 pub(crate) use line::{Decoded, Kind, classify, decode, decode_lax, encode, lines};
 pub use message::Message;
 pub(crate) use names::{

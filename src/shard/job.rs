@@ -51,7 +51,11 @@ pub(crate) enum Job {
 pub(crate) enum Done {
     Measured(Result<Loaded>),
     Located(Result<Located>),
-    Rewritten(Result<Prepared>),
+    /// The file of this name is ready, or nothing is left of it.
+    Rewritten {
+        temp: String,
+        prepared: Result<Prepared>,
+    },
 }
 
 impl Job {
@@ -85,8 +89,9 @@ impl Job {
                 temp,
                 source,
             } => {
-                let prepared = rewrite::prepare(&*context.storage, &context.dir, temp, &source);
-                (owner, Done::Rewritten(prepared))
+                let prepared =
+                    rewrite::prepare(&*context.storage, &context.dir, temp.clone(), &source);
+                (owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(file) => {
                 drop(file);

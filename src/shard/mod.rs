@@ -33,7 +33,7 @@ use self::load::Loaded;
 use self::session::{Session, Sidecar};
 use crate::catalog::Entry;
 use crate::error::{Error, Result};
-use crate::snapshot::Meta;
+use crate::snapshot::{Meta, Tail};
 use crate::storage::{OpenMode, StorageFile};
 
 /// How many shards a store has. PicoClaw has as many locks.
@@ -48,7 +48,7 @@ const MEASURE_INLINE: u64 = 256 << 10;
 pub(crate) struct Shard {
     id: usize,
     sessions: Vec<Slot>,
-    by_key: HashMap<Arc<str>, usize>,
+    by_key: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     handles: Handles,
     /// Sessions whose files or sidecars changed since the last flush.
     dirty: Vec<usize>,
@@ -81,7 +81,7 @@ impl Shard {
         Self {
             id,
             sessions: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             handles: Handles::new(open_files),
             dirty: Vec::new(),
             unwritten: VecDeque::new(),
@@ -119,7 +119,7 @@ impl Shard {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
             Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
             Done::Located(located) => self.located(id, located, turn),
-            Done::Rewritten(prepared) => self.rewritten(id, prepared, turn),
+            Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
         self.pump(id, turn);
     }
@@ -128,12 +128,18 @@ impl Shard {
         self.id
     }
 
-    /// Refuses every command that waits.
+    /// Refuses every command that waits, those that wait for a compaction
+    /// included. The copy it made is removed by the next open.
     pub(crate) fn refuse_waiting(&mut self, error: &Error, out: &mut Outbox) {
         for slot in &mut self.sessions {
             let waiting = match slot {
                 Slot::Loading { waiting, .. } => waiting,
-                Slot::Ready(session) => &mut session.waiting,
+                Slot::Ready(session) => {
+                    let compaction = session.compaction.take();
+                    let answers = compaction.map(|c| c.answers).unwrap_or_default();
+                    stage::answer_all(answers, &Err(error.clone()), out);
+                    &mut session.waiting
+                }
                 Slot::Failed { .. } => continue,
             };
             for verb in std::mem::take(waiting) {
@@ -263,6 +269,7 @@ impl Shard {
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;
+        session.tail = Tail::new(session.settled.meta.clone());
         session.publish();
         let (overdue, open) = (session.mostly_dead(), session.file.is_some());
         self.sessions[id] = Slot::Ready(Box::new(session));

@@ -1,8 +1,8 @@
 //! Preparing a new session file beside the old one, off the shard's path.
 //!
-//! The new file is written under a hidden name and synced before its owner
-//! journals the swap: a swap record that reached the disk before the bytes it
-//! names would put a hole in the place of a history.
+//! The new file is written under a hidden name and synced, name included,
+//! before its owner journals the swap: a swap record that reached the disk
+//! before the bytes it names would put a hole in the place of a history.
 
 use std::io;
 use std::path::{Path, PathBuf};

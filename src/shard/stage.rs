@@ -21,7 +21,7 @@ use crate::clock::ZERO_TIME;
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
 use crate::session_file::{self, Kind};
-use crate::snapshot::{Meta, Snapshot, View};
+use crate::snapshot::{Meta, Snapshot};
 
 /// Truncations that keep more messages than this are located in the background.
 const LOCATE_INLINE: usize = 256;
@@ -385,8 +385,11 @@ impl Shard {
         let owner = self.owner(id, turn);
         let session = self.session(id);
         session.busy = true;
-        session.pending = Some(Pending::Swap(answer));
         let temp = turn.context.next_temp();
+        session.pending = Some(Pending::Swap {
+            temp: temp.clone(),
+            answer,
+        });
         turn.out.start(Job::Rewrite {
             owner,
             temp,
@@ -442,9 +445,18 @@ impl Shard {
         });
     }
 
-    pub(super) fn rewritten(&mut self, id: usize, prepared: Result<Prepared>, turn: &mut Turn<'_>) {
+    /// A new file is ready: the one that commands wait for, or a compaction's
+    /// copy, for both may be under way at once.
+    pub(super) fn rewritten(
+        &mut self,
+        id: usize,
+        temp: &str,
+        prepared: Result<Prepared>,
+        turn: &mut Turn<'_>,
+    ) {
         let session = self.session(id);
-        if let Some(Pending::Swap(answer)) = session.pending.take() {
+        let awaited = |pending: &mut Pending| pending.awaits(temp);
+        if let Some(Pending::Swap { answer, .. }) = session.pending.take_if(awaited) {
             session.busy = false;
             match prepared {
                 Ok(prepared) => self.push_swap(id, prepared, Vec::new(), 0, answer, turn),
@@ -612,14 +624,14 @@ impl Shard {
 
     fn load_snapshot(&mut self, id: usize, answer: Answer<Arc<Snapshot>>, turn: &mut Turn<'_>) {
         let result = self.file(id, turn);
-        let snapshot = self.session(id).snapshot();
+        let snapshot = self.session(id).live().snapshot();
         turn.out.answer(answer, result.map(|_| Arc::new(snapshot)));
     }
 
     /// The session, with a file name of its own again if it was deleted.
     fn reclaim(&mut self, id: usize, turn: &mut Turn<'_>) -> &mut Session {
         let session = self.session(id);
-        if matches!(&*session.entry.view.load(), View::Gone) {
+        if std::mem::take(&mut session.deleted) {
             let key = session.entry.key.clone();
             session.entry = turn.context.catalog.claim(&key);
         }
@@ -676,7 +688,18 @@ impl Session {
 #[derive(Debug)]
 pub(crate) enum Pending {
     Truncate(Answer<()>),
-    Swap(SwapAnswer),
+    Swap {
+        /// The file being written.
+        temp: String,
+        answer: SwapAnswer,
+    },
+}
+
+impl Pending {
+    /// Whether this is what the file of this name was written for.
+    fn awaits(&self, file: &str) -> bool {
+        matches!(self, Self::Swap { temp, .. } if temp == file)
+    }
 }
 
 impl SwapAnswer {

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::threads::Wait;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Outcome, Ticket};
 use crate::journal::pool::SegmentPool;
@@ -27,13 +28,13 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::slot::{Promise, Slot, slot};
 
 /// Journal bytes waiting for a checkpoint that start a flush.
-const FLUSH_BYTES: u64 = 128 << 20;
+const FLUSH_BYTES: u64 = 256 << 20;
 
 /// How long nothing must have been written for a flush to start.
 const IDLE: Duration = Duration::from_millis(300);
 
 /// How far sidecars may fall behind while the store is busy.
-const SIDECARS: Duration = Duration::from_millis(500);
+const SIDECARS: Duration = Duration::from_millis(900);
 
 /// How often the supervisor looks while the store is busy.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -101,8 +102,8 @@ impl Supervisor {
         }
     }
 
-    /// Looks at the time; `true` if a flush is due.
-    pub(crate) fn tick(&mut self) -> bool {
+    /// Looks at the time: what is due?
+    pub(crate) fn tick(&mut self) -> Due {
         let now = self.context.clock.monotonic();
         let commits = self
             .context
@@ -120,7 +121,13 @@ impl Supervisor {
                 worker.send(Event::Sidecars);
             }
         }
-        now >= self.changed_at + IDLE || self.journal_is_long()
+        if now >= self.changed_at + IDLE {
+            Due::Idle
+        } else if self.journal_is_long() {
+            Due::Long
+        } else {
+            Due::Nothing
+        }
     }
 
     /// Whether the journal has grown enough for a flush.
@@ -128,8 +135,9 @@ impl Supervisor {
         self.pool.full_bytes() >= FLUSH_BYTES
     }
 
-    /// Starts a flush: every worker brings its sessions up to date.
-    pub(crate) fn begin(&self) -> Flush {
+    /// Starts a flush: every worker brings its sessions up to date. With `exact`
+    /// the files are what PicoClaw would have written.
+    pub(crate) fn begin(&self, exact: bool) -> Flush {
         // Before the watermark is read: what is committed from here on starts
         // the next flush.
         self.active.store(false, Ordering::SeqCst);
@@ -139,7 +147,7 @@ impl Supervisor {
         let upto = self.synced.load(Ordering::Acquire);
         let slots = self.workers.iter().map(|worker| {
             let (promise, slot) = slot();
-            worker.send(Event::Flush(promise));
+            worker.send(Event::Flush { exact, promise });
             slot
         });
         Flush {
@@ -193,9 +201,9 @@ impl Supervisor {
     ///
     /// # Errors
     /// If it does not.
-    pub(crate) fn await_checkpoint(&self) -> Result<()> {
+    pub(crate) fn await_checkpoint(&self, wait: &mut impl Wait) -> Result<()> {
         loop {
-            match self.outcomes.recv() {
+            match wait.event(&self.outcomes) {
                 Some(Outcome::Synced) => return Ok(()),
                 Some(Outcome::Written) => {}
                 Some(Outcome::Refused(error)) => return Err(error),
@@ -256,6 +264,16 @@ impl Supervisor {
         self.alarm.raise(&reason);
         Error::Poisoned { reason }
     }
+}
+
+/// What the time asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// A flush: nothing was written for a while.
+    Idle,
+    /// A flush: the journal has grown long.
+    Long,
 }
 
 /// A flush under way.

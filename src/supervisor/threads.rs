@@ -4,17 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Request, Supervisor, TICK};
+use super::{Due, Request, Supervisor, TICK};
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::journal::group::{Batch, Taken};
+use crate::journal::pool::SegmentPool;
 use crate::mailbox::{EventReceiver, EventSender, Timeout};
 use crate::shard::context::Context;
 use crate::shard::job::Job;
 use crate::shard::worker::{Alarm, Event, Worker};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::slot::slot;
+use crate::sync::slot::{Slot, slot};
 use crate::sync::thread::{self, JoinHandle};
 
 /// Background threads. More than one: a small rewrite must not wait behind the
@@ -39,7 +40,7 @@ pub(crate) struct Machine {
     pub(crate) alarm: Alarm,
     pub(crate) active: Arc<AtomicBool>,
     pub(crate) ended_cleanly: Arc<AtomicBool>,
-    pub(crate) pool: Arc<crate::journal::pool::SegmentPool>,
+    pub(crate) pool: Arc<SegmentPool>,
 }
 
 /// The threads of a running store.
@@ -81,6 +82,8 @@ impl Threads {
             )?);
         }
         let journal = Journal {
+            committer,
+            batch: Batch::new(),
             outcomes,
             supervise,
             background: background.clone(),
@@ -91,7 +94,7 @@ impl Threads {
         };
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(thread::spawn("sessionlog-journal", move || {
-            journal.run(committer);
+            journal.run();
             guard.disarm();
         })?);
         let jobs = Arc::new(Mutex::new(jobs));
@@ -110,6 +113,7 @@ impl Threads {
                 background,
                 alarm,
                 ended_cleanly,
+                busy: false,
             }
             .run();
             guard.disarm();
@@ -191,48 +195,66 @@ fn run_job(job: Job, context: &Context, alarm: &Alarm) {
 }
 
 /// The committer's thread.
-struct Journal {
-    outcomes: EventSender<Outcome>,
-    supervise: EventSender<Request>,
-    background: EventSender<Job>,
-    active: Arc<AtomicBool>,
-    ended_cleanly: Arc<AtomicBool>,
-    alarm: Alarm,
-    pool: Arc<crate::journal::pool::SegmentPool>,
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub(crate) committer: Committer,
+    pub(crate) batch: Batch<Ticket>,
+    pub(crate) outcomes: EventSender<Outcome>,
+    pub(crate) supervise: EventSender<Request>,
+    pub(crate) background: EventSender<Job>,
+    pub(crate) active: Arc<AtomicBool>,
+    pub(crate) ended_cleanly: Arc<AtomicBool>,
+    pub(crate) alarm: Alarm,
+    pub(crate) pool: Arc<SegmentPool>,
 }
 
 impl Journal {
-    fn run(&self, mut committer: Committer) {
-        let mut batch = Batch::new();
+    fn run(mut self) {
         loop {
-            let linger = committer.has_unsynced().then_some(BUFFERED_LINGER);
-            let taken = self.alarm.group.take(&mut batch, linger);
-            if taken == Taken::Closed {
-                break;
-            }
-            if let Err(error) = self.commit(&mut committer, &mut batch, taken) {
-                self.fail(&mut committer, &error);
-                return;
+            let linger = self.committer.has_unsynced().then_some(BUFFERED_LINGER);
+            match self.alarm.group.take(&mut self.batch, linger) {
+                Taken::Closed => return self.end(),
+                taken => {
+                    if !self.turn(taken) {
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// Commits what was taken, or syncs what was written where nothing came.
+    /// `false` once the store is poisoned.
+    pub(crate) fn turn(&mut self, taken: Taken) -> bool {
+        let committed = self.commit(taken);
+        if let Err(error) = &committed {
+            self.fail(error);
+        }
+        committed.is_ok()
+    }
+
+    /// Gives the segments up, if the supervisor ended the journal in order.
+    pub(crate) fn end(self) {
         if self.ended_cleanly.load(Ordering::Acquire)
-            && let Err(error) = committer.finish()
+            && let Err(error) = self.committer.finish()
         {
             tracing::warn!(%error, "journal segments stay until the next open");
         }
     }
 
-    fn commit(
-        &self,
-        committer: &mut Committer,
-        batch: &mut Batch<Ticket>,
-        taken: Taken,
-    ) -> Result<()> {
-        let mut tell = |signal| self.tell(signal);
+    fn commit(&mut self, taken: Taken) -> Result<()> {
+        let Self {
+            committer,
+            batch,
+            alarm,
+            outcomes,
+            ..
+        } = self;
+        let mut tell = |signal| tell(alarm, outcomes, signal);
         if taken == Taken::Idle {
             return committer.sync(&mut tell);
         }
-        let workers = self.alarm.workers.len();
+        let workers = alarm.workers.len();
         let writes = batch.tickets.iter().any(|t| t.producer < workers);
         let segment = committer.segment_number();
         committer.commit(batch, &mut tell)?;
@@ -246,38 +268,64 @@ impl Journal {
         Ok(())
     }
 
-    fn tell(&self, signal: Signal) {
-        match self.alarm.workers.get(signal.producer) {
-            Some(worker) => {
-                worker.send(Event::Journal(signal));
-            }
-            None => {
-                self.outcomes.send(signal.outcome);
-            }
-        }
-    }
-
-    fn fail(&self, committer: &mut Committer, error: &Error) {
+    fn fail(&mut self, error: &Error) {
         let reason: Arc<str> = error.to_string().into();
         self.alarm.raise(&reason);
-        committer.fail(&reason, &mut |signal| self.tell(signal));
+        let (alarm, outcomes) = (&self.alarm, &self.outcomes);
+        self.committer
+            .fail(&reason, &mut |signal| tell(alarm, outcomes, signal));
+    }
+}
+
+fn tell(alarm: &Alarm, outcomes: &EventSender<Outcome>, signal: Signal) {
+    match alarm.workers.get(signal.producer) {
+        Some(worker) => {
+            worker.send(Event::Journal(signal));
+        }
+        None => {
+            outcomes.send(signal.outcome);
+        }
+    }
+}
+
+/// How the supervisor waits for the other threads: its own sleeps, a
+/// simulation lets the others run.
+pub(crate) trait Wait {
+    /// The answer that `slot` is for; `None` if nobody owes it any more.
+    fn answer<T>(&mut self, slot: Slot<T>) -> Option<T>;
+
+    /// The next event; `None` once nobody can send one.
+    fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T>;
+}
+
+struct Asleep;
+
+impl Wait for Asleep {
+    fn answer<T>(&mut self, slot: Slot<T>) -> Option<T> {
+        slot.wait()
+    }
+
+    fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T> {
+        events.recv()
     }
 }
 
 /// The supervisor's thread.
-struct Loop {
-    supervisor: Supervisor,
-    requests: EventReceiver<Request>,
-    background: EventSender<Job>,
-    alarm: Alarm,
-    ended_cleanly: Arc<AtomicBool>,
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) requests: EventReceiver<Request>,
+    pub(crate) background: EventSender<Job>,
+    pub(crate) alarm: Alarm,
+    pub(crate) ended_cleanly: Arc<AtomicBool>,
+    /// Something was written that no flush covers yet.
+    pub(crate) busy: bool,
 }
 
 impl Loop {
     fn run(mut self) {
-        let mut busy = false;
         loop {
-            let request = if busy {
+            let request = if self.busy {
                 self.requests.recv_timeout(TICK)
             } else {
                 match self.requests.recv() {
@@ -285,35 +333,45 @@ impl Loop {
                     None => Timeout::Disconnected,
                 }
             };
-            match request {
-                Timeout::Item(Request::Active) => busy = true,
-                Timeout::Item(Request::SegmentFull) => {
-                    if self.supervisor.journal_is_long() {
-                        self.flush_quietly();
-                    }
-                }
-                Timeout::Item(Request::Flush(promise)) => {
-                    let result = self.flush();
-                    busy |= result.is_err();
-                    wake(promise.fulfil(result));
-                }
-                Timeout::Item(Request::Stop(promise)) => {
-                    let result = self.stop();
-                    wake(promise.fulfil(result));
-                    return;
-                }
-                Timeout::TimedOut => {
-                    if self.supervisor.tick() {
-                        busy = !self.flush_quietly();
-                    }
-                }
-                Timeout::Disconnected => return,
+            if !self.turn(request, &mut Asleep) {
+                return;
             }
         }
     }
 
-    fn flush_quietly(&mut self) -> bool {
-        match self.flush() {
+    /// Does what is asked or due. `false` once the store has ended.
+    pub(crate) fn turn(&mut self, request: Timeout<Request>, wait: &mut impl Wait) -> bool {
+        match request {
+            Timeout::Item(Request::Active) => self.busy = true,
+            Timeout::Item(Request::SegmentFull) => {
+                if self.supervisor.journal_is_long() {
+                    self.flush_quietly(false, wait);
+                }
+            }
+            Timeout::Item(Request::Flush(promise)) => {
+                let result = self.flush(true, wait);
+                self.busy |= result.is_err();
+                wake(promise.fulfil(result));
+            }
+            Timeout::Item(Request::Stop(promise)) => {
+                let result = self.stop(wait);
+                wake(promise.fulfil(result));
+                return false;
+            }
+            Timeout::TimedOut => match self.supervisor.tick() {
+                Due::Idle => self.busy = !self.flush_quietly(true, wait),
+                Due::Long => {
+                    self.flush_quietly(false, wait);
+                }
+                Due::Nothing => {}
+            },
+            Timeout::Disconnected => return false,
+        }
+        true
+    }
+
+    fn flush_quietly(&mut self, exact: bool, wait: &mut impl Wait) -> bool {
+        match self.flush(exact, wait) {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(%error, "flush failed; the journal is kept");
@@ -323,31 +381,31 @@ impl Loop {
         }
     }
 
-    fn flush(&mut self) -> Result<()> {
-        let upto = self.flush_files()?;
-        self.checkpoint(upto, false)?;
+    fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
+        let upto = self.flush_files(exact, wait)?;
+        self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)
     }
 
-    fn flush_files(&mut self) -> Result<u64> {
-        let flush = self.supervisor.begin();
+    fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+        let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();
         for slot in flush.slots {
-            parts.push(slot.wait().ok_or_else(|| self.failure())?);
+            parts.push(wait.answer(slot).ok_or_else(|| self.failure())?);
         }
         self.supervisor.sync(parts)?;
         Ok(flush.upto)
     }
 
-    fn checkpoint(&mut self, upto: u64, clean: bool) -> Result<()> {
+    fn checkpoint(&mut self, upto: u64, clean: bool, wait: &mut impl Wait) -> Result<()> {
         self.supervisor.submit_checkpoint(upto, clean)?;
-        self.supervisor.await_checkpoint()
+        self.supervisor.await_checkpoint(wait)
     }
 
     /// Stops everything in order: no more commands; what was accepted carried
     /// out; files and sidecars synced; the journal's end; then the threads.
-    fn stop(&mut self) -> Result<()> {
-        let result = self.finish();
+    fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
+        let result = self.finish(wait);
         self.ended_cleanly.store(result.is_ok(), Ordering::Release);
         self.alarm.group.close();
         for worker in &self.alarm.workers {
@@ -359,7 +417,7 @@ impl Loop {
         result
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, wait: &mut impl Wait) -> Result<()> {
         let slots: Vec<_> = self
             .alarm
             .workers
@@ -371,13 +429,13 @@ impl Loop {
             })
             .collect();
         for slot in slots {
-            slot.wait().ok_or_else(|| self.failure())?;
+            wait.answer(slot).ok_or_else(|| self.failure())?;
         }
         if let Some(reason) = self.alarm.group.poisoned() {
             return Err(Error::Poisoned { reason });
         }
-        let upto = self.flush_files()?;
-        self.checkpoint(upto, true)
+        let upto = self.flush_files(true, wait)?;
+        self.checkpoint(upto, true, wait)
     }
 
     fn failure(&self) -> Error {

@@ -1,0 +1,497 @@
+//! A store without threads, for tests: the engine's state machines are stepped
+//! one at a time, in an order that a seed decides.
+//!
+//! Everything that runs here is what runs in production; only who goes next is
+//! decided elsewhere. On a [`MemoryStorage`] the same seed gives the same calls
+//! in the same order, so a test can cut the power before each of them.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll, Waker};
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::engine::open::{self, Site};
+use crate::error::Result;
+use crate::handle::Side;
+use crate::journal::group::{Batch, Taken};
+use crate::mailbox::{EventReceiver, Timeout};
+use crate::recovery::RecoveryReport;
+use crate::reply::Reply;
+use crate::shard::command::Answer;
+use crate::shard::context::Context;
+use crate::shard::job::Job;
+use crate::shard::worker::Worker;
+use crate::storage::LockGuard;
+use crate::storage::memory::MemoryStorage;
+use crate::supervisor::Request;
+use crate::supervisor::threads::{Journal, Loop, Machine, Wait};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::slot::Slot;
+use crate::view::DirectoryView;
+use crate::{StoreHandle, StoreOptions};
+
+/// Where the store is on its [`MemoryStorage`].
+pub const DIR: &str = "/sessions";
+
+/// Threads' worth of shards: two, so that what one journal batch holds comes
+/// from several.
+const WORKERS: usize = 2;
+
+/// Steps after which whoever still waits is taken to wait for ever. What a
+/// test asks for takes some hundred.
+const PATIENCE: usize = 20_000;
+
+/// An open store, of which nothing moves by itself.
+///
+/// Dropping it is the death of its process: nothing is carried out, written or
+/// synced any more.
+#[derive(Debug)]
+pub struct Sim {
+    engine: Arc<Engine>,
+    handle: StoreHandle,
+    report: RecoveryReport,
+    supervisor: Option<Loop>,
+    crew: Crew,
+    _lock: Box<dyn LockGuard>,
+}
+
+/// What was submitted, and its answer once there is one.
+#[derive(Debug)]
+pub struct Ticket<T>(Arc<Mutex<Option<Result<T>>>>);
+
+impl<T: Clone> Ticket<T> {
+    /// The answer, if it has arrived.
+    #[must_use]
+    pub fn answer(&self) -> Option<Result<T>> {
+        self.0.lock().clone()
+    }
+}
+
+impl Sim {
+    /// Opens the store on `storage`, recovering it. `seed` decides who goes
+    /// next where several could; 0 prefers callers, then workers, then
+    /// background jobs, then the journal.
+    ///
+    /// # Errors
+    /// As [`Store::open`](crate::Store::open).
+    pub fn open(storage: MemoryStorage, options: &StoreOptions, seed: u64) -> Result<Self> {
+        let clock = Arc::new(ManualClock::default());
+        let opened = open::open(&Site {
+            storage: Arc::new(storage),
+            clock: clock.clone(),
+            dir: Path::new(DIR),
+            options,
+            workers: WORKERS,
+        })?;
+        let Machine {
+            workers,
+            committer,
+            supervisor,
+            requests,
+            supervise,
+            outcomes,
+            jobs,
+            background,
+            context,
+            alarm,
+            active,
+            ended_cleanly,
+            pool,
+        } = opened.machine;
+        let journal = Journal {
+            committer,
+            batch: Batch::new(),
+            outcomes,
+            supervise,
+            background: background.clone(),
+            active,
+            ended_cleanly: ended_cleanly.clone(),
+            alarm: alarm.clone(),
+            pool,
+        };
+        Ok(Self {
+            handle: StoreHandle::new(Side::Writer(opened.engine.clone()), options),
+            engine: opened.engine,
+            report: opened.report,
+            supervisor: Some(Loop {
+                supervisor,
+                requests,
+                background,
+                alarm,
+                ended_cleanly,
+                busy: false,
+            }),
+            crew: Crew {
+                workers,
+                journal: Some(journal),
+                jobs,
+                context,
+                callers: Callers::default(),
+                clock,
+                schedule: Schedule(seed),
+            },
+            _lock: opened.lock,
+        })
+    }
+
+    /// A handle to the store. Waiting on its replies would wait for ever:
+    /// [`run`](Self::run) or [`submit`](Self::submit) them.
+    #[must_use]
+    pub fn handle(&self) -> StoreHandle {
+        self.handle.clone()
+    }
+
+    /// What opening found and mended.
+    #[must_use]
+    pub fn report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// Hands a reply in; its command is submitted behind those handed in
+    /// before, once somebody [steps](Self::step) the store.
+    pub fn submit<T: Send + 'static>(&mut self, reply: Reply<T>) -> Ticket<T> {
+        self.crew.callers.call(reply)
+    }
+
+    /// As [`submit`](Self::submit), for a flush.
+    pub fn submit_flush(&mut self) -> Ticket<()> {
+        self.ask(Request::Flush)
+    }
+
+    /// Submits a command and lets the store run until it is answered.
+    ///
+    /// # Errors
+    /// As the verb documents.
+    ///
+    /// # Panics
+    /// If nobody answers.
+    pub fn run<T: Clone + Send + 'static>(&mut self, reply: Reply<T>) -> Result<T> {
+        let ticket = self.submit(reply);
+        self.until_answered(&ticket)
+            .expect("the store answers every command")
+    }
+
+    /// Lets the store run until `ticket` is answered; `None` if it never is.
+    pub fn until_answered<T: Clone>(&mut self, ticket: &Ticket<T>) -> Option<Result<T>> {
+        for _ in 0..PATIENCE {
+            if let Some(answer) = ticket.answer() {
+                return Some(answer);
+            }
+            if !self.step() {
+                break;
+            }
+        }
+        ticket.answer()
+    }
+
+    /// Flushes.
+    ///
+    /// # Errors
+    /// As [`StoreHandle::flush`].
+    ///
+    /// # Panics
+    /// If nobody answers.
+    pub fn flush(&mut self) -> Result<()> {
+        let ticket = self.submit_flush();
+        self.until_answered(&ticket).expect("a flush ends")
+    }
+
+    /// Lets `time` pass and everything that falls due in it happen: buffered
+    /// records are synced, sidecars written, an idle store flushes.
+    pub fn pause(&mut self, time: Duration) {
+        let end = self.crew.clock.monotonic() + time;
+        loop {
+            self.until_quiet();
+            let left = end.saturating_sub(self.crew.clock.monotonic());
+            if left.is_zero() {
+                return;
+            }
+            self.crew.clock.advance(left.min(crate::supervisor::TICK));
+            self.crew.sync_buffered();
+            if let Some(supervisor) = &mut self.supervisor
+                && supervisor.busy
+                && !supervisor.turn(Timeout::TimedOut, &mut self.crew)
+            {
+                self.supervisor = None;
+            }
+        }
+    }
+
+    /// Closes the store in order.
+    ///
+    /// # Errors
+    /// As [`Store::close`](crate::Store::close).
+    ///
+    /// # Panics
+    /// If it never ends.
+    pub fn close(mut self) -> Result<()> {
+        self.engine.refuse_calls();
+        let ticket = self.ask(Request::Stop);
+        let result = self.until_answered(&ticket).expect("closing ends");
+        self.until_quiet();
+        result
+    }
+
+    /// Lets one part of the store go on; `false` if there was nothing to do for
+    /// any of them, time passing included.
+    pub fn step(&mut self) -> bool {
+        let first = self.crew.schedule.prefers_supervisor();
+        (first && self.supervise())
+            || self.crew.step()
+            || self.supervise()
+            || self.crew.sync_buffered()
+    }
+
+    fn until_quiet(&mut self) {
+        for _ in 0..PATIENCE {
+            if !self.crew.step() && !self.supervise() {
+                return;
+            }
+        }
+    }
+
+    fn supervise(&mut self) -> bool {
+        let Some(supervisor) = &mut self.supervisor else {
+            return false;
+        };
+        let Some(request) = supervisor.requests.try_recv() else {
+            return false;
+        };
+        if !supervisor.turn(Timeout::Item(request), &mut self.crew) {
+            self.supervisor = None;
+        }
+        true
+    }
+
+    fn ask(&mut self, request: impl FnOnce(Answer<()>) -> Request + Send + 'static) -> Ticket<()> {
+        let engine = self.engine.clone();
+        self.crew.callers.call(async move {
+            let slot = engine.request(request)?;
+            let answer = poll_fn(|cx| slot.poll(cx)).await;
+            answer.unwrap_or_else(|| Err(engine.failure()))
+        })
+    }
+}
+
+/// A handle that reads the store on `storage` as
+/// [`Store::open_read_only`](crate::Store::open_read_only) does.
+///
+/// # Errors
+/// As there.
+pub fn read_only(storage: MemoryStorage) -> Result<StoreHandle> {
+    let view = DirectoryView::open(Arc::new(storage), DIR.into())?;
+    let side = Side::Reader(Arc::new(view));
+    Ok(StoreHandle::new(side, &StoreOptions::new()))
+}
+
+/// The answer to a read, which needs no one else to go on.
+///
+/// # Errors
+/// As the verb documents.
+///
+/// # Panics
+/// If it waits for someone.
+pub fn read_now<T: Send + 'static>(reply: Reply<T>) -> Result<T> {
+    match std::pin::pin!(reply).poll(&mut Task::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("a read-only view answers at once"),
+    }
+}
+
+/// Everyone but the supervisor.
+#[derive(Debug)]
+struct Crew {
+    workers: Vec<Worker>,
+    /// `None` once it has ended or failed.
+    journal: Option<Journal>,
+    jobs: EventReceiver<Job>,
+    context: Arc<Context>,
+    callers: Callers,
+    clock: Arc<ManualClock>,
+    schedule: Schedule,
+}
+
+impl Crew {
+    /// Lets the first who has something to do go on.
+    fn step(&mut self) -> bool {
+        let parties = self.workers.len() + 3;
+        let order = self.schedule.order(parties);
+        order.into_iter().any(|party| self.turn_of(party))
+    }
+
+    fn turn_of(&mut self, party: usize) -> bool {
+        match party.checked_sub(1) {
+            None => self.callers.turn(),
+            Some(id) if id < self.workers.len() => self.workers[id].step(false),
+            Some(id) if id == self.workers.len() => self.run_job(),
+            Some(_) => self.commit(),
+        }
+    }
+
+    fn run_job(&mut self) -> bool {
+        let Some(job) = self.jobs.try_recv() else {
+            return false;
+        };
+        if let (Some((worker, event)), Some(journal)) = (job.run(&self.context), &self.journal) {
+            journal.alarm.workers[worker].send(event);
+        }
+        true
+    }
+
+    fn commit(&mut self) -> bool {
+        let Some(mut journal) = self.journal.take() else {
+            return false;
+        };
+        let taken = journal.alarm.group.try_take(&mut journal.batch);
+        match taken {
+            Taken::Closed => journal.end(),
+            Taken::Idle => self.journal = Some(journal),
+            Taken::Batch => {
+                journal.turn(taken);
+                self.journal = Some(journal);
+            }
+        }
+        taken != Taken::Idle
+    }
+
+    /// Nothing came while buffered records linger.
+    fn sync_buffered(&mut self) -> bool {
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
+        journal.committer.has_unsynced() && journal.turn(Taken::Idle)
+    }
+}
+
+impl Wait for Crew {
+    fn answer<T>(&mut self, slot: Slot<T>) -> Option<T> {
+        self.until(|| match slot.poll(&mut Task::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        })?
+    }
+
+    fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T> {
+        self.until(|| events.try_recv())
+    }
+}
+
+impl Crew {
+    fn until<T>(&mut self, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        for _ in 0..PATIENCE {
+            if let Some(ready) = ready() {
+                return Some(ready);
+            }
+            if !self.step() && !self.sync_buffered() {
+                break;
+            }
+        }
+        ready()
+    }
+}
+
+type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Those who submitted something.
+#[derive(Default)]
+struct Callers {
+    /// Not submitted yet, in order.
+    waiting: VecDeque<Call>,
+    submitted: Vec<Call>,
+}
+
+impl Callers {
+    fn call<T: Send + 'static>(
+        &mut self,
+        reply: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Ticket<T> {
+        let answer = Arc::new(Mutex::new(None));
+        let ticket = Ticket(answer.clone());
+        self.waiting.push_back(Box::pin(async move {
+            let result = reply.await;
+            *answer.lock() = Some(result);
+        }));
+        ticket
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut task = Task::from_waker(Waker::noop());
+        if let Some(mut call) = self.waiting.pop_front() {
+            if call.as_mut().poll(&mut task).is_pending() {
+                self.submitted.push(call);
+            }
+            return true;
+        }
+        let before = self.submitted.len();
+        self.submitted
+            .retain_mut(|call| call.as_mut().poll(&mut task).is_pending());
+        self.submitted.len() < before
+    }
+}
+
+impl std::fmt::Debug for Callers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Callers").finish_non_exhaustive()
+    }
+}
+
+/// Decides who goes next. Seed 0 always takes the first of the list.
+#[derive(Debug)]
+struct Schedule(u64);
+
+impl Schedule {
+    fn order(&mut self, parties: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..parties).collect();
+        if self.0 != 0 {
+            for place in (1..parties).rev() {
+                order.swap(place, self.below(place + 1));
+            }
+        }
+        order
+    }
+
+    fn prefers_supervisor(&mut self) -> bool {
+        self.0 != 0 && self.below(4) == 0
+    }
+
+    /// Xorshift: never 0 from a state that is not.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % bound
+    }
+}
+
+/// A clock that is set by hand, and moves a little whenever the wall time is
+/// asked for: no two time stamps are the same, nor of the same length.
+#[derive(Debug, Default)]
+struct ManualClock {
+    micros: AtomicU64,
+}
+
+impl ManualClock {
+    fn advance(&self, by: Duration) {
+        self.micros
+            .fetch_add(by.as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> OffsetDateTime {
+        self.advance(Duration::from_micros(10_010));
+        OffsetDateTime::UNIX_EPOCH + Duration::from_hours(490_000) + self.monotonic()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::Relaxed))
+    }
+}

@@ -69,7 +69,10 @@ impl Job {
         let (owner, done) = match self {
             Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
             Self::Locate { owner, .. } => (*owner, Done::Located(Err(error))),
-            Self::Rewrite { owner, .. } => (*owner, Done::Rewritten(Err(error))),
+            Self::Rewrite { owner, temp, .. } => {
+                let (temp, prepared) = (temp.clone(), Err(error));
+                (*owner, Done::Rewritten { temp, prepared })
+            }
             Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => return None,
         };
         Some((owner.worker, Event::Done { owner, done }))

@@ -1,5 +1,6 @@
 //! The threads: a few lines each around the state machines they drive.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,19 +169,29 @@ fn run_worker(mut worker: Worker, guard: Guard) {
 }
 
 fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
-    let guard = Guard::new(alarm, "a background job panicked");
     loop {
         let next = jobs.lock().recv();
         match next {
             None | Some(Job::Stop) => break,
-            Some(job) => {
-                if let Some((worker, event)) = job.run(context) {
-                    alarm.workers[worker].send(event);
-                }
-            }
+            Some(job) => run_job(job, context, alarm),
         }
     }
-    guard.disarm();
+}
+
+/// A job that panics poisons the store, and its owner is told all the same: a
+/// caller may wait for it, and closing waits for every job.
+fn run_job(job: Job, context: &Context, alarm: &Alarm) {
+    let reason: Arc<str> = "a background job panicked".into();
+    let lost = job.lost(Error::Poisoned {
+        reason: reason.clone(),
+    });
+    let event = catch_unwind(AssertUnwindSafe(|| job.run(context))).unwrap_or_else(|_| {
+        alarm.raise(&reason);
+        lost
+    });
+    if let Some((worker, event)) = event {
+        alarm.workers[worker].send(event);
+    }
 }
 
 /// The committer's thread.

@@ -333,7 +333,7 @@ mod tests {
 
     fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
         let mut report = RecoveryReport::default();
-        redo(storage, Path::new("/"), plans, &mut report).unwrap();
+        redo(storage, Path::new("/"), Path::new("/q"), plans, &mut report).unwrap();
         let calls = storage.last_calls(100);
         calls
             .iter()

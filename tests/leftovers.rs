@@ -22,7 +22,9 @@ fn a_copy_that_a_truncation_made_worthless_is_removed_at_once() {
     let mut overtaken = 0;
     for seed in 0..24 {
         let disk = MemoryStorage::new();
-        let options = StoreOptions::new().auto_compact(false);
+        let options = StoreOptions::new()
+            .auto_compact(false)
+            .journal_segments(16 << 10, 64 << 10);
         let mut store = Sim::open(disk.clone(), &options, seed).unwrap();
         let chats = store.handle();
         for turn in 0..20 {

@@ -268,7 +268,7 @@ mod tests {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let dir = Path::new("journal");
         storage.create_dir(dir).unwrap();
-        let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1);
+        let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1, Lengths::default());
         (Arc::new(pool), storage)
     }
 

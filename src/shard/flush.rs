@@ -106,7 +106,7 @@ impl Shard {
         }
         let dir = &turn.context.dir;
         let path = dir.join(session_file::sidecar_name(&session.entry.stem));
-        let bytes = session_file::encode_sidecar(&session.settled.meta.to_sidecar());
+        let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
         let stem = session.entry.stem.clone();
         let padded = self.with_descriptor(|| {

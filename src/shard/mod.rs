@@ -255,11 +255,8 @@ impl Shard {
             torn: loaded.extent.torn,
             meta: loaded.meta,
         };
-        if loaded.sidecar != Sidecar::Present {
-            let lines = i64::try_from(loaded.extent.lines);
-            session.settled.meta.count = lines.unwrap_or(i64::MAX);
-        }
         session.staged = session.settled.clone();
+        session.synced_meta = session.settled.meta.clone();
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;

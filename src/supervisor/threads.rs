@@ -357,8 +357,7 @@ impl Loop {
                 }
             }
             Timeout::Item(Request::Flush(promise)) => {
-                let synced = self.sync_journal(wait);
-                let result = synced.and_then(|()| self.flush(true, wait));
+                let result = self.flush(true, wait);
                 self.busy |= result.is_err();
                 wake(promise.fulfil(result));
             }
@@ -390,13 +389,6 @@ impl Loop {
         }
     }
 
-    /// Syncs what is written in the journal: a buffered write is acknowledged
-    /// before, and reaches its session file only after. The checkpoint that
-    /// carries the sync covers nothing.
-    fn sync_journal(&mut self, wait: &mut impl Wait) -> Result<()> {
-        self.checkpoint(0, false, wait)
-    }
-
     fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
         let upto = self.flush_files(exact, wait)?;
         self.checkpoint(upto, false, wait)?;
@@ -404,6 +396,7 @@ impl Loop {
     }
 
     fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+        self.supervisor.sync_journal(wait)?;
         let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();
         for slot in flush.slots {
@@ -415,7 +408,7 @@ impl Loop {
 
     fn checkpoint(&mut self, upto: u64, clean: bool, wait: &mut impl Wait) -> Result<()> {
         self.supervisor.submit_checkpoint(upto, clean)?;
-        self.supervisor.await_checkpoint(wait)
+        self.supervisor.await_synced(wait)
     }
 
     /// Stops everything in order: no more commands; what was accepted carried

@@ -161,6 +161,7 @@ impl Store {
         };
         let result = running.engine.stop();
         running.threads.join();
+        running.engine.context.catalog.close_files();
         drop(running.lock);
         result
     }

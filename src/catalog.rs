@@ -10,6 +10,9 @@ use crate::snapshot::View;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Owns reserved file names: no session has this key.
+const NOBODY: &str = "";
+
 /// A session that has files, or is about to.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -18,17 +21,29 @@ pub(crate) struct Entry {
     pub(crate) stem: Arc<str>,
     /// Whether it has a sidecar, and so appears in a listing.
     pub(crate) listed: AtomicBool,
+    /// Whether anything of it is to be read. Entered and refused its first
+    /// write, it must not stand before an alias of that name.
+    exists: AtomicBool,
     pub(crate) view: Published<View>,
 }
 
 impl Entry {
-    fn new(key: Arc<str>, stem: Arc<str>, listed: bool) -> Arc<Self> {
+    fn new(key: Arc<str>, stem: Arc<str>, listed: bool, exists: bool) -> Arc<Self> {
         Arc::new(Self {
             key,
             stem,
             listed: AtomicBool::new(listed),
+            exists: AtomicBool::new(exists),
             view: Published::new(Arc::new(View::Cold)),
         })
+    }
+
+    /// It has been written to, and has a sidecar, or will have one.
+    pub(crate) fn list(&self) {
+        if !self.listed.load(Ordering::Relaxed) {
+            self.exists.store(true, Ordering::Release);
+            self.listed.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -52,14 +67,23 @@ impl Catalog {
         self.entries.get(key).map(|entry| entry.value().clone())
     }
 
-    /// The name of files that nobody owns and that are `key`'s to take.
+    /// The name of files that nobody owns and that are `key`'s to take. A name
+    /// with the key's hash in it comes first: no other key leads to it.
     pub(crate) fn orphan_of(&self, key: &str) -> Option<Arc<str>> {
         if self.orphans.is_empty() {
             return None;
         }
-        let stem = session_file::plain_stem(key);
-        let orphan = self.orphans.get(stem.as_str());
+        let hashed = session_file::hashed_stem(key);
+        let orphan = self
+            .orphans
+            .get(hashed.as_str())
+            .or_else(|| self.orphans.get(session_file::plain_stem(key).as_str()));
         orphan.map(|orphan| orphan.key().clone())
+    }
+
+    /// Whether there is a session of this very key, or files it can take.
+    pub(crate) fn knows(&self, key: &str) -> bool {
+        self.entries.contains_key(key) || self.orphan_of(key).is_some()
     }
 
     /// Enters a session found on disk. `false` where the key has one already.
@@ -70,7 +94,7 @@ impl Catalog {
         let (key, stem): (Arc<str>, Arc<str>) = (key.into(), stem.into());
         self.owners.insert(stem.clone(), key.clone());
         self.entries
-            .insert(key.clone(), Entry::new(key, stem, listed));
+            .insert(key.clone(), Entry::new(key, stem, listed, true));
         true
     }
 
@@ -81,6 +105,17 @@ impl Catalog {
         }
     }
 
+    /// Keeps a file name from every session: what would be its sidecar is
+    /// something else, and must not be written over.
+    pub(crate) fn reserve(&self, stem: &str) {
+        self.owners.insert(stem.into(), NOBODY.into());
+    }
+
+    /// Frees a reserved file name.
+    pub(crate) fn release(&self, stem: &str) {
+        self.owners.remove_if(stem, |_, owner| **owner == *NOBODY);
+    }
+
     /// The session of `key`, with a file name of its own if it is new: the
     /// name PicoClaw would use, or where another key has that or it is unsafe,
     /// one with a hash of the key.
@@ -88,8 +123,9 @@ impl Catalog {
         if let Some(entry) = self.get(key) {
             return entry;
         }
-        let stem = self.claim_stem(key);
-        let entry = Entry::new(key.clone(), stem, false);
+        let orphan = self.orphan_of(key);
+        let stem = self.claim_stem(key, orphan.as_ref());
+        let entry = Entry::new(key.clone(), stem.clone(), false, orphan == Some(stem));
         self.entries
             .entry(key.clone())
             .or_insert(entry)
@@ -97,25 +133,32 @@ impl Catalog {
             .clone()
     }
 
-    fn claim_stem(&self, key: &Arc<str>) -> Arc<str> {
-        let plain: Arc<str> = session_file::plain_stem(key).into();
-        let orphan = self.orphans.contains_key(&plain);
-        if orphan || session_file::is_safe_stem(&plain) {
-            let owner = self
-                .owners
-                .entry(plain.clone())
-                .or_insert_with(|| key.clone())
-                .value()
-                .clone();
-            if owner == *key {
-                self.orphans.remove(&plain);
-                return plain;
-            }
+    fn claim_stem(&self, key: &Arc<str>, orphan: Option<&Arc<str>>) -> Arc<str> {
+        let plain = session_file::plain_stem(key);
+        let plain = session_file::is_safe_stem(&plain).then_some(plain);
+        let mut hashed = session_file::hashed_stem(key);
+        let first = orphan.cloned().or(plain.map(Into::into));
+        if let Some(stem) = first.filter(|stem| self.own(stem, key)) {
+            return stem;
         }
-        let hashed: Arc<str> = session_file::hashed_stem(key).into();
-        self.owners.insert(hashed.clone(), key.clone());
-        self.orphans.remove(&hashed);
-        hashed
+        // Another key may be spelled like this one's hashed name.
+        loop {
+            let stem: Arc<str> = hashed.as_str().into();
+            if self.own(&stem, key) {
+                return stem;
+            }
+            hashed.push('~');
+        }
+    }
+
+    /// Makes `key` the owner of a file name, unless it has one.
+    fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
+        let owner = self.owners.entry(stem.clone());
+        let ours = *owner.or_insert_with(|| key.clone()) == *key;
+        if ours {
+            self.orphans.remove(stem);
+        }
+        ours
     }
 
     /// Forgets a deleted session; its file name and aliases are free again.
@@ -184,7 +227,10 @@ impl Catalog {
     }
 
     fn has_files(&self, key: &str) -> bool {
-        self.entries.contains_key(key) || self.orphan_of(key).is_some()
+        match self.entries.get(key) {
+            Some(entry) => entry.exists.load(Ordering::Acquire),
+            None => self.orphan_of(key).is_some(),
+        }
     }
 
     /// Every listed key, in the order of file names, as PicoClaw lists them.

@@ -199,10 +199,10 @@ impl StoreHandle {
     /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
     /// for a summary over the limit of a line.
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, fits) = (self.level, self.check_summary(summary));
         let summary = summary.to_owned();
         self.write(key, move |_, answer| {
-            check_size(summary.len(), max)?;
+            fits?;
             Ok(Some((
                 Verb::SetSummary {
                     summary,
@@ -305,11 +305,14 @@ impl StoreHandle {
         if let Err(error) = session_file::validate_key(key) {
             return Reply::known(Err(error));
         }
+        if engine.is_closed() {
+            return Reply::known(Err(engine.failure()));
+        }
         let (engine, key, this) = (engine.clone(), Arc::<str>::from(key), self.exact_keys());
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let names = session_file::normalize_aliases(&key, &aliases);
-                let Some(candidate) = this.candidate(names, place).await? else {
+                let Some(candidate) = this.candidate(&names, place).await? else {
                     return Ok(false);
                 };
                 let (promise, slot) = slot();
@@ -490,14 +493,18 @@ impl StoreHandle {
             return self.unowned(engine, key, place).await;
         };
         match &*entry.view.load() {
-            View::Live(snapshot) if !snapshot.lacks_file() => Ok(Arc::new(snapshot.clone())),
-            View::Gone => Ok(Arc::new(Snapshot::empty(&key))),
-            View::Live(_) | View::Cold => {
-                let (promise, slot) = slot();
-                let verb = Verb::Load { answer: promise };
-                Reply::command(Command { key, verb }, slot, engine.clone()).await
+            View::Live(live) => {
+                let snapshot = live.snapshot();
+                if !snapshot.lacks_file() {
+                    return Ok(Arc::new(snapshot));
+                }
             }
+            View::Gone => return Ok(Arc::new(Snapshot::empty(&key))),
+            View::Cold => {}
         }
+        let (promise, slot) = slot();
+        let verb = Verb::Load { answer: promise };
+        Reply::command(Command { key, verb }, slot, engine.clone()).await
     }
 
     /// Files nobody owns are read as they are, and stay nobody's: only a write
@@ -520,14 +527,21 @@ impl StoreHandle {
     }
 
     /// The first alias with something to take over.
-    async fn candidate(&self, aliases: Vec<String>, place: Place) -> Result<Option<Candidate>> {
+    async fn candidate(&self, aliases: &[String], place: Place) -> Result<Option<Candidate>> {
         for alias in aliases {
             // An over-long alias names no session of ours, and must not keep
             // the aliases behind it from being looked at.
-            if session_file::is_main_alias(&alias) || session_file::validate_key(&alias).is_err() {
+            if session_file::validate_key(alias).is_err()
+                || session_file::is_main_alias(alias)
+                || session_file::is_main_among(alias, aliases)
+            {
                 continue;
             }
-            let snapshot = self.snapshot(&alias, place).await?;
+            let snapshot = self.snapshot(alias, place).await?;
+            if session_file::is_main_among(alias, &snapshot.meta.text.aliases) {
+                continue;
+            }
+            let alias = alias.clone();
             let summary = snapshot.meta.text.summary.clone();
             let live = blocking(place, move || {
                 reader::live_lines(&snapshot)
@@ -567,6 +581,26 @@ impl StoreHandle {
             Side::Writer(engine) => engine.context.storage.clone(),
             Side::Reader(view) => view.storage(),
         }
+    }
+
+    /// The engine, if the store is open for writing.
+    ///
+    /// # Errors
+    /// `ReadOnly` if it is not.
+    pub(crate) fn engine(&self) -> Result<&Engine> {
+        match &self.side {
+            Side::Writer(engine) => Ok(engine),
+            Side::Reader(_) => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Refuses a summary over the limit of a line, as
+    /// [`set_summary`](Self::set_summary) does.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
+        check_size(summary.len(), self.max_line)
     }
 
     pub(crate) fn close_reader(&self) {

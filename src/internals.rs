@@ -1,5 +1,23 @@
 //! The engine's inside, for its own tests and models. No stability promise.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::storage::Storage;
+use crate::{Result, Store, StoreOptions};
+
+/// Opens a store on any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`Store::open_with`].
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what opens a store takes its options by value, as its face does"
+)]
+pub fn open_store(storage: Arc<dyn Storage>, dir: &Path, options: StoreOptions) -> Result<Store> {
+    Store::open_on(storage, dir, &options)
+}
+
 /// Locks, atomics, threads and replies.
 pub mod sync {
     pub use crate::sync::*;

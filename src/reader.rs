@@ -20,15 +20,7 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
         messages.extend(visible(raw, counters));
         Ok(())
     };
-    if let Some(file) = &snapshot.file {
-        for_each_line(&**file, snapshot.start, snapshot.end, &mut take)?;
-    }
-    if snapshot.tail_len > 0 {
-        let tail = snapshot.tail.copy(snapshot.tail_len);
-        for (_, raw) in session_file::lines(&tail) {
-            take(raw)?;
-        }
-    }
+    each_line(snapshot, &mut take)?;
     Ok(messages)
 }
 
@@ -42,7 +34,7 @@ pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Re
     if n == 0 {
         return Ok(messages);
     }
-    let tail = snapshot.tail.copy(snapshot.tail_len);
+    let tail = snapshot.tail();
     let lines: Vec<_> = session_file::lines(&tail).collect();
     for (_, raw) in lines.into_iter().rev() {
         messages.extend(visible(raw, counters));
@@ -51,9 +43,10 @@ pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Re
         }
     }
     if messages.len() < n
-        && let Some(file) = &snapshot.file
+        && let Some(file) = &snapshot.live.file
     {
-        for_each_line_back(&**file, snapshot.start, snapshot.end, &mut |raw, _| {
+        let (start, end) = (snapshot.live.start, snapshot.live.end);
+        for_each_line_back(&**file, start, end, &mut |raw, _| {
             messages.extend(visible(raw, counters));
             messages.len() < n
         })?;
@@ -73,14 +66,23 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
         live.take(raw);
         Ok(())
     };
-    if let Some(file) = &snapshot.file {
-        for_each_line(&**file, snapshot.start, snapshot.end, &mut take)?;
+    each_line(snapshot, &mut take)?;
+    Ok(live)
+}
+
+fn each_line(
+    snapshot: &Snapshot,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let live = &snapshot.live;
+    if let Some(file) = &live.file {
+        for_each_line(&**file, live.start, live.end, take)?;
     }
-    let tail = snapshot.tail.copy(snapshot.tail_len);
+    let tail = snapshot.tail();
     for (_, raw) in session_file::lines(&tail) {
         take(raw)?;
     }
-    Ok(live)
+    Ok(())
 }
 
 /// See [`live_lines`].

@@ -1,5 +1,6 @@
 //! What a reader holds: one moment of one session.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -68,25 +69,82 @@ impl Meta {
     }
 }
 
-/// Lines the journal holds and the session file does not yet. Only grows: a
-/// reader that knows a length finds the same bytes below it for as long as it
-/// holds the tail.
-#[derive(Debug, Default)]
+/// The part of a session that every append changes: its sidecar, and the lines
+/// the journal holds and the session file does not yet. It only grows; once its
+/// lines are in the file another takes its place, and it stays as it is for
+/// those who hold it.
+#[derive(Debug)]
 pub(crate) struct Tail {
-    bytes: Mutex<Vec<u8>>,
+    head: Mutex<Head>,
 }
 
+#[derive(Debug)]
+struct Head {
+    meta: Meta,
+    bytes: Vec<u8>,
+}
+
+/// Lines kept in memory without a further allocation, bytes.
+const ROOM: usize = 1024;
+
 impl Tail {
-    /// Adds lines; the length after them.
-    pub(crate) fn extend(&self, lines: &[u8]) -> usize {
-        let mut bytes = self.bytes.lock();
-        bytes.extend_from_slice(lines);
-        bytes.len()
+    pub(crate) fn new(meta: Meta) -> Arc<Self> {
+        let bytes = Vec::new();
+        Arc::new(Self {
+            head: Mutex::new(Head { meta, bytes }),
+        })
     }
 
-    /// A copy of the first `len` bytes.
-    pub(crate) fn copy(&self, len: usize) -> Vec<u8> {
-        self.bytes.lock()[..len].to_vec()
+    /// Adds lines and what the sidecar says with them, in one moment.
+    pub(crate) fn extend(&self, lines: &[u8], meta: Meta) {
+        let mut head = self.head.lock();
+        if head.bytes.capacity() == 0 {
+            head.bytes.reserve(lines.len().max(ROOM));
+        }
+        head.bytes.extend_from_slice(lines);
+        head.meta = meta;
+    }
+
+    /// Changes what the sidecar says.
+    pub(crate) fn set_meta(&self, meta: Meta) {
+        self.head.lock().meta = meta;
+    }
+
+    /// A copy of the bytes in `range`.
+    pub(crate) fn copy(&self, range: Range<usize>) -> Vec<u8> {
+        self.head.lock().bytes[range].to_vec()
+    }
+
+    /// This moment's sidecar, and how many bytes stand here.
+    fn moment(&self) -> (Meta, usize) {
+        let head = self.head.lock();
+        (head.meta.clone(), head.bytes.len())
+    }
+}
+
+/// What is published of a loaded session. Together with one look at its tail it
+/// makes a [`Snapshot`].
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    /// Counts rewrites of the file.
+    pub(crate) generation: u64,
+    /// `None` where there is nothing to read, or where the owner closed it.
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    /// The live range of the file.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) tail: Arc<Tail>,
+}
+
+impl Live {
+    /// This moment.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let (meta, tail_len) = self.tail.moment();
+        Snapshot {
+            meta,
+            live: self.clone(),
+            tail_len,
+        }
     }
 }
 
@@ -97,34 +155,39 @@ impl Tail {
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) meta: Meta,
-    /// Counts rewrites of the file; a range means nothing without it.
-    pub(crate) generation: u64,
-    /// `None` where there is nothing to read, or where the owner closed it.
-    pub(crate) file: Option<Arc<dyn StorageFile>>,
-    /// The live range of the file.
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) tail: Arc<Tail>,
+    pub(crate) live: Live,
     pub(crate) tail_len: usize,
 }
 
 impl Snapshot {
     /// A session without lines.
     pub(crate) fn empty(key: &str) -> Self {
+        Self::without_lines(Meta::empty(key))
+    }
+
+    /// A session that is only a sidecar.
+    pub(crate) fn without_lines(meta: Meta) -> Self {
         Self {
-            meta: Meta::empty(key),
-            generation: 0,
-            file: None,
-            start: 0,
-            end: 0,
-            tail: Arc::default(),
+            live: Live {
+                generation: 0,
+                file: None,
+                start: 0,
+                end: 0,
+                tail: Tail::new(meta.clone()),
+            },
+            meta,
             tail_len: 0,
         }
     }
 
     /// Whether reading it needs a file it does not hold.
     pub(crate) fn lacks_file(&self) -> bool {
-        self.start < self.end && self.file.is_none()
+        self.live.start < self.live.end && self.live.file.is_none()
+    }
+
+    /// The lines that only the journal holds.
+    pub(crate) fn tail(&self) -> Vec<u8> {
+        self.live.tail.copy(0..self.tail_len)
     }
 }
 
@@ -134,7 +197,7 @@ pub(crate) enum View {
     /// Not loaded: the owner must be asked.
     Cold,
     /// Loaded.
-    Live(Snapshot),
+    Live(Live),
     /// Deleted.
     Gone,
 }

@@ -9,7 +9,7 @@ use crate::engine::open::{self, Site};
 use crate::error::{Error, Result};
 use crate::handle::Side;
 use crate::recovery::RecoveryReport;
-use crate::storage::{DiskStorage, LockGuard};
+use crate::storage::{DiskStorage, LockGuard, Storage};
 use crate::supervisor::threads::Threads;
 use crate::sync::thread;
 use crate::view::DirectoryView;
@@ -76,18 +76,27 @@ impl Store {
     /// As [`open`](Self::open).
     pub fn open_with(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
         let dir = absolute(dir.as_ref())?;
+        Self::open_on(Arc::new(DiskStorage), &dir, &options)
+    }
+
+    /// Opens a directory of any file system. `dir` is absolute.
+    pub(crate) fn open_on(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        options: &StoreOptions,
+    ) -> Result<Self> {
         let opened = open::open(&Site {
-            storage: Arc::new(DiskStorage),
+            storage,
             clock: Arc::new(SystemClock::default()),
-            dir: &dir,
-            options: &options,
+            dir,
+            options,
             workers: thread::available_parallelism().min(MAX_WORKERS),
             mailbox: open::MAILBOX,
         })?;
         let threads =
-            Threads::start(opened.machine).map_err(|e| Error::io("start threads for", &dir, e))?;
+            Threads::start(opened.machine).map_err(|e| Error::io("start threads for", dir, e))?;
         Ok(Self {
-            handle: StoreHandle::new(Side::Writer(opened.engine.clone()), &options),
+            handle: StoreHandle::new(Side::Writer(opened.engine.clone()), options),
             report: opened.report,
             running: Some(Running {
                 engine: opened.engine,

@@ -14,7 +14,7 @@ use crate::recovery::plan::{Base, Plan, Plans};
 use crate::recovery::redo::ours;
 use crate::recovery::survey::survey;
 use crate::shard::load as files;
-use crate::snapshot::{Meta, Snapshot, Tail};
+use crate::snapshot::{Meta, Snapshot};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 use crate::sync::Mutex;
@@ -292,15 +292,11 @@ fn compose(
     let extent = files::measure(file.as_deref(), len, journalled, meta.skip)
         .map_err(|e| Error::io("read", dir, e))?;
     let live = extent.start.saturating_sub(len) as usize;
-    let tail = Tail::default();
-    let tail_len = tail.extend(&journalled[live..]);
-    Ok(Snapshot {
-        meta,
-        generation: 0,
-        file,
-        start: extent.start.min(len),
-        end: len,
-        tail: Arc::new(tail),
-        tail_len,
-    })
+    let mut snapshot = Snapshot::without_lines(meta.clone());
+    snapshot.live.tail.extend(&journalled[live..], meta);
+    snapshot.tail_len = journalled.len() - live;
+    snapshot.live.file = file;
+    snapshot.live.start = extent.start.min(len);
+    snapshot.live.end = len;
+    Ok(snapshot)
 }

@@ -46,6 +46,11 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) repeat: u64,
 
+    /// Bring all session files up to date on disk every MS milliseconds, as for
+    /// a backup; otherwise the store does so by itself when it is idle.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flush_every: Option<u64>,
+
     /// Append to FILE what is asked of the store and what it acknowledges, as
     /// it happens, for --verify-acks; `-` is the standard output (the report
     /// then goes to the standard error).
@@ -55,7 +60,7 @@ pub(crate) struct Args {
     /// Run nothing: open the store, which recovers it if a run was killed, and
     /// check it against a file that --ack-log wrote.
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["updates", "concurrency", "durability", "repeat", "ack_log"])]
+          conflicts_with_all = ["updates", "concurrency", "durability", "repeat", "flush_every", "ack_log"])]
     pub(crate) verify_acks: Option<PathBuf>,
 }
 

@@ -32,6 +32,7 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use sessionlog::{Store, StoreOptions, StoreStats};
@@ -81,15 +82,17 @@ fn serve(args: &Args) -> Result<bool> {
     let plan = Plan {
         concurrency: args.concurrency as usize,
         repeat: args.repeat,
+        flush_every: args.flush_every.map(Duration::from_millis),
         acks,
     };
     let turns = intake.counts.messages * args.repeat;
-    let (outcome, stats) = drive(store, intake.chats, plan, turns)?;
+    let (outcome, stats) = drive(&store, intake.chats, plan, turns)?;
 
     let mut report = screen.report();
     report.run(&outcome, &stats, args.durability.name());
     screen.print(report)?;
 
+    store.close()?;
     let checked = check::check_run(&args.dir, &outcome)?;
     let mut report = screen.report();
     report.checked(&checked);
@@ -101,16 +104,17 @@ fn serve(args: &Args) -> Result<bool> {
     Ok(checked.faults.is_empty() && outcome.tally.failures.is_empty())
 }
 
-/// Drives the chats and closes the store.
-fn drive(store: Store, chats: Vec<Chat>, plan: Plan, turns: u64) -> Result<(Outcome, StoreStats)> {
+/// Drives the chats, and brings what they said to the session files.
+fn drive(store: &Store, chats: Vec<Chat>, plan: Plan, turns: u64) -> Result<(Outcome, StoreStats)> {
     let handle = store.handle();
     let progress = Progress::start(turns);
-    let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()?;
     let outcome = runtime.block_on(run::drive(&handle, chats, plan, &progress));
     progress.clear();
     handle.flush().wait()?;
     let stats = handle.stats();
-    store.close()?;
     Ok((outcome, stats))
 }
 

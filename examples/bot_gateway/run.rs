@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) concurrency: usize,
     /// How often each chat's messages are said again, as further turns.
     pub(crate) repeat: u64,
+    /// How often to flush the store meanwhile; `None` leaves it to the store.
+    pub(crate) flush_every: Option<Duration>,
     pub(crate) acks: Option<AckLog>,
 }
 
@@ -63,6 +65,9 @@ pub(crate) async fn drive(
 ) -> Outcome {
     let plan = Arc::new(plan);
     let places = Arc::new(Semaphore::new(plan.concurrency));
+    let flusher = plan
+        .flush_every
+        .map(|every| tokio::spawn(flush_every(store.clone(), every)));
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for chat in chats {
@@ -78,7 +83,23 @@ pub(crate) async fn drive(
         }
     }
     outcome.elapsed = begun.elapsed();
+    if let Some(flusher) = flusher {
+        flusher.abort();
+        if let Ok(error) = flusher.await {
+            outcome.tally.failures.push(format!("flush: {error}"));
+        }
+    }
     outcome
+}
+
+/// Ends only with an error.
+async fn flush_every(store: StoreHandle, every: Duration) -> Error {
+    loop {
+        tokio::time::sleep(every).await;
+        if let Err(error) = store.flush().await {
+            return error;
+        }
+    }
 }
 
 impl Outcome {

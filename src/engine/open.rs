@@ -119,7 +119,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
-    redo(storage, site.dir, &plans, &mut report)?;
+    redo(storage, site.dir, &home.quarantine, &plans, &mut report)?;
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {
         let path = home.journal.join(stray);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::segment::{self, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
 use crate::storage::{Storage, StorageFile};
-use crate::sync::Mutex;
+use crate::sync::{Condvar, Mutex};
 
 /// Retired segments kept for reuse; more are removed.
 const MAX_SPARES: usize = 2;
@@ -20,10 +20,18 @@ pub(crate) struct SegmentPool {
     store: StoreId,
     lengths: Lengths,
     state: Mutex<State>,
+    /// No segment is being made any more.
+    made: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// Whether a segment is being made. One at a time: of two, the one with the
+    /// higher number could be written to first, and recovery would find the
+    /// batches out of order.
+    making: bool,
+    /// The store has ended; a segment made now would be left behind.
+    ended: bool,
     /// The number the next segment gets. Numbers order the journal in time:
     /// recovery reads segments by number.
     next_number: u64,
@@ -62,6 +70,7 @@ impl SegmentPool {
                 next_len: lengths.first,
                 ..State::default()
             }),
+            made: Condvar::new(),
         }
     }
 
@@ -71,31 +80,41 @@ impl SegmentPool {
     }
 
     /// The next segment, with room for `min_len` bytes. Made on the spot, while
-    /// the committer waits, only where none is ready or the ready one is small.
+    /// the committer waits, only where none is ready or the ready one is small;
+    /// one that is being made is waited for.
     ///
     /// # Errors
     /// `StorageFull` leaves nothing behind; asking again is right.
     pub(crate) fn next(&self, min_len: u64) -> Result<Segment> {
-        let ready = self.state.lock().ready.take();
-        match ready {
-            Some(segment) if segment.len >= min_len => return Ok(segment),
-            Some(small) => {
-                self.remove(&self.dir.join(segment::name(small.number)))?;
+        let (small, _making) = {
+            let mut state = self.state.lock();
+            while state.making {
+                self.made.wait(&mut state);
             }
-            None => {}
+            match state.ready.take() {
+                Some(segment) if segment.len >= min_len => return Ok(segment),
+                small => (small, Making::begin(self, &mut state)),
+            }
+        };
+        if let Some(small) = small {
+            self.remove(&self.dir.join(segment::name(small.number)))?;
         }
         self.create(min_len)
     }
 
     /// Makes the next segment ahead of need, off the committer's path. Does
-    /// nothing where one is ready.
+    /// nothing where one is ready or being made, or the store has ended.
     ///
     /// # Errors
     /// As [`SegmentPool::next`].
     pub(crate) fn prepare(&self) -> Result<()> {
-        if self.state.lock().ready.is_some() {
-            return Ok(());
-        }
+        let _making = {
+            let mut state = self.state.lock();
+            if state.making || state.ended || state.ready.is_some() {
+                return Ok(());
+            }
+            Making::begin(self, &mut state)
+        };
         let segment = self.create(0)?;
         self.state.lock().ready = Some(segment);
         Ok(())
@@ -185,6 +204,10 @@ impl SegmentPool {
     pub(crate) fn remove_all(&self, active: &Segment) -> Result<()> {
         let (full, ready, spares) = {
             let mut state = self.state.lock();
+            while state.making {
+                self.made.wait(&mut state);
+            }
+            state.ended = true;
             (
                 std::mem::take(&mut state.full),
                 state.ready.take(),
@@ -213,5 +236,95 @@ impl SegmentPool {
         self.storage
             .sync_dir(&self.dir)
             .map_err(|e| Error::io("sync", &self.dir, e))
+    }
+}
+
+/// A segment is being made until this is dropped, also where that fails: the
+/// committer waits for it.
+#[derive(Debug)]
+struct Making<'a>(&'a SegmentPool);
+
+impl<'a> Making<'a> {
+    fn begin(pool: &'a SegmentPool, state: &mut State) -> Self {
+        state.making = true;
+        Self(pool)
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().making = false;
+        self.0.made.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::memory::MemoryStorage;
+    use crate::sync::thread;
+
+    fn pool() -> (Arc<SegmentPool>, Arc<dyn Storage>) {
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        let dir = Path::new("journal");
+        storage.create_dir(dir).unwrap();
+        let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1);
+        (Arc::new(pool), storage)
+    }
+
+    fn small(pool: &SegmentPool) {
+        pool.state.lock().next_len = segment::HEADER as u64;
+    }
+
+    /// Recovery reads segments by number. Were batches written into segment 4
+    /// before segment 3, it would find a hole between them and refuse to open
+    /// the store.
+    #[test]
+    fn segments_are_handed_out_in_the_order_of_their_numbers() {
+        for _ in 0..50 {
+            let (pool, _storage) = pool();
+            let preparing = pool.clone();
+            let background = thread::spawn("background", move || {
+                for _ in 0..20 {
+                    small(&preparing);
+                    preparing.prepare().unwrap();
+                }
+            })
+            .unwrap();
+            let mut last = 0;
+            for _ in 0..20 {
+                small(&pool);
+                let segment = pool.next(0).unwrap();
+                assert!(segment.number > last, "{} after {last}", segment.number);
+                last = segment.number;
+            }
+            background.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn segments_prepared_twice_at_once_leave_no_file_that_nobody_knows() {
+        for _ in 0..50 {
+            let (pool, storage) = pool();
+            let preparing = pool.clone();
+            small(&pool);
+            let background =
+                thread::spawn("background", move || preparing.prepare().unwrap()).unwrap();
+            pool.prepare().unwrap();
+            background.join().unwrap();
+            let active = pool.next(0).unwrap();
+            pool.remove_all(&active).unwrap();
+            assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
+        }
+    }
+
+    /// A segment left behind makes the next open think of a crash.
+    #[test]
+    fn a_store_that_has_ended_prepares_no_more_segments() {
+        let (pool, storage) = pool();
+        let active = pool.next(0).unwrap();
+        pool.remove_all(&active).unwrap();
+        pool.prepare().unwrap();
+        assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
     }
 }

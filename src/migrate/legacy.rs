@@ -1,30 +1,233 @@
-//! placeholder
-use crate::{Result, StoreHandle};
+//! Import of PicoClaw's older stores, which kept each session in one JSON file.
+
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::session_file::{self, LegacySession, SIDECAR};
+use crate::shard::load;
+use crate::storage::{FileKind, Storage};
+use crate::{Durability, Message, StoreHandle};
+
 /// What a migration did.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MigrationReport {
     /// Sessions imported.
     pub migrated: usize,
-    /// Files left in place, and why.
+    /// Files left in place as they are, and why: they do not decode, or what
+    /// they hold is over a limit of the store.
     pub skipped: Vec<(PathBuf, String)>,
 }
-/// Imports legacy `*.json` sessions; blocks.
+
+/// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
+/// and says how many; see [`migrate_from_json_report`].
+///
+/// ```
+/// use sessionlog::{Store, migrate_from_json};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// std::fs::write(
+///     dir.join("telegram_123.json"),
+///     r#"{"key":"telegram:123","messages":[{"role":"user","content":"hi"}],"summary":"greeting"}"#,
+/// ).unwrap();
+///
+/// let store = Store::open(dir)?;
+/// assert_eq!(migrate_from_json(dir, &store.handle())?, 1);
+/// assert_eq!(store.handle().history("telegram:123").wait()?[0].text(), "hi");
+/// assert_eq!(migrate_from_json(dir, &store.handle())?, 0);
+/// # store.close()
+/// # }
+/// ```
 ///
 /// # Errors
-/// x
+/// As [`migrate_from_json_report`].
 pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<usize> {
     Ok(migrate_from_json_report(dir, store)?.migrated)
 }
-/// Like [`migrate_from_json`], and says which files were left.
+
+/// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
+/// and says which files it had to leave.
+///
+/// `dir` is usually the store's own directory; one that does not exist holds
+/// nothing to import. Each file directly in it whose name ends in `.json`, in
+/// the order of names, replaces the history of the session it names (its key,
+/// or if that is empty its file name without `.json`), and the summary if it
+/// has one; the session's scope and aliases stay. Keys are taken literally.
+/// Then the file gets the name `….json.migrated`, replacing what had that. A
+/// `….meta.json` is a sidecar, and left alone, unless it is the file in which
+/// the older manager kept a session whose key ends in `.meta`; those come
+/// first.
+///
+/// A file that does not decode, or whose key, messages or summary the store
+/// does not accept, stays as it is and is reported. So it can be run at every
+/// start: with nothing left to import it changes nothing.
+///
+/// Run it before anything else writes to the sessions: a crash just before a
+/// file gets its new name makes the next run import it again, over what was
+/// added since.
+///
+/// Blocks until everything is on disk: call it from a plain thread, or in async
+/// code through `spawn_blocking`.
 ///
 /// # Errors
-/// x
+/// [`Error::ReadOnly`] on a store opened read-only; any error of the store, or
+/// of listing or renaming files. Sessions imported before stay imported, their
+/// files renamed; the one that failed and all after it are imported by the next
+/// run.
 pub fn migrate_from_json_report(
-    _dir: impl AsRef<Path>,
+    dir: impl AsRef<Path>,
     store: &StoreHandle,
 ) -> Result<MigrationReport> {
-    let _ = store.storage();
-    Ok(MigrationReport::default())
+    let import = Import {
+        dir: dir.as_ref(),
+        storage: store.storage(),
+        engine: store.engine()?,
+        store: store.exact_keys().with_durability(Durability::Durable),
+    };
+    let mut report = MigrationReport::default();
+    for name in import.candidates()? {
+        match import.file(&name)? {
+            Outcome::Imported => report.migrated += 1,
+            Outcome::Left(reason) => {
+                let path = import.dir.join(name);
+                tracing::warn!(path = %path.display(), reason, "not imported");
+                report.skipped.push((path, reason));
+            }
+            Outcome::Sidecar => {}
+        }
+    }
+    Ok(report)
 }
+
+/// What became of one file.
+enum Outcome {
+    Imported,
+    /// It stays where it is.
+    Left(String),
+    /// It is none of ours to import.
+    Sidecar,
+}
+
+struct Import<'a> {
+    dir: &'a Path,
+    storage: Arc<dyn Storage>,
+    engine: &'a Engine,
+    store: StoreHandle,
+}
+
+impl Import<'_> {
+    /// The files to look at. What has the name of a sidecar comes first: until
+    /// it is renamed, the session that would have that sidecar cannot have its
+    /// usual file names.
+    fn candidates(&self) -> Result<Vec<String>> {
+        let entries = match self.storage.read_dir(self.dir) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(Error::io("list", self.dir, e)),
+        };
+        let mut names: Vec<_> = entries
+            .into_iter()
+            .filter(|entry| entry.kind != FileKind::Directory)
+            .map(|entry| entry.name)
+            .filter(|name| name.strip_suffix(".json").is_some())
+            .collect();
+        names.sort_unstable_by(|a, b| (!a.ends_with(SIDECAR), a).cmp(&(!b.ends_with(SIDECAR), b)));
+        Ok(names)
+    }
+
+    fn file(&self, name: &str) -> Result<Outcome> {
+        let path = self.dir.join(name);
+        let bytes = load::read_whole(&*self.storage, &path);
+        if name.ends_with(SIDECAR) {
+            let own = |bytes: &Vec<u8>| session_file::holds_own_session(name, bytes);
+            if !bytes.as_ref().is_ok_and(own) {
+                return Ok(Outcome::Sidecar);
+            }
+        }
+        let session = bytes
+            .map_err(|e| e.to_string())
+            .and_then(|bytes| session_file::decode_legacy(&bytes));
+        let session = match session {
+            Ok(session) => session,
+            Err(reason) => return Ok(Outcome::Left(reason)),
+        };
+        match self.store_session(name, session) {
+            Ok(()) => self.retire(name, &path).map(|()| Outcome::Imported),
+            // About the session, not the store, and the same at every run: it
+            // must not keep those behind it from being imported.
+            Err(error @ (Error::InvalidKey { .. } | Error::MessageTooLarge { .. })) => {
+                Ok(Outcome::Left(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Both commands are on disk when this returns. What the store would refuse
+    /// is refused before the first: a session left half imported would be
+    /// replaced again by every later run.
+    fn store_session(&self, name: &str, session: LegacySession) -> Result<()> {
+        let LegacySession {
+            mut key,
+            messages,
+            summary,
+        } = session;
+        if key.is_empty() {
+            name.strip_suffix(".json").unwrap_or(name).clone_into(&mut key);
+        }
+        session_file::validate_key(&key)?;
+        self.store.check_summary(&summary)?;
+        let messages = self.stamped(messages)?;
+        self.store.set_history(&key, messages).wait()?;
+        if summary.is_empty() {
+            return Ok(());
+        }
+        self.store.set_summary(&key, &summary).wait()
+    }
+
+    /// The time of now for messages that without one would be control records;
+    /// the store gives it to the others.
+    fn stamped(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
+        let now = clock::rfc3339(self.engine.context.clock.now());
+        let stamp = |message: Message| match message.check_writable() {
+            Ok(()) => Ok(message),
+            Err(_) => message.with_created_at(&now),
+        };
+        messages.into_iter().map(stamp).collect()
+    }
+
+    /// Takes the file out of the way. Not before the session is on disk, and on
+    /// disk before anything is added to the session: the next run would import
+    /// the file over that.
+    fn retire(&self, name: &str, path: &Path) -> Result<()> {
+        let migrated = self.dir.join(format!("{name}.migrated"));
+        self.storage
+            .rename(path, &migrated)
+            .map_err(|e| Error::io("rename", path, e))?;
+        self.storage
+            .sync_dir(self.dir)
+            .map_err(|e| Error::io("sync", self.dir, e))?;
+        if let Some(stem) = name.strip_suffix(SIDECAR) {
+            self.release(name, stem);
+        }
+        Ok(())
+    }
+
+    /// Gives the file's name back to sidecars, if it was in the store's own
+    /// directory.
+    fn release(&self, name: &str, stem: &str) {
+        let context = &self.engine.context;
+        let found = self.storage.info(&context.dir.join(name));
+        if found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+            context.catalog.release(stem);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,8 @@ use crate::shard::load;
 use crate::shard::rewrite::{is_temp_name, log_path};
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Brings all session files up to the journal and makes them durable.
+/// Brings all session files up to the journal and makes them durable. What has
+/// the name of a sidecar and is somebody's session is set aside in `quarantine`.
 ///
 /// # Errors
 /// As the operating system reports them. The journal is untouched then, and
@@ -22,25 +23,30 @@ use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 pub(crate) fn redo(
     storage: &dyn Storage,
     dir: &Path,
+    quarantine: &Path,
     plans: &Plans,
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let mut redo = Redo {
         storage,
         dir,
+        quarantine,
         report,
         renames: Vec::new(),
         removals: Vec::new(),
         counter: 0,
     };
     redo.clear_scratch()?;
+    if plans.sessions.is_empty() {
+        // A sync of the whole file system waits for what every other program
+        // wrote; there is nothing of ours to wait for.
+        return redo.clear_temps(plans);
+    }
     for (stem, plan) in &plans.sessions {
         redo.session(stem, plan)?;
     }
     let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
-    if !plans.sessions.is_empty() {
-        sync()?;
-    }
+    sync()?;
     redo.change_names()?;
     redo.clear_temps(plans)?;
     sync()
@@ -49,6 +55,7 @@ pub(crate) fn redo(
 struct Redo<'a> {
     storage: &'a dyn Storage,
     dir: &'a Path,
+    quarantine: &'a Path,
     report: &'a mut RecoveryReport,
     renames: Vec<(PathBuf, PathBuf)>,
     removals: Vec<PathBuf>,
@@ -173,6 +180,12 @@ impl Redo<'_> {
         }
         let path = self.sidecar_path(stem);
         let on_disk = match load::read_whole(self.storage, &path) {
+            Ok(bytes) if session_file::holds_session(&bytes) => {
+                let name = session_file::sidecar_name(stem);
+                let aside = load::free_path(self.storage, self.quarantine, &name);
+                self.renames.push((path.clone(), aside));
+                None
+            }
             Ok(bytes) => session_file::decode_sidecar(&bytes).ok(),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io("read", &path, e)),
@@ -310,5 +323,41 @@ fn check(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<()> {
         Ok(())
     } else {
         Err(damaged())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::memory::MemoryStorage;
+
+    fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
+        let mut report = RecoveryReport::default();
+        redo(storage, Path::new("/"), plans, &mut report).unwrap();
+        let calls = storage.last_calls(100);
+        calls
+            .iter()
+            .filter(|call| call.contains("sync_all"))
+            .count()
+    }
+
+    #[test]
+    fn a_journal_that_asks_for_nothing_costs_no_sync_of_the_file_system() {
+        assert_eq!(syncs(&MemoryStorage::new(), &Plans::default()), 0);
+    }
+
+    /// Bytes first, then names: a name that reached the disk before its bytes
+    /// would show a file of zeros.
+    #[test]
+    fn what_the_journal_holds_is_synced_before_and_after_names_change() {
+        let mut plans = Plans::default();
+        plans.sessions.insert(
+            String::from("cli"),
+            Plan {
+                appended: Some((0, b"{}\n".to_vec())),
+                ..Plan::default()
+            },
+        );
+        assert_eq!(syncs(&MemoryStorage::new(), &plans), 2);
     }
 }

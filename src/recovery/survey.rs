@@ -45,15 +45,33 @@ pub(crate) fn survey(
     sidecars.retain(|stem| planned(stem).is_none_or(|plan| plan.exists() && plan.image.is_none()));
     logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
     sidecars.sort_by_cached_key(|stem| session_file::sidecar_name(stem));
-    let mut metas = read_sidecars(storage, dir, &sidecars, report);
+    let Sidecars {
+        mut metas,
+        unimported,
+    } = read_sidecars(storage, dir, &sidecars, report);
+    sidecars.retain(|stem| !unimported.contains(stem));
     let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
     metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
     enter(catalog, metas, report);
     for stem in sidecars.iter().chain(&logs) {
         catalog.enter_orphan(stem);
     }
+    // With a log beside it the name is in use; the file is set aside, as a
+    // damaged sidecar is, when a new one is written.
+    for stem in unimported.iter().filter(|stem| !logs.contains(stem)) {
+        catalog.reserve(stem);
+    }
     report.sessions = catalog.len();
     Ok(())
+}
+
+/// What the files named as sidecars hold.
+#[derive(Default)]
+struct Sidecars {
+    metas: Vec<(String, SessionMeta)>,
+    /// Those that are no sidecars: sessions of PicoClaw's older manager whose
+    /// keys end in `.meta`, each in a file with the name of a sidecar.
+    unimported: Vec<String>,
 }
 
 fn read_sidecars(
@@ -61,20 +79,35 @@ fn read_sidecars(
     dir: &Path,
     stems: &[String],
     report: &mut RecoveryReport,
-) -> Vec<(String, SessionMeta)> {
-    let mut metas = Vec::with_capacity(stems.len());
+) -> Sidecars {
+    let mut found = Sidecars {
+        metas: Vec::with_capacity(stems.len()),
+        ..Sidecars::default()
+    };
     for stem in stems {
-        let path = dir.join(session_file::sidecar_name(stem));
+        let name = session_file::sidecar_name(stem);
+        let path = dir.join(&name);
         let bytes = load::read_whole(storage, &path).map_err(|e| e.to_string());
+        if bytes
+            .as_ref()
+            .is_ok_and(|b| session_file::holds_own_session(&name, b))
+        {
+            report.findings.push(format!(
+                "{} is no sidecar but a session to be imported",
+                path.display()
+            ));
+            found.unimported.push(stem.clone());
+            continue;
+        }
         match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
-            Ok(meta) => metas.push((stem.clone(), meta)),
+            Ok(meta) => found.metas.push((stem.clone(), meta)),
             Err(reason) => report.findings.push(format!(
                 "{} does not decode ({reason}); its history is kept, the rest is rebuilt",
                 path.display()
             )),
         }
     }
-    metas
+    found
 }
 
 /// A key's own file name wins where several sidecars claim the key; the others

@@ -12,6 +12,7 @@ mod draft;
 mod encode;
 #[cfg(test)]
 mod golden_tests;
+mod legacy;
 mod line;
 mod message;
 mod names;
@@ -25,11 +26,12 @@ mod timestamp;
 
 pub(crate) use carried::Carried;
 pub(crate) use control::Control;
+pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
 pub(crate) use line::{Decoded, Kind, classify, decode, decode_lax, encode, lines};
 pub use message::Message;
 pub(crate) use names::{
-    LOG, SIDECAR, hashed_stem, is_main_alias, is_safe_stem, log_name, normalize_aliases,
-    plain_stem, shard_of, short_circuits, sidecar_name, validate_key,
+    LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
+    normalize_aliases, plain_stem, shard_of, short_circuits, sidecar_name, validate_key,
 };
 pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,

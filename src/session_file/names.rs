@@ -121,6 +121,16 @@ pub(crate) fn is_main_alias(alias: &str) -> bool {
         .any(|key| sha256_hex(key.as_bytes()) == hash)
 }
 
+/// Whether an alias is the hash of a main session's name among `names`. A hash
+/// alone does not say whose main session it stands for.
+pub(crate) fn is_main_among(alias: &str, names: &[String]) -> bool {
+    let Some(hash) = alias.strip_prefix("sk_v1_") else {
+        return false;
+    };
+    let mut main = names.iter().filter(|name| is_main_alias(name));
+    main.any(|name| sha256_hex(name.to_lowercase().as_bytes()) == hash)
+}
+
 /// Whether a key resolves to itself as soon as its files exist, before any
 /// alias is looked at.
 pub(crate) fn short_circuits(key: &str) -> bool {

@@ -71,6 +71,24 @@ pub(crate) enum Verb {
     FinishCompaction,
 }
 
+impl Verb {
+    /// Whether it makes the session it is for, if there is none.
+    pub(crate) fn creates(&self) -> bool {
+        match self {
+            Self::Append { .. }
+            | Self::SetSummary { .. }
+            | Self::UpsertMeta { .. }
+            | Self::SetHistory { .. }
+            | Self::Promote { .. } => true,
+            Self::Truncate { .. }
+            | Self::Compact { .. }
+            | Self::Delete { .. }
+            | Self::Load { .. }
+            | Self::FinishCompaction => false,
+        }
+    }
+}
+
 /// What an alias session offers for promotion.
 #[derive(Debug)]
 pub(crate) struct Candidate {

@@ -45,6 +45,8 @@ pub(crate) struct Turn<'a> {
     /// The flush epoch: the first record of a session in each carries its whole
     /// sidecar.
     pub(crate) epoch: u64,
+    /// The oldest epoch whose sidecar images are still in the journal for sure.
+    pub(crate) images_from: u64,
 }
 
 /// What leaves a worker at the end of a turn.

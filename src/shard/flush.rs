@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::context::Turn;
+use super::load::free_path;
 use super::session::{Session, Sidecar};
 use super::{Shard, Slot};
 use crate::error::{Error, Result};
@@ -44,18 +45,28 @@ impl Shard {
     }
 
     /// Writes a session's lines and sidecar out, taken off the dirty list
-    /// before.
+    /// before. With `exact`, no blanks are left at the sidecar's end.
     ///
     /// # Errors
     /// The session is dirty again then.
-    pub(super) fn flush_one(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Flushed> {
-        self.session(id).listed_dirty = false;
+    pub(super) fn flush_one(
+        &mut self,
+        id: usize,
+        exact: bool,
+        turn: &mut Turn<'_>,
+    ) -> Result<Flushed> {
+        let session = self.session(id);
+        session.listed_dirty = false;
+        session.sidecar_dirty |= exact && session.sidecar_padded;
         let result = self
             .write_out(id, turn)
-            .and_then(|()| self.write_sidecar(id, turn));
+            .and_then(|()| self.write_sidecar(id, exact, turn));
         if let Err(error) = result {
             self.mark_dirty(id);
             return Err(error);
+        }
+        if self.session(id).sidecar_padded {
+            self.mark_dirty(id);
         }
         let session = self.session(id);
         Ok(Flushed {
@@ -69,7 +80,12 @@ impl Shard {
     /// # Errors
     /// It stays behind then; what is on disk is the old one, or can be set
     /// right from the journal.
-    pub(super) fn write_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
+    pub(super) fn write_sidecar(
+        &mut self,
+        id: usize,
+        exact: bool,
+        turn: &mut Turn<'_>,
+    ) -> Result<()> {
         let session = self.session(id);
         if !session.sidecar_dirty || !session.exists {
             return Ok(());
@@ -77,28 +93,40 @@ impl Shard {
         let dir = &turn.context.dir;
         let path = dir.join(session_file::sidecar_name(&session.entry.stem));
         let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
-        put_sidecar(session, &path, &bytes, turn).map_err(|e| Error::io("write", &path, e))?;
+        let padded = put_sidecar(session, &path, &bytes, exact, turn)
+            .map_err(|e| Error::io("write", &path, e))?;
+        session.sidecar_padded = padded;
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;
         Ok(())
     }
 }
 
-fn put_sidecar(session: &Session, path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+/// Whether blanks were left at the end.
+fn put_sidecar(
+    session: &Session,
+    path: &Path,
+    bytes: &[u8],
+    exact: bool,
+    turn: &Turn<'_>,
+) -> io::Result<bool> {
     let storage = &*turn.context.storage;
     match session.sidecar {
+        Sidecar::Present if session.image_in_journal(turn.images_from) => {
+            return overwrite(storage, path, bytes, exact);
+        }
+        Sidecar::Present => replace(path, bytes, turn)?,
         Sidecar::Missing => match create(storage, path, bytes) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn),
-            other => other,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn)?,
+            other => other?,
         },
         Sidecar::Corrupt => {
-            let aside = format!("{}{}", session.entry.stem, turn.context.next_temp());
-            storage.rename(path, &turn.context.quarantine.join(aside))?;
-            create(storage, path, bytes)
+            let name = session_file::sidecar_name(&session.entry.stem);
+            storage.rename(path, &free_path(storage, &turn.context.quarantine, &name))?;
+            create(storage, path, bytes)?;
         }
-        Sidecar::Present if session.image_in_journal(turn.epoch) => overwrite(storage, path, bytes),
-        Sidecar::Present => replace(path, bytes, turn),
     }
+    Ok(false)
 }
 
 fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -110,21 +138,27 @@ fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes over a sidecar in place: replacing it costs an inode and thirty times
-/// as long. The blanks that fill up to the old length go before the length
-/// does, so that a reader never meets the end of the old text.
-fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// as long. Where the text gets shorter, blanks fill up to the old length, so
+/// that a reader never meets the end of the old text; cutting them off costs as
+/// much as everything else together, and waits for the store to be idle.
+fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> io::Result<bool> {
     let file = match storage.open(path, OpenMode::ReadWrite) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return create(storage, path, bytes),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return create(storage, path, bytes).map(|()| false);
+        }
         other => other?,
     };
     let old = file.info()?.len as usize;
     if old <= bytes.len() {
-        return file.write_all_at(bytes, 0);
+        return file.write_all_at(bytes, 0).map(|()| false);
     }
     let mut padded = bytes.to_vec();
     padded.resize(old, b' ');
     file.write_all_at(&padded, 0)?;
-    file.set_len(bytes.len() as u64)
+    if exact {
+        file.set_len(bytes.len() as u64)?;
+    }
+    Ok(!exact)
 }
 
 fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Bringing a session in from its two files.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memchr::memchr;
@@ -37,7 +37,9 @@ pub(crate) struct Extent {
     pub(crate) torn: bool,
 }
 
-/// The sidecar of `stem`; an empty one where it is missing or does not decode.
+/// The sidecar of `stem`; an empty one where it is missing, does not decode, or
+/// is a session of PicoClaw's older manager that nobody imported: decoded as a
+/// sidecar that would lend its summary to another session, and be written over.
 ///
 /// # Errors
 /// If the operating system refuses to read it.
@@ -55,7 +57,12 @@ pub(crate) fn read_sidecar(
         }
         Err(e) => return Err(Error::io("read", &path, e)),
     };
-    match session_file::decode_sidecar(&bytes) {
+    let decoded = if session_file::holds_session(&bytes) {
+        Err(String::from("it is a session to be imported"))
+    } else {
+        session_file::decode_sidecar(&bytes)
+    };
+    match decoded {
         Ok(mut meta) => {
             if meta.key.is_empty() {
                 meta.key = key.into();
@@ -63,7 +70,7 @@ pub(crate) fn read_sidecar(
             Ok((Meta::of(meta), Sidecar::Present))
         }
         Err(reason) => {
-            tracing::warn!(path = %path.display(), reason, "sidecar does not decode");
+            tracing::warn!(path = %path.display(), reason, "no sidecar");
             Ok((Meta::empty(key), Sidecar::Corrupt))
         }
     }
@@ -122,6 +129,18 @@ pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u
     let mut bytes = vec![0; file.info()?.len as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+/// The path of `name` in `dir`, numbered where the name is taken: what was set
+/// aside before stays.
+pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> PathBuf {
+    let mut path = dir.join(name);
+    let mut taken = 0;
+    while storage.info(&path).is_ok() {
+        taken += 1;
+        path = dir.join(format!("{name}.{taken}"));
+    }
+    path
 }
 
 /// Counts lines over chunks. A line is empty, and not counted, if nothing or a

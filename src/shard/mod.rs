@@ -29,10 +29,11 @@ use self::command::{Command, Verb};
 use self::context::{Context, Outbox, Turn};
 use self::handles::Handles;
 use self::job::{Done, Job, Owner};
-use self::load::{Loaded, read_sidecar};
+use self::load::Loaded;
 use self::session::{Session, Sidecar};
 use crate::catalog::Entry;
 use crate::error::{Error, Result};
+use crate::snapshot::{Meta, Tail};
 use crate::storage::{OpenMode, StorageFile};
 
 /// How many shards a store has. PicoClaw has as many locks.
@@ -47,7 +48,7 @@ const MEASURE_INLINE: u64 = 256 << 10;
 pub(crate) struct Shard {
     id: usize,
     sessions: Vec<Slot>,
-    by_key: HashMap<Arc<str>, usize>,
+    by_key: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     handles: Handles,
     /// Sessions whose files or sidecars changed since the last flush.
     dirty: Vec<usize>,
@@ -70,6 +71,7 @@ enum Slot {
     /// Could not be loaded; the next command tries again.
     Failed {
         entry: Arc<Entry>,
+        error: Error,
     },
     Ready(Box<Session>),
 }
@@ -79,7 +81,7 @@ impl Shard {
         Self {
             id,
             sessions: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::default(),
             handles: Handles::new(open_files),
             dirty: Vec::new(),
             unwritten: VecDeque::new(),
@@ -93,23 +95,21 @@ impl Shard {
         let Command { key, verb } = command;
         let id = match self.by_key.get(&key) {
             Some(&id) => id,
+            // Entered for nothing, it would hold a file name that another key
+            // may need.
+            None if !verb.creates() && !turn.context.catalog.knows(&key) => {
+                return stage::answer_without_session(verb, &key, turn.out);
+            }
             None => self.admit(&key, turn),
         };
-        if let Slot::Failed { entry } = &self.sessions[id] {
+        if let Slot::Failed { entry, .. } = &self.sessions[id] {
             let entry = entry.clone();
             self.load(id, entry, turn);
         }
         match &mut self.sessions[id] {
             Slot::Ready(_) => self.submit(id, verb, turn),
             Slot::Loading { waiting, .. } => waiting.push_back(verb),
-            Slot::Failed { entry } => {
-                let reason = Error::io(
-                    "open",
-                    &rewrite::log_path(&turn.context.dir, &entry.stem),
-                    std::io::Error::other("the session could not be loaded"),
-                );
-                stage::refuse(verb, &reason, turn.out);
-            }
+            Slot::Failed { error, .. } => stage::refuse(verb, error, turn.out),
         }
     }
 
@@ -165,8 +165,9 @@ impl Shard {
     fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
         let entry = turn.context.catalog.claim(key);
         let id = self.sessions.len();
-        self.sessions.push(Slot::Failed {
+        self.sessions.push(Slot::Loading {
             entry: entry.clone(),
+            waiting: VecDeque::new(),
         });
         self.by_key.insert(key.clone(), id);
         self.load(id, entry, turn);
@@ -192,8 +193,7 @@ impl Shard {
     /// Opens both files; `true` where the log is too big to measure here.
     fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
         let context = turn.context;
-        let (meta, sidecar) =
-            read_sidecar(&*context.storage, &context.dir, &entry.stem, &entry.key)?;
+        let (meta, sidecar) = self.read_sidecar(entry, turn)?;
         let file = self.open_log(&entry.stem, turn)?;
         let mut loaded = Loaded {
             meta,
@@ -212,6 +212,20 @@ impl Shard {
         }
         loaded.extent = load::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
         Ok((loaded, false))
+    }
+
+    /// Reads a sidecar, closing session files where descriptors ran out.
+    fn read_sidecar(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Meta, Sidecar)> {
+        let Context { storage, dir, .. } = turn.context;
+        loop {
+            match load::read_sidecar(&**storage, dir, &entry.stem, &entry.key) {
+                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
+                    Some(evicted) => self.close(evicted),
+                    None => return Err(error),
+                },
+                other => return other,
+            }
+        }
     }
 
     /// Opens a session file, closing others where descriptors ran out.
@@ -252,6 +266,7 @@ impl Shard {
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;
+        session.tail = Tail::new(session.settled.meta.clone());
         session.publish();
         let (overdue, open) = (session.mostly_dead(), session.file.is_some());
         self.sessions[id] = Slot::Ready(Box::new(session));
@@ -272,7 +287,10 @@ impl Shard {
         for verb in std::mem::take(waiting) {
             stage::refuse(verb, error, turn.out);
         }
-        self.sessions[id] = Slot::Failed { entry };
+        self.sessions[id] = Slot::Failed {
+            entry,
+            error: error.clone(),
+        };
     }
 
     fn session(&mut self, id: usize) -> &mut Session {

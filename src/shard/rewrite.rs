@@ -67,6 +67,8 @@ pub(crate) fn prepare(
             }
         }
         let prepared = out.finish(temp.clone())?;
+        // The name as well: a swap record that outlived it would name a file
+        // that is not there, and recovery could only leave the old one.
         storage.sync_dir(dir)?;
         Ok(prepared)
     };

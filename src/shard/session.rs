@@ -7,7 +7,7 @@ use super::command::{Answer, Verb};
 use super::rewrite::Prepared;
 use super::stage::Pending;
 use crate::catalog::Entry;
-use crate::snapshot::{Meta, Snapshot, Tail, View};
+use crate::snapshot::{Live, Meta, Tail, View};
 use crate::storage::StorageFile;
 
 /// Where a session stands: after everything settled by the journal, or after
@@ -48,10 +48,16 @@ pub(crate) struct Compaction {
 
 /// One session, as its owner keeps it.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about a session, not states of one machine"
+)]
 pub(crate) struct Session {
     pub(crate) entry: Arc<Entry>,
     /// Whether anything of it is on disk or in the journal.
     pub(crate) exists: bool,
+    /// It was deleted, and has no file name until it is written to again.
+    pub(crate) deleted: bool,
     pub(crate) generation: u64,
     /// Offset of the first live line.
     pub(crate) start: u64,
@@ -79,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) compaction: Option<Compaction>,
     pub(crate) sidecar: Sidecar,
     pub(crate) sidecar_dirty: bool,
+    /// Blanks stand at its end, for the next exact flush to cut off.
+    pub(crate) sidecar_padded: bool,
     /// Whether it stands in the shard's list of sessions to flush.
     pub(crate) listed_dirty: bool,
     /// Whether it stands in the shard's list of sessions with a tail.
@@ -101,15 +109,16 @@ impl Session {
         Self {
             entry,
             exists: false,
+            deleted: false,
             generation: 0,
             start: 0,
+            tail: Tail::new(position.meta.clone()),
             synced_meta: position.meta.clone(),
             staged: position.clone(),
             settled: position,
             file: None,
             written: 0,
             synced: 0,
-            tail: Arc::default(),
             inflight: 0,
             busy: false,
             waiting: VecDeque::new(),
@@ -117,6 +126,7 @@ impl Session {
             compaction: None,
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
+            sidecar_padded: false,
             listed_dirty: false,
             listed_unwritten: false,
             imaged_staged: 0,
@@ -135,22 +145,21 @@ impl Session {
         (self.synced - self.written) as usize
     }
 
-    /// Publishes this moment. Length, generation and file go out in one value:
-    /// read apart, a reader could apply a new length to an old file.
+    /// Publishes where the session's lines are. Range, generation, file and tail
+    /// go out in one value: read apart, a reader could apply a new range to an
+    /// old file.
     pub(crate) fn publish(&self) {
-        self.entry.view.store(Arc::new(View::Live(self.snapshot())));
+        self.entry.view.store(Arc::new(View::Live(self.live())));
     }
 
-    /// This moment, for a reader.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            meta: self.settled.meta.clone(),
+    /// Where the session's lines are.
+    pub(crate) fn live(&self) -> Live {
+        Live {
             generation: self.generation,
             file: self.file.clone(),
             start: self.start,
             end: self.written,
             tail: self.tail.clone(),
-            tail_len: (self.settled.end - self.written) as usize,
         }
     }
 }

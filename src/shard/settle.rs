@@ -17,7 +17,7 @@ use super::stage;
 use super::staging::{Change, Op, SwapAnswer};
 use crate::error::{Error, Result};
 use crate::session_file;
-use crate::snapshot::{Meta, View};
+use crate::snapshot::{Meta, Tail, View};
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
@@ -30,7 +30,7 @@ impl Shard {
                 meta,
                 answer,
             } => {
-                self.append(id, bytes, *lines, meta, turn);
+                self.append(id, bytes, *lines, meta.clone(), turn);
                 if let Some(answer) = answer.take() {
                     turn.out.answer(answer, Ok(()));
                 }
@@ -70,7 +70,7 @@ impl Shard {
                 lines,
                 meta,
                 answer,
-            } => self.settle_append(id, &bytes, lines, &meta, answer, turn),
+            } => self.settle_append(id, &bytes, lines, meta, answer, turn),
             Change::Meta {
                 meta,
                 answer,
@@ -166,7 +166,7 @@ impl Shard {
         id: usize,
         bytes: &[u8],
         lines: u64,
-        meta: &Meta,
+        meta: Meta,
         answer: Option<Answer<()>>,
         turn: &mut Turn<'_>,
     ) {
@@ -182,17 +182,15 @@ impl Shard {
         self.note_unwritten(id, bytes.len());
     }
 
-    fn append(&mut self, id: usize, bytes: &[u8], lines: u64, meta: &Meta, turn: &Turn<'_>) {
+    fn append(&mut self, id: usize, bytes: &[u8], lines: u64, meta: Meta, turn: &Turn<'_>) {
         let counters = &turn.context.counters;
         counters.messages.fetch_add(lines, Ordering::Relaxed);
         let session = self.session(id);
-        session.tail.extend(bytes);
+        session.tail.extend(bytes, meta.clone());
         session.settled.end += bytes.len() as u64;
         session.settled.lines += lines;
         session.settled.torn = false;
-        // Where the skip went beyond the file, what comes now is live.
-        session.settled.meta = meta.clone();
-        session.publish();
+        session.settled.meta = meta;
         self.sidecar_changed(id);
     }
 
@@ -203,7 +201,7 @@ impl Shard {
         turn.context
             .catalog
             .set_aliases(&session.entry, &old.text.aliases, &new.aliases);
-        session.publish();
+        session.tail.set_meta(session.settled.meta.clone());
         self.sidecar_changed(id);
     }
 
@@ -218,6 +216,9 @@ impl Shard {
         let session = self.session(id);
         session.busy = false;
         session.start = start;
+        // A tail of its own: what the old one says goes with the old range.
+        session.tail = Tail::new(meta.clone());
+        session.publish();
         self.replace_meta(id, meta, turn);
         turn.out.answer(answer, Ok(()));
         if turn.context.auto_compact && self.session(id).mostly_dead() {
@@ -264,8 +265,9 @@ impl Shard {
         session.settled.lines = prepared.lines + tail.1;
         session.settled.torn = false;
         (session.written, session.synced) = (end, end);
-        session.tail = Arc::default();
+        session.tail = Tail::new(meta.clone());
         let replaced = session.file.replace(prepared.file);
+        session.publish();
         session.staged.end = end;
         session.staged.lines = session.settled.lines;
         session.staged.torn = false;
@@ -300,6 +302,7 @@ impl Shard {
             waiting,
             compaction,
             listed_dirty,
+            deleted: true,
             ..Session::vacant(entry.clone())
         };
         entry.view.store(Arc::new(View::Gone));
@@ -312,9 +315,7 @@ impl Shard {
     fn sidecar_changed(&mut self, id: usize) {
         let session = self.session(id);
         session.sidecar_dirty = true;
-        if !session.entry.listed.load(Ordering::Relaxed) {
-            session.entry.listed.store(true, Ordering::Release);
-        }
+        session.entry.list();
         self.mark_dirty(id);
     }
 }

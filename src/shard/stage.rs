@@ -21,7 +21,7 @@ use crate::clock::ZERO_TIME;
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
 use crate::session_file::{self, Kind};
-use crate::snapshot::{Meta, Snapshot, View};
+use crate::snapshot::{Meta, Snapshot};
 
 /// Truncations that keep more messages than this are located in the background.
 const LOCATE_INLINE: usize = 256;
@@ -624,14 +624,14 @@ impl Shard {
 
     fn load_snapshot(&mut self, id: usize, answer: Answer<Arc<Snapshot>>, turn: &mut Turn<'_>) {
         let result = self.file(id, turn);
-        let snapshot = self.session(id).snapshot();
+        let snapshot = self.session(id).live().snapshot();
         turn.out.answer(answer, result.map(|_| Arc::new(snapshot)));
     }
 
     /// The session, with a file name of its own again if it was deleted.
     fn reclaim(&mut self, id: usize, turn: &mut Turn<'_>) -> &mut Session {
         let session = self.session(id);
-        if matches!(&*session.entry.view.load(), View::Gone) {
+        if std::mem::take(&mut session.deleted) {
             let key = session.entry.key.clone();
             session.entry = turn.context.catalog.claim(&key);
         }
@@ -715,6 +715,19 @@ impl SwapAnswer {
 pub(super) fn answer_all(answers: Vec<Answer<()>>, result: &Result<()>, out: &mut Outbox) {
     for answer in answers {
         out.answer(answer, result.clone());
+    }
+}
+
+/// Answers a verb that creates nothing, where there is no session.
+pub(super) fn answer_without_session(verb: Verb, key: &str, out: &mut Outbox) {
+    match verb {
+        Verb::Load { answer } => out.answer(answer, Ok(Arc::new(Snapshot::empty(key)))),
+        Verb::Truncate { answer, .. }
+        | Verb::Delete { answer }
+        | Verb::Compact {
+            answer: Some(answer),
+        } => out.answer(answer, Ok(())),
+        _ => {}
     }
 }
 

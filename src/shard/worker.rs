@@ -40,13 +40,13 @@ const MAX_INFLIGHT: usize = 64 << 20;
 
 /// How long settled lines may wait for company before they are written to the
 /// session files, when many sessions are written to.
-const LINGER: Duration = Duration::from_millis(10);
+const LINGER: Duration = Duration::from_millis(400);
 
 /// Up to so many sessions, settled lines are written at once.
 const FEW: usize = 16;
 
 /// Settled lines are written at once beyond so many bytes.
-const MAX_UNWRITTEN: usize = 8 << 20;
+const MAX_UNWRITTEN: usize = 16 << 20;
 
 /// Sessions written or flushed between two turns.
 const SLICE: usize = 64;
@@ -60,8 +60,12 @@ pub(crate) enum Event {
     Journal(Signal),
     /// A background job ended.
     Done { owner: Owner, done: Done },
-    /// Bring every session file up to date.
-    Flush(Promise<FlushPart>),
+    /// Bring every session file up to date; with `exact`, as PicoClaw would
+    /// have written it.
+    Flush {
+        exact: bool,
+        promise: Promise<FlushPart>,
+    },
     /// Bring the sidecars up to date.
     Sidecars,
     /// Take no more commands; say when all are carried out.
@@ -93,6 +97,9 @@ pub(crate) struct Worker {
     /// Shards to drain again.
     again: VecDeque<usize>,
     flush: Option<FlushTask>,
+    /// Until its part of a flush is done, the checkpoint cannot have been
+    /// written, and the sidecar images of the epoch before are in the journal.
+    flushing: bool,
     sidecars: VecDeque<(usize, usize)>,
     drained: Option<Promise<()>>,
     unwritten_since: Option<Duration>,
@@ -107,6 +114,7 @@ struct Owned {
 
 #[derive(Debug)]
 struct FlushTask {
+    exact: bool,
     queue: VecDeque<(usize, usize)>,
     part: FlushPart,
     promise: Promise<FlushPart>,
@@ -189,6 +197,7 @@ impl Worker {
             flush_epoch: 1,
             again: VecDeque::new(),
             flush: None,
+            flushing: false,
             sidecars: VecDeque::new(),
             drained: None,
             unwritten_since: None,
@@ -220,7 +229,7 @@ impl Worker {
         }
         self.drain_again();
         self.end_turn();
-        self.housekeeping(!came);
+        self.housekeeping(!came, !wait);
         self.end_turn();
         self.report_drained();
         true
@@ -284,7 +293,7 @@ impl Worker {
                     shard.done(owner.session, done, turn);
                 });
             }
-            Event::Flush(promise) => self.start_flush(promise),
+            Event::Flush { exact, promise } => self.start_flush(exact, promise),
             Event::Sidecars => self.start_sidecars(),
             Event::Drain(promise) => self.start_drain(promise),
             // An exit in the middle of a burst waits for the next turn's end;
@@ -301,6 +310,7 @@ impl Worker {
             out: &mut self.out,
             now: &self.now,
             epoch: self.flush_epoch,
+            images_from: self.flush_epoch - u64::from(self.flushing),
         };
         act(&mut self.shards[place].shard, &mut turn)
     }
@@ -458,7 +468,7 @@ impl Worker {
         self.unwritten_since = None;
     }
 
-    fn start_flush(&mut self, promise: Promise<FlushPart>) {
+    fn start_flush(&mut self, exact: bool, promise: Promise<FlushPart>) {
         if let Some(error) = &self.poisoned {
             let part = FlushPart {
                 error: Some(error.clone()),
@@ -474,7 +484,9 @@ impl Worker {
             let id = owned.shard.id();
             queue.extend(owned.shard.take_dirty().into_iter().map(|s| (id, s)));
         }
+        self.flushing = true;
         self.flush = Some(FlushTask {
+            exact,
             queue,
             part: FlushPart::default(),
             promise,
@@ -536,15 +548,15 @@ impl Worker {
             && (self.poisoned.is_some() || self.shards.iter().all(|o| o.shard.is_quiet()))
     }
 
-    /// A slice of file writing. Without anything else to do, more of it.
-    fn housekeeping(&mut self, idle: bool) {
+    /// A slice of file writing; with `now`, without waiting for company.
+    fn housekeeping(&mut self, idle: bool, now: bool) {
         if self.poisoned.is_some() {
             return;
         }
         if self.flush.is_some() {
             return self.flush_slice();
         }
-        if self.write_due(idle) {
+        if now || self.write_due() {
             self.write_slice();
         }
         if idle {
@@ -552,14 +564,13 @@ impl Worker {
         }
     }
 
-    fn write_due(&self, idle: bool) -> bool {
+    fn write_due(&self) -> bool {
         let Some(since) = self.unwritten_since else {
             return false;
         };
         let bytes: usize = self.shards.iter().map(|o| o.shard.unwritten_bytes()).sum();
         self.few_unwritten()
             || bytes > MAX_UNWRITTEN
-            || idle
             || self.context.clock.monotonic() >= since + LINGER
     }
 
@@ -605,7 +616,9 @@ impl Worker {
             let Some((shard, session)) = self.sidecars.pop_front() else {
                 return;
             };
-            let written = self.with(shard, |shard, turn| shard.write_sidecar(session, turn));
+            let written = self.with(shard, |shard, turn| {
+                shard.write_sidecar(session, false, turn)
+            });
             if let Err(error) = written {
                 tracing::warn!(%error, "sidecars stay behind until they can be written");
                 self.sidecars.clear();
@@ -619,11 +632,13 @@ impl Worker {
         };
         for _ in 0..SLICE {
             let Some((shard, session)) = task.queue.pop_front() else {
+                self.flushing = false;
                 let waker = task.promise.fulfil(task.part);
                 self.out.wakers.extend(waker);
                 return;
             };
-            match self.with(shard, |shard, turn| shard.flush_one(session, turn)) {
+            let exact = task.exact;
+            match self.with(shard, |shard, turn| shard.flush_one(session, exact, turn)) {
                 Ok(flushed) => task.part.sessions.push(flushed),
                 Err(error) => return self.abandon_flush(task, error),
             }
@@ -637,6 +652,7 @@ impl Worker {
         for (shard, session) in task.queue {
             self.with(shard, |shard, _| shard.mark_dirty(session));
         }
+        self.flushing = false;
         task.part.error = Some(error);
         self.out.wakers.extend(task.promise.fulfil(task.part));
     }

@@ -12,6 +12,7 @@ use super::Shard;
 use super::context::Turn;
 use super::rewrite;
 use crate::error::{Error, Result};
+use crate::snapshot::Tail;
 use crate::storage::{OpenMode, StorageFile};
 
 impl Shard {
@@ -106,7 +107,7 @@ impl Shard {
         let file = self.file_to_write(id, turn)?;
         let session = self.session(id);
         let (at, len) = (session.written, session.unwritten());
-        let bytes = session.tail.copy(len);
+        let bytes = session.tail.copy(0..len);
         if let Err(e) = file.write_all_at(&bytes, at) {
             let path = rewrite::log_path(&turn.context.dir, &session.entry.stem);
             let error = Error::io("append to", &path, e);
@@ -166,12 +167,11 @@ impl super::session::Session {
     /// tail keep it.
     fn advance(&mut self, len: usize) {
         self.written += len as u64;
-        let rest = self
-            .tail
-            .copy((self.settled.end - self.written) as usize + len);
-        self.tail = Arc::default();
-        if rest.len() > len {
-            self.tail.extend(&rest[len..]);
+        let all = len + (self.settled.end - self.written) as usize;
+        let rest = self.tail.copy(len..all);
+        self.tail = Tail::new(self.settled.meta.clone());
+        if !rest.is_empty() {
+            self.tail.extend(&rest, self.settled.meta.clone());
         }
     }
 }

@@ -28,13 +28,13 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::{Promise, Slot, slot};
 
 /// Journal bytes waiting for a checkpoint that start a flush.
-const FLUSH_BYTES: u64 = 128 << 20;
+const FLUSH_BYTES: u64 = 256 << 20;
 
 /// How long nothing must have been written for a flush to start.
 const IDLE: Duration = Duration::from_millis(300);
 
 /// How far sidecars may fall behind while the store is busy.
-const SIDECARS: Duration = Duration::from_millis(500);
+const SIDECARS: Duration = Duration::from_millis(900);
 
 /// How often the supervisor looks while the store is busy.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -101,8 +101,8 @@ impl Supervisor {
         }
     }
 
-    /// Looks at the time; `true` if a flush is due.
-    pub(crate) fn tick(&mut self) -> bool {
+    /// Looks at the time: what is due?
+    pub(crate) fn tick(&mut self) -> Due {
         let now = self.context.clock.monotonic();
         let commits = self
             .context
@@ -120,7 +120,13 @@ impl Supervisor {
                 worker.send(Event::Sidecars);
             }
         }
-        now >= self.changed_at + IDLE || self.journal_is_long()
+        if now >= self.changed_at + IDLE {
+            Due::Idle
+        } else if self.journal_is_long() {
+            Due::Long
+        } else {
+            Due::Nothing
+        }
     }
 
     /// Whether the journal has grown enough for a flush.
@@ -141,8 +147,9 @@ impl Supervisor {
         self.await_synced(wait)
     }
 
-    /// Starts a flush: every worker brings its sessions up to date.
-    pub(crate) fn begin(&self) -> Flush {
+    /// Starts a flush: every worker brings its sessions up to date. With `exact`
+    /// the files are what PicoClaw would have written.
+    pub(crate) fn begin(&self, exact: bool) -> Flush {
         // Before the watermark is read: what is committed from here on starts
         // the next flush.
         self.active.store(false, Ordering::SeqCst);
@@ -152,7 +159,7 @@ impl Supervisor {
         let upto = self.progress.synced();
         let slots = self.workers.iter().map(|worker| {
             let (promise, slot) = slot();
-            worker.send(Event::Flush(promise));
+            worker.send(Event::Flush { exact, promise });
             slot
         });
         Flush {
@@ -273,6 +280,16 @@ impl Supervisor {
         self.alarm.raise(&reason);
         Error::Poisoned { reason }
     }
+}
+
+/// What the time asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// A flush: nothing was written for a while.
+    Idle,
+    /// A flush: the journal has grown long.
+    Long,
 }
 
 /// A flush under way.

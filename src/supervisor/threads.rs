@@ -1,9 +1,10 @@
 //! The threads: a few lines each around the state machines they drive.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Request, Supervisor, TICK};
+use super::{Due, Request, Supervisor, TICK};
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::journal::group::{Batch, Taken};
@@ -168,19 +169,29 @@ fn run_worker(mut worker: Worker, guard: Guard) {
 }
 
 fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
-    let guard = Guard::new(alarm, "a background job panicked");
     loop {
         let next = jobs.lock().recv();
         match next {
             None | Some(Job::Stop) => break,
-            Some(job) => {
-                if let Some((worker, event)) = job.run(context) {
-                    alarm.workers[worker].send(event);
-                }
-            }
+            Some(job) => run_job(job, context, alarm),
         }
     }
-    guard.disarm();
+}
+
+/// A job that panics poisons the store, and its owner is told all the same: a
+/// caller may wait for it, and closing waits for every job.
+fn run_job(job: Job, context: &Context, alarm: &Alarm) {
+    let reason: Arc<str> = "a background job panicked".into();
+    let lost = job.lost(Error::Poisoned {
+        reason: reason.clone(),
+    });
+    let event = catch_unwind(AssertUnwindSafe(|| job.run(context))).unwrap_or_else(|_| {
+        alarm.raise(&reason);
+        lost
+    });
+    if let Some((worker, event)) = event {
+        alarm.workers[worker].send(event);
+    }
 }
 
 /// The committer's thread.
@@ -334,11 +345,11 @@ impl Loop {
             Timeout::Item(Request::Active) => self.busy = true,
             Timeout::Item(Request::SegmentFull) => {
                 if self.supervisor.journal_is_long() {
-                    self.flush_quietly(wait);
+                    self.flush_quietly(false, wait);
                 }
             }
             Timeout::Item(Request::Flush(promise)) => {
-                let result = self.flush(wait);
+                let result = self.flush(true, wait);
                 self.busy |= result.is_err();
                 wake(promise.fulfil(result));
             }
@@ -347,18 +358,20 @@ impl Loop {
                 wake(promise.fulfil(result));
                 return false;
             }
-            Timeout::TimedOut => {
-                if self.supervisor.tick() {
-                    self.busy = !self.flush_quietly(wait);
+            Timeout::TimedOut => match self.supervisor.tick() {
+                Due::Idle => self.busy = !self.flush_quietly(true, wait),
+                Due::Long => {
+                    self.flush_quietly(false, wait);
                 }
-            }
+                Due::Nothing => {}
+            },
             Timeout::Disconnected => return false,
         }
         true
     }
 
-    fn flush_quietly(&mut self, wait: &mut impl Wait) -> bool {
-        match self.flush(wait) {
+    fn flush_quietly(&mut self, exact: bool, wait: &mut impl Wait) -> bool {
+        match self.flush(exact, wait) {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(%error, "flush failed; the journal is kept");
@@ -368,15 +381,15 @@ impl Loop {
         }
     }
 
-    fn flush(&mut self, wait: &mut impl Wait) -> Result<()> {
-        let upto = self.flush_files(wait)?;
+    fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
+        let upto = self.flush_files(exact, wait)?;
         self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)
     }
 
-    fn flush_files(&mut self, wait: &mut impl Wait) -> Result<u64> {
+    fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
         self.supervisor.sync_journal(wait)?;
-        let flush = self.supervisor.begin();
+        let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();
         for slot in flush.slots {
             parts.push(wait.answer(slot).ok_or_else(|| self.failure())?);
@@ -422,7 +435,7 @@ impl Loop {
         if let Some(reason) = self.alarm.group.poisoned() {
             return Err(Error::Poisoned { reason });
         }
-        let upto = self.flush_files(wait)?;
+        let upto = self.flush_files(true, wait)?;
         self.checkpoint(upto, true, wait)
     }
 

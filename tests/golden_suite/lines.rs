@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use sessionlog::Message;
 
 use crate::case::{self, Check, Models, Options};
 use crate::json::Json;
 use crate::model::{Line, Model, Tree};
 use crate::report::{Report, same};
 use crate::schema::{self, OUR_MESSAGE};
-use crate::subject::{Subject, everything, list, messages};
+use crate::subject::{Subject, list, messages};
 
 /// A message after the line: what is before it shows in the counters.
 const SENTINEL: &str = r#"{"role":"user","content":"sentinel"}"#;
@@ -33,7 +34,7 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
         .map(|(i, line)| (format!("{}.jsonl", key(i)), line.file()))
         .collect();
     let models = Models::new(&tree);
-    let mut got: Vec<(Value, Value)> = Vec::new();
+    let mut got: Vec<(Value, Option<Message>)> = Vec::new();
     let mut written = Tree::new();
     if !options.reference_only {
         let (source, copy) = (Subject::open(&tree)?, Subject::open(&Tree::new())?);
@@ -47,7 +48,7 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
                 ours: fresh(&models.ours),
                 reference: fresh(&models.reference),
             };
-            let (got, whole) = got.get(i).cloned().unzip();
+            let (got, message) = got.get(i).cloned().unzip();
             let got = got.map(|got| with_canonical(got, &models.ours, &written, &key(i)));
             let check = Check {
                 recorded: line.expected(),
@@ -55,7 +56,7 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
                 ours: expected(&models.ours, &key(i)),
                 got,
             };
-            let kept = || whole.map_or(Ok(()), |whole| line.unknown_kept(&whole));
+            let kept = || message.flatten().map_or(Ok(()), |m| line.unknown_kept(&m));
             let outcome = check.verdict(&models, report).and_then(|()| kept());
             report.check(name, outcome);
             Ok(())
@@ -101,14 +102,17 @@ impl<'a> Recorded<'a> {
         })
     }
 
-    /// A message keeps the fields that the reference does not know.
-    fn unknown_kept(&self, whole: &Value) -> Result<(), String> {
-        let Some(json) = Json::parse(&self.raw).filter(|_| whole.is_object()) else {
+    /// A message keeps the fields that the reference does not know. Asked of the
+    /// message itself: serde's view leaves out what is nested too deep for it.
+    fn unknown_kept(&self, message: &Message) -> Result<(), String> {
+        let Some(json) = Json::parse(&self.raw) else {
             return Ok(());
         };
         let unknown = schema::unknown(&OUR_MESSAGE, &json);
         unknown.iter().try_for_each(|(name, value)| {
-            same(value, &whole[name]).map_err(|why| format!("unknown field {name}{why}"))
+            let kept = message.unknown_field(name).unwrap_or_default();
+            let kept = Json::parse(kept.as_bytes()).map_or(Value::Null, |json| json.to_value());
+            same(value, &kept).map_err(|why| format!("unknown field {name}{why}"))
         })
     }
 }
@@ -154,9 +158,9 @@ fn expected(model: &Model, key: &str) -> Value {
     })
 }
 
-/// What the store says of it, and the message with all its fields; also writes
-/// the message into a second store.
-fn read(source: &Subject, copy: &Subject, key: &str) -> (Value, Value) {
+/// What the store says of it, and the message itself; also writes the message
+/// into a second store.
+fn read(source: &Subject, copy: &Subject, key: &str) -> (Value, Option<Message>) {
     let read = || {
         let history = source.history(key)?;
         let before = match &history[..] {
@@ -180,9 +184,9 @@ fn read(source: &Subject, copy: &Subject, key: &str) -> (Value, Value) {
             "message": before.map_or(Value::Null, |message| messages(std::slice::from_ref(message))[0].clone()),
             "after_keep_1": { "skip": meta["skip"], "count": meta["count"] },
         });
-        Ok((got, before.map(everything).unwrap_or_default()))
+        Ok((got, before.cloned()))
     };
-    read().unwrap_or_else(|why: String| (why.into(), Value::Null))
+    read().unwrap_or_else(|why: String| (why.into(), None))
 }
 
 fn with_canonical(mut got: Value, model: &Model, written: &Tree, key: &str) -> Value {

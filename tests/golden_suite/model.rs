@@ -30,7 +30,7 @@ pub(crate) enum Line {
     Corrupt,
     /// A reasoning-only assistant record: hidden, and gone at the next rewrite.
     Transient,
-    /// A control record of the other format.
+    /// A control record of the other format: no message.
     Control,
     Message(Map<String, Value>),
 }
@@ -102,7 +102,7 @@ impl Model {
         let Some(json) = Json::parse(raw) else {
             return Some(Line::Corrupt);
         };
-        if self.dialect == Dialect::Ours && is_control(&json.top_level()) {
+        if self.dialect == Dialect::Ours && schema::is_control(&json) {
             self.applied.note(Rule::KimiRecords);
             return Some(Line::Control);
         }
@@ -127,7 +127,7 @@ impl Model {
                 .and_then(Value::as_str)
                 .is_none_or(schema::writable_time)
             {
-                self.applied.note(Rule::FarOffsets);
+                self.applied.note(Rule::KeptLines);
             }
         }
         Some(if transient(&record) {
@@ -179,6 +179,12 @@ impl Model {
         }
         self.applied.note(Rule::Keys);
         Err(Failed)
+    }
+
+    /// Whether a key has a file.
+    pub(crate) fn exists(&self, key: &str) -> bool {
+        let stem = self.stem(key);
+        self.logs.contains_key(&stem) || self.metas.contains_key(&stem)
     }
 
     /// A session's sidecar; what is missing has zero values.
@@ -275,8 +281,7 @@ impl Model {
         if key.is_empty() {
             return None;
         }
-        let stem = self.stem(key);
-        let exists = self.logs.contains_key(&stem) || self.metas.contains_key(&stem);
+        let exists = self.exists(key);
         if exists && !key.contains([':', '/', '\\']) {
             return Some(key.into());
         }
@@ -358,22 +363,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('?');
     let digits = |byte: &u8| [digit(byte >> 4), digit(byte & 0xf)];
     bytes.iter().flat_map(digits).collect()
-}
-
-/// Whether kimi-cli acts on the record. A role that merely looks like one of
-/// its own is a message: PicoClaw stores any role.
-fn is_control(record: &Map<String, Value>) -> bool {
-    let is_integer = |name| {
-        record
-            .get(name)
-            .is_some_and(|value| value.is_i64() || value.is_u64() || value.is_boolean())
-    };
-    match record.get("role").and_then(Value::as_str) {
-        Some("_usage") => is_integer("token_count"),
-        Some("_checkpoint") => is_integer("id"),
-        Some("_system_prompt") => record.get("content").is_some_and(Value::is_string),
-        _ => false,
-    }
 }
 
 pub(crate) fn transient(record: &Map<String, Value>) -> bool {

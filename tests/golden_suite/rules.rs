@@ -12,7 +12,7 @@ pub(crate) enum Rule {
     KimiRecords = 5,
     BrokenSidecar = 6,
     Keys = 7,
-    FarOffsets = 8,
+    NothingCreated = 8,
 }
 
 /// Which rules a case made use of.

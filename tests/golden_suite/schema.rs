@@ -120,6 +120,9 @@ pub(crate) static META: [Field; 8] = [
     may("aliases", Kind::List(&Kind::Text)),
 ];
 
+static ROLE: [Field; 1] = [must("role", Kind::Text)];
+static CREATED_AT: [Field; 1] = [may("created_at", Kind::Time)];
+
 /// Go's zero time.
 pub(crate) const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 /// Stands for a time taken from the clock.
@@ -131,6 +134,19 @@ pub(crate) fn decode(fields: &'static [Field], json: &Json) -> Option<Map<String
         Value::Object(map) => Some(map),
         _ => None,
     }
+}
+
+/// Whether a line is a control record: its role begins with `_`, and it lacks the
+/// time with which PicoClaw stamps every message it adds, whatever its role.
+pub(crate) fn is_control(json: &Json) -> bool {
+    let reserved = |record: Map<String, Value>| {
+        record["role"]
+            .as_str()
+            .is_some_and(|role| role.starts_with('_'))
+    };
+    let stamped =
+        || decode(&CREATED_AT, json).is_some_and(|record| record.contains_key("created_at"));
+    decode(&ROLE, json).is_some_and(reserved) && !stamped()
 }
 
 /// The line the reference writes; `None` for a time it cannot write.

@@ -218,7 +218,7 @@ pub(crate) fn messages(history: &[Message]) -> Value {
 }
 
 /// A message with the fields that the reference does not know.
-pub(crate) fn everything(message: &Message) -> Value {
+fn everything(message: &Message) -> Value {
     // Not `to_value`: nested deeper than it goes is still a message.
     let text = serde_json::to_string(message).unwrap_or_else(|error| error.to_string());
     Json::parse(text.as_bytes()).map_or(Value::Null, |json| json.to_value())

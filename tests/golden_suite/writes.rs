@@ -9,21 +9,22 @@ use crate::rules::Rule;
 use crate::schema::{self, Field, NOW, ZERO_TIME};
 
 impl Model {
-    /// Of each control record among the skipped lines, the last: its effect
-    /// outlives truncation.
+    /// Of each kind of control record that kimi-cli acts on, the last among the
+    /// skipped lines: its effect outlives truncation.
     fn carried(&self, key: &str) -> Result<(Vec<u8>, i64), Failed> {
         let skip = usize::try_from(self.skip(key)?).unwrap_or(0);
-        let mut last: Vec<(String, &[u8])> = Vec::new();
+        let mut last: [Option<&[u8]>; 3] = [None; 3];
         for raw in self.lines(key).into_iter().take(skip) {
             if self.line(raw) == Some(Line::Control) {
                 let record = Json::parse(raw).ok_or(Failed)?.top_level();
-                let role = record["role"].to_string();
-                last.retain(|(known, _)| *known != role);
-                last.push((role, raw));
+                if let Some(kind) = acted_on(&record) {
+                    last[kind] = Some(raw);
+                }
             }
         }
-        let lines: Vec<_> = last.iter().flat_map(|(_, raw)| [raw, &b"\n"[..]]).collect();
-        Ok((lines.concat(), count(last.len())))
+        let kept: Vec<_> = last.into_iter().flatten().collect();
+        let lines: Vec<_> = kept.iter().flat_map(|raw| [*raw, &b"\n"[..]]).collect();
+        Ok((lines.concat(), count(kept.len())))
     }
 
     /// The live lines as a rewrite leaves them.
@@ -150,6 +151,10 @@ impl Model {
 
     pub(crate) fn truncate(&mut self, key: &str, keep_last: i64) -> Result<(), Failed> {
         let mut meta = self.meta(key)?;
+        if self.dialect == Dialect::Ours && !self.exists(key) {
+            self.applied.note(Rule::NothingCreated);
+            return Ok(());
+        }
         let retained: Vec<i64> = self
             .live(key)?
             .into_iter()
@@ -286,6 +291,22 @@ impl Model {
         let bytes = self.rest.remove(name).unwrap_or_default();
         self.rest.insert(format!("{name}.migrated"), bytes);
         Ok(true)
+    }
+}
+
+/// Which kind of control record kimi-cli takes it for, in the order in which a
+/// rewrite carries them; `None` if it ignores it.
+fn acted_on(record: &Map<String, Value>) -> Option<usize> {
+    let is_integer = |name| {
+        record
+            .get(name)
+            .is_some_and(|value| value.is_i64() || value.is_u64() || value.is_boolean())
+    };
+    match record.get("role").and_then(Value::as_str) {
+        Some("_system_prompt") if record.get("content").is_some_and(Value::is_string) => Some(0),
+        Some("_checkpoint") if is_integer("id") => Some(1),
+        Some("_usage") if is_integer("token_count") => Some(2),
+        _ => None,
     }
 }
 

@@ -1,0 +1,173 @@
+//! A session as PicoClaw's older manager kept it: one JSON object per file.
+
+use super::draft::Draft;
+use super::message::Message;
+use super::names::plain_stem;
+use super::nested::string;
+use super::scan::{Dialect, Fault, Scan, Scanner};
+use super::text::{known_field, to_text};
+use super::timestamp;
+
+const FIELDS: [&str; 5] = ["key", "messages", "summary", "created", "updated"];
+
+/// What a file of the older manager holds. Its times are checked and not kept:
+/// an imported session is created when it is imported.
+#[derive(Debug, Default)]
+pub(crate) struct LegacySession {
+    /// `""` where the file names none.
+    pub(crate) key: String,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) summary: String,
+}
+
+/// Reads a file of the older manager as Go's `json.Unmarshal` does: names in
+/// any case, of equal ones the last, `null` for a missing value, unknown fields
+/// ignored. Messages are read as [`decode`](super::decode) reads lines, except
+/// that none is a control record: the older manager knew no such thing.
+///
+/// # Errors
+///
+/// What is wrong with it, where Go refuses it.
+pub(crate) fn decode(bytes: &[u8]) -> Result<LegacySession, String> {
+    let text = to_text(bytes);
+    read(&text).map_err(|fault| fault.reason().to_owned())
+}
+
+/// Whether a file that has the name of a sidecar is none but holds a session of
+/// the older manager.
+pub(crate) fn holds_session(bytes: &[u8]) -> bool {
+    key_of(bytes).is_some()
+}
+
+/// Whether such a session is in the file in which the older manager kept it: it
+/// gave the session `x.meta` the name `x.meta.json`.
+pub(crate) fn holds_own_session(file_name: &str, bytes: &[u8]) -> bool {
+    let stem = file_name.strip_suffix(".json");
+    key_of(bytes).is_some_and(|key| Some(&*plain_stem(&key)) == stem)
+}
+
+/// The key of a session of the older manager, told from a sidecar by what each
+/// of them alone has: a list of messages, and `skip`.
+fn key_of(bytes: &[u8]) -> Option<String> {
+    let text = to_text(bytes);
+    let mut scanner = Scanner::new(&text, Dialect::Go);
+    let (mut key, mut messages, mut skip) = (String::new(), false, false);
+    let read = scanner.object(|scanner, name| {
+        match known_field(&name, &["key", "messages", "skip"]) {
+            "key" => return string(scanner, &mut key),
+            "messages" => messages = scanner.peek() == Some(b'['),
+            "skip" => skip = true,
+            _ => {}
+        }
+        scanner.value().map(|_| ())
+    });
+    let whole = read.and_then(|()| scanner.finish()).is_ok();
+    (whole && messages && !skip).then_some(key)
+}
+
+fn read(text: &str) -> Scan<LegacySession> {
+    let mut scanner = Scanner::new(text, Dialect::Go);
+    let mut session = LegacySession::default();
+    if !scanner.null()? {
+        scanner.object(|scanner, name| session.read_field(scanner, &name))?;
+    }
+    scanner.finish()?;
+    Ok(session)
+}
+
+impl LegacySession {
+    fn read_field(&mut self, scanner: &mut Scanner<'_>, name: &str) -> Scan<()> {
+        match known_field(name, &FIELDS) {
+            "key" => string(scanner, &mut self.key),
+            "messages" => self.read_messages(scanner),
+            "summary" => string(scanner, &mut self.summary),
+            "created" | "updated" => time(scanner),
+            _ => scanner.value().map(|_| ()),
+        }
+    }
+
+    fn read_messages(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+        self.messages.clear();
+        if scanner.null()? {
+            return Ok(());
+        }
+        scanner.array(|scanner| {
+            let draft = Draft::parse(scanner.value()?, Dialect::Go)?;
+            self.messages.push(draft.into());
+            Ok(())
+        })
+    }
+}
+
+fn time(scanner: &mut Scanner<'_>) -> Scan<()> {
+    let text = scanner.text()?;
+    let valid = text.is_none_or(|text| timestamp::canonical(text.body()).is_some());
+    valid
+        .then_some(())
+        .ok_or(Fault::Shape("created or updated is not a time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Message, decode, key_of};
+
+    #[test]
+    fn a_file_of_the_older_manager_is_read_as_go_reads_it() {
+        let session = decode(
+            br#" {"KEY":"a","key":null,"Messages":[{"role":"user","content":"old"}],
+                "messages":[{"ROLE":"user","content":"hi"},null,{"role":"_x"}],
+                "summary":"s","created":"2024-01-02T3:04:05Z","updated":null,"new":[{}]} "#,
+        )
+        .unwrap();
+        let roles: Vec<_> = session.messages.iter().map(Message::role).collect();
+        assert_eq!(
+            (&*session.key, &*session.summary, roles),
+            ("a", "s", vec!["user", "", "_x"])
+        );
+        assert_eq!(session.messages[0].text(), "hi");
+        let session = decode(b"null").unwrap();
+        assert_eq!((&*session.key, session.messages.len()), ("", 0));
+    }
+
+    #[test]
+    fn what_go_refuses_is_refused_whole() {
+        for text in [
+            "",
+            "hello",
+            "[]",
+            "{} {}",
+            "\u{feff}{}",
+            r#"{"key":1}"#,
+            r#"{"messages":{}}"#,
+            r#"{"messages":[{"role":"user"},5]}"#,
+            r#"{"messages":[{"content":[1]}]}"#,
+            r#"{"messages":[{"role":"user","created_at":"noon"}]}"#,
+            r#"{"created":"last week"}"#,
+            r#"{"updated":0}"#,
+            r#"{"messages":[{"role":"user""#,
+        ] {
+            assert!(decode(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sidecars_and_sessions_are_told_apart() {
+        let key = |text: &str| key_of(text.as_bytes());
+        assert_eq!(
+            key(r#"{"key":"x.meta","messages":[]}"#).as_deref(),
+            Some("x.meta")
+        );
+        assert_eq!(key(r#"{"messages":[{"role":5}]}"#).as_deref(), Some(""));
+        for text in [
+            r#"{"key":"x","summary":"","skip":0,"count":0}"#,
+            r#"{"key":"x","messages":[],"skip":0}"#,
+            r#"{"key":"x","messages":null}"#,
+            r#"{"key":"x"}"#,
+            r#"{"key":"x","messages":[]"#,
+            "null",
+            "",
+        ] {
+            assert_eq!(key(text), None, "{text}");
+        }
+    }
+}

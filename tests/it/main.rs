@@ -1,0 +1,15 @@
+//! A store from outside: what every verb promises, what broke the systems this
+//! one replaces, bad input, and reading beside a writer.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests play the other programs that read and write a store's files"
+)]
+
+mod bad_input;
+mod defects;
+mod read_only;
+mod support;
+mod trap;
+mod verbs;

@@ -1,0 +1,8 @@
+//! What every verb promises, for callers on plain threads and in both kinds of
+//! async runtime.
+
+mod aliases;
+mod appending;
+mod at_rest;
+mod concurrency;
+mod rewriting;

@@ -91,6 +91,7 @@ impl Store {
             dir,
             options,
             workers: thread::available_parallelism().min(MAX_WORKERS),
+            mailbox: open::MAILBOX,
         })?;
         let threads =
             Threads::start(opened.machine).map_err(|e| Error::io("start threads for", dir, e))?;

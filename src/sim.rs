@@ -215,13 +215,17 @@ impl Sim {
                 return;
             }
             self.crew.clock.advance(left.min(crate::supervisor::TICK));
-            self.crew.sync_buffered();
+            // The tick may come while buffered records linger.
+            if !self.crew.schedule.prefers_supervisor() {
+                self.crew.sync_buffered();
+            }
             if let Some(supervisor) = &mut self.supervisor
                 && supervisor.busy
                 && !supervisor.turn(Timeout::TimedOut, &mut self.crew)
             {
                 self.supervisor = None;
             }
+            self.crew.sync_buffered();
         }
     }
 
@@ -250,7 +254,8 @@ impl Sim {
             || self.crew.sync_buffered()
     }
 
-    fn until_quiet(&mut self) {
+    /// Lets everything under way end, without time passing.
+    pub fn until_quiet(&mut self) {
         for _ in 0..PATIENCE {
             if !self.crew.step() && !self.supervise() {
                 return;
@@ -367,7 +372,11 @@ impl Crew {
         let Some(journal) = &mut self.journal else {
             return false;
         };
-        journal.committer.has_unsynced() && journal.turn(Taken::Idle)
+        let owes = journal.committer.has_unsynced();
+        if owes {
+            journal.turn(Taken::Idle);
+        }
+        owes
     }
 }
 

@@ -10,7 +10,7 @@ use crate::StoreOptions;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::journal::committer::{Committer, Ticket};
+use crate::journal::committer::{Committer, Progress, Ticket};
 use crate::journal::group::{Batch, GroupCommit};
 use crate::journal::pool::SegmentPool;
 use crate::journal::record::{self, Record};
@@ -28,7 +28,7 @@ use crate::stats::Counters;
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Supervisor;
 use crate::supervisor::threads::Machine;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::AtomicBool;
 use crate::sync::wake::Runtime;
 
 /// Commands one shard's mailbox holds before its senders wait.
@@ -78,12 +78,12 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         scan.next_number,
         site.options.segments,
     ));
-    let synced = Arc::new(AtomicU64::new(0));
+    let progress = Arc::new(Progress::default());
     let mut committer = Committer::new(
         pool.clone(),
         scan.sequence,
         site.workers + 1,
-        synced.clone(),
+        progress.clone(),
         counters.journal.clone(),
     )?;
     supersede(&scan, storage, &home, &mut committer, site.workers)?;
@@ -97,7 +97,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         auto_compact: site.options.auto_compact,
         temp_counter: std::sync::atomic::AtomicU64::new(1),
     });
-    let (engine, machine) = assemble(site, context, committer, pool, synced)?;
+    let (engine, machine) = assemble(site, context, committer, pool, progress)?;
     Ok(Opened {
         engine,
         machine,
@@ -182,7 +182,7 @@ fn assemble(
     context: Arc<Context>,
     committer: Committer,
     pool: Arc<SegmentPool>,
-    synced: Arc<AtomicU64>,
+    progress: Arc<Progress>,
 ) -> Result<(Arc<Engine>, Machine)> {
     let group = Arc::new(GroupCommit::new());
     let runtime = Runtime::default();
@@ -230,7 +230,7 @@ fn assemble(
         context.clone(),
         alarm.clone(),
         pool.clone(),
-        synced,
+        progress,
         active.clone(),
         outcomes_in,
     );

@@ -54,14 +54,35 @@ pub(crate) struct Committer {
     position: u64,
     /// The last batch written.
     sequence: u64,
-    /// The last batch synced; shared with whoever needs a watermark. Moves only
-    /// after the signals of that batch were sent.
-    synced: Arc<AtomicU64>,
+    progress: Arc<Progress>,
     /// Written, not yet synced.
     unsynced: Vec<Ticket>,
     /// Per producer, the lowest epoch that is not refused.
     epochs: Vec<u64>,
     counters: Arc<Counters>,
+}
+
+/// How far the journal is; shared with whoever needs a watermark.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// The last batch written. Moves before the signals of that batch are sent.
+    written: AtomicU64,
+    /// The last batch synced. Moves only after the signals of that batch were
+    /// sent: a flush reads this and then asks the shards what they applied. Told
+    /// before the signals, it would retire records that no file holds yet.
+    synced: AtomicU64,
+}
+
+impl Progress {
+    /// The last batch synced, its signals sent.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Whether anyone may have been told of a batch that is not synced.
+    pub(crate) fn owes_sync(&self) -> bool {
+        self.written.load(Ordering::Acquire) > self.synced()
+    }
 }
 
 /// What the committer did, for `stats`.
@@ -81,17 +102,18 @@ impl Committer {
         pool: Arc<SegmentPool>,
         sequence: u64,
         producers: usize,
-        synced: Arc<AtomicU64>,
+        progress: Arc<Progress>,
         counters: Arc<Counters>,
     ) -> Result<Self> {
         let segment = pool.next(0)?;
-        synced.store(sequence, Ordering::Release);
+        progress.written.store(sequence, Ordering::Release);
+        progress.synced.store(sequence, Ordering::Release);
         Ok(Self {
             pool,
             segment,
             position: HEADER as u64,
             sequence,
-            synced,
+            progress,
             unsynced: Vec::new(),
             epochs: vec![0; producers],
             counters,
@@ -152,9 +174,7 @@ impl Committer {
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         signal_each(&self.unsynced, &Outcome::Synced, tell);
         self.unsynced.clear();
-        // A flush reads this and then asks the shards what they applied. Told
-        // before the signals, it would retire records that no file holds yet.
-        self.synced.store(self.sequence, Ordering::Release);
+        self.progress.synced.store(self.sequence, Ordering::Release);
         Ok(())
     }
 
@@ -186,7 +206,7 @@ impl Committer {
             &Record::Commit(Commit {
                 sequence: self.sequence + 1,
                 batch_len,
-                durable: self.synced.load(Ordering::Relaxed),
+                durable: self.progress.synced(),
             }),
         );
         if self.position + records.len() as u64 > self.segment.len {
@@ -199,6 +219,9 @@ impl Committer {
             .map_err(|e| Error::io("write journal", self.pool.dir(), e))?;
         self.position += records.len() as u64;
         self.sequence += 1;
+        self.progress
+            .written
+            .store(self.sequence, Ordering::Release);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         let bytes = records.len() as u64;
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -92,7 +92,7 @@ impl Shard {
         }
         let dir = &turn.context.dir;
         let path = dir.join(session_file::sidecar_name(&session.entry.stem));
-        let bytes = session_file::encode_sidecar(&session.settled.meta.to_sidecar());
+        let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         let padded = put_sidecar(session, &path, &bytes, exact, turn)
             .map_err(|e| Error::io("write", &path, e))?;
         session.sidecar_padded = padded;

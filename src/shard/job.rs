@@ -64,6 +64,20 @@ impl Job {
         !matches!(self, Self::Close(_) | Self::PrepareSegment(_) | Self::Stop)
     }
 
+    /// What its owner must be told should the work never end.
+    pub(crate) fn lost(&self, error: Error) -> Option<(usize, Event)> {
+        let (owner, done) = match self {
+            Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
+            Self::Locate { owner, .. } => (*owner, Done::Located(Err(error))),
+            Self::Rewrite { owner, temp, .. } => {
+                let (temp, prepared) = (temp.clone(), Err(error));
+                (*owner, Done::Rewritten { temp, prepared })
+            }
+            Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => return None,
+        };
+        Some((owner.worker, Event::Done { owner, done }))
+    }
+
     /// Does the work; what must be told, and to which worker.
     pub(crate) fn run(self, context: &Context) -> Option<(usize, Event)> {
         let (owner, done) = match self {

@@ -29,11 +29,11 @@ use self::command::{Command, Verb};
 use self::context::{Context, Outbox, Turn};
 use self::handles::Handles;
 use self::job::{Done, Job, Owner};
-use self::load::{Loaded, read_sidecar};
+use self::load::Loaded;
 use self::session::{Session, Sidecar};
 use crate::catalog::Entry;
 use crate::error::{Error, Result};
-use crate::snapshot::Tail;
+use crate::snapshot::{Meta, Tail};
 use crate::storage::{OpenMode, StorageFile};
 
 /// How many shards a store has. PicoClaw has as many locks.
@@ -71,6 +71,7 @@ enum Slot {
     /// Could not be loaded; the next command tries again.
     Failed {
         entry: Arc<Entry>,
+        error: Error,
     },
     Ready(Box<Session>),
 }
@@ -101,21 +102,14 @@ impl Shard {
             }
             None => self.admit(&key, turn),
         };
-        if let Slot::Failed { entry } = &self.sessions[id] {
+        if let Slot::Failed { entry, .. } = &self.sessions[id] {
             let entry = entry.clone();
             self.load(id, entry, turn);
         }
         match &mut self.sessions[id] {
             Slot::Ready(_) => self.submit(id, verb, turn),
             Slot::Loading { waiting, .. } => waiting.push_back(verb),
-            Slot::Failed { entry } => {
-                let reason = Error::io(
-                    "open",
-                    &rewrite::log_path(&turn.context.dir, &entry.stem),
-                    std::io::Error::other("the session could not be loaded"),
-                );
-                stage::refuse(verb, &reason, turn.out);
-            }
+            Slot::Failed { error, .. } => stage::refuse(verb, error, turn.out),
         }
     }
 
@@ -171,8 +165,9 @@ impl Shard {
     fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
         let entry = turn.context.catalog.claim(key);
         let id = self.sessions.len();
-        self.sessions.push(Slot::Failed {
+        self.sessions.push(Slot::Loading {
             entry: entry.clone(),
+            waiting: VecDeque::new(),
         });
         self.by_key.insert(key.clone(), id);
         self.load(id, entry, turn);
@@ -198,8 +193,7 @@ impl Shard {
     /// Opens both files; `true` where the log is too big to measure here.
     fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
         let context = turn.context;
-        let (meta, sidecar) =
-            read_sidecar(&*context.storage, &context.dir, &entry.stem, &entry.key)?;
+        let (meta, sidecar) = self.read_sidecar(entry, turn)?;
         let file = self.open_log(&entry.stem, turn)?;
         let mut loaded = Loaded {
             meta,
@@ -218,6 +212,20 @@ impl Shard {
         }
         loaded.extent = load::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
         Ok((loaded, false))
+    }
+
+    /// Reads a sidecar, closing session files where descriptors ran out.
+    fn read_sidecar(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Meta, Sidecar)> {
+        let Context { storage, dir, .. } = turn.context;
+        loop {
+            match load::read_sidecar(&**storage, dir, &entry.stem, &entry.key) {
+                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
+                    Some(evicted) => self.close(evicted),
+                    None => return Err(error),
+                },
+                other => return other,
+            }
+        }
     }
 
     /// Opens a session file, closing others where descriptors ran out.
@@ -253,11 +261,8 @@ impl Shard {
             torn: loaded.extent.torn,
             meta: loaded.meta,
         };
-        if loaded.sidecar != Sidecar::Present {
-            let lines = i64::try_from(loaded.extent.lines);
-            session.settled.meta.count = lines.unwrap_or(i64::MAX);
-        }
         session.staged = session.settled.clone();
+        session.synced_meta = session.settled.meta.clone();
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;
@@ -282,7 +287,10 @@ impl Shard {
         for verb in std::mem::take(waiting) {
             stage::refuse(verb, error, turn.out);
         }
-        self.sessions[id] = Slot::Failed { entry };
+        self.sessions[id] = Slot::Failed {
+            entry,
+            error: error.clone(),
+        };
     }
 
     fn session(&mut self, id: usize) -> &mut Session {

@@ -71,6 +71,9 @@ pub(crate) struct Session {
     /// reach the session file: a power loss could otherwise leave lines there
     /// that the journal, and so everyone else, knows nothing of.
     pub(crate) synced: u64,
+    /// The sidecar as the journal holds it synced. No later one may reach the
+    /// disk, for the same reason.
+    pub(crate) synced_meta: Meta,
     pub(crate) tail: Arc<Tail>,
     /// Operations staged and not synced.
     pub(crate) inflight: usize,
@@ -110,6 +113,7 @@ impl Session {
             generation: 0,
             start: 0,
             tail: Tail::new(position.meta.clone()),
+            synced_meta: position.meta.clone(),
             staged: position.clone(),
             settled: position,
             file: None,

@@ -57,6 +57,9 @@ impl Shard {
         session.inflight -= 1;
         session.exists = true;
         session.imaged = session.imaged.max(op.imaged);
+        if let Some(meta) = op.change.meta() {
+            session.synced_meta = meta.clone();
+        }
         turn.context
             .counters
             .commands
@@ -73,7 +76,9 @@ impl Shard {
                 answer,
                 shown,
             } => {
-                if !shown {
+                if shown {
+                    self.sidecar_changed(id);
+                } else {
                     self.replace_meta(id, meta, turn);
                 }
                 if let Some(answer) = answer {
@@ -169,6 +174,8 @@ impl Shard {
         if let Some(answer) = answer {
             self.append(id, bytes, lines, meta, turn);
             turn.out.answer(answer, Ok(()));
+        } else {
+            self.sidecar_changed(id);
         }
         let session = self.session(id);
         session.synced += bytes.len() as u64;

@@ -53,6 +53,19 @@ pub(crate) enum Change {
     },
 }
 
+impl Change {
+    /// The sidecar that goes with it, if it leaves one.
+    pub(crate) fn meta(&self) -> Option<&Meta> {
+        match self {
+            Self::Append { meta, .. }
+            | Self::Meta { meta, .. }
+            | Self::Truncate { meta, .. }
+            | Self::Swap { meta, .. } => Some(meta),
+            Self::Delete { .. } => None,
+        }
+    }
+}
+
 /// Who waits for a swap.
 #[derive(Debug)]
 pub(crate) enum SwapAnswer {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use self::threads::Wait;
 use crate::error::{Error, Result};
-use crate::journal::committer::{Outcome, Ticket};
+use crate::journal::committer::{Outcome, Progress, Ticket};
 use crate::journal::pool::SegmentPool;
 use crate::journal::record::{self, Record};
 use crate::mailbox::{EventReceiver, EventSender};
@@ -24,7 +24,7 @@ use crate::shard::context::Context;
 use crate::shard::flush::{FlushPart, Flushed};
 use crate::shard::worker::{Alarm, Event};
 use crate::storage::OpenMode;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::{Promise, Slot, slot};
 
 /// Journal bytes waiting for a checkpoint that start a flush.
@@ -63,8 +63,7 @@ pub(crate) struct Supervisor {
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,
-    /// The last batch known to be synced, its signals sent.
-    synced: Arc<AtomicU64>,
+    progress: Arc<Progress>,
     /// Whether something was committed since the last flush began.
     active: Arc<AtomicBool>,
     outcomes: EventReceiver<Outcome>,
@@ -82,7 +81,7 @@ impl Supervisor {
         context: Arc<Context>,
         alarm: Alarm,
         pool: Arc<SegmentPool>,
-        synced: Arc<AtomicU64>,
+        progress: Arc<Progress>,
         active: Arc<AtomicBool>,
         outcomes: EventReceiver<Outcome>,
     ) -> Self {
@@ -91,7 +90,7 @@ impl Supervisor {
             context,
             alarm,
             pool,
-            synced,
+            progress,
             active,
             outcomes,
             tickets: 0,
@@ -135,6 +134,19 @@ impl Supervisor {
         self.pool.full_bytes() >= FLUSH_BYTES
     }
 
+    /// Syncs what the journal was only given so far: those who were told of it
+    /// may take a flush at its word, and session files get only what is synced.
+    ///
+    /// # Errors
+    /// If the journal cannot be written or synced.
+    pub(crate) fn sync_journal(&mut self, wait: &mut impl Wait) -> Result<()> {
+        if !self.progress.owes_sync() {
+            return Ok(());
+        }
+        self.submit(&[])?;
+        self.await_synced(wait)
+    }
+
     /// Starts a flush: every worker brings its sessions up to date. With `exact`
     /// the files are what PicoClaw would have written.
     pub(crate) fn begin(&self, exact: bool) -> Flush {
@@ -144,7 +156,7 @@ impl Supervisor {
         // Read before the workers are asked: the signals of every batch up to
         // here are in their queues already, ahead of the request. Read later,
         // it could cover lines that no session file holds yet.
-        let upto = self.synced.load(Ordering::Acquire);
+        let upto = self.progress.synced();
         let slots = self.workers.iter().map(|worker| {
             let (promise, slot) = slot();
             worker.send(Event::Flush { exact, promise });
@@ -186,6 +198,10 @@ impl Supervisor {
             clean,
         };
         record::encode(&mut records, &checkpoint);
+        self.submit(&records)
+    }
+
+    fn submit(&mut self, records: &[u8]) -> Result<()> {
         self.tickets += 1;
         let ticket = Ticket {
             producer: self.workers.len(),
@@ -193,15 +209,15 @@ impl Supervisor {
             epoch: self.tickets,
             len: records.len(),
         };
-        let submitted = self.alarm.group.submit(&records, ticket, true);
+        let submitted = self.alarm.group.submit(records, ticket, true);
         submitted.map_err(|refused| refused.reason.into())
     }
 
-    /// Waits until the journal holds the checkpoint.
+    /// Waits until the journal holds what was handed to it, and all before.
     ///
     /// # Errors
     /// If it does not.
-    pub(crate) fn await_checkpoint(&self, wait: &mut impl Wait) -> Result<()> {
+    pub(crate) fn await_synced(&self, wait: &mut impl Wait) -> Result<()> {
         loop {
             match wait.event(&self.outcomes) {
                 Some(Outcome::Synced) => return Ok(()),

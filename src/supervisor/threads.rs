@@ -1,5 +1,6 @@
 //! The threads: a few lines each around the state machines they drive.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,19 +169,29 @@ fn run_worker(mut worker: Worker, guard: Guard) {
 }
 
 fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
-    let guard = Guard::new(alarm, "a background job panicked");
     loop {
         let next = jobs.lock().recv();
         match next {
             None | Some(Job::Stop) => break,
-            Some(job) => {
-                if let Some((worker, event)) = job.run(context) {
-                    alarm.workers[worker].send(event);
-                }
-            }
+            Some(job) => run_job(job, context, alarm),
         }
     }
-    guard.disarm();
+}
+
+/// A job that panics poisons the store, and its owner is told all the same: a
+/// caller may wait for it, and closing waits for every job.
+fn run_job(job: Job, context: &Context, alarm: &Alarm) {
+    let reason: Arc<str> = "a background job panicked".into();
+    let lost = job.lost(Error::Poisoned {
+        reason: reason.clone(),
+    });
+    let event = catch_unwind(AssertUnwindSafe(|| job.run(context))).unwrap_or_else(|_| {
+        alarm.raise(&reason);
+        lost
+    });
+    if let Some((worker, event)) = event {
+        alarm.workers[worker].send(event);
+    }
 }
 
 /// The committer's thread.
@@ -377,6 +388,7 @@ impl Loop {
     }
 
     fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+        self.supervisor.sync_journal(wait)?;
         let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();
         for slot in flush.slots {
@@ -388,7 +400,7 @@ impl Loop {
 
     fn checkpoint(&mut self, upto: u64, clean: bool, wait: &mut impl Wait) -> Result<()> {
         self.supervisor.submit_checkpoint(upto, clean)?;
-        self.supervisor.await_checkpoint(wait)
+        self.supervisor.await_synced(wait)
     }
 
     /// Stops everything in order: no more commands; what was accepted carried

@@ -11,4 +11,5 @@ mod bad_input;
 mod defects;
 mod read_only;
 mod support;
+mod trap;
 mod verbs;

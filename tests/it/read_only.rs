@@ -1,1 +1,313 @@
-//! Later.
+//! Reading a directory that another owns, or that nobody recovered yet.
+
+use std::path::Path;
+
+use sessionlog::{Durability, Error, Message, Store, StoreHandle};
+
+use crate::support::{
+    add_numbers, child_dir, copy_dir, files, line, manual, numbers, open, scratch, sidecar,
+    spawn_child, texts, wait_until,
+};
+
+fn reader(dir: &Path) -> Store {
+    Store::open_read_only(dir).unwrap()
+}
+
+#[test]
+fn every_write_is_refused_and_leaves_no_trace() {
+    let dir = scratch();
+    std::fs::write(dir.path().join("cli.jsonl"), line("0")).unwrap();
+    let before = files(dir.path());
+    let store = reader(dir.path());
+    let chats = store.handle();
+    let user = || vec![Message::user("x")];
+    let results = [
+        chats.add_message("cli", "user", "x").wait(),
+        chats.add_full_message("cli", Message::user("x")).wait(),
+        chats.append_all("cli", user()).wait(),
+        chats.append_all("cli", Vec::new()).wait(),
+        chats.set_history("cli", user()).wait(),
+        chats.set_summary("cli", "s").wait(),
+        chats.truncate_history("cli", 0).wait(),
+        chats.compact("cli").wait(),
+        chats.delete_session("cli").wait(),
+        chats.upsert_session_meta("cli", None, Vec::new()).wait(),
+        chats
+            .promote_alias_history("cli", None, vec!["a".into()])
+            .wait()
+            .map(drop),
+    ];
+    for result in results {
+        assert!(matches!(result, Err(Error::ReadOnly)), "{result:?}");
+    }
+    assert_eq!(texts(&chats, "cli"), ["0"]);
+    store.close().unwrap();
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn a_directory_of_picoclaws_is_read_as_it_is() {
+    let dir = scratch();
+    std::fs::write(
+        dir.path().join("telegram_1.jsonl"),
+        line("0") + &line("1") + &line("2"),
+    )
+    .unwrap();
+    let meta = sidecar("telegram:1", "s", 1, 3).replace("\n}", ",\n  \"aliases\": [\"a\"]\n}");
+    std::fs::write(dir.path().join("telegram_1.meta.json"), meta).unwrap();
+    std::fs::write(
+        dir.path().join("orphan.jsonl"),
+        line("o") + "{\"role\":\"to",
+    )
+    .unwrap();
+    let before = files(dir.path());
+    let store = reader(dir.path());
+    let chats = store.handle();
+    assert_eq!(chats.list_sessions().wait().unwrap(), ["telegram:1"]);
+    assert_eq!(texts(&chats, "a"), ["1", "2"]);
+    assert_eq!(chats.summary("a").wait().unwrap(), "s");
+    assert_eq!(chats.tail("telegram:1", 1).wait().unwrap()[0].text(), "2");
+    assert_eq!(texts(&chats, "orphan"), ["o"]);
+    assert!(chats.history("nobody").wait().unwrap().is_empty());
+    let resolved = chats.resolve_session_key("a").wait().unwrap();
+    assert_eq!(resolved.as_deref(), Some("telegram:1"));
+    chats.flush().wait().unwrap();
+    store.close().unwrap();
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn a_reader_beside_a_writer_sees_what_was_acknowledged() {
+    let dir = scratch();
+    let writer = open(dir.path());
+    let chats = writer.handle();
+    let store = reader(dir.path());
+    let seen = store.handle();
+    for n in 0..30 {
+        add_numbers(&chats, "telegram:1", n..n + 1);
+        assert_eq!(texts(&seen, "telegram:1"), numbers(0..n + 1));
+    }
+    assert_eq!(seen.list_sessions().wait().unwrap(), ["telegram:1"]);
+    chats.set_summary("telegram:1", "s").wait().unwrap();
+    assert_eq!(seen.summary("telegram:1").wait().unwrap(), "s");
+    chats.truncate_history("telegram:1", 5).wait().unwrap();
+    assert_eq!(texts(&seen, "telegram:1"), numbers(25..30));
+    chats.compact("telegram:1").wait().unwrap();
+    assert_eq!(texts(&seen, "telegram:1"), numbers(25..30));
+    chats
+        .upsert_session_meta("telegram:1", None, vec!["a".into()])
+        .wait()
+        .unwrap();
+    assert_eq!(texts(&seen, "a"), numbers(25..30));
+    chats.flush().wait().unwrap();
+    assert_eq!(texts(&seen, "telegram:1"), numbers(25..30));
+    chats
+        .set_history("telegram:1", vec![Message::user("x")])
+        .wait()
+        .unwrap();
+    assert_eq!(texts(&seen, "telegram:1"), ["x"]);
+    chats.delete_session("telegram:1").wait().unwrap();
+    assert!(texts(&seen, "telegram:1").is_empty());
+    assert!(seen.list_sessions().wait().unwrap().is_empty());
+    writer.close().unwrap();
+    assert!(texts(&seen, "telegram:1").is_empty());
+}
+
+/// Beside a writer that appends, truncates, compacts and flushes as it can, a
+/// reader sees runs of numbers without a gap that never go back.
+#[test]
+fn a_reader_beside_a_busy_writer_sees_whole_histories() {
+    let dir = scratch();
+    let writer = open(dir.path());
+    add_numbers(&writer.handle(), "cli", 0..1);
+    let store = reader(dir.path());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let chats = writer.handle();
+            for round in 0..25 {
+                add_numbers(&chats, "cli", 1 + round * 8..1 + round * 8 + 8);
+                chats.truncate_history("cli", 8).wait().unwrap();
+                chats.compact("cli").wait().unwrap();
+                if round % 3 == 0 {
+                    chats.flush().wait().unwrap();
+                }
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        scope.spawn(|| {
+            let seen = store.handle();
+            let (mut first_seen, mut last_seen) = (0, 0);
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                let found = texts(&seen, "cli");
+                let first: usize = found[0].parse().unwrap();
+                assert_eq!(found, numbers(first..first + found.len()));
+                assert!(first >= first_seen, "{first} came back after {first_seen}");
+                assert!(first + found.len() >= last_seen, "the end went back");
+                (first_seen, last_seen) = (first, first + found.len());
+            }
+        });
+    });
+    assert_eq!(texts(&store.handle(), "cli"), numbers(193..201));
+    writer.close().unwrap();
+}
+
+/// Everything a store can leave half done in its journal.
+fn busy_life(chats: &StoreHandle) {
+    add_numbers(chats, "appended", 0..5);
+    add_numbers(chats, "truncated", 0..5);
+    chats.truncate_history("truncated", 2).wait().unwrap();
+    add_numbers(chats, "compacted", 0..5);
+    chats.truncate_history("compacted", 2).wait().unwrap();
+    chats.compact("compacted").wait().unwrap();
+    add_numbers(chats, "compacted", 5..7);
+    add_numbers(chats, "replaced", 0..5);
+    chats
+        .set_history("replaced", vec![Message::user("x")])
+        .wait()
+        .unwrap();
+    add_numbers(chats, "deleted", 0..5);
+    chats.delete_session("deleted").wait().unwrap();
+    add_numbers(chats, "reborn", 0..5);
+    chats.delete_session("reborn").wait().unwrap();
+    add_numbers(chats, "reborn", 5..6);
+    chats.set_summary("summed", "up").wait().unwrap();
+    chats
+        .upsert_session_meta("appended", None, vec!["a:1".into()])
+        .wait()
+        .unwrap();
+    let promoted =
+        chats
+            .exact_keys()
+            .promote_alias_history("promoted", None, vec!["truncated".into()]);
+    assert!(promoted.wait().unwrap());
+    let quick = chats.with_durability(Durability::Buffered);
+    add_numbers(&quick, "appended", 5..8);
+}
+
+fn check_life(chats: &StoreHandle) {
+    let exact = chats.exact_keys();
+    assert_eq!(texts(chats, "a:1"), numbers(0..8));
+    assert_eq!(texts(&exact, "truncated"), numbers(3..5));
+    assert_eq!(texts(&exact, "compacted"), numbers(3..7));
+    assert_eq!(texts(&exact, "replaced"), ["x"]);
+    assert!(texts(&exact, "deleted").is_empty());
+    assert_eq!(texts(&exact, "reborn"), ["5"]);
+    assert_eq!(exact.summary("summed").wait().unwrap(), "up");
+    assert_eq!(texts(&exact, "promoted"), numbers(3..5));
+    let listed = exact.list_sessions().wait().unwrap();
+    let all = [
+        "appended",
+        "compacted",
+        "promoted",
+        "reborn",
+        "replaced",
+        "summed",
+        "truncated",
+    ];
+    assert_eq!(listed, all);
+}
+
+#[test]
+fn after_a_crash_the_recovered_state_is_shown_and_nothing_is_written() {
+    for flushed in [false, true] {
+        let dir = scratch();
+        let store = open(dir.path());
+        if flushed {
+            add_numbers(&store.handle(), "deleted", 50..52);
+            add_numbers(&store.handle(), "replaced", 50..52);
+            store.handle().flush().wait().unwrap();
+        }
+        busy_life(&store.handle());
+        let crashed = scratch();
+        copy_dir(dir.path(), crashed.path());
+        store.close().unwrap();
+
+        let before = files(crashed.path());
+        let store = reader(crashed.path());
+        assert!(!store.recovery_report().clean);
+        check_life(&store.handle());
+        let by_reader: Vec<_> = store.handle().list_sessions().wait().unwrap();
+        let metas = |chats: &StoreHandle| -> Vec<_> {
+            let meta = |key: &String| chats.exact_keys().session_meta(key).wait().unwrap();
+            by_reader
+                .iter()
+                .map(|key| serde_json::to_string(&meta(key)).unwrap())
+                .collect()
+        };
+        let shown = metas(&store.handle());
+        store.close().unwrap();
+        assert_eq!(files(crashed.path()), before, "a reader wrote");
+
+        // What it showed is what recovery makes of it.
+        let store = open(crashed.path());
+        assert!(!store.recovery_report().clean);
+        check_life(&store.handle());
+        assert_eq!(metas(&store.handle()), shown);
+        store.close().unwrap();
+        let store = reader(crashed.path());
+        assert!(store.recovery_report().clean);
+        check_life(&store.handle());
+    }
+}
+
+#[test]
+fn a_copy_taken_between_any_two_writes_shows_what_was_acknowledged_before() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    for n in 0..25 {
+        add_numbers(&chats, "cli", n..n + 1);
+        if n % 7 == 6 {
+            chats.truncate_history("cli", 3).wait().unwrap();
+            chats.compact("cli").wait().unwrap();
+        }
+        let expected = texts(&chats, "cli");
+        let crashed = scratch();
+        copy_dir(dir.path(), crashed.path());
+        assert_eq!(texts(&reader(crashed.path()).handle(), "cli"), expected);
+        let recovered = open(crashed.path());
+        assert_eq!(texts(&recovered.handle(), "cli"), expected);
+        recovered.close().unwrap();
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn another_process_reads_beside_a_writer_and_after_it_was_killed() {
+    if let Some(dir) = child_dir() {
+        return writing_child(&dir);
+    }
+    let dir = scratch();
+    let mut child = spawn_child(
+        "read_only::another_process_reads_beside_a_writer_and_after_it_was_killed",
+        dir.path(),
+    );
+    let ready = dir.path().join("ready");
+    wait_until("the child's writes", || ready.exists());
+    assert!(matches!(Store::open(dir.path()), Err(Error::Locked { .. })));
+    let store = reader(dir.path());
+    check_life(&store.handle());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    check_life(&store.handle());
+    store.close().unwrap();
+    let before = files(dir.path());
+    let store = reader(dir.path());
+    check_life(&store.handle());
+    store.close().unwrap();
+    assert_eq!(files(dir.path()), before);
+    let store = open(dir.path());
+    check_life(&store.handle());
+    store.close().unwrap();
+}
+
+/// Lives a busy life, says so, and waits to be killed.
+fn writing_child(dir: &Path) {
+    let store = Store::open_with(dir, manual()).unwrap();
+    busy_life(&store.handle());
+    std::fs::write(dir.join("ready"), b"").unwrap();
+    // Ends only if the parent died without killing us.
+    let _ = std::io::stdin().read_line(&mut String::new());
+    std::process::abort();
+}

@@ -178,7 +178,6 @@ fn p10_a_message_added_beside_a_corrupt_sidecar_is_stored_once() {
     assert_eq!(log.matches("\"content\":\"c\"").count(), 1);
     let rebuilt = fs::read_to_string(dir.path().join(SIDECAR)).unwrap();
     assert!(rebuilt.contains("\"key\": \"telegram:1\""), "{rebuilt}");
-    assert!(rebuilt.contains("\"count\": 3"), "{rebuilt}");
     let aside: Vec<_> = fs::read_dir(dir.path().join(".sessionlog/quarantine"))
         .unwrap()
         .map(|entry| fs::read(entry.unwrap().path()).unwrap())

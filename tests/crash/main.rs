@@ -1,0 +1,31 @@
+//! Cuts the power before every storage call of a set of scripts, recovers what
+//! each of several disks may hold then, and compares with a plain model.
+//!
+//! `SESSIONLOG_CRASH="append/0/17/Random(3)"` plays one of them alone and
+//! prints the calls before the crash.
+
+mod check;
+mod enumerate;
+mod model;
+mod play;
+mod script;
+
+use enumerate::{Case, Count};
+
+#[test]
+fn no_crash_loses_revives_or_splits_anything() {
+    if let Some(case) = Case::asked_for() {
+        return case.replay();
+    }
+    let count = enumerate::crashes(8);
+    println!("{count}");
+    assert!(count.violations.is_empty(), "{count}");
+    assert!(count.images >= 20_000, "{count}");
+}
+
+#[test]
+fn no_order_of_the_engines_parts_changes_what_a_store_holds() {
+    let count = enumerate::schedules(100);
+    println!("{count}");
+    assert!(count.violations.is_empty(), "{count}");
+}

@@ -1,0 +1,405 @@
+//! Plays a script on a store, and remembers what was answered.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sessionlog::internals::sim::{DIR, Sim, Ticket};
+use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::{Durability, Message, Result, StoreHandle};
+
+use crate::check::check_files;
+use crate::model::{Act, Fate, Loss, Outcome, State, possible};
+use crate::script::{Op, Script, Step};
+
+/// A script being played.
+pub(crate) struct Play<'a> {
+    script: &'a Script,
+    pub(crate) storage: MemoryStorage,
+    seed: u64,
+    sim: Option<Sim>,
+    sessions: BTreeMap<&'static str, Session>,
+    flushes: Vec<(Ticket<()>, Vec<Reached>)>,
+    /// How often the store was opened.
+    life: usize,
+    /// What went wrong in the play itself.
+    pub(crate) faults: Vec<String>,
+}
+
+/// Which command of a session had been answered at some moment.
+type Reached = (&'static str, usize);
+
+struct Session {
+    start: State,
+    commands: Vec<Command>,
+    /// So many of its commands can no longer be lost.
+    kept: usize,
+}
+
+struct Command {
+    act: Act,
+    level: Durability,
+    life: usize,
+    pending: Option<Pending>,
+    answer: Option<Result<()>>,
+}
+
+enum Pending {
+    Plain(Ticket<()>),
+    Promotion(Ticket<bool>),
+}
+
+impl<'a> Play<'a> {
+    /// A play on a new disk that holds the script's foreign files.
+    pub(crate) fn new(script: &'a Script, seed: u64) -> Self {
+        let storage = MemoryStorage::new();
+        for (name, text) in &script.foreign {
+            let path = Path::new(DIR).join(name);
+            storage.write_foreign(path, text.as_bytes()).unwrap();
+        }
+        let mut play = Self {
+            script,
+            storage,
+            seed,
+            sim: None,
+            sessions: BTreeMap::new(),
+            flushes: Vec::new(),
+            life: 0,
+            faults: Vec::new(),
+        };
+        for (key, state) in &script.start {
+            play.session(key).start = state.clone();
+        }
+        play
+    }
+
+    /// Opens the store; the steps from here on are the script's own, unless it
+    /// is about the opening itself.
+    pub(crate) fn open(&mut self) -> bool {
+        match Sim::open(self.storage.clone(), &self.script.options, self.seed) {
+            Ok(sim) => {
+                self.sim = Some(sim);
+                self.life += 1;
+                // What recovery accepts is on disk before anything is served.
+                self.keep_answered();
+            }
+            Err(error) if self.went_well() => self.faults.push(format!("open failed: {error}")),
+            Err(_) => {}
+        }
+        self.sim.is_some()
+    }
+
+    /// Plays the script to its end, or to where the store stops.
+    pub(crate) fn play(&mut self) {
+        for step in &self.script.steps {
+            if self.is_off() || !self.step(step) {
+                break;
+            }
+        }
+        self.collect();
+        if let Some(sim) = &mut self.sim {
+            for session in self.sessions.values_mut() {
+                for command in &mut session.commands {
+                    command.settle(sim);
+                }
+            }
+        }
+        self.note_hangs();
+    }
+
+    /// Closes the store.
+    pub(crate) fn close(&mut self) -> Option<Result<()>> {
+        Some(self.sim.take()?.close())
+    }
+
+    /// The store goes, without doing anything any more.
+    pub(crate) fn die(&mut self) {
+        self.sim = None;
+    }
+
+    /// The store, if it is open.
+    pub(crate) fn sim(&mut self) -> Option<&mut Sim> {
+        self.sim.as_mut()
+    }
+
+    pub(crate) fn script(&self) -> &'a Script {
+        self.script
+    }
+
+    /// Whether every call so far was made by a machine that was on.
+    fn went_well(&self) -> bool {
+        self.storage.faults_hit() == 0 && !self.is_off()
+    }
+
+    /// Whether the power was cut.
+    pub(crate) fn is_off(&self) -> bool {
+        let last = self.storage.last_calls(1);
+        last.iter().any(|call| call.ends_with("power is off"))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.sessions.keys().copied()
+    }
+
+    /// What a session may look like now.
+    pub(crate) fn possible(&self, key: &str, loss: Loss) -> Vec<State> {
+        let session = &self.sessions[key];
+        let kept = self.flushed(key).max(session.kept);
+        let fates = session.commands.iter().enumerate().map(|(nth, command)| {
+            let outcome = Outcome::of(command.answer.as_ref(), command.level);
+            let covered = outcome == Outcome::Buffered && nth < kept;
+            Fate {
+                act: &command.act,
+                outcome: if covered { Outcome::Durable } else { outcome },
+                life: command.life,
+            }
+        });
+        possible(&session.start, fates, loss)
+    }
+
+    /// Every answer to a command so far.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (&'static str, &Act, &Result<()>)> {
+        self.sessions.iter().flat_map(|(key, session)| {
+            let answered = session.commands.iter();
+            answered.filter_map(|c| Some((*key, &c.act, c.answer.as_ref()?)))
+        })
+    }
+
+    /// What was not answered as an undisturbed store answers.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let commands = self.answers().filter(|(_, _, answer)| answer.is_err());
+        let commands = commands.map(|(key, act, answer)| format!("{key} {act:?}: {answer:?}"));
+        let flushes = self.flushes.iter().map(|(ticket, _)| ticket.answer());
+        let flushes = flushes.filter(|answer| !matches!(answer, Some(Ok(()))));
+        commands
+            .chain(flushes.map(|answer| format!("flush: {answer:?}")))
+            .collect()
+    }
+
+    fn flushed(&self, key: &str) -> usize {
+        let done = self.flushes.iter();
+        let done = done.filter(|(ticket, _)| matches!(ticket.answer(), Some(Ok(()))));
+        let reached = done.flat_map(|(_, reached)| reached);
+        let own = reached.filter(|(of, _)| *of == key).map(|(_, nth)| *nth);
+        own.max().unwrap_or(0)
+    }
+
+    fn session(&mut self, key: &'static str) -> &mut Session {
+        self.sessions.entry(key).or_insert_with(|| Session {
+            start: State::default(),
+            commands: Vec::new(),
+            kept: 0,
+        })
+    }
+
+    /// Makes one move; `false` if there is no store left to make it on.
+    fn step(&mut self, step: &Step) -> bool {
+        match step {
+            Step::Do(ops) => {
+                self.submit(ops);
+                self.wait()
+            }
+            Step::Start(ops) => {
+                self.submit(ops);
+                true
+            }
+            Step::Flush => {
+                self.wait();
+                if let Some(sim) = &mut self.sim {
+                    sim.until_quiet();
+                }
+                self.start_flush();
+                let goes_on = self.wait();
+                self.check_flushed();
+                goes_on
+            }
+            Step::StartFlush => {
+                self.start_flush();
+                true
+            }
+            Step::Pause(time) => {
+                let Some(sim) = &mut self.sim else {
+                    return false;
+                };
+                sim.pause(*time);
+                self.wait();
+                if self.went_well() {
+                    self.keep_answered();
+                }
+                true
+            }
+            Step::Reopen => {
+                let closed = self.close();
+                self.collect();
+                self.note_hangs();
+                match closed {
+                    Some(Ok(())) => self.keep_answered(),
+                    Some(Err(error)) if self.went_well() => {
+                        self.faults.push(format!("close failed: {error}"));
+                    }
+                    _ => {}
+                }
+                !self.is_off() && self.open()
+            }
+            Step::Restart => {
+                self.wait();
+                self.die();
+                !self.is_off() && self.open()
+            }
+        }
+    }
+
+    fn submit(&mut self, ops: &[Op]) {
+        for op in ops {
+            let (act, life) = (self.resolve(&op.act), self.life);
+            let Some(sim) = &mut self.sim else { return };
+            let handle = sim.handle().exact_keys().with_durability(op.level);
+            let pending = submit(sim, &handle, op.key, &act);
+            self.session(op.key).commands.push(Command {
+                act,
+                level: op.level,
+                life,
+                pending: Some(pending),
+                answer: None,
+            });
+        }
+    }
+
+    fn resolve(&self, act: &Act) -> Act {
+        let Act::Promote(alias) = act else {
+            return act.clone();
+        };
+        Act::TakeOver(alias, self.sessions[alias].latest())
+    }
+
+    fn start_flush(&mut self) {
+        self.collect();
+        let sessions = self.sessions.iter();
+        let reached = sessions.map(|(key, session)| (*key, session.answered()));
+        let reached = reached.collect();
+        if let Some(sim) = &mut self.sim {
+            let ticket = sim.submit_flush();
+            self.flushes.push((ticket, reached));
+        }
+    }
+
+    /// Lets the store run until everything submitted is answered.
+    fn wait(&mut self) -> bool {
+        let Some(sim) = &mut self.sim else {
+            return false;
+        };
+        for session in self.sessions.values_mut() {
+            for command in &mut session.commands {
+                command.settle(sim);
+            }
+        }
+        for (ticket, _) in &self.flushes {
+            let _ = sim.until_answered(ticket);
+        }
+        self.collect();
+        self.note_hangs();
+        true
+    }
+
+    /// After a flush that nothing ran beside, the session files alone hold
+    /// everything.
+    fn check_flushed(&mut self) {
+        if !self.went_well() {
+            return;
+        }
+        let sessions = self.sessions.iter();
+        let states = sessions.map(|(key, session)| (*key, session.latest()));
+        let counted = self.script.foreign.is_empty();
+        if let Err(fault) = check_files(&self.storage, &states.collect(), counted) {
+            self.faults.push(format!("after a flush {fault}"));
+        }
+    }
+
+    fn keep_answered(&mut self) {
+        self.collect();
+        for session in self.sessions.values_mut() {
+            session.kept = session.answered();
+        }
+    }
+
+    fn collect(&mut self) {
+        for session in self.sessions.values_mut() {
+            for command in &mut session.commands {
+                command.collect();
+            }
+        }
+    }
+
+    /// Whatever happens, everyone gets an answer.
+    fn note_hangs(&mut self) {
+        for (key, session) in &self.sessions {
+            for command in session.commands.iter().filter(|c| c.answer.is_none()) {
+                let act = &command.act;
+                self.faults
+                    .push(format!("{key}: {act:?} is never answered"));
+            }
+        }
+    }
+}
+
+impl Session {
+    /// The state after everything submitted.
+    fn latest(&self) -> State {
+        let acts = self.commands.iter().map(|command| &command.act);
+        acts.fold(self.start.clone(), |state, act| state.after(act))
+    }
+
+    fn answered(&self) -> usize {
+        let answered = self.commands.iter().take_while(|c| c.answer.is_some());
+        answered.count()
+    }
+}
+
+impl Command {
+    fn settle(&mut self, sim: &mut Sim) {
+        match &self.pending {
+            Some(Pending::Plain(ticket)) => drop(sim.until_answered(ticket)),
+            Some(Pending::Promotion(ticket)) => drop(sim.until_answered(ticket)),
+            None => {}
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        let answer = match &self.pending {
+            Some(Pending::Plain(ticket)) => ticket.answer(),
+            Some(Pending::Promotion(ticket)) => ticket.answer().map(|a| a.map(drop)),
+            None => return,
+        };
+        if answer.is_some() {
+            self.answer = answer;
+            self.pending = None;
+        }
+    }
+}
+
+fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending {
+    let reply = match act {
+        Act::Append(texts) => handle.append_all(key, messages(texts)),
+        Act::Truncate(keep) => handle.truncate_history(key, *keep),
+        Act::Compact => handle.compact(key),
+        Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
+        Act::SetSummary(summary) => handle.set_summary(key, summary),
+        Act::SetAliases(aliases) => handle.upsert_session_meta(key, None, aliases.clone()),
+        Act::Delete => handle.delete_session(key),
+        Act::Promote(alias) | Act::TakeOver(alias, _) => {
+            let aliases = vec![(*alias).to_owned()];
+            let reply = handle.promote_alias_history(key, None, aliases);
+            return Pending::Promotion(sim.submit(reply));
+        }
+    };
+    Pending::Plain(sim.submit(reply))
+}
+
+fn messages(texts: &[String]) -> Vec<Message> {
+    texts.iter().map(Message::user).collect()
+}
+
+/// A copy of a disk, with what is still owed to it.
+pub(crate) fn copy(storage: &MemoryStorage) -> MemoryStorage {
+    storage.image(Image::ProcessDeath)
+}

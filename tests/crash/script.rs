@@ -1,0 +1,583 @@
+//! The scripts: short, and each about one way in which files change.
+
+use std::time::Duration;
+
+use sessionlog::{Durability, StoreOptions};
+
+use crate::model::{Act, State};
+
+/// A command, and the session it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Op {
+    pub(crate) key: &'static str,
+    pub(crate) act: Act,
+    pub(crate) level: Durability,
+}
+
+/// One move of whoever uses the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Submit all of these at once and wait for every answer.
+    Do(Vec<Op>),
+    /// Submit them and go on.
+    Start(Vec<Op>),
+    Flush,
+    StartFlush,
+    /// Do nothing for so long.
+    Pause(Duration),
+    /// Close and open again.
+    Reopen,
+    /// The process dies and comes back.
+    Restart,
+}
+
+/// A script, on what it runs and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) options: StoreOptions,
+    /// Files of another program that were there before, and what their
+    /// sessions hold.
+    pub(crate) foreign: Vec<(String, String)>,
+    pub(crate) start: Vec<(&'static str, State)>,
+    /// Whether the first open is enumerated too.
+    pub(crate) from_nothing: bool,
+    /// Orders in which the parts of the engine go on.
+    pub(crate) schedules: u64,
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Script> {
+    let mut all = appends();
+    all.extend(rewrites());
+    all.extend(sidecars());
+    all.extend(flushes());
+    all.extend(openings());
+    all
+}
+
+fn appends() -> Vec<Script> {
+    vec![
+        script(
+            "append",
+            vec![
+                wait([add("a", "one")]),
+                wait([add("a", "two"), add("a", "three")]),
+                wait([long("a", "four", 3000)]),
+                wait([add("a", "five")]),
+            ],
+        ),
+        script(
+            "append_all",
+            vec![
+                wait([append("a", ["one", "two", "three"])]),
+                wait([append("a", ["four", "five"]), add("b", "six")]),
+                wait([long("a", "seven", 5000), append("a", ["eight", "nine"])]),
+            ],
+        ),
+        script(
+            "many_sessions",
+            vec![
+                wait(KEYS.map(|key| add(key, "one"))),
+                wait(KEYS.map(|key| append(key, ["two", "three"]))),
+                Step::Flush,
+                wait(KEYS.map(|key| add(key, "four"))),
+                wait([truncate(KEYS[0], 1), add(KEYS[1], "five")]),
+            ],
+        )
+        .schedules(1),
+        script(
+            "mixed_durability",
+            vec![
+                wait([buffered(add("a", "one"))]),
+                wait([buffered(add("a", "two")), add("b", "three")]),
+                wait([buffered(add("a", "four")), buffered(add("c", "five"))]),
+                wait([buffered(summary("a", "sum")), add("a", "six")]),
+                wait([buffered(add("b", "seven"))]),
+                Step::Flush,
+                wait([buffered(add("b", "eight"))]),
+                Step::Pause(Duration::from_millis(700)),
+                wait([buffered(add("c", "nine")), buffered(summary("c", "more"))]),
+            ],
+        ),
+        script(
+            "buffered_sidecars",
+            vec![
+                wait([buffered(add("a", "one"))]),
+                Step::StartFlush,
+                wait([buffered(summary("a", "sum")), buffered(add("a", "two"))]),
+                Step::StartFlush,
+                wait([buffered(add("a", "three")), truncate("a", 1)]),
+                Step::Flush,
+                wait([
+                    buffered(summary("a", "other")),
+                    buffered(summary("b", "new")),
+                ]),
+                Step::Flush,
+            ],
+        )
+        .schedules(4),
+        script(
+            "buffered_then_flush",
+            vec![
+                wait([buffered(add("a", "one")), buffered(summary("a", "sum"))]),
+                Step::Flush,
+                Step::Flush,
+                wait([buffered(add("a", "two")), buffered(summary("a", "more"))]),
+                Step::Flush,
+                Step::Flush,
+                wait([buffered(add("a", "three")), buffered(summary("a", "less"))]),
+                Step::Pause(Duration::from_millis(200)),
+                wait([add("b", "four")]),
+                Step::Pause(Duration::from_millis(300)),
+                wait([buffered(add("b", "five")), buffered(summary("b", "sum"))]),
+                Step::Pause(Duration::from_millis(100)),
+                Step::Flush,
+            ],
+        )
+        .schedules(6),
+        script(
+            "rotation",
+            vec![
+                wait([long("a", "one", 1500)]),
+                wait([long("a", "two", 1500), long("b", "three", 1500)]),
+                wait([long("b", "four", 1500)]),
+                Step::Flush,
+                wait([long("a", "five", 1500), buffered(long("b", "six", 900))]),
+                wait([long("b", "seven", 1500)]),
+                wait([long("a", "eight", 1500)]),
+                Step::Flush,
+                wait([long("a", "nine", 9000)]),
+                wait([long("b", "ten", 1500)]),
+            ],
+        ),
+        script(
+            "few_open_files",
+            vec![
+                wait(NEIGHBOURS.map(|key| add(key, "one"))),
+                wait(NEIGHBOURS.map(|key| append(key, ["two", "three"]))),
+                wait([truncate(NEIGHBOURS[0], 1), add(NEIGHBOURS[1], "four")]),
+                Step::Flush,
+                wait(NEIGHBOURS.map(|key| add(key, "five"))),
+            ],
+        )
+        .options(|options| options.max_open_files(1)),
+    ]
+}
+
+fn rewrites() -> Vec<Script> {
+    vec![
+        script(
+            "truncate",
+            vec![
+                wait([append("a", ["one", "two", "three", "four", "five"])]),
+                wait([truncate("a", 2)]),
+                wait([add("a", "six")]),
+                wait([truncate("a", 0), add("a", "seven")]),
+                wait([add("a", "eight"), truncate("a", 1), truncate("none", 3)]),
+            ],
+        )
+        .options(|options| options.auto_compact(false)),
+        script(
+            "truncate_and_compact",
+            vec![
+                wait([append("a", ["one", "two", "three", "four"])]),
+                wait([truncate("a", 1)]),
+                wait([compact("a")]),
+                wait([add("a", "five")]),
+                wait([truncate("a", 1), compact("a"), add("a", "six")]),
+                wait([truncate("a", 0)]),
+                wait([compact("a")]),
+                wait([add("a", "seven")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false)),
+        script(
+            "compaction_by_itself",
+            vec![
+                wait([append("a", ["one", "two", "three", "four", "five"])]),
+                wait([truncate("a", 1), add("a", "six")]),
+                wait([add("a", "seven"), add("b", "eight")]),
+                Step::Pause(Duration::from_millis(800)),
+                wait([add("a", "nine")]),
+            ],
+        ),
+        script(
+            "appends_during_compaction",
+            vec![
+                wait([
+                    append("a", ["one", "two", "three"]),
+                    long("a", "four", 4000),
+                ]),
+                wait([truncate("a", 2)]),
+                Step::Start(vec![compact("a")]),
+                wait([add("a", "five"), add("b", "six")]),
+                wait([long("a", "seven", 2000)]),
+                wait([add("a", "eight"), compact("a"), add("a", "nine")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false))
+        .schedules(5),
+        script(
+            "set_history",
+            vec![
+                wait([append("a", ["one", "two"]), summary("a", "sum")]),
+                wait([set_history("a", ["three"])]),
+                wait([add("a", "four")]),
+                wait([set_history("a", ["five", "six"]), add("a", "seven")]),
+                wait([set_history("b", ["eight"]), set_history("b", [])]),
+                wait([add("b", "nine")]),
+            ],
+        ),
+        script(
+            "delete",
+            vec![
+                wait([add("a", "one"), summary("a", "sum"), add("b", "two")]),
+                wait([delete("a")]),
+                wait([add("c", "three"), delete("c")]),
+                Step::Flush,
+                wait([delete("b"), delete("none")]),
+                Step::Flush,
+            ],
+        ),
+        script(
+            "delete_and_recreate",
+            vec![
+                wait([append("a", ["one", "two"]), summary("a", "sum")]),
+                Step::Flush,
+                wait([delete("a")]),
+                wait([add("a", "three")]),
+                wait([delete("a"), add("a", "four"), delete("a")]),
+                wait([summary("a", "again")]),
+                Step::Flush,
+                wait([delete("a"), set_history("a", ["five", "six"])]),
+                wait([delete("a"), add("a", "seven")]),
+            ],
+        ),
+        script(
+            "promote",
+            vec![
+                wait([append("old", ["one", "two"]), summary("old", "sum")]),
+                wait([promote("new", "old")]),
+                wait([add("new", "three"), add("old", "four")]),
+                wait([promote("new", "old")]),
+                wait([aliases("other", ["x", "y"])]),
+                wait([promote("other", "old"), add("other", "five")]),
+            ],
+        ),
+        script(
+            "rewrites_in_a_row",
+            vec![
+                wait([append("a", ["one", "two", "three"])]),
+                wait([truncate("a", 1), compact("a"), set_history("a", ["four"])]),
+                wait([set_history("a", ["five", "six", "seven"]), truncate("a", 1)]),
+                Step::Start(vec![compact("a")]),
+                wait([delete("a"), set_history("a", ["eight"]), compact("a")]),
+                wait([truncate("a", 0), add("a", "nine")]),
+            ],
+        )
+        .schedules(4),
+    ]
+}
+
+fn sidecars() -> Vec<Script> {
+    vec![
+        script(
+            "set_summary",
+            vec![
+                wait([summary("a", "a first summary")]),
+                wait([add("a", "one"), summary("a", "short")]),
+                Step::Flush,
+                wait([summary("a", "a longer summary than the one before")]),
+                Step::Flush,
+                wait([add("a", "two"), summary("a", "s")]),
+                Step::Pause(Duration::from_millis(600)),
+                wait([long_summary("a", 2000), summary("b", "other")]),
+                Step::Pause(Duration::from_millis(600)),
+                wait([summary("a", "end")]),
+                Step::Flush,
+            ],
+        ),
+        script(
+            "summary_and_truncate",
+            vec![
+                wait([append("a", ["one", "two", "three"]), summary("a", "1")]),
+                Step::Flush,
+                wait([summary("a", "two of three"), truncate("a", 1)]),
+                wait([add("a", "four"), aliases("a", ["x"])]),
+                Step::Flush,
+                wait([summary("a", ""), truncate("a", 0), add("a", "five")]),
+                Step::Pause(Duration::from_millis(600)),
+            ],
+        ),
+    ]
+}
+
+fn flushes() -> Vec<Script> {
+    vec![
+        script(
+            "flush_between",
+            vec![
+                wait([add("a", "one")]),
+                Step::Flush,
+                wait([append("a", ["two", "three"])]),
+                Step::Flush,
+                Step::Flush,
+                wait([truncate("a", 1)]),
+                Step::Flush,
+                wait([set_history("a", ["four"]), add("a", "five")]),
+                Step::Flush,
+                wait([add("a", "six")]),
+            ],
+        ),
+        script(
+            "flush_under_load",
+            vec![
+                wait([append("a", ["one", "two", "three"]), add("b", "four")]),
+                Step::StartFlush,
+                Step::Start(vec![add("a", "five"), summary("b", "sum")]),
+                wait([add("b", "six"), truncate("a", 2)]),
+                Step::StartFlush,
+                wait([add("a", "seven"), set_history("b", ["eight"])]),
+                Step::StartFlush,
+                wait([delete("a"), add("b", "nine")]),
+                Step::Flush,
+            ],
+        )
+        .schedules(8),
+        script(
+            "two_flushes",
+            vec![
+                wait([add("a", "one"), long("b", "two", 2000)]),
+                Step::StartFlush,
+                wait([add("a", "three"), summary("a", "sum")]),
+                Step::StartFlush,
+                wait([long("b", "four", 2000), add("a", "five")]),
+                Step::Flush,
+                wait([add("b", "six")]),
+            ],
+        )
+        .schedules(4),
+        script(
+            "flush_of_many",
+            vec![
+                wait(KEYS.map(|key| add(key, "one"))),
+                Step::StartFlush,
+                wait(KEYS.map(|key| add(key, "two"))),
+                Step::Flush,
+                wait([
+                    delete(KEYS[0]),
+                    truncate(KEYS[1], 1),
+                    set_history(KEYS[2], ["x"]),
+                ]),
+                Step::Flush,
+            ],
+        )
+        .schedules(1),
+        script(
+            "idle_flush",
+            vec![
+                wait([add("a", "one"), summary("b", "sum")]),
+                Step::Pause(Duration::from_millis(700)),
+                wait([truncate("a", 0), add("b", "two")]),
+                Step::Pause(Duration::from_millis(700)),
+            ],
+        ),
+    ]
+}
+
+fn openings() -> Vec<Script> {
+    vec![
+        script(
+            "first_open",
+            vec![
+                wait([add("a", "one")]),
+                Step::Reopen,
+                wait([add("a", "two")]),
+            ],
+        )
+        .from_nothing(),
+        script(
+            "close_and_reopen",
+            vec![
+                wait([append("a", ["one", "two"]), summary("b", "sum")]),
+                Step::Reopen,
+                wait([add("a", "three"), truncate("a", 1)]),
+                Step::Reopen,
+                wait([add("a", "four"), delete("b")]),
+                Step::Reopen,
+            ],
+        ),
+        script(
+            "death_and_restart",
+            vec![
+                wait([append("a", ["one", "two"]), buffered(add("b", "three"))]),
+                Step::Restart,
+                wait([set_history("a", ["four"]), add("b", "five")]),
+                Step::Restart,
+                wait([delete("a"), buffered(add("b", "six"))]),
+                Step::Restart,
+                wait([add("a", "seven")]),
+            ],
+        )
+        .schedules(1),
+        script(
+            "foreign_files",
+            vec![
+                wait([add("torn", "two")]),
+                wait([add("plain", "two"), truncate("plain", 1)]),
+                Step::Flush,
+                wait([add("bare", "two"), set_history("torn", ["three"])]),
+            ],
+        )
+        .foreign(
+            "torn",
+            "{\"role\":\"user\",\"content\":\"one\"}",
+            "{\"key\":\"torn\",\"skip\":0,\"count\":1}",
+            "one",
+        )
+        .foreign(
+            "plain",
+            "{\"role\":\"user\",\"content\":\"zero\"}\n{\"role\":\"user\",\"content\":\"one\"}\n",
+            "{\"key\":\"plain\",\"skip\":1,\"count\":2}",
+            "one",
+        )
+        .foreign(
+            "bare",
+            "{\"role\":\"user\",\"content\":\"one\"}\n",
+            "",
+            "one",
+        ),
+    ]
+}
+
+const KEYS: [&str; 11] = [
+    "telegram:1",
+    "telegram:2",
+    "telegram_2",
+    "slack/C1",
+    "slack/C2",
+    "cli",
+    "discord:9",
+    "x",
+    "y",
+    "z",
+    "w",
+];
+
+/// Keys of one shard, so that one file handle must do for all of them.
+const NEIGHBOURS: [&str; 3] = ["neighbour-0", "neighbour-28", "neighbour-51"];
+
+fn script(name: &'static str, steps: Vec<Step>) -> Script {
+    Script {
+        name,
+        steps,
+        options: StoreOptions::new().journal_segments(8 << 10, 8 << 10),
+        foreign: Vec::new(),
+        start: Vec::new(),
+        from_nothing: false,
+        schedules: 2,
+    }
+}
+
+impl Script {
+    fn options(mut self, change: impl FnOnce(StoreOptions) -> StoreOptions) -> Self {
+        self.options = change(self.options);
+        self
+    }
+
+    fn schedules(self, schedules: u64) -> Self {
+        Self { schedules, ..self }
+    }
+
+    fn from_nothing(self) -> Self {
+        Self {
+            from_nothing: true,
+            ..self
+        }
+    }
+
+    /// A session that was there before.
+    fn foreign(mut self, key: &'static str, log: &'static str, sidecar: &str, text: &str) -> Self {
+        self.foreign.push((format!("{key}.jsonl"), log.to_owned()));
+        if !sidecar.is_empty() {
+            let name = format!("{key}.meta.json");
+            self.foreign.push((name, sidecar.to_owned()));
+        }
+        let state = State {
+            listed: !sidecar.is_empty(),
+            texts: vec![text.to_owned()],
+            ..State::default()
+        };
+        self.start.push((key, state));
+        self
+    }
+}
+
+fn wait<const N: usize>(ops: [Op; N]) -> Step {
+    Step::Do(ops.into())
+}
+
+fn op(key: &'static str, act: Act) -> Op {
+    Op {
+        key,
+        act,
+        level: Durability::Durable,
+    }
+}
+
+fn buffered(op: Op) -> Op {
+    Op {
+        level: Durability::Buffered,
+        ..op
+    }
+}
+
+fn add(key: &'static str, text: &str) -> Op {
+    append(key, [text])
+}
+
+fn append<const N: usize>(key: &'static str, texts: [&str; N]) -> Op {
+    op(key, Act::Append(texts.map(str::to_owned).into()))
+}
+
+/// A text that fills sectors and pages.
+fn long(key: &'static str, text: &str, bytes: usize) -> Op {
+    op(
+        key,
+        Act::Append(vec![format!("{text} {}", "·".repeat(bytes / 2))]),
+    )
+}
+
+fn truncate(key: &'static str, keep: usize) -> Op {
+    op(key, Act::Truncate(keep))
+}
+
+fn compact(key: &'static str) -> Op {
+    op(key, Act::Compact)
+}
+
+fn set_history<const N: usize>(key: &'static str, texts: [&str; N]) -> Op {
+    op(key, Act::SetHistory(texts.map(str::to_owned).into()))
+}
+
+fn summary(key: &'static str, text: &str) -> Op {
+    op(key, Act::SetSummary(text.to_owned()))
+}
+
+fn long_summary(key: &'static str, bytes: usize) -> Op {
+    summary(key, &"s".repeat(bytes))
+}
+
+fn aliases<const N: usize>(key: &'static str, names: [&str; N]) -> Op {
+    op(key, Act::SetAliases(names.map(str::to_owned).into()))
+}
+
+fn delete(key: &'static str) -> Op {
+    op(key, Act::Delete)
+}
+
+fn promote(key: &'static str, alias: &'static str) -> Op {
+    op(key, Act::Promote(alias))
+}

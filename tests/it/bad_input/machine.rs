@@ -1,0 +1,229 @@
+//! Space and descriptors that run out.
+
+use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::{Error, Message, Store};
+
+use crate::support::{
+    add_numbers, manual, numbers, open_memory, open_on, scratch, texts, wait_for_spare_segment,
+};
+use crate::trap::Trapped;
+
+#[test]
+fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
+    let disk = MemoryStorage::new();
+    let store = open_memory(&disk).unwrap();
+    wait_for_spare_segment(&disk);
+    let chats = store.handle();
+    let used: usize = disk.dump().values().map(Vec::len).sum();
+    disk.capacity(used as u64 + 300_000);
+    let filler = "x".repeat(10_000);
+    let mut kept: Vec<Vec<String>> = vec![Vec::new(); 4];
+    let mut refused = 0;
+    for n in 0..2_000 {
+        let text = format!("{n} {filler}");
+        match chats
+            .add_message(&format!("k{}", n % 4), "user", &text)
+            .wait()
+        {
+            Ok(()) => kept[n % 4].push(text),
+            Err(Error::StorageFull { .. }) => refused += 1,
+            Err(other) => panic!("{n}: {other}"),
+        }
+        if refused >= 20 {
+            break;
+        }
+    }
+    assert!(refused >= 20, "the disk never filled up");
+    let check = |chats: &sessionlog::StoreHandle, kept: &[Vec<String>]| {
+        for (n, own) in kept.iter().enumerate() {
+            let found = texts(chats, &format!("k{n}"));
+            assert!(found == *own, "k{n}: {} of {}", found.len(), own.len());
+        }
+    };
+    check(&chats, &kept);
+    let error = chats
+        .set_history("k0", vec![Message::user("y".repeat(1 << 20))])
+        .wait();
+    assert!(matches!(error, Err(Error::StorageFull { .. })), "{error:?}");
+    check(&chats, &kept);
+
+    // What a power loss leaves opens once there is space, with all of it.
+    for image in [Image::AllLost, Image::AllKept, Image::ProcessDeath] {
+        let after = disk.image(image);
+        after.capacity(u64::MAX);
+        let store = open_memory(&after).unwrap();
+        check(&store.handle(), &kept);
+        store.close().unwrap();
+    }
+
+    disk.capacity(u64::MAX);
+    for (n, own) in kept.iter_mut().enumerate() {
+        chats
+            .add_message(&format!("k{n}"), "user", "healed")
+            .wait()
+            .unwrap();
+        own.push(String::from("healed"));
+    }
+    check(&chats, &kept);
+    chats.flush().wait().unwrap();
+    store.close().unwrap();
+    let store = open_memory(&disk).unwrap();
+    check(&store.handle(), &kept);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_store_closed_on_a_full_disk_loses_nothing() {
+    let disk = MemoryStorage::new();
+    let store = open_memory(&disk).unwrap();
+    wait_for_spare_segment(&disk);
+    let chats = store.handle();
+    disk.capacity(disk.dump().values().map(Vec::len).sum::<usize>() as u64);
+    let mut kept = Vec::new();
+    for text in numbers(0..50) {
+        if chats.add_message("cli", "user", &text).wait().is_ok() {
+            kept.push(text);
+        }
+    }
+    assert_eq!(texts(&chats, "cli"), kept);
+    assert_eq!(store.close().is_ok(), kept.is_empty());
+    disk.capacity(u64::MAX);
+    let store = open_memory(&disk).unwrap();
+    assert_eq!(texts(&store.handle(), "cli"), kept);
+    store.close().unwrap();
+}
+
+/// Descriptors of this process that lead into `dir`.
+fn descriptors_into(dir: &std::path::Path) -> usize {
+    std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter(|target| target.starts_with(dir))
+        .count()
+}
+
+#[test]
+fn a_thousand_sessions_get_by_with_sixty_four_open_files() {
+    const SESSIONS: usize = 1_000;
+    let dir = scratch();
+    let store = Store::open_with(dir.path(), manual().max_open_files(64)).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    let chats = store.handle();
+    let mut most = 0;
+    for round in 0..3 {
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..SESSIONS)
+                .map(|n| {
+                    let chats = chats.clone();
+                    let text = round.to_string();
+                    tokio::spawn(async move {
+                        chats
+                            .add_message(&format!("k:{n}"), "user", &text)
+                            .await
+                            .unwrap();
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        most = most.max(descriptors_into(dir.path()));
+        chats.flush().wait().unwrap();
+        most = most.max(descriptors_into(dir.path()));
+    }
+    for n in 0..SESSIONS {
+        assert_eq!(texts(&chats, &format!("k:{n}")), numbers(0..3));
+    }
+    most = most.max(descriptors_into(dir.path()));
+    // The lock and a few journal segments, besides.
+    assert!(most <= 64 + 16, "{most} open at once");
+    store.close().unwrap();
+}
+
+#[test]
+fn a_store_keeps_to_half_of_the_descriptors_there_are() {
+    let disk = MemoryStorage::new();
+    disk.set_open_file_limit(256);
+    let store = open_memory(&disk).unwrap();
+    let chats = store.handle();
+    let mut most = 0;
+    for n in 0..400 {
+        chats
+            .add_message(&format!("k:{n}"), "user", "0")
+            .wait()
+            .unwrap();
+        most = most.max(disk.open_files());
+    }
+    chats.flush().wait().unwrap();
+    // The lock and a few journal segments, besides.
+    assert!(most <= 128 + 16, "{most} open at once");
+    store.close().unwrap();
+    assert_eq!(disk.open_files(), 0);
+}
+
+/// The engine believes that it may open hundreds of files; the process cannot.
+#[test]
+fn a_process_short_of_descriptors_closes_session_files_for_others() {
+    let trapped = Trapped::default();
+    let store = open_on(std::sync::Arc::new(trapped.clone()), manual()).unwrap();
+    wait_for_spare_segment(&trapped.disk);
+    let chats = store.handle();
+    // One session in every shard, so that each has a file to close.
+    let keys: Vec<_> = (0..600).map(|n| format!("k:{n}")).collect();
+    for key in &keys[..500] {
+        add_numbers(&chats, key, 0..1);
+    }
+    trapped.limit_descriptors(trapped.disk.open_files() + 1);
+    add_numbers(&chats, "k:0", 1..2);
+    for key in &keys {
+        add_numbers(&chats, key, 2..3);
+    }
+    assert_eq!(texts(&chats, "k:0"), numbers(0..3));
+    for key in &keys[500..] {
+        assert_eq!(texts(&chats, key), ["2"]);
+    }
+    chats.truncate_history("k:0", 1).wait().unwrap();
+    chats.flush().wait().unwrap();
+    store.close().unwrap();
+    trapped.limit_descriptors(0);
+    let store = open_memory(&trapped.disk).unwrap();
+    assert_eq!(texts(&store.handle(), "k:1"), ["0", "2"]);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_process_without_any_descriptor_keeps_what_it_acknowledged() {
+    let trapped = Trapped::default();
+    let store = open_on(std::sync::Arc::new(trapped.clone()), manual()).unwrap();
+    wait_for_spare_segment(&trapped.disk);
+    let chats = store.handle();
+    add_numbers(&chats, "old", 0..2);
+    chats.flush().wait().unwrap();
+    trapped.limit_descriptors(1);
+    let mut kept = 0;
+    for n in 0..20 {
+        if chats
+            .add_message("new", "user", &n.to_string())
+            .wait()
+            .is_err()
+        {
+            break;
+        }
+        kept += 1;
+    }
+    assert_eq!(texts(&chats, "old"), numbers(0..2));
+    trapped.limit_descriptors(0);
+    assert_eq!(texts(&chats, "new"), numbers(0..kept));
+    chats.add_message("new", "user", "after").wait().unwrap();
+    chats.flush().wait().unwrap();
+    store.close().unwrap();
+    let store = open_memory(&trapped.disk).unwrap();
+    let mut expected = numbers(0..kept);
+    expected.push(String::from("after"));
+    assert_eq!(texts(&store.handle(), "new"), expected);
+    store.close().unwrap();
+}

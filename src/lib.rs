@@ -40,6 +40,7 @@
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
 mod catalog;
+#[doc(hidden)]
 pub mod clock;
 mod engine;
 mod error;
@@ -60,6 +61,7 @@ mod shard;
 mod sim;
 mod snapshot;
 mod stats;
+#[doc(hidden)]
 pub mod storage;
 mod store;
 mod supervisor;

@@ -13,9 +13,8 @@ pub enum Durability {
     /// The death of this process, however it dies, not a power loss or a crash
     /// of the operating system: the reply comes once the journal record is with
     /// the operating system. It reaches the disk with the store's next durable
-    /// command or flush, or once nothing was written for about 10 ms. While
-    /// buffered commands keep coming and nothing else does, that can take until
-    /// 64 MiB of them wait. All or nothing holds for each command here as well.
+    /// command or flush, and by itself about 10 ms later. All or nothing holds
+    /// for each command here as well.
     Buffered,
 }
 

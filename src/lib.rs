@@ -22,7 +22,8 @@
 //!
 //! Every verb of [`StoreHandle`] returns a lazy [`Reply`]: `.await` it in async
 //! code, or `.wait()` on a plain thread. A reply to a write arrives when the
-//! write has the [`Durability`] asked for; from then on every reader sees it.
+//! write has the [`Durability`] asked for; from then on every reader of the store
+//! sees it. The session's file gets it moments later, with what else came to it.
 //!
 //! # Where what is
 //!
@@ -39,6 +40,7 @@
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
 mod catalog;
+#[doc(hidden)]
 pub mod clock;
 mod engine;
 mod error;
@@ -59,6 +61,7 @@ mod shard;
 mod sim;
 mod snapshot;
 mod stats;
+#[doc(hidden)]
 pub mod storage;
 mod store;
 mod supervisor;

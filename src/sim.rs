@@ -90,6 +90,7 @@ impl Sim {
             dir: Path::new(DIR),
             options,
             workers: WORKERS,
+            mailbox: 16,
         })?;
         let Machine {
             workers,

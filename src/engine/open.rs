@@ -32,7 +32,7 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::wake::Runtime;
 
 /// Commands one shard's mailbox holds before its senders wait.
-const MAILBOX: usize = 1024;
+pub(crate) const MAILBOX: usize = 1024;
 
 /// Where a store lives, and how it is to be run.
 #[derive(Debug)]
@@ -43,6 +43,9 @@ pub(crate) struct Site<'a> {
     pub(crate) options: &'a StoreOptions,
     /// Threads that carry the shards.
     pub(crate) workers: usize,
+    /// Commands one shard's mailbox holds. Its slots are made at once: a test
+    /// that opens often has fewer.
+    pub(crate) mailbox: usize,
 }
 
 /// A store that is recovered and ready to run.
@@ -201,7 +204,7 @@ fn assemble(
     for shard in 0..SHARDS {
         let worker = shard % site.workers;
         let inbox = senders[worker].clone();
-        let (sender, receiver) = mailbox::bounded(MAILBOX, move || {
+        let (sender, receiver) = mailbox::bounded(site.mailbox, move || {
             inbox.send(Event::Ready(shard));
         });
         mailboxes.push(sender);

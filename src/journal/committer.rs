@@ -142,13 +142,14 @@ impl Committer {
             }
             Err(other) => return Err(other),
         }
+        if !batch.durable {
+            signal_each(&batch.tickets, &Outcome::Written, tell);
+        }
         self.unsynced.append(&mut batch.tickets);
         if batch.durable {
-            self.sync(tell)
-        } else {
-            signal_each(&self.unsynced, &Outcome::Written, tell);
-            Ok(())
+            return self.sync(tell);
         }
+        Ok(())
     }
 
     /// Which segment takes the next batch.

@@ -239,7 +239,8 @@ impl Worker {
         if let Some(event) = self.inbox.try_recv() {
             return Next::Event(event);
         }
-        if !self.again.is_empty() || self.flush.is_some() || !self.sidecars.is_empty() {
+        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
+        if may_drain || self.flush.is_some() || !self.sidecars.is_empty() {
             return Next::Work;
         }
         let Some(since) = self.unwritten_since else {

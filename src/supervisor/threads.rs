@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Due, Request, Supervisor, TICK};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::journal::group::{Batch, Taken};
@@ -22,7 +23,7 @@ use crate::sync::thread::{self, JoinHandle};
 /// compaction of a big session.
 const BACKGROUND: usize = 3;
 
-/// How long buffered records may stay unsynced while nothing else comes.
+/// How long buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);
 
 /// Everything that runs a store.
@@ -92,9 +93,10 @@ impl Threads {
             alarm: alarm.clone(),
             pool,
         };
+        let clock = context.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(thread::spawn("sessionlog-journal", move || {
-            journal.run();
+            journal.run(&*clock);
             guard.disarm();
         })?);
         let jobs = Arc::new(Mutex::new(jobs));
@@ -207,17 +209,28 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    fn run(mut self) {
+    fn run(mut self, clock: &dyn Clock) {
+        let mut written_since: Option<Duration> = None;
         loop {
-            let linger = self.committer.has_unsynced().then_some(BUFFERED_LINGER);
-            match self.alarm.group.take(&mut self.batch, linger) {
-                Taken::Closed => return self.end(),
-                taken => {
-                    if !self.turn(taken) {
-                        return;
-                    }
-                }
+            // Counted from the oldest record that waits: were it counted from
+            // the newest, a trickle of buffered records would never be synced.
+            let left = written_since
+                .map(|since| (since + BUFFERED_LINGER).saturating_sub(clock.monotonic()));
+            let taken = match left {
+                Some(Duration::ZERO) => Taken::Idle,
+                _ => self.alarm.group.take(&mut self.batch, left),
+            };
+            if taken == Taken::Closed {
+                return self.end();
             }
+            if !self.turn(taken) {
+                return;
+            }
+            written_since = match written_since {
+                _ if !self.committer.has_unsynced() => None,
+                None => Some(clock.monotonic()),
+                since => since,
+            };
         }
     }
 

@@ -36,7 +36,12 @@ pub(crate) fn open(dir: &Path) -> Store {
 
 /// A store on a modelled disk.
 pub(crate) fn open_memory(disk: &MemoryStorage) -> Result<Store> {
-    open_on(Arc::new(disk.clone()), manual())
+    open_on(Arc::new(disk.clone()), small_segments())
+}
+
+/// [`manual`], with a journal that goes on in the next segment soon.
+pub(crate) fn small_segments() -> StoreOptions {
+    manual().journal_segments(64 << 10, 1 << 20)
 }
 
 /// A store on any file system.

@@ -6,7 +6,8 @@ use sessionlog::storage::memory::{Image, MemoryStorage};
 use sessionlog::{Error, Message, Store, StoreHandle};
 
 use crate::support::{
-    add_numbers, manual, numbers, open_memory, open_on, scratch, texts, wait_for_spare_segment,
+    add_numbers, manual, numbers, open_memory, open_on, scratch, small_segments, texts,
+    wait_for_spare_segment,
 };
 use crate::trap::Trapped;
 
@@ -180,7 +181,7 @@ fn a_store_keeps_to_half_of_the_descriptors_there_are() {
 #[test]
 fn a_process_short_of_descriptors_closes_session_files_for_others() {
     let trapped = Trapped::default();
-    let store = open_on(std::sync::Arc::new(trapped.clone()), manual()).unwrap();
+    let store = open_on(std::sync::Arc::new(trapped.clone()), small_segments()).unwrap();
     wait_for_spare_segment(&trapped.disk);
     let chats = store.handle();
     // One session in every shard, so that each has a file to close.
@@ -209,7 +210,7 @@ fn a_process_short_of_descriptors_closes_session_files_for_others() {
 #[test]
 fn a_process_without_any_descriptor_keeps_what_it_acknowledged() {
     let trapped = Trapped::default();
-    let store = open_on(std::sync::Arc::new(trapped.clone()), manual()).unwrap();
+    let store = open_on(std::sync::Arc::new(trapped.clone()), small_segments()).unwrap();
     wait_for_spare_segment(&trapped.disk);
     let chats = store.handle();
     add_numbers(&chats, "old", 0..2);

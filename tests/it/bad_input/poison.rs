@@ -7,7 +7,8 @@ use sessionlog::storage::memory::Image;
 use sessionlog::{Error, Message, Store, StoreHandle};
 
 use crate::support::{
-    add_numbers, manual, numbers, open_memory, open_on, texts, wait_for_spare_segment, wait_until,
+    add_numbers, numbers, open_memory, open_on, small_segments, texts, wait_for_spare_segment,
+    wait_until,
 };
 use crate::trap::{Mishap, Trapped};
 
@@ -23,7 +24,7 @@ fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'stat
 
 fn prepared() -> (Trapped, Store, StoreHandle) {
     let trapped = Trapped::default();
-    let store = open_on(Arc::new(trapped.clone()), manual()).unwrap();
+    let store = open_on(Arc::new(trapped.clone()), small_segments()).unwrap();
     wait_for_spare_segment(&trapped.disk);
     let chats = store.handle();
     add_numbers(&chats, "cli", 0..3);

@@ -70,10 +70,7 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
     Ok(live)
 }
 
-fn each_line(
-    snapshot: &Snapshot,
-    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<()> {
+fn each_line(snapshot: &Snapshot, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let live = &snapshot.live;
     if let Some(file) = &live.file {
         for_each_line(&**file, live.start, live.end, take)?;

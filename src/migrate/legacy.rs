@@ -178,7 +178,9 @@ impl Import<'_> {
             summary,
         } = session;
         if key.is_empty() {
-            name.strip_suffix(".json").unwrap_or(name).clone_into(&mut key);
+            name.strip_suffix(".json")
+                .unwrap_or(name)
+                .clone_into(&mut key);
         }
         session_file::validate_key(&key)?;
         self.store.check_summary(&summary)?;

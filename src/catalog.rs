@@ -233,6 +233,14 @@ impl Catalog {
         }
     }
 
+    /// Lets go of every session's file: handles that outlive the store must not
+    /// keep descriptors open.
+    pub(crate) fn close_files(&self) {
+        for entry in &self.entries {
+            entry.view.store(Arc::new(View::Cold));
+        }
+    }
+
     /// Every listed key, in the order of file names, as PicoClaw lists them.
     pub(crate) fn list(&self) -> Vec<String> {
         let mut listed: Vec<_> = self

@@ -52,24 +52,27 @@ pub enum Error {
         pid: Option<u32>,
     },
 
-    /// The disk (or quota) is full. The command took no effect; the store
-    /// accepts writes again as soon as there is space.
+    /// The disk, a quota or the limit on file sizes is exhausted. The command
+    /// took no effect; what was acknowledged before is kept. Try again: the
+    /// store accepts writes as soon as there is space.
     #[error("no space left for {path}")]
     StorageFull {
         /// What could not be written.
         path: PathBuf,
     },
 
-    /// A sync or a write to the journal failed earlier: what this command left
-    /// behind is unknown until the directory is reopened, which recovers it.
-    /// Reads of durable data go on.
+    /// A sync, a write to the journal or a change of a session file failed, now
+    /// or earlier, or a thread of the store panicked. Whether a command that was
+    /// under way took effect is unknown until the store is closed and the
+    /// directory opened again, which recovers it; a later command took none.
+    /// Reads go on.
     #[error("the store stopped writing: {reason}")]
     Poisoned {
         /// The first failure.
         reason: Arc<str>,
     },
 
-    /// The store was closed; the command was not accepted.
+    /// The store was closed; a command was not accepted, a read not begun.
     #[error("the store is closed")]
     Closed,
 
@@ -77,7 +80,7 @@ pub enum Error {
     #[error("the store is open read-only")]
     ReadOnly,
 
-    /// No such checkpoint.
+    /// No such checkpoint. No verb returns this yet.
     #[error("checkpoint {id} not found; {existing} exist")]
     CheckpointNotFound {
         /// The id asked for.
@@ -86,7 +89,8 @@ pub enum Error {
         existing: String,
     },
 
-    /// The session changed since the version the caller named.
+    /// The session changed since the version the caller named. No verb returns
+    /// this yet.
     #[error("version conflict: expected {expected}, found {found}")]
     VersionConflict {
         /// What the caller expected.
@@ -95,7 +99,9 @@ pub enum Error {
         found: u64,
     },
 
-    /// Committed data is damaged. Nothing was changed on disk.
+    /// Committed data is damaged: the journal, the store's identity, or a
+    /// rewritten session file that the journal vouches for. Nothing was removed,
+    /// and opening again finds the same.
     #[error("{path} is corrupt: {detail}")]
     Corrupt {
         /// The damaged file.

@@ -41,7 +41,14 @@ const MAX_BATCH: usize = 64 << 20;
 /// store was closed, [`Error::Poisoned`] (writes only) once a sync or a journal
 /// write failed, [`Error::ReadOnly`] (writes only) on a store opened read-only,
 /// [`Error::StorageFull`] (writes only) while the disk is full: the command then
-/// took no effect.
+/// took no effect. [`Error::Io`] where a session's files cannot be opened or
+/// read, at its first use or for a verb that looks at its lines.
+///
+/// # Blocking
+///
+/// Calling a verb does not block: it encodes what is to be written, and returns
+/// a [`Reply`]. A command waits while its shard's mailbox holds 1,024 others: an
+/// awaited reply yields then, [`Reply::wait`] blocks.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
     side: Side,
@@ -228,9 +235,11 @@ impl StoreHandle {
 
     /// Rewrites the session's file without its skipped lines. Live lines are
     /// copied as bytes, also those that do not decode. Appends to the session go
-    /// on meanwhile. The supervisor does this by itself once skipped lines
+    /// on meanwhile. The store does this by itself once skipped lines
     /// outnumber live ones, unless
-    /// [`auto_compact`](StoreOptions::auto_compact) is off.
+    /// [`auto_compact`](StoreOptions::auto_compact) is off. Does nothing where
+    /// nothing is skipped. The reply arrives when the new file is in place;
+    /// needs space for it beside the old one meanwhile. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -328,9 +337,13 @@ impl StoreHandle {
     }
 
     /// Waits until everything acknowledged before is in the session files and
-    /// sidecars, and those are on disk. Happens by itself within half a second
-    /// of the last write; blocking a thread of the store's own, not yours, when
-    /// awaited.
+    /// sidecars, and those are on disk, so that other programs find them
+    /// complete. Nothing acknowledged needs it to survive. A store to which
+    /// nothing is written begins one by itself after about half a second. Where
+    /// more than a few sessions changed, it syncs the whole file system, what
+    /// other programs wrote there included. Awaited inside a tokio runtime it
+    /// blocks a thread of the blocking pool; under another runtime, the thread
+    /// that polls. Does nothing on a store opened read-only.
     ///
     /// # Errors
     /// Those all verbs share, and errors of the session files.
@@ -373,12 +386,14 @@ impl StoreHandle {
     }
 }
 
-/// Reading. Reads go to the files on the reader's own thread, never through a
-/// queue; when awaited inside a tokio runtime, on its blocking pool.
+/// Reading. Reads go to the files on the reader's own thread; when awaited
+/// inside a tokio runtime, on its blocking pool. They do not queue behind
+/// writes, except where a session's files are not open: at its first use, and
+/// after they were closed for the limit on open files, its owner opens them.
 impl StoreHandle {
     /// Every visible message of a session, oldest first; none for a session
-    /// that does not exist. Lines that do not decode are left out, and counted
-    /// in [`StoreStats::corrupt_lines`].
+    /// that does not exist. All of them are in memory at once. Lines that do not
+    /// decode are left out, and counted in [`StoreStats::corrupt_lines`].
     ///
     /// # Errors
     /// Those all verbs share, and [`Error::Io`].
@@ -450,7 +465,8 @@ impl StoreHandle {
         }
     }
 
-    /// What the store did since it was opened.
+    /// What the store did since it was opened; on one opened read-only, only
+    /// [`StoreStats::corrupt_lines`] counts.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.counters().read()

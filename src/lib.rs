@@ -22,7 +22,8 @@
 //!
 //! Every verb of [`StoreHandle`] returns a lazy [`Reply`]: `.await` it in async
 //! code, or `.wait()` on a plain thread. A reply to a write arrives when the
-//! write has the [`Durability`] asked for; from then on every reader sees it.
+//! write has the [`Durability`] asked for; from then on every reader of the store
+//! sees it. The session's file gets it moments later, with what else came to it.
 //!
 //! # Where what is
 //!

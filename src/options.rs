@@ -10,9 +10,12 @@ pub enum Durability {
     /// Power loss: the reply comes after the journal record reached the disk.
     #[default]
     Durable,
-    /// The death of this process, not a power loss: the reply comes once the
-    /// journal record is with the operating system. It reaches the disk with
-    /// the next durable command, and within about 10 ms by itself.
+    /// The death of this process, however it dies, not a power loss or a crash
+    /// of the operating system: the reply comes once the journal record is with
+    /// the operating system. It reaches the disk with the store's next durable
+    /// command or flush, or once nothing was written for about 10 ms. While
+    /// buffered commands keep coming and nothing else does, that can take until
+    /// 64 MiB of them wait. All or nothing holds for each command here as well.
     Buffered,
 }
 
@@ -48,34 +51,40 @@ impl StoreOptions {
         }
     }
 
-    /// The level of durability a reply means where the command does not say.
-    /// Default: [`Durability::Durable`].
+    /// What a reply to an append or a sidecar change means, unless the handle
+    /// says otherwise (see
+    /// [`with_durability`](crate::StoreHandle::with_durability)). Default:
+    /// [`Durability::Durable`].
     #[must_use]
     pub fn durability(mut self, level: Durability) -> Self {
         self.durability = level;
         self
     }
 
-    /// Whether the supervisor compacts a session in the background once its
-    /// skipped lines outnumber its live lines. Default: `true`.
+    /// Whether a session is compacted in the background once its skipped lines
+    /// outnumber its live lines: looked at when it is truncated, and at its
+    /// first use after the store was opened. Default: `true`.
     #[must_use]
     pub fn auto_compact(mut self, on: bool) -> Self {
         self.auto_compact = on;
         self
     }
 
-    /// How many session files are kept open, least recently used closed first.
-    /// Default: half of the process's descriptor limit at open. Bounds: 64 to
-    /// 1,048,576.
+    /// How many session files the store keeps open, least recently used closed
+    /// first. Each of the 64 shards has an equal part. On top of them come the
+    /// journal's segments (a handful), files being rewritten, and files that a
+    /// read under way still holds. Default: half of the process's soft
+    /// descriptor limit at open. Bounds: 64 to 1,048,576.
     #[must_use]
     pub fn max_open_files(mut self, files: usize) -> Self {
         self.max_open_files = NonZeroUsize::new(files.clamp(64, 1 << 20));
         self
     }
 
-    /// The largest encoded message, in bytes, that a write accepts. Larger
-    /// lines found on disk are still read. Default: 16 MiB. Bounds: 1 KiB to
-    /// 32 MiB.
+    /// The largest encoded message, in bytes without its line feed, that a
+    /// write accepts; the same limit holds for a summary, and for a scope with
+    /// its aliases. Larger lines found on disk are still read. Default: 16 MiB.
+    /// Bounds: 1 KiB to 32 MiB.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);

@@ -14,12 +14,14 @@ use crate::sync::slot::Slot;
 /// A verb's answer.
 ///
 /// Lazy: the command is submitted when the reply is first polled or waited for,
-/// and never if it is dropped before. Once submitted it is carried out, whether
-/// or not anyone still waits for the answer.
+/// as soon as its shard's mailbox has room, and never if the reply is dropped
+/// before. Once submitted it is carried out, whether or not anyone still waits
+/// for the answer.
 ///
 /// In async code `.await` it, under any runtime; on a plain thread call
 /// [`wait`](Self::wait). Commands for one session take effect in the order in
-/// which they were submitted.
+/// which they were submitted, so that who waits for one reply before asking for
+/// the next gets their own order.
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
     state: State<T>,
@@ -53,7 +55,9 @@ pub(crate) enum Place {
 
 impl<T: Send + 'static> Reply<T> {
     /// Submits the command, if that has not happened yet, and blocks this
-    /// thread until the answer arrives.
+    /// thread until the answer arrives. There is no time limit; a store that is
+    /// closed or poisoned answers everyone. Not for async code, whose thread it
+    /// would block.
     ///
     /// # Errors
     /// As the verb documents.

@@ -9,17 +9,18 @@ use crate::journal::committer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Commands that took effect.
+    /// Changes of sessions whose record is on disk.
     pub commands: u64,
-    /// Messages written, batches counted by their messages.
+    /// Messages written, each of a batch or a replaced history counted.
     pub messages: u64,
     /// Group commits written to the journal.
     pub commits: u64,
     /// Syncs of the journal.
     pub syncs: u64,
-    /// Bytes written to the journal.
+    /// Bytes of records written to the journal, without headers and the zeros
+    /// that segments are made of.
     pub journal_bytes: u64,
-    /// Bytes appended to session files.
+    /// Bytes appended to session files; rewrites are not counted.
     pub session_bytes: u64,
     /// Sessions rewritten to drop skipped lines.
     pub compactions: u64,

@@ -22,7 +22,10 @@ const MAX_WORKERS: usize = 8;
 ///
 /// A gateway opens one, hands clones of its [`handle`](Self::handle) to
 /// whoever reads or writes, and closes it at the end. Dropping it closes it too,
-/// but then nobody learns of an error.
+/// and blocks as long, but then nobody learns of an error.
+///
+/// It runs one thread per core for its sessions (at most 8), one for the
+/// journal, one that flushes, and three for background work.
 #[derive(Debug)]
 pub struct Store {
     handle: StoreHandle,
@@ -45,13 +48,16 @@ impl Store {
     /// A directory written by PicoClaw opens as it is. After a crash this
     /// recovers everything acknowledged; see
     /// [`recovery_report`](Self::recovery_report). Blocks for as long as that
-    /// takes: it reads one sidecar per session, and what the journal holds.
+    /// takes: it reads one sidecar per session, and what the journal holds,
+    /// which is in memory meanwhile.
     ///
     /// # Errors
-    /// [`Error::Locked`] while another process writes to the directory,
-    /// [`Error::Corrupt`] where committed journal records are damaged,
-    /// [`Error::Io`] where the directory is a file, a symbolic link, another
-    /// user's, or cannot be written.
+    /// [`Error::Locked`] while another process, or another store in this one,
+    /// writes to the directory; [`Error::Corrupt`] where committed journal
+    /// records are damaged; [`Error::StorageFull`] where there is no space to
+    /// recover into, or for a first journal segment of 1 MiB; [`Error::Io`] where
+    /// the directory is a file, a symbolic link, another user's, cannot be
+    /// written, or its file system has no locks.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(dir, StoreOptions::new())
     }
@@ -107,16 +113,21 @@ impl Store {
     }
 
     /// Opens a directory for reading, beside a writer or without one. Nothing
-    /// is written, no lock is taken, and it never fails for the sake of another
-    /// process.
+    /// is written, no lock is taken, and no other process's lock keeps it from
+    /// opening.
     ///
-    /// Beside a running writer it shows what that writer committed. After a
-    /// crash it shows the recovered state, though nothing is recovered yet.
-    /// Writes fail with [`Error::ReadOnly`].
+    /// Beside a running writer it shows what that writer committed, moments
+    /// later at most. After a crash it shows the recovered state, though nothing
+    /// is recovered yet. Writes fail with [`Error::ReadOnly`].
+    ///
+    /// It keeps no catalog up to date: a read looks at the journal and the
+    /// sidecars anew when the journal changed since the last one or the key is
+    /// unknown, a listing and a resolution always. Beside a busy writer that
+    /// costs far more than reading through the writer's own handle.
     ///
     /// # Errors
-    /// If the directory cannot be read, or [`Error::Corrupt`] where committed
-    /// journal records are damaged.
+    /// [`Error::Io`] if the directory does not exist or cannot be read,
+    /// [`Error::Corrupt`] where committed journal records are damaged.
     pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = absolute(dir.as_ref())?;
         let view = DirectoryView::open(Arc::new(DiskStorage), dir)?;
@@ -134,7 +145,8 @@ impl Store {
         self.handle.clone()
     }
 
-    /// What opening the directory found and mended.
+    /// What opening the directory found and mended, or, opened read-only, what
+    /// the first look at it found.
     #[must_use]
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.report
@@ -145,12 +157,13 @@ impl Store {
     /// and gives the lock back. Afterwards the files are exactly what PicoClaw
     /// reads. Blocks for as long as that takes.
     ///
-    /// Handles that outlive the store get [`Error::Closed`].
+    /// Handles that outlive the store get [`Error::Closed`], for reads too.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the store had stopped writing, and any error of
-    /// the last flush. Nothing acknowledged is lost then: the journal stays, and
-    /// the next open recovers from it.
+    /// the last flush. The store is closed all the same, and nothing
+    /// acknowledged is lost: the journal stays, and the next open recovers from
+    /// it.
     pub fn close(mut self) -> Result<()> {
         self.shut()
     }
@@ -162,6 +175,7 @@ impl Store {
         };
         let result = running.engine.stop();
         running.threads.join();
+        running.engine.context.catalog.close_files();
         drop(running.lock);
         result
     }

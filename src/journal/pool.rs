@@ -268,12 +268,12 @@ mod tests {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let dir = Path::new("journal");
         storage.create_dir(dir).unwrap();
-        let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1);
+        let small = Lengths {
+            first: segment::HEADER as u64,
+            largest: segment::HEADER as u64,
+        };
+        let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1, small);
         (Arc::new(pool), storage)
-    }
-
-    fn small(pool: &SegmentPool) {
-        pool.state.lock().next_len = segment::HEADER as u64;
     }
 
     /// Recovery reads segments by number. Were batches written into segment 4
@@ -286,14 +286,12 @@ mod tests {
             let preparing = pool.clone();
             let background = thread::spawn("background", move || {
                 for _ in 0..20 {
-                    small(&preparing);
                     preparing.prepare().unwrap();
                 }
             })
             .unwrap();
             let mut last = 0;
             for _ in 0..20 {
-                small(&pool);
                 let segment = pool.next(0).unwrap();
                 assert!(segment.number > last, "{} after {last}", segment.number);
                 last = segment.number;
@@ -307,7 +305,6 @@ mod tests {
         for _ in 0..50 {
             let (pool, storage) = pool();
             let preparing = pool.clone();
-            small(&pool);
             let background =
                 thread::spawn("background", move || preparing.prepare().unwrap()).unwrap();
             pool.prepare().unwrap();

@@ -333,7 +333,8 @@ mod tests {
 
     fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
         let mut report = RecoveryReport::default();
-        redo(storage, Path::new("/"), plans, &mut report).unwrap();
+        let (dir, quarantine) = (Path::new("/"), Path::new("/quarantine"));
+        redo(storage, dir, quarantine, plans, &mut report).unwrap();
         let calls = storage.last_calls(100);
         calls
             .iter()

@@ -5,11 +5,14 @@
 #[non_exhaustive]
 pub struct RecoveryReport {
     /// Whether the last writer closed the store in order, or there was none.
+    /// Opened read-only beside a writer that is running, `false`.
     pub clean: bool,
-    /// Journal records brought into session files.
+    /// Records that the journal held beyond its last checkpoint, all of which
+    /// are in the session files now; many may have been before. Opened
+    /// read-only, they are shown and the files are as they were.
     pub replayed_records: u64,
-    /// Bytes of an unfinished last commit that were discarded. Nobody was told
-    /// that it held.
+    /// Bytes of whole records in an unfinished last commit that were discarded.
+    /// Nobody was told that they would survive.
     pub torn_bytes: u64,
     /// Sessions found.
     pub sessions: usize,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::context::Turn;
 use super::load::free_path;
-use super::session::{Session, Sidecar};
+use super::session::Sidecar;
 use super::{Shard, Slot};
 use crate::error::{Error, Result};
 use crate::session_file;
@@ -20,6 +20,20 @@ pub(crate) struct FlushPart {
     /// What kept the worker from the rest.
     pub(crate) error: Option<Error>,
 }
+
+impl FlushPart {
+    /// Adds a session. A flush of many is synced without their files: held open
+    /// until then, they would go round the limit of open files.
+    pub(super) fn add(&mut self, mut flushed: Flushed) {
+        if self.sessions.len() >= KEPT_OPEN {
+            flushed.log = None;
+        }
+        self.sessions.push(flushed);
+    }
+}
+
+/// Session files of one worker that a flush holds open.
+const KEPT_OPEN: usize = 2;
 
 /// A session whose files are up to date and not synced.
 #[derive(Debug)]
@@ -93,8 +107,13 @@ impl Shard {
         let dir = &turn.context.dir;
         let path = dir.join(session_file::sidecar_name(&session.entry.stem));
         let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
-        let padded = put_sidecar(session, &path, &bytes, exact, turn)
-            .map_err(|e| Error::io("write", &path, e))?;
+        let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
+        let stem = session.entry.stem.clone();
+        let padded = self.with_descriptor(|| {
+            put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, exact, turn)
+                .map_err(|e| Error::io("write", &path, e))
+        })?;
+        let session = self.session(id);
         session.sidecar_padded = padded;
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;
@@ -104,24 +123,23 @@ impl Shard {
 
 /// Whether blanks were left at the end.
 fn put_sidecar(
-    session: &Session,
-    path: &Path,
+    sidecar: Sidecar,
+    in_journal: bool,
+    (stem, path): (&str, &Path),
     bytes: &[u8],
     exact: bool,
     turn: &Turn<'_>,
 ) -> io::Result<bool> {
     let storage = &*turn.context.storage;
-    match session.sidecar {
-        Sidecar::Present if session.image_in_journal(turn.images_from) => {
-            return overwrite(storage, path, bytes, exact);
-        }
+    match sidecar {
+        Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
         Sidecar::Present => replace(path, bytes, turn)?,
         Sidecar::Missing => match create(storage, path, bytes) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn)?,
             other => other?,
         },
         Sidecar::Corrupt => {
-            let name = session_file::sidecar_name(&session.entry.stem);
+            let name = session_file::sidecar_name(stem);
             storage.rename(path, &free_path(storage, &turn.context.quarantine, &name))?;
             create(storage, path, bytes)?;
         }

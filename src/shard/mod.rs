@@ -214,29 +214,23 @@ impl Shard {
         Ok((loaded, false))
     }
 
-    /// Reads a sidecar, closing session files where descriptors ran out.
-    fn read_sidecar(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Meta, Sidecar)> {
+    /// Reads a sidecar.
+    fn read_sidecar(&mut self, entry: &Entry, turn: &Turn<'_>) -> Result<(Meta, Sidecar)> {
         let Context { storage, dir, .. } = turn.context;
-        loop {
-            match load::read_sidecar(&**storage, dir, &entry.stem, &entry.key) {
-                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
-                    Some(evicted) => self.close(evicted),
-                    None => return Err(error),
-                },
-                other => return other,
-            }
-        }
+        self.with_descriptor(|| load::read_sidecar(&**storage, dir, &entry.stem, &entry.key))
     }
 
-    /// Opens a session file, closing others where descriptors ran out.
-    fn open_log(
-        &mut self,
-        stem: &str,
-        turn: &mut Turn<'_>,
-    ) -> Result<Option<Arc<dyn StorageFile>>> {
+    /// Opens a session file.
+    fn open_log(&mut self, stem: &str, turn: &Turn<'_>) -> Result<Option<Arc<dyn StorageFile>>> {
         let Context { storage, dir, .. } = turn.context;
+        self.with_descriptor(|| load::open_log(&**storage, dir, stem, OpenMode::ReadWrite))
+    }
+
+    /// Tries again, with one session file less open each time, for as long as
+    /// the process has no descriptor left.
+    fn with_descriptor<T>(&mut self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
-            match load::open_log(&**storage, dir, stem, OpenMode::ReadWrite) {
+            match attempt() {
                 Err(error) if error.out_of_descriptors() => match self.handles.evict() {
                     Some(evicted) => self.close(evicted),
                     None => return Err(error),

@@ -500,8 +500,12 @@ impl Shard {
         let stale = compaction.generation != session.generation
             || compaction.start != session.start
             || session.settled.end - compaction.copied > MAX_TAIL;
-        let Some(prepared) = prepared.filter(|_| !stale) else {
-            return self.compact_again(id, compaction, turn);
+        let prepared = match prepared {
+            Some(prepared) if !stale => prepared,
+            worthless => {
+                discard(worthless, turn);
+                return self.compact_again(id, compaction, turn);
+            }
         };
         let (from, to) = (compaction.copied, session.settled.end);
         let (tail, tail_lines) = match self.read_lines(id, from, to, turn) {
@@ -522,7 +526,6 @@ impl Shard {
     }
 
     fn compact_again(&mut self, id: usize, compaction: Compaction, turn: &mut Turn<'_>) {
-        discard(compaction.prepared, turn);
         let session = self.session(id);
         if session.exists && session.settled.meta.skip != 0 {
             self.start_compaction(id, compaction.answers, turn);

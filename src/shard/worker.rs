@@ -639,7 +639,7 @@ impl Worker {
             };
             let exact = task.exact;
             match self.with(shard, |shard, turn| shard.flush_one(session, exact, turn)) {
-                Ok(flushed) => task.part.sessions.push(flushed),
+                Ok(flushed) => task.part.add(flushed),
                 Err(error) => return self.abandon_flush(task, error),
             }
         }

@@ -133,29 +133,20 @@ impl Shard {
             return Ok(file);
         }
         let path = rewrite::log_path(&turn.context.dir, &self.session(id).entry.stem);
-        let file = loop {
-            match turn.context.storage.open(&path, OpenMode::CreateNew) {
-                Ok(file) => break file,
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+        let file = self.with_descriptor(|| {
+            turn.context
+                .storage
+                .open(&path, OpenMode::CreateNew)
+                .map_err(|e| match e.kind() {
                     // It appeared since the session was loaded; it is not ours
                     // to overwrite.
-                    return Err(Error::Corrupt {
-                        path,
+                    io::ErrorKind::AlreadyExists => Error::Corrupt {
+                        path: path.clone(),
                         detail: String::from("another program created this file meanwhile"),
-                    });
-                }
-                Err(e) => {
-                    let error = Error::io("create", &path, e);
-                    if !error.out_of_descriptors() {
-                        return Err(error);
-                    }
-                    match self.handles.evict() {
-                        Some(evicted) => self.close(evicted),
-                        None => return Err(error),
-                    }
-                }
-            }
-        };
+                    },
+                    _ => Error::io("create", &path, e),
+                })
+        })?;
         self.session(id).file = Some(file.clone());
         self.used(id);
         Ok(file)

@@ -105,7 +105,6 @@ impl Threads {
                 move || run_jobs(&jobs, &context, &alarm),
             )?);
         }
-        let guard = Guard::new(&alarm, "the supervisor panicked");
         handles.push(thread::spawn("sessionlog-supervisor", move || {
             Loop {
                 supervisor,
@@ -116,7 +115,6 @@ impl Threads {
                 busy: false,
             }
             .run();
-            guard.disarm();
         })?);
         Ok(Self { handles })
     }
@@ -333,8 +331,18 @@ impl Loop {
                     None => Timeout::Disconnected,
                 }
             };
-            if !self.turn(request, &mut Asleep) {
-                return;
+            let last = matches!(request, Timeout::Item(Request::Stop(_)));
+            let turn = AssertUnwindSafe(|| self.turn(request, &mut Asleep));
+            match catch_unwind(turn) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => {
+                    self.alarm.raise(&"the supervisor panicked".into());
+                    self.busy = false;
+                    if last {
+                        return self.end();
+                    }
+                }
             }
         }
     }
@@ -408,6 +416,13 @@ impl Loop {
     fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
         let result = self.finish(wait);
         self.ended_cleanly.store(result.is_ok(), Ordering::Release);
+        self.end();
+        result
+    }
+
+    /// Ends the other threads. They end only when they are told to, and closing
+    /// waits for them: it must not be left out, whatever went wrong.
+    fn end(&self) {
         self.alarm.group.close();
         for worker in &self.alarm.workers {
             worker.send(Event::Exit);
@@ -415,7 +430,6 @@ impl Loop {
         for _ in 0..BACKGROUND {
             self.background.send(Job::Stop);
         }
-        result
     }
 
     fn finish(&mut self, wait: &mut impl Wait) -> Result<()> {

@@ -4,7 +4,8 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the tests play the other programs that read and write a store's files"
+    clippy::unwrap_used,
+    reason = "the tests play the other programs that read and write a store's files, and fail loudly"
 )]
 
 mod bad_input;

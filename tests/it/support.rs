@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::value::RawValue;
 use sessionlog::storage::Storage;
 use sessionlog::storage::memory::MemoryStorage;
 use sessionlog::{Message, Reply, Result, Store, StoreHandle, StoreOptions, internals};
@@ -115,6 +116,15 @@ pub(crate) fn visible_names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// A session's scope.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it goes where a scope may be missing"
+)]
+pub(crate) fn scope(json: &str) -> Option<Box<RawValue>> {
+    Some(RawValue::from_string(json.into()).unwrap())
+}
+
 /// Waits for what happens by itself.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -127,7 +137,7 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 /// Waits until the journal segment is ready that is made in the background at
 /// open: it takes space and calls of its own.
 pub(crate) fn wait_for_spare_segment(disk: &MemoryStorage) {
-    let ready = |name: &String| name.contains("/journal/") && !name.ends_with(".tmp");
+    let ready = |name: &String| name.contains("/journal/segment-") && !name.contains("tmp");
     wait_until("a spare journal segment", || {
         disk.dump().keys().filter(|name| ready(name)).count() >= 2
     });

@@ -250,8 +250,8 @@ fn text_of_any_kind_stays_one_line_and_comes_back() {
             .unwrap();
     }
     store.close().unwrap();
-    let log = std::fs::read_to_string(dir.path().join("cli.jsonl")).unwrap();
-    assert_eq!(log.matches('\n').count(), odd.len() * 2);
+    let file = std::fs::read_to_string(dir.path().join("cli.jsonl")).unwrap();
+    assert_eq!(file.matches('\n').count(), odd.len() * 2);
     let store = open(dir.path());
     let history = store.handle().history("cli").wait().unwrap();
     for (n, text) in odd.iter().enumerate() {

@@ -52,7 +52,7 @@ fn p08_resolving_a_key_reads_nothing_however_many_sessions_there_are() {
         "an unknown key"
     );
     let listed = calls(&disk, || {
-        assert_eq!(chats.list_sessions().wait().unwrap().len(), 500)
+        assert_eq!(chats.list_sessions().wait().unwrap().len(), 500);
     });
     assert_eq!(listed, 0, "a listing");
     store.close().unwrap();
@@ -69,7 +69,7 @@ fn p08_a_message_added_through_an_alias_scans_no_directory() {
         .unwrap();
     chats.flush().wait().unwrap();
     let cost = calls(&disk, || {
-        chats.add_message("alias-3", "user", "x").wait().unwrap()
+        chats.add_message("alias-3", "user", "x").wait().unwrap();
     });
     assert!(cost < 10, "{cost} calls");
     assert_eq!(texts(&chats, "telegram:3")[..2], ["x", "first"]);

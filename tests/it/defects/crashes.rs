@@ -7,10 +7,16 @@ use crate::support::{add_numbers, numbers, open_memory, texts, wait_for_spare_se
 
 const KEY: &str = "telegram:1";
 
-/// What every image of a crash is looked at as: the named ones, and some drawn.
-fn images(step: u64) -> impl Iterator<Item = Image> {
-    let drawn = (0..2).map(move |n| Image::Random(step * 2 + n));
-    Image::NAMED.into_iter().chain(drawn)
+/// What is looked at of a crash before `step`: the images that have found most,
+/// and in turn one of the others.
+fn images(step: u64) -> [Image; 5] {
+    [
+        Image::ProcessDeath,
+        Image::AllLost,
+        Image::DataWithoutName,
+        Image::NAMED[step as usize % Image::NAMED.len()],
+        Image::Random(step),
+    ]
 }
 
 /// Makes `change` on what `prepare` left, with the power cut before every step

@@ -2,19 +2,15 @@
 
 use std::io::{BufRead, BufReader, Write};
 
-use serde_json::value::RawValue;
 use sessionlog::{Error, Store, StoreHandle};
 use sha2::{Digest, Sha256};
 
 use crate::support::{
-    add_numbers, child_dir, numbers, open, scratch, sidecar, spawn_child, texts, visible_names,
+    add_numbers, child_dir, numbers, open, scope, scratch, sidecar, spawn_child, texts,
+    visible_names,
 };
 
 const COLLIDING: [&str; 3] = ["telegram:123", "telegram_123", "telegram/123"];
-
-fn raw(json: &str) -> Option<Box<RawValue>> {
-    Some(RawValue::from_string(json.into()).unwrap())
-}
 
 #[test]
 fn p03_keys_with_one_file_name_are_sessions_of_their_own() {
@@ -28,7 +24,7 @@ fn p03_keys_with_one_file_name_are_sessions_of_their_own() {
             .unwrap();
         let alias = format!("alias-{n}");
         chats
-            .upsert_session_meta(key, raw("{}"), vec![alias])
+            .upsert_session_meta(key, scope("{}"), vec![alias])
             .wait()
             .unwrap();
     }
@@ -343,9 +339,9 @@ fn p15_a_missing_scope_erases_scope_and_aliases_and_nothing_else() {
     let chats = store.handle();
     add_numbers(&chats, "k", 0..2);
     chats.set_summary("k", "kept").wait().unwrap();
-    let scope = "{\"version\": 1, \"big\": 12345678901234567890123}";
+    let json = "{\"version\": 1, \"big\": 12345678901234567890123}";
     chats
-        .upsert_session_meta("k", raw(scope), vec!["a".into()])
+        .upsert_session_meta("k", scope(json), vec!["a".into()])
         .wait()
         .unwrap();
     chats

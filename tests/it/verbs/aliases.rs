@@ -1,13 +1,8 @@
 //! Keys, aliases, listings, promotion.
 
-use serde_json::value::RawValue;
 use sessionlog::Message;
 
-use crate::support::{add_numbers, for_each_caller, numbers, open, said, scratch, texts};
-
-fn raw(json: &str) -> Option<Box<RawValue>> {
-    Some(RawValue::from_string(json.into()).unwrap())
-}
+use crate::support::{add_numbers, for_each_caller, numbers, open, said, scope, scratch, texts};
 
 fn owned(aliases: &[&str]) -> Vec<String> {
     aliases.iter().map(ToString::to_string).collect()
@@ -16,13 +11,13 @@ fn owned(aliases: &[&str]) -> Vec<String> {
 #[test]
 fn scope_and_aliases_are_replaced_wholesale_and_tidied() {
     for_each_caller(|caller, chats, _| {
-        let scope = "{\"version\":2,\"id\":12345678901234567890123,\"f\":1.0}";
+        let json = "{\"version\":2,\"id\":12345678901234567890123,\"f\":1.0}";
         let aliases = owned(&[" a:1 ", "a:1", "", "  ", "key", "B:2", "b:2"]);
-        caller.ok(chats.upsert_session_meta("key", raw(scope), aliases));
+        caller.ok(chats.upsert_session_meta("key", scope(json), aliases));
         let meta = caller.ok(chats.session_meta("key"));
-        assert_eq!(meta.scope.as_ref().unwrap().get(), scope);
+        assert_eq!(meta.scope.as_ref().unwrap().get(), json);
         assert_eq!(meta.aliases, ["a:1", "B:2", "b:2"]);
-        caller.ok(chats.upsert_session_meta("key", raw("{}"), owned(&["c:3"])));
+        caller.ok(chats.upsert_session_meta("key", scope("{}"), owned(&["c:3"])));
         let meta = caller.ok(chats.session_meta("key"));
         assert_eq!(
             (meta.scope.unwrap().get(), meta.aliases),
@@ -130,7 +125,7 @@ fn a_promotion_takes_over_the_first_alias_that_has_something() {
         add_numbers(chats, "old:2", 50..60);
         caller.ok(chats.set_history("empty", Vec::new()));
         let aliases = owned(&["agent:x:main", "nobody", "empty", "old:1", "old:2"]);
-        let promoted = chats.promote_alias_history("new", raw("{\"v\":1}"), aliases.clone());
+        let promoted = chats.promote_alias_history("new", scope("{\"v\":1}"), aliases.clone());
         assert!(caller.ok(promoted));
         let exact = chats.exact_keys();
         assert_eq!(said(&caller.ok(exact.history("new"))), numbers(2..5));

@@ -38,6 +38,11 @@ impl Home {
     /// # Errors
     /// If a name stands for something else, or a directory is another user's.
     pub(crate) fn create(&self, storage: &dyn Storage, dir: &Path) -> Result<()> {
+        // The identity comes last. Without one, whoever made the directories
+        // may have died before their names were synced.
+        if storage.info(&self.identity).is_err() {
+            sync_names(storage, dir);
+        }
         create_all(storage, dir)?;
         check_dir(storage, dir)?;
         for path in [&dir.join(NAME), &self.journal, &self.quarantine] {
@@ -74,7 +79,12 @@ impl Home {
     /// journal it is could not be told.
     pub(crate) fn identity(&self, storage: &dyn Storage) -> Result<StoreId> {
         match self.read_identity(storage)? {
-            Some(id) => Ok(id),
+            Some(id) => {
+                // Whoever made it may have died before its name was synced. A
+                // journal whose identity a power loss takes is refused.
+                self.sync(storage)?;
+                Ok(id)
+            }
             None if self.has_segments(storage)? => Err(Error::Corrupt {
                 path: self.identity.clone(),
                 detail: String::from(
@@ -126,11 +136,15 @@ impl Home {
             .and_then(|()| file.sync_data())
             .and_then(|()| storage.rename(&temp, &self.identity))
             .map_err(wrap)?;
+        self.sync(storage)?;
+        Ok(id)
+    }
+
+    fn sync(&self, storage: &dyn Storage) -> Result<()> {
         let home = parent(&self.identity);
         storage
             .sync_dir(home)
-            .map_err(|e| Error::io("sync", home, e))?;
-        Ok(id)
+            .map_err(|e| Error::io("sync", home, e))
     }
 }
 
@@ -175,6 +189,20 @@ fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
     storage
         .sync_dir(above)
         .map_err(|e| Error::io("sync", above, e))
+}
+
+/// Syncs the names of `path` and of every directory above it. Not every file
+/// system and not every directory above ours lets itself be synced; what was
+/// there before us does not depend on it.
+fn sync_names(storage: &dyn Storage, path: &Path) {
+    let above = parent(path);
+    if above == path {
+        return;
+    }
+    sync_names(storage, above);
+    if let Err(error) = storage.sync_dir(above) {
+        tracing::debug!(path = %above.display(), %error, "names not synced");
+    }
 }
 
 fn parent(path: &Path) -> &Path {

@@ -47,7 +47,13 @@ pub(crate) fn after_crash(play: &Play<'_>, left: &MemoryStorage, loss: Loss) -> 
         ));
     }
     check_states(play, &seen, loss)?;
-    Ok(4)
+    if loss == Loss::Power {
+        return Ok(4);
+    }
+    // What a dead process left owed to the disk is owed still: a store that
+    // goes on from there must not leave it at that.
+    go_on(left, play.script(), &keys)?;
+    Ok(6)
 }
 
 /// Checks every session against what it may look like.

@@ -33,7 +33,7 @@ impl Rig {
             dir: Path::new(DIR),
             options: &options,
             workers: 1,
-            mailbox: 64,
+            mailbox: 16,
         })?;
         let threads = Threads::start(machine).unwrap();
         Ok(Self {

@@ -370,10 +370,7 @@ impl Worker {
             len: bytes,
         };
         let durable = self.staging.durable;
-        let submitted = self
-            .group
-            .submit(&self.staging.records, ticket, durable)
-            .map_err(|refused| refused.reason);
+        let submitted = self.group.submit(&self.staging.records, ticket, durable);
         self.inflight.push_back(Batch {
             number: ticket.number,
             ops: std::mem::take(&mut self.staging.ops),
@@ -384,8 +381,8 @@ impl Worker {
         self.next_number += 1;
         self.staging.records.clear();
         self.staging.durable = false;
-        if let Err(reason) = submitted {
-            self.fail_from(ticket.number, &reason.into());
+        if let Err(refused) = submitted {
+            self.fail_from(refused.ticket.number, &refused.reason.into());
         }
     }
 

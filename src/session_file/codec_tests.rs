@@ -18,7 +18,7 @@ fn message(line: &str) -> Message {
     }
 }
 
-fn kind(decoded: &Decoded) -> Kind {
+pub(super) fn kind(decoded: &Decoded) -> Kind {
     match decoded {
         Decoded::Blank => Kind::Blank,
         Decoded::Corrupt(_) => Kind::Corrupt,

@@ -47,10 +47,10 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(
     storage: &dyn Storage,
     dir: &Path,
-    temp: String,
+    temp: &str,
     source: &Source,
 ) -> Result<Prepared> {
-    let path = dir.join(&temp);
+    let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
         let mut out = Output {
             file: storage.open(&path, OpenMode::CreateNew)?,
@@ -66,7 +66,7 @@ pub(crate) fn prepare(
                 out.put_live(&**file, *start, *end)?;
             }
         }
-        let prepared = out.finish(temp.clone())?;
+        let prepared = out.finish(temp.to_owned())?;
         // The name as well: a swap record that outlived it would name a file
         // that is not there, and recovery could only leave the old one.
         storage.sync_dir(dir)?;
@@ -191,7 +191,7 @@ pub(crate) fn temp_name(counter: u64) -> String {
 
 /// Whether `name` is a rewrite's hidden name.
 pub(crate) fn is_temp_name(name: &str) -> bool {
-    name.starts_with(TEMP_PREFIX) && name.ends_with(".tmp")
+    name.starts_with(TEMP_PREFIX) && name.strip_suffix(".tmp").is_some()
 }
 
 const TEMP_PREFIX: &str = ".sessionlog-";

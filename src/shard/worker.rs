@@ -251,11 +251,11 @@ impl Worker {
             };
         };
         let due = since + LINGER;
-        let now = self.context.clock.monotonic();
-        if !wait || now >= due || self.few_unwritten() {
+        let left = due.saturating_sub(self.context.clock.monotonic());
+        if !wait || left.is_zero() || self.few_unwritten() {
             return Next::Work;
         }
-        match self.inbox.recv_timeout(due - now) {
+        match self.inbox.recv_timeout(left) {
             Timeout::Item(event) => Next::Event(event),
             Timeout::TimedOut => Next::Work,
             Timeout::Disconnected => Next::End,

@@ -10,7 +10,7 @@ mod model;
 mod play;
 mod script;
 
-use enumerate::{Case, Count};
+use enumerate::Case;
 
 #[test]
 fn no_crash_loses_revives_or_splits_anything() {

@@ -271,7 +271,8 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
+    /// for a scope and aliases over the limit of a line.
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -301,7 +302,8 @@ impl StoreHandle {
     /// durable.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
+    /// for a scope and aliases over the limit of a line.
     pub fn promote_alias_history(
         &self,
         key: &str,
@@ -312,6 +314,9 @@ impl StoreHandle {
             return Reply::known(Err(Error::ReadOnly));
         };
         if let Err(error) = session_file::validate_key(key) {
+            return Reply::known(Err(error));
+        }
+        if let Err(error) = check_size(identity_size(scope.as_deref(), &aliases), self.max_line) {
             return Reply::known(Err(error));
         }
         if engine.is_closed() {

@@ -103,6 +103,9 @@ pub(crate) struct Worker {
     sidecars: VecDeque<(usize, usize)>,
     drained: Option<Promise<()>>,
     unwritten_since: Option<Duration>,
+    /// The last try to write settled lines got nowhere: the next one waits, or
+    /// a full disk would keep this thread busy for as long as it is full.
+    stuck: bool,
     poisoned: Option<Error>,
 }
 
@@ -201,6 +204,7 @@ impl Worker {
             sidecars: VecDeque::new(),
             drained: None,
             unwritten_since: None,
+            stuck: false,
             poisoned: None,
         }
     }
@@ -574,7 +578,7 @@ impl Worker {
 
     fn few_unwritten(&self) -> bool {
         let sessions = self.shards.iter().map(|o| o.shard.unwritten_sessions());
-        sessions.sum::<usize>() <= FEW
+        !self.stuck && sessions.sum::<usize>() <= FEW
     }
 
     fn write_slice(&mut self) {
@@ -590,11 +594,8 @@ impl Worker {
         }
         self.unwritten_since = None;
         self.note_unwritten();
-        if stuck && self.unwritten_since.is_some() {
-            // The disk is full; try again when the next lines come, or after
-            // the same wait.
-            self.unwritten_since = Some(self.context.clock.monotonic());
-        } else if left == 0
+        self.stuck = stuck && self.unwritten_since.is_some();
+        if left == 0
             && let Some(since) = &mut self.unwritten_since
         {
             // The rest has waited as long.

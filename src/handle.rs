@@ -364,14 +364,11 @@ impl StoreHandle {
         }
     }
 
-    fn write<T: Send + 'static>(
+    fn write<T: Default + Send + 'static>(
         &self,
         key: &str,
         verb: impl FnOnce(&Engine, Promise<Result<T>>) -> Result<Option<(Verb, bool)>>,
-    ) -> Reply<T>
-    where
-        T: Default,
-    {
+    ) -> Reply<T> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
         };

@@ -33,7 +33,9 @@ mod model;
 #[cfg(sessionlog_loom)]
 use model as imp;
 
-pub use bounded::{Closed, Receiver, Sender, TrySendError, bounded};
+#[cfg(any(test, feature = "testing", sessionlog_loom))]
+pub use bounded::TrySendError;
+pub use bounded::{Closed, Receiver, Sender, bounded};
 pub use imp::{EventReceiver, EventSender, events};
 
 /// What a timed receive found.

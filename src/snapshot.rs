@@ -126,8 +126,6 @@ impl Tail {
 /// makes a [`Snapshot`].
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
-    /// Counts rewrites of the file.
-    pub(crate) generation: u64,
     /// `None` where there is nothing to read, or where the owner closed it.
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     /// The live range of the file.
@@ -169,7 +167,6 @@ impl Snapshot {
     pub(crate) fn without_lines(meta: Meta) -> Self {
         Self {
             live: Live {
-                generation: 0,
                 file: None,
                 start: 0,
                 end: 0,

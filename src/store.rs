@@ -80,6 +80,10 @@ impl Store {
     ///
     /// # Errors
     /// As [`open`](Self::open).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a chain of option setters ends in a value"
+    )]
     pub fn open_with(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
         let dir = absolute(dir.as_ref())?;
         Self::open_on(Arc::new(DiskStorage), &dir, &options)

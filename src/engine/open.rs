@@ -100,7 +100,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         auto_compact: site.options.auto_compact,
         temp_counter: std::sync::atomic::AtomicU64::new(1),
     });
-    let (engine, machine) = assemble(site, context, committer, pool, progress)?;
+    let (engine, machine) = assemble(site, context, committer, pool, progress);
     Ok(Opened {
         engine,
         machine,
@@ -123,7 +123,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {
         let path = home.journal.join(stray);
-        if stray.ends_with(".tmp") {
+        if stray.strip_suffix(".tmp").is_some() {
             storage
                 .remove_file(&path)
                 .map_err(|e| Error::io("remove", &path, e))?;
@@ -186,7 +186,7 @@ fn assemble(
     committer: Committer,
     pool: Arc<SegmentPool>,
     progress: Arc<Progress>,
-) -> Result<(Arc<Engine>, Machine)> {
+) -> (Arc<Engine>, Machine) {
     let group = Arc::new(GroupCommit::new());
     let runtime = Runtime::default();
     let (background, jobs) = mailbox::events();
@@ -260,7 +260,7 @@ fn assemble(
         ended_cleanly: Arc::new(AtomicBool::new(false)),
         pool,
     };
-    Ok((engine, machine))
+    (engine, machine)
 }
 
 fn open_files_per_shard(site: &Site<'_>) -> NonZeroUsize {

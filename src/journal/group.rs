@@ -137,7 +137,9 @@ impl<T> GroupCommit<T> {
     }
 
     /// As [`take`](Self::take), without ever blocking: `Idle` when nothing is
-    /// queued.
+    /// queued. For engines stepped by hand; a committer has nothing else to do
+    /// than wait.
+    #[cfg(any(test, feature = "testing"))]
     pub fn try_take(&self, batch: &mut Batch<T>) -> Taken {
         batch.empty();
         self.state.lock().hand_over(batch)
@@ -167,12 +169,6 @@ impl<T> GroupCommit<T> {
         let mut state = self.state.lock();
         state.closed = true;
         self.rouse(state);
-    }
-
-    /// Bytes queued and not yet taken.
-    #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.state.lock().batch.bytes.len()
     }
 
     fn rouse(&self, mut state: MutexGuard<'_, State<T>>) {
@@ -250,14 +246,12 @@ mod tests {
         group.submit(b"one ", 1, false).unwrap();
         group.submit(b"two ", 2, true).unwrap();
         group.submit(b"", 3, false).unwrap();
-        assert_eq!(group.pending_bytes(), 8);
 
         let mut batch = Batch::new();
         assert_eq!(group.take(&mut batch, None), Taken::Batch);
         assert_eq!(batch.bytes, b"one two ");
         assert_eq!(batch.tickets, [1, 2, 3]);
         assert!(batch.durable);
-        assert_eq!(group.pending_bytes(), 0);
     }
 
     #[test]
@@ -323,7 +317,6 @@ mod tests {
         assert_eq!(group.poison(Arc::from("sync failed")), [1]);
         assert!(group.poison(Arc::from("write failed")).is_empty());
         assert_eq!(group.poisoned().as_deref(), Some("sync failed"));
-        assert_eq!(group.pending_bytes(), 0);
 
         group.close();
         let refused = group.submit(b"b", 2, true).unwrap_err();

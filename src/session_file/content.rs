@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::scan::{Dialect, Fault, Scan, Scanner};
+use super::scan::{Fault, Scan, Scanner};
 
 /// The field `content`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn read_parts(scanner: &mut Scanner<'_>) -> Scan<()> {
 
 fn text_of_parts(parts: &str) -> String {
     let mut text = String::new();
-    let mut scanner = Scanner::new(parts, Dialect::Go);
+    let mut scanner = Scanner::new(parts);
     // The parts were checked when they came in, so that there is no error here.
     let _ = scanner.array(|scanner| {
         let mut part = Part::default();

@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::encode::write_string;
-use super::scan::{Dialect, Scan, Scanner};
+use super::scan::{Scan, Scanner};
 use super::text::{Text, same_name};
 
 /// A record whose role starts with `_`.
@@ -29,34 +28,11 @@ pub(crate) enum Control {
     Foreign,
 }
 
-impl Control {
-    /// The line without its line feed; `None` for a foreign record, whose bytes
-    /// are not ours to make up.
-    pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let line = match self {
-            Self::Usage { token_count } => {
-                format!(r#"{{"role":"_usage","token_count":{token_count}}}"#).into_bytes()
-            }
-            Self::Checkpoint { id } => {
-                format!(r#"{{"role":"_checkpoint","id":{id}}}"#).into_bytes()
-            }
-            Self::SystemPrompt { content } => {
-                let mut line = br#"{"role":"_system_prompt","content":"#.to_vec();
-                write_string(content, &mut line);
-                line.push(b'}');
-                line
-            }
-            Self::Foreign => return None,
-        };
-        Some(line)
-    }
-}
-
 /// The control record that `text` is, if it is one.
-pub(super) fn decode(text: &str, dialect: Dialect) -> Option<Control> {
+pub(super) fn decode(text: &str) -> Option<Control> {
     let mut role = None;
     let mut fields = ControlFields::default();
-    let mut scanner = Scanner::new(text, dialect);
+    let mut scanner = Scanner::new(text);
     let read = scanner.object(|scanner, name| {
         if same_name(&name, "role") {
             role = scanner.text()?.or(role);

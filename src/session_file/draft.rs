@@ -13,7 +13,7 @@ use super::message::{Message, intern, is_blank};
 use super::nested::{Slots, attachment, string, system_part, tool_call};
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::{RawField, tidy};
-use super::scan::{Dialect, Fault, Scan, Scanner};
+use super::scan::{Fault, Scan, Scanner};
 use super::text::{Text, known_field};
 use super::timestamp;
 
@@ -72,8 +72,8 @@ impl DraftContent<'_> {
 
 impl<'a> Draft<'a> {
     /// Decodes one record; a bare `null` is an empty one.
-    pub(super) fn parse(text: &'a str, dialect: Dialect) -> Scan<Self> {
-        let mut scanner = Scanner::new(text, dialect);
+    pub(super) fn parse(text: &'a str) -> Scan<Self> {
+        let mut scanner = Scanner::new(text);
         let mut draft = Self::default();
         if !scanner.null()? {
             scanner.object(|scanner, name| draft.read_field(scanner, name))?;

@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::message::Message;
 use super::names::plain_stem;
 use super::nested::string;
-use super::scan::{Dialect, Fault, Scan, Scanner};
+use super::scan::{Fault, Scan, Scanner};
 use super::text::{known_field, to_text};
 use super::timestamp;
 
@@ -50,7 +50,7 @@ pub(crate) fn holds_own_session(file_name: &str, bytes: &[u8]) -> bool {
 /// of them alone has: a list of messages, and `skip`.
 fn key_of(bytes: &[u8]) -> Option<String> {
     let text = to_text(bytes);
-    let mut scanner = Scanner::new(&text, Dialect::Go);
+    let mut scanner = Scanner::new(&text);
     let (mut key, mut messages, mut skip) = (String::new(), false, false);
     let read = scanner.object(|scanner, name| {
         match known_field(&name, &["key", "messages", "skip"]) {
@@ -66,7 +66,7 @@ fn key_of(bytes: &[u8]) -> Option<String> {
 }
 
 fn read(text: &str) -> Scan<LegacySession> {
-    let mut scanner = Scanner::new(text, Dialect::Go);
+    let mut scanner = Scanner::new(text);
     let mut session = LegacySession::default();
     if !scanner.null()? {
         scanner.object(|scanner, name| session.read_field(scanner, &name))?;
@@ -92,7 +92,7 @@ impl LegacySession {
             return Ok(());
         }
         scanner.array(|scanner| {
-            let draft = Draft::parse(scanner.value()?, Dialect::Go)?;
+            let draft = Draft::parse(scanner.value()?)?;
             self.messages.push(draft.into());
             Ok(())
         })

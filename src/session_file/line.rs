@@ -6,7 +6,7 @@ use super::control::{self, Control};
 use super::draft::Draft;
 use super::encode::write_object;
 use super::message::{Message, Stamped};
-use super::scan::{Dialect, Fault};
+use super::scan::Fault;
 use super::text::to_text;
 
 /// What a line holds.
@@ -40,31 +40,26 @@ pub(crate) enum Kind {
     Message,
 }
 
-impl Decoded {
-    /// What [`classify`] says of the same line.
-    pub(crate) fn kind(&self) -> Kind {
-        match self {
-            Self::Blank => Kind::Blank,
-            Self::Corrupt(_) => Kind::Corrupt,
-            Self::Control(_) => Kind::Control,
-            Self::Transient(_) => Kind::Transient,
-            Self::Message(_) => Kind::Message,
-        }
-    }
-}
-
 /// Decodes one line, given without its line feed, as PicoClaw does; but a list
 /// of parts is a content, and a record whose role starts with `_` is a control
 /// record, unless it has the time with which PicoClaw stamps what it adds.
 pub(crate) fn decode(raw: &[u8]) -> Decoded {
-    decode_as(raw, Dialect::Go)
-}
-
-/// [`decode`], but what Python's lenient JSON reader passes is no corruption:
-/// raw control characters in strings, `NaN`, infinities. For files that
-/// kimi-cli wrote.
-pub(crate) fn decode_lax(raw: &[u8]) -> Decoded {
-    decode_as(raw, Dialect::Python)
+    let Some(record) = record(raw) else {
+        return Decoded::Blank;
+    };
+    let text = to_text(record);
+    match Draft::parse(&text) {
+        Ok(draft) if draft.is_control() => {
+            // Control decoding reads what the draft read, so that it finds one.
+            Decoded::Control(control::decode(&text).unwrap_or(Control::Foreign))
+        }
+        Ok(draft) if draft.is_transient() => Decoded::Transient(draft.into()),
+        Ok(draft) => Decoded::Message(draft.into()),
+        Err(Fault::Shape(reason)) => {
+            control::decode(&text).map_or(Decoded::Corrupt(reason), Decoded::Control)
+        }
+        Err(Fault::Syntax(reason)) => Decoded::Corrupt(reason),
+    }
 }
 
 /// Tells what one line is without building its message.
@@ -73,11 +68,11 @@ pub(crate) fn classify(raw: &[u8]) -> Kind {
         return Kind::Blank;
     };
     let text = to_text(record);
-    match Draft::parse(&text, Dialect::Go) {
+    match Draft::parse(&text) {
         Ok(draft) if draft.is_control() => Kind::Control,
         Ok(draft) if draft.is_transient() => Kind::Transient,
         Ok(_) => Kind::Message,
-        Err(Fault::Shape(_)) if control::decode(&text, Dialect::Go).is_some() => Kind::Control,
+        Err(Fault::Shape(_)) if control::decode(&text).is_some() => Kind::Control,
         Err(_) => Kind::Corrupt,
     }
 }
@@ -108,25 +103,6 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
         start += length + 1;
         Some(line)
     })
-}
-
-fn decode_as(raw: &[u8], dialect: Dialect) -> Decoded {
-    let Some(record) = record(raw) else {
-        return Decoded::Blank;
-    };
-    let text = to_text(record);
-    match Draft::parse(&text, dialect) {
-        Ok(draft) if draft.is_control() => {
-            // Control decoding reads what the draft read, so that it finds one.
-            Decoded::Control(control::decode(&text, dialect).unwrap_or(Control::Foreign))
-        }
-        Ok(draft) if draft.is_transient() => Decoded::Transient(draft.into()),
-        Ok(draft) => Decoded::Message(draft.into()),
-        Err(Fault::Shape(reason)) => {
-            control::decode(&text, dialect).map_or(Decoded::Corrupt(reason), Decoded::Control)
-        }
-        Err(Fault::Syntax(reason)) => Decoded::Corrupt(reason),
-    }
 }
 
 /// A line without its carriage return, or `None` if nothing is left.

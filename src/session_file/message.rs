@@ -11,7 +11,6 @@ use super::draft::Draft;
 use super::encode::{self, Fields, Visitor};
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::RawField;
-use super::scan::Dialect;
 use super::text::to_text;
 use super::timestamp;
 use crate::{Error, Result};
@@ -103,7 +102,7 @@ impl Message {
     /// that PicoClaw added, and accepted).
     pub fn from_json(json: &[u8]) -> Result<Self> {
         let text = to_text(json);
-        let draft = Draft::parse(&text, Dialect::Go).map_err(|fault| invalid(fault.reason()))?;
+        let draft = Draft::parse(&text).map_err(|fault| invalid(fault.reason()))?;
         match draft.depth {
             0 => return Err(invalid("not a JSON object")),
             1..=MAX_DEPTH => {}

@@ -25,9 +25,8 @@ mod text;
 mod timestamp;
 
 pub(crate) use carried::Carried;
-pub(crate) use control::Control;
 pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
-pub(crate) use line::{Decoded, Kind, classify, decode, decode_lax, encode, lines};
+pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;
 pub(crate) use names::{
     LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
@@ -38,4 +37,3 @@ pub use parts::{
 };
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{decode as decode_sidecar, encode as encode_sidecar};
-pub(crate) use timestamp::canonical as canonical_time;

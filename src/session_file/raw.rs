@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::scan::{Dialect, Scanner, is_space};
+use super::scan::{Scanner, is_space};
 use super::text::escaped_char;
 
 /// Levels of nesting that `serde_json` reads back by default.
@@ -48,7 +48,7 @@ pub(super) fn tidy(raw: &str) -> String {
 /// Whether `serde_json` can read `raw` as a value inside `outer` containers:
 /// no deeper than its limit, and no number beyond an `f64`.
 pub(super) fn is_readable(raw: &str, outer: usize) -> bool {
-    let mut scanner = Scanner::new(raw, Dialect::Go);
+    let mut scanner = Scanner::new(raw);
     let nested = scanner.value().is_ok() && scanner.deepest() + outer <= READABLE_DEPTH;
     nested && serde_json::from_str::<serde_json::Value>(raw).is_ok()
 }

@@ -10,16 +10,6 @@ use super::text::{Text, escape_length, plain_prefix};
 /// Containers within containers beyond which Go calls a document invalid.
 const MAX_DEPTH: usize = 10_000;
 
-/// Which reference's JSON reader to be as lenient as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// Go's `encoding/json`.
-    Go,
-    /// Python's `json` with `strict=False`: raw control characters inside
-    /// strings and the numbers `NaN`, `Infinity` and `-Infinity` pass too.
-    Python,
-}
-
 /// Why a line is not what was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -45,17 +35,15 @@ pub(super) struct Scanner<'a> {
     at: usize,
     depth: usize,
     deepest: usize,
-    dialect: Dialect,
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(text: &'a str, dialect: Dialect) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self {
             text,
             at: 0,
             depth: 0,
             deepest: 0,
-            dialect,
         }
     }
 
@@ -250,7 +238,7 @@ impl<'a> Scanner<'a> {
             Some(b't') => self.literal("true"),
             Some(b'f') => self.literal("false"),
             Some(b'n') => self.literal("null"),
-            Some(b'-' | b'0'..=b'9' | b'N' | b'I') => self.number(),
+            Some(b'-' | b'0'..=b'9') => self.number(),
             Some(_) => Err(Fault::Syntax("a value was expected")),
             None => Err(CUT_SHORT),
         }
@@ -266,16 +254,6 @@ impl<'a> Scanner<'a> {
 
     fn number(&mut self) -> Scan<()> {
         let bytes = self.text.as_bytes();
-        if self.dialect == Dialect::Python {
-            let rest = &self.text[self.at..];
-            let special = ["NaN", "Infinity", "-Infinity"]
-                .into_iter()
-                .find(|word| rest.starts_with(word));
-            if let Some(word) = special {
-                self.at += word.len();
-                return Ok(());
-            }
-        }
         if bytes[self.at] == b'-' {
             self.at += 1;
         }
@@ -322,7 +300,6 @@ impl<'a> Scanner<'a> {
                     at += escape_length(&bytes[at..])?;
                     escaped = true;
                 }
-                Some(_) if self.dialect == Dialect::Python => at += 1,
                 Some(_) => return Err(Fault::Syntax("a raw control character in a string")),
                 None => return Err(CUT_SHORT),
             }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::encode::{write_html_safe, write_string};
 use super::nested::{Slots, string};
 use super::raw::tidy;
-use super::scan::{Dialect, Fault, Scan, Scanner, is_space};
+use super::scan::{Fault, Scan, Scanner, is_space};
 use super::text::{known_field, to_text};
 use super::timestamp;
 use crate::clock::ZERO_TIME;
@@ -103,7 +103,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<SessionMeta, String> {
 }
 
 fn read(text: &str) -> Scan<SessionMeta> {
-    let mut scanner = Scanner::new(text, Dialect::Go);
+    let mut scanner = Scanner::new(text);
     let mut meta = SessionMeta::empty("");
     let mut aliases = Slots::default();
     if !scanner.null()? {

@@ -92,8 +92,7 @@ impl Job {
                 temp,
                 source,
             } => {
-                let prepared =
-                    rewrite::prepare(&*context.storage, &context.dir, temp.clone(), &source);
+                let prepared = rewrite::prepare(&*context.storage, &context.dir, &temp, &source);
                 (owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(file) => {

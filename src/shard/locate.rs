@@ -72,7 +72,7 @@ pub(crate) fn for_each_line_back(
     visit: &mut dyn FnMut(&[u8], u64) -> bool,
 ) -> io::Result<()> {
     // `window` holds `file[at..stop]`; every line behind `stop` was visited.
-    let (mut at, mut stop, mut step) = (end, end, FIRST_STEP);
+    let (mut at, mut stop, mut stride) = (end, end, FIRST_STEP);
     let mut window: Vec<u8> = Vec::new();
     let mut searched = 0;
     while stop > start {
@@ -83,13 +83,13 @@ pub(crate) fn for_each_line_back(
             None if at == start && !window.is_empty() => 0,
             None => {
                 searched = body.len();
-                let want = step.min(at - start);
+                let want = stride.min(at - start);
                 at -= want;
                 let mut grown = vec![0; want as usize];
                 file.read_exact_at(&mut grown, at)?;
                 grown.append(&mut window);
                 window = grown;
-                step = (step * 2).min(MAX_STEP);
+                stride = (stride * 2).min(MAX_STEP);
                 continue;
             }
         };
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn backwards_reading_meets_the_lines_that_forwards_reading_meets() {
-        let long = [b'x'; 40_000];
+        let long = vec![b'x'; 40_000];
         for text in [
             &b"a\nb\n\nc"[..],
             b"a\nb\n",

@@ -104,7 +104,7 @@ impl Shard {
         };
         if let Slot::Failed { entry, .. } = &self.sessions[id] {
             let entry = entry.clone();
-            self.load(id, entry, turn);
+            self.load(id, &entry, turn);
         }
         match &mut self.sessions[id] {
             Slot::Ready(_) => self.submit(id, verb, turn),
@@ -170,17 +170,17 @@ impl Shard {
             waiting: VecDeque::new(),
         });
         self.by_key.insert(key.clone(), id);
-        self.load(id, entry, turn);
+        self.load(id, &entry, turn);
         id
     }
 
     /// Brings a session in, here if it is small, else in the background.
-    fn load(&mut self, id: usize, entry: Arc<Entry>, turn: &mut Turn<'_>) {
+    fn load(&mut self, id: usize, entry: &Arc<Entry>, turn: &mut Turn<'_>) {
         self.sessions[id] = Slot::Loading {
             entry: entry.clone(),
             waiting: VecDeque::new(),
         };
-        match self.open_files(&entry, turn) {
+        match self.open_files(entry, turn) {
             Ok((loaded, true)) => {
                 let owner = self.owner(id, turn);
                 turn.out.start(Job::Measure { owner, loaded });

@@ -48,10 +48,10 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(
     storage: &dyn Storage,
     dir: &Path,
-    temp: String,
+    temp: &str,
     source: &Source,
 ) -> Result<Prepared> {
-    let path = dir.join(&temp);
+    let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
         let mut out = Output {
             file: storage.open(&path, OpenMode::CreateNew)?,
@@ -67,7 +67,7 @@ pub(crate) fn prepare(
                 out.put_live(&**file, *start, *end)?;
             }
         }
-        out.finish(temp.clone())
+        out.finish(temp.to_owned())
     };
     let prepared = attempt().map_err(|e| {
         let _ = storage.remove_file(&path);
@@ -192,7 +192,7 @@ pub(crate) fn temp_name(counter: u64) -> String {
 
 /// Whether `name` is a rewrite's hidden name.
 pub(crate) fn is_temp_name(name: &str) -> bool {
-    name.starts_with(TEMP_PREFIX) && name.ends_with(".tmp")
+    name.starts_with(TEMP_PREFIX) && name.strip_suffix(".tmp").is_some()
 }
 
 const TEMP_PREFIX: &str = ".sessionlog-";

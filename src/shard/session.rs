@@ -145,9 +145,8 @@ impl Session {
         (self.synced - self.written) as usize
     }
 
-    /// Publishes where the session's lines are. Range, generation, file and tail
-    /// go out in one value: read apart, a reader could apply a new range to an
-    /// old file.
+    /// Publishes where the session's lines are. Range, file and tail go out
+    /// in one value: read apart, a reader could apply a new range to an old file.
     pub(crate) fn publish(&self) {
         self.entry.view.store(Arc::new(View::Live(self.live())));
     }
@@ -155,7 +154,6 @@ impl Session {
     /// Where the session's lines are.
     pub(crate) fn live(&self) -> Live {
         Live {
-            generation: self.generation,
             file: self.file.clone(),
             start: self.start,
             end: self.written,

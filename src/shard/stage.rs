@@ -96,7 +96,7 @@ impl Shard {
                 aliases,
                 candidate,
                 answer,
-            } => self.stage_promote(id, (scope, aliases), candidate, answer, turn),
+            } => self.stage_promote(id, (scope, aliases), &candidate, answer, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),
         }
@@ -323,7 +323,7 @@ impl Shard {
         &mut self,
         id: usize,
         (scope, aliases): (Option<Box<RawValue>>, Vec<String>),
-        candidate: Candidate,
+        candidate: &Candidate,
         answer: Answer<bool>,
         turn: &mut Turn<'_>,
     ) {

@@ -257,11 +257,11 @@ impl Worker {
             };
         };
         let due = since + LINGER;
-        let now = self.context.clock.monotonic();
-        if !wait || now >= due || self.few_unwritten() {
+        let left = due.saturating_sub(self.context.clock.monotonic());
+        if !wait || left.is_zero() || self.few_unwritten() {
             return Next::Work;
         }
-        match self.inbox.recv_timeout(due - now) {
+        match self.inbox.recv_timeout(left) {
             Timeout::Item(event) => Next::Event(event),
             Timeout::TimedOut => Next::Work,
             Timeout::Disconnected => Next::End,
@@ -379,10 +379,7 @@ impl Worker {
             len: bytes,
         };
         let durable = self.staging.durable;
-        let submitted = self
-            .group
-            .submit(&self.staging.records, ticket, durable)
-            .map_err(|refused| refused.reason);
+        let submitted = self.group.submit(&self.staging.records, ticket, durable);
         self.inflight.push_back(Batch {
             number: ticket.number,
             ops: std::mem::take(&mut self.staging.ops),
@@ -393,8 +390,8 @@ impl Worker {
         self.next_number += 1;
         self.staging.records.clear();
         self.staging.durable = false;
-        if let Err(reason) = submitted {
-            self.fail_from(ticket.number, &reason.into());
+        if let Err(refused) = submitted {
+            self.fail_from(refused.ticket.number, &refused.reason.into());
         }
     }
 

@@ -71,13 +71,11 @@ impl Shard {
         if !self.full {
             return Ok(());
         }
-        match self.unwritten.front() {
-            Some(&id) => self.write_out(id, turn),
-            None => {
-                self.full = false;
-                Ok(())
-            }
-        }
+        let Some(&id) = self.unwritten.front() else {
+            self.full = false;
+            return Ok(());
+        };
+        self.write_out(id, turn)
     }
 
     pub(super) fn note_unwritten(&mut self, id: usize, bytes: usize) {

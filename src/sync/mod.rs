@@ -31,7 +31,5 @@ mod published;
 pub mod slot;
 pub mod wake;
 
-pub use imp::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread,
-};
+pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread};
 pub use published::Published;

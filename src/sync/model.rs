@@ -144,7 +144,7 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
 
 /// Atomic numbers and flags, with the weak memory orders explored.
 pub mod atomic {
-    pub use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// Threads that loom schedules.

@@ -129,7 +129,7 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
 
 /// Atomic numbers and flags.
 pub mod atomic {
-    pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// Operating-system threads.

@@ -154,7 +154,7 @@ impl Case<'_> {
         }
         let left = play.storage.image(self.image);
         for (path, bytes) in left.dump() {
-            let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+            let zeros: usize = bytes.iter().map(|byte| usize::from(*byte == 0)).sum();
             if zeros * 2 > bytes.len() {
                 println!("{path}: {} bytes, {zeros} of them zero", bytes.len());
             } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sessionlog::internals::sim::{DIR, Sim, Ticket};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::storage::memory::MemoryStorage;
 use sessionlog::{Durability, Message, Result, StoreHandle};
 
 use crate::check::check_files;
@@ -56,7 +56,9 @@ impl<'a> Play<'a> {
         let storage = MemoryStorage::new();
         for (name, text) in &script.foreign {
             let path = Path::new(DIR).join(name);
-            storage.write_foreign(path, text.as_bytes()).unwrap();
+            storage
+                .write_foreign(path, text.as_bytes())
+                .expect("the disk is empty and works");
         }
         let mut play = Self {
             script,
@@ -135,11 +137,6 @@ impl<'a> Play<'a> {
     /// The store goes, without doing anything any more.
     pub(crate) fn die(&mut self) {
         self.sim = None;
-    }
-
-    /// The store, if it is open.
-    pub(crate) fn sim(&mut self) -> Option<&mut Sim> {
-        self.sim.as_mut()
     }
 
     pub(crate) fn script(&self) -> &'a Script {
@@ -441,9 +438,4 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
 
 fn messages(texts: &[String]) -> Vec<Message> {
     texts.iter().map(Message::user).collect()
-}
-
-/// A copy of a disk, with what is still owed to it.
-pub(crate) fn copy(storage: &MemoryStorage) -> MemoryStorage {
-    storage.image(Image::ProcessDeath)
 }

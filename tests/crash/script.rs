@@ -50,6 +50,8 @@ pub(crate) struct Script {
 /// All of them.
 pub(crate) fn all() -> Vec<Script> {
     let mut all = appends();
+    all.extend(buffered_writes());
+    all.extend(truncations());
     all.extend(rewrites());
     all.extend(sidecars());
     all.extend(flushes());
@@ -87,6 +89,37 @@ fn appends() -> Vec<Script> {
             ],
         )
         .schedules(1),
+        script(
+            "rotation",
+            vec![
+                wait([long("a", "one", 1500)]),
+                wait([long("a", "two", 1500), long("b", "three", 1500)]),
+                wait([long("b", "four", 1500)]),
+                Step::Flush,
+                wait([long("a", "five", 1500), buffered(long("b", "six", 900))]),
+                wait([long("b", "seven", 1500)]),
+                wait([long("a", "eight", 1500)]),
+                Step::Flush,
+                wait([long("a", "nine", 9000)]),
+                wait([long("b", "ten", 1500)]),
+            ],
+        ),
+        script(
+            "few_open_files",
+            vec![
+                wait(NEIGHBOURS.map(|key| add(key, "one"))),
+                wait(NEIGHBOURS.map(|key| append(key, ["two", "three"]))),
+                wait([truncate(NEIGHBOURS[0], 1), add(NEIGHBOURS[1], "four")]),
+                Step::Flush,
+                wait(NEIGHBOURS.map(|key| add(key, "five"))),
+            ],
+        )
+        .options(|options| options.max_open_files(1)),
+    ]
+}
+
+fn buffered_writes() -> Vec<Script> {
+    vec![
         script(
             "mixed_durability",
             vec![
@@ -137,36 +170,10 @@ fn appends() -> Vec<Script> {
             ],
         )
         .schedules(6),
-        script(
-            "rotation",
-            vec![
-                wait([long("a", "one", 1500)]),
-                wait([long("a", "two", 1500), long("b", "three", 1500)]),
-                wait([long("b", "four", 1500)]),
-                Step::Flush,
-                wait([long("a", "five", 1500), buffered(long("b", "six", 900))]),
-                wait([long("b", "seven", 1500)]),
-                wait([long("a", "eight", 1500)]),
-                Step::Flush,
-                wait([long("a", "nine", 9000)]),
-                wait([long("b", "ten", 1500)]),
-            ],
-        ),
-        script(
-            "few_open_files",
-            vec![
-                wait(NEIGHBOURS.map(|key| add(key, "one"))),
-                wait(NEIGHBOURS.map(|key| append(key, ["two", "three"]))),
-                wait([truncate(NEIGHBOURS[0], 1), add(NEIGHBOURS[1], "four")]),
-                Step::Flush,
-                wait(NEIGHBOURS.map(|key| add(key, "five"))),
-            ],
-        )
-        .options(|options| options.max_open_files(1)),
     ]
 }
 
-fn rewrites() -> Vec<Script> {
+fn truncations() -> Vec<Script> {
     vec![
         script(
             "truncate",
@@ -219,6 +226,11 @@ fn rewrites() -> Vec<Script> {
         )
         .options(|options| options.auto_compact(false))
         .schedules(5),
+    ]
+}
+
+fn rewrites() -> Vec<Script> {
+    vec![
         script(
             "set_history",
             vec![
@@ -397,7 +409,7 @@ fn openings() -> Vec<Script> {
                 wait([add("a", "two")]),
             ],
         )
-        .from_nothing(),
+        .opened_from_nothing(),
         script(
             "close_and_reopen",
             vec![
@@ -491,7 +503,7 @@ impl Script {
         Self { schedules, ..self }
     }
 
-    fn from_nothing(self) -> Self {
+    fn opened_from_nothing(self) -> Self {
         Self {
             from_nothing: true,
             ..self

@@ -34,8 +34,8 @@ impl Pacing {
         let mut trial = Trial::begin(gateway, &scratch.join("pace"))?;
         let few = 4;
         let took = trial.serve(few, "durable")?.took;
-        let wanted = f64::from(few) * RUN.as_secs_f64() / took.as_secs_f64();
-        let repeat = wanted.clamp(f64::from(few), 200.0).round() as u32;
+        let wanted = u128::from(few) * RUN.as_micros() / took.as_micros().max(1);
+        let repeat = wanted.clamp(u128::from(few), 200) as u32;
         let run = trial.serve(repeat, "durable")?;
         let recovery = trial.gateway.run(&trial.recovery())?.took;
         trial.verify()?;

@@ -103,6 +103,10 @@ pub(crate) struct Worker {
     sidecars: VecDeque<(usize, usize)>,
     drained: Option<Promise<()>>,
     unwritten_since: Option<Duration>,
+    /// The last slice of writing found no space for anything. However few wait,
+    /// they wait their time then: tried again at once they would take a
+    /// processor for as long as the disk is full.
+    stuck: bool,
     poisoned: Option<Error>,
 }
 
@@ -201,6 +205,7 @@ impl Worker {
             sidecars: VecDeque::new(),
             drained: None,
             unwritten_since: None,
+            stuck: false,
             poisoned: None,
         }
     }
@@ -577,7 +582,7 @@ impl Worker {
 
     fn few_unwritten(&self) -> bool {
         let sessions = self.shards.iter().map(|o| o.shard.unwritten_sessions());
-        sessions.sum::<usize>() <= FEW
+        !self.stuck && sessions.sum::<usize>() <= FEW
     }
 
     fn write_slice(&mut self) {
@@ -593,7 +598,8 @@ impl Worker {
         }
         self.unwritten_since = None;
         self.note_unwritten();
-        if stuck && self.unwritten_since.is_some() {
+        self.stuck = stuck && self.unwritten_since.is_some();
+        if self.stuck {
             // The disk is full; try again when the next lines come, or after
             // the same wait.
             self.unwritten_since = Some(self.context.clock.monotonic());

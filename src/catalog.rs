@@ -285,7 +285,10 @@ mod tests {
     fn an_alias_is_found_whatever_other_workers_take_away_meanwhile() {
         for _ in 0..2_000 {
             let catalog = Arc::new(Catalog::default());
-            let (mine, other) = (catalog.claim(&"mine".into()), catalog.claim(&"other".into()));
+            let (mine, other) = (
+                catalog.claim(&"mine".into()),
+                catalog.claim(&"other".into()),
+            );
             let (a, b) = ([String::from("a")], [String::from("b")]);
             catalog.set_aliases(&other, &[], &b);
             let shared = catalog.clone();

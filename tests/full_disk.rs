@@ -52,7 +52,8 @@ fn lines_that_find_no_space_are_not_tried_again_without_a_pause() {
 fn a_damaged_sidecar_that_found_no_successor_gets_one_when_there_is_space() {
     let disk = MemoryStorage::new();
     let damaged = b"{\"damaged\": 1";
-    disk.write_foreign("/sessions/cli.meta.json", damaged).unwrap();
+    disk.write_foreign("/sessions/cli.meta.json", damaged)
+        .unwrap();
     let store = open(&disk);
     let chats = store.handle();
     chats.add_message("warm", "user", "up").wait().unwrap();
@@ -61,7 +62,10 @@ fn a_damaged_sidecar_that_found_no_successor_gets_one_when_there_is_space() {
     fill(&disk);
     chats.set_summary("cli", "what was said").wait().unwrap();
     let refused = chats.flush().wait();
-    assert!(matches!(refused, Err(Error::StorageFull { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::StorageFull { .. })),
+        "{refused:?}"
+    );
 
     disk.capacity(u64::MAX);
     chats.flush().wait().unwrap();

@@ -352,7 +352,8 @@ mod tests {
         pool.remove_all(&active).unwrap();
         let left = storage.read_dir(dir).unwrap();
         assert!(
-            left.iter().all(|entry| segment::number_of(&entry.name).is_none()),
+            left.iter()
+                .all(|entry| segment::number_of(&entry.name).is_none()),
             "{left:?}"
         );
     }

@@ -58,6 +58,10 @@ pub(crate) struct Catalog {
     /// does not decode.
     orphans: DashMap<Arc<str>, ()>,
     aliases: DashMap<Box<str>, Vec<Arc<Entry>>>,
+    /// Never less than there are aliases, so that 0 means none: raised before
+    /// one is entered, lowered after one is gone. Stored as the map's length, it
+    /// could be that of a moment before another worker's alias, which then would
+    /// not be found, and a message for it would start a session of its own.
     alias_count: AtomicUsize,
 }
 
@@ -174,20 +178,27 @@ impl Catalog {
             return;
         }
         for alias in old {
-            self.aliases.remove_if_mut(alias.as_str(), |_, claims| {
+            let gone = self.aliases.remove_if_mut(alias.as_str(), |_, claims| {
                 claims.retain(|claim| claim.key != entry.key);
                 claims.is_empty()
             });
+            if gone.is_some() {
+                self.alias_count.fetch_sub(1, Ordering::AcqRel);
+            }
         }
         for alias in new {
-            let mut claims = self.aliases.entry(alias.as_str().into()).or_default();
+            let mut claims = self
+                .aliases
+                .entry(alias.as_str().into())
+                .or_insert_with(|| {
+                    self.alias_count.fetch_add(1, Ordering::AcqRel);
+                    Vec::new()
+                });
             if !claims.iter().any(|claim| claim.key == entry.key) {
                 claims.push(entry.clone());
                 claims.sort_by_cached_key(|claim| session_file::sidecar_name(&claim.stem));
             }
         }
-        self.alias_count
-            .store(self.aliases.len(), Ordering::Release);
     }
 
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
@@ -261,5 +272,30 @@ impl Catalog {
     /// How many sessions are entered.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::thread;
+
+    /// Workers change aliases at the same time.
+    #[test]
+    fn an_alias_is_found_whatever_other_workers_take_away_meanwhile() {
+        for _ in 0..2_000 {
+            let catalog = Arc::new(Catalog::default());
+            let (mine, other) = (
+                catalog.claim(&"mine".into()),
+                catalog.claim(&"other".into()),
+            );
+            let (a, b) = ([String::from("a")], [String::from("b")]);
+            catalog.set_aliases(&other, &[], &b);
+            let shared = catalog.clone();
+            let worker = thread::spawn("worker", move || shared.set_aliases(&other, &b, &[]));
+            catalog.set_aliases(&mine, &[], &a);
+            worker.unwrap().join().unwrap();
+            assert_eq!(catalog.resolve("a").as_deref(), Some("mine"));
+        }
     }
 }

@@ -156,7 +156,9 @@ impl SegmentPool {
     /// a crash would find session files without the journal that mends them.
     ///
     /// # Errors
-    /// The segments then stay on disk; recovery skips what a checkpoint covers.
+    /// What could not be given up is kept, for the next call or the end of the
+    /// store to try again. Forgotten, it would outlive the clean checkpoint that
+    /// covers it, and the next open would replay it or refuse the store.
     pub(crate) fn retire(&self, sequence: u64) -> Result<()> {
         let retired: Vec<Full> = {
             let mut state = self.state.lock();
@@ -280,7 +282,7 @@ impl Drop for Making<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::memory::MemoryStorage;
+    use crate::storage::memory::{Fault, MemoryStorage, Repeat};
     use crate::sync::thread;
 
     fn pool() -> (Arc<SegmentPool>, Arc<dyn Storage>) {
@@ -342,5 +344,32 @@ mod tests {
         pool.remove_all(&active).unwrap();
         pool.prepare().unwrap();
         assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
+    }
+
+    /// Left behind by a store that closed in order, its batches would have no
+    /// checkpoint over them: the next open would replay them onto files that are
+    /// ahead of them, or find a hole before them and refuse the store.
+    #[test]
+    fn a_segment_that_could_not_be_given_up_is_given_up_later() {
+        let storage = MemoryStorage::new();
+        let dir = Path::new("journal");
+        storage.create_dir(dir).unwrap();
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        let pool = SegmentPool::new(shared, dir.into(), [7; 16], 1, Lengths::default());
+        for sequence in 1..=3 {
+            let full = pool.next(0).unwrap();
+            pool.filled(full, sequence);
+        }
+        let active = pool.next(0).unwrap();
+        storage.fail_at(storage.steps() + 1, Fault::Eio, Repeat::Once);
+        pool.retire(3).unwrap_err();
+        assert!(pool.full_bytes() > 0);
+        pool.remove_all(&active).unwrap();
+        let left = storage.read_dir(dir).unwrap();
+        assert!(
+            left.iter()
+                .all(|entry| segment::number_of(&entry.name).is_none()),
+            "{left:?}"
+        );
     }
 }

@@ -144,7 +144,13 @@ fn put_sidecar(
         },
         Sidecar::Corrupt => {
             let name = session_file::sidecar_name(stem);
-            storage.rename(path, &free_path(storage, &turn.context.quarantine, &name))?;
+            let aside = free_path(storage, &turn.context.quarantine, &name);
+            match storage.rename(path, &aside) {
+                // Set aside before, by an attempt that then found no space. Were
+                // that an error, no flush would succeed until the next open.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                other => other?,
+            }
             create(storage, path, bytes)?;
         }
     }

@@ -128,7 +128,8 @@ impl Shard {
         let meta = &mut session.staged.meta;
         // A skip beyond the file would hide the lines that come now.
         meta.skip = meta.skip.min(before);
-        meta.count += i64::from(count);
+        // The count comes from a sidecar, which may say anything.
+        meta.count = meta.count.saturating_add(i64::from(count));
         meta.updated_at = turn.now.clone();
         let image = session.image_due(turn.epoch);
         let meta = session.staged.meta.clone();

@@ -105,8 +105,9 @@ pub(crate) struct Worker {
     sidecars: VecDeque<(usize, usize)>,
     drained: Option<Promise<()>>,
     unwritten_since: Option<Duration>,
-    /// The last try to write settled lines got nowhere: the next one waits, or
-    /// a full disk would keep this thread busy for as long as it is full.
+    /// The last slice of writing found no space for anything. However few wait,
+    /// they wait their time then: tried again at once they would take a
+    /// processor for as long as the disk is full.
     stuck: bool,
     poisoned: Option<Error>,
 }
@@ -228,6 +229,9 @@ impl Worker {
         let came = first.is_some();
         if let Some(event) = first {
             if !self.turn(event) {
+                // Who was answered in this turn must still be woken, and what
+                // was staged in it refused: nobody else would do it.
+                self.end_turn();
                 return false;
             }
         } else {
@@ -272,16 +276,15 @@ impl Worker {
     fn turn(&mut self, event: Event) -> bool {
         self.begin_turn();
         let mut next = Some(event);
-        for _ in 0..EVENTS {
+        for left in (0..EVENTS).rev() {
             let Some(event) = next else { break };
+            // Sent once. Passed over in a burst, it would leave this thread
+            // waiting for ever, and with it whoever closes the store.
             if matches!(event, Event::Exit) {
                 return false;
             }
             self.handle(event);
-            next = self.inbox.try_recv();
-        }
-        if let Some(event) = next {
-            self.handle(event);
+            next = (left > 0).then(|| self.inbox.try_recv()).flatten();
         }
         true
     }
@@ -306,9 +309,8 @@ impl Worker {
             Event::Flush { exact, promise } => self.start_flush(exact, promise),
             Event::Sidecars => self.start_sidecars(),
             Event::Drain(promise) => self.start_drain(promise),
-            // An exit in the middle of a burst waits for the next turn's end;
-            // it is only sent once everything is drained.
-            Event::Exit => self.again.clear(),
+            // Ends the turn before it gets here.
+            Event::Exit => {}
         }
     }
 

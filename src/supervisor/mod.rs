@@ -179,6 +179,9 @@ impl Supervisor {
             self.unsynced.extend(part.sessions);
             refused = refused.or(part.error);
         }
+        // More than that are synced all at once, whichever they are. Kept, their
+        // names and open files would pile up for as long as flushes fail.
+        self.unsynced.truncate(SYNC_EACH + 1);
         if let Some(error) = refused {
             return Err(error);
         }

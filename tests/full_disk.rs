@@ -1,0 +1,80 @@
+//! What a full disk must not lead to, beyond refused writes.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the test counts what happens in a while"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sessionlog::internals::open_store;
+use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::{Error, Store, StoreOptions};
+
+fn open(disk: &MemoryStorage) -> Store {
+    let storage = Arc::new(disk.clone());
+    open_store(storage, Path::new("/sessions"), StoreOptions::new()).unwrap()
+}
+
+/// Lets nothing grow any more.
+fn fill(disk: &MemoryStorage) {
+    let used: usize = disk.dump().values().map(Vec::len).sum();
+    disk.capacity(used as u64);
+}
+
+/// The lines are safe in the journal: whoever holds them can wait. Tried again
+/// without a pause, they would cost a processor for as long as the disk is full.
+#[test]
+fn lines_that_find_no_space_are_not_tried_again_without_a_pause() {
+    let disk = MemoryStorage::new();
+    let store = open(&disk);
+    let chats = store.handle();
+    chats.add_message("cli", "user", "warm").wait().unwrap();
+    chats.flush().wait().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    fill(&disk);
+    chats.add_message("cli", "user", "safe").wait().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let before = disk.steps();
+    std::thread::sleep(Duration::from_millis(500));
+    let calls = disk.steps() - before;
+    assert!(calls < 200, "{calls} calls in half a second");
+
+    disk.capacity(u64::MAX);
+    store.close().unwrap();
+}
+
+/// Otherwise no flush would ever succeed again: no journal segment would be
+/// given up, and closing would fail.
+#[test]
+fn a_damaged_sidecar_that_found_no_successor_gets_one_when_there_is_space() {
+    let disk = MemoryStorage::new();
+    let damaged = b"{\"damaged\": 1";
+    disk.write_foreign("/sessions/cli.meta.json", damaged)
+        .unwrap();
+    let store = open(&disk);
+    let chats = store.handle();
+    chats.add_message("warm", "user", "up").wait().unwrap();
+    chats.flush().wait().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    fill(&disk);
+    chats.set_summary("cli", "what was said").wait().unwrap();
+    let refused = chats.flush().wait();
+    assert!(
+        matches!(refused, Err(Error::StorageFull { .. })),
+        "{refused:?}"
+    );
+
+    disk.capacity(u64::MAX);
+    chats.flush().wait().unwrap();
+    store.close().unwrap();
+    assert_eq!(
+        disk.read_foreign("/sessions/.sessionlog/quarantine/cli.meta.json"),
+        Some(damaged.to_vec())
+    );
+    let store = open(&disk);
+    let summary = store.handle().summary("cli").wait().unwrap();
+    assert_eq!(summary, "what was said");
+}

@@ -95,7 +95,11 @@ fn a_message_over_the_limit_is_handed_back_and_nothing_is_written() {
     let (size, _, back) = handed_back(chats.set_summary("cli", &"s".repeat(1_025)).wait());
     assert_eq!((size, back.len()), (1_025, 0));
     let aliases = vec!["a".repeat(600), "b".repeat(600)];
-    handed_back(chats.upsert_session_meta("cli", None, aliases.clone()).wait());
+    handed_back(
+        chats
+            .upsert_session_meta("cli", None, aliases.clone())
+            .wait(),
+    );
     let promoted = chats.promote_alias_history("cli", None, aliases).wait();
     handed_back(promoted.map(drop));
 

@@ -138,6 +138,26 @@ impl Error {
 }
 
 impl Error {
+    /// A sync of `path` failed: nothing is known any more of what it covered,
+    /// unless no descriptor was left to sync it through.
+    pub(crate) fn sync(path: &Path, source: io::Error) -> Self {
+        let error = Self::io("sync", path, source);
+        if error.out_of_descriptors() {
+            return error;
+        }
+        Self::Poisoned {
+            reason: error.reason(),
+        }
+    }
+
+    /// Why a store stops because of this.
+    pub(crate) fn reason(&self) -> Arc<str> {
+        match self {
+            Self::Poisoned { reason } => reason.clone(),
+            other => other.to_string().into(),
+        }
+    }
+
     /// Whether the process, or the system, has no descriptor left.
     pub(crate) fn out_of_descriptors(&self) -> bool {
         // EMFILE and ENFILE.

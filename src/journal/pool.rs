@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::segment::{self, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{FileKind, Storage, StorageFile};
 use crate::sync::{Condvar, Mutex};
 
 /// Retired segments kept for reuse; more are removed.
@@ -169,8 +169,14 @@ impl SegmentPool {
             return Ok(());
         }
         let mut spares = Vec::new();
-        for full in retired {
-            self.release(full, &mut spares)?;
+        let mut retired = retired.into_iter();
+        while let Some(full) = retired.next() {
+            if let Err(error) = self.release(&full, &mut spares) {
+                // The next flush tries again.
+                let left = std::iter::once(full).chain(retired);
+                self.state.lock().full.extend(left);
+                return Err(error);
+            }
         }
         // Only now may a spare be written to: with its old name still on disk,
         // a new header in it would look like a damaged segment.
@@ -179,7 +185,7 @@ impl SegmentPool {
         Ok(())
     }
 
-    fn release(&self, full: Full, spares: &mut Vec<Spare>) -> Result<()> {
+    fn release(&self, full: &Full, spares: &mut Vec<Spare>) -> Result<()> {
         let path = self.dir.join(segment::name(full.number));
         let wrap = |e| Error::io("retire journal segment", &path, e);
         if spares.len() + self.state.lock().spares.len() >= MAX_SPARES {
@@ -189,7 +195,7 @@ impl SegmentPool {
         self.storage.rename(&path, &spare).map_err(wrap)?;
         spares.push(Spare {
             path: spare,
-            file: full.file,
+            file: full.file.clone(),
             len: full.len,
         });
         Ok(())
@@ -202,28 +208,43 @@ impl SegmentPool {
     /// # Errors
     /// What is left on disk is skipped or removed by the next open.
     pub(crate) fn remove_all(&self, active: &Segment) -> Result<()> {
-        let (full, ready, spares) = {
-            let mut state = self.state.lock();
-            while state.making {
-                self.made.wait(&mut state);
+        self.end();
+        let active = segment::name(active.number);
+        // What is there counts, not what is known: a segment that an error made
+        // us lose sight of would be replayed once the checkpoint is gone.
+        for name in self.names()? {
+            if name != active {
+                self.remove(&self.dir.join(name))?;
             }
-            state.ended = true;
-            (
-                std::mem::take(&mut state.full),
-                state.ready.take(),
-                std::mem::take(&mut state.spares),
-            )
-        };
-        let numbers = full.iter().map(|f| f.number).chain(ready.map(|s| s.number));
-        for number in numbers {
-            self.remove(&self.dir.join(segment::name(number)))?;
-        }
-        for spare in spares {
-            self.remove(&spare.path)?;
         }
         self.sync_dir()?;
-        self.remove(&self.dir.join(segment::name(active.number)))?;
+        self.remove(&self.dir.join(active))?;
         self.sync_dir()
+    }
+
+    fn end(&self) {
+        let mut state = self.state.lock();
+        while state.making {
+            self.made.wait(&mut state);
+        }
+        *state = State {
+            ended: true,
+            ..State::default()
+        };
+    }
+
+    /// Every segment, half-made segment and spare on disk.
+    fn names(&self) -> Result<Vec<String>> {
+        let entries = self
+            .storage
+            .read_dir(&self.dir)
+            .map_err(|e| Error::io("list", &self.dir, e))?;
+        let names = entries.into_iter().filter(|e| e.kind == FileKind::File);
+        let names = names.map(|entry| entry.name);
+        let ours = |name: &String| {
+            segment::number_of(name).is_some() || name.strip_suffix(".tmp").is_some()
+        };
+        Ok(names.filter(ours).collect())
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -235,7 +256,7 @@ impl SegmentPool {
     fn sync_dir(&self) -> Result<()> {
         self.storage
             .sync_dir(&self.dir)
-            .map_err(|e| Error::io("sync", &self.dir, e))
+            .map_err(|e| Error::sync(&self.dir, e))
     }
 }
 

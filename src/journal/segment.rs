@@ -72,7 +72,8 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 /// name a power loss can take, the batch would be lost with it.
 ///
 /// # Errors
-/// `StorageFull` leaves nothing behind.
+/// `StorageFull` leaves nothing behind. `Poisoned` where the directory could
+/// not be synced.
 pub(crate) fn create(
     storage: &dyn Storage,
     dir: &Path,
@@ -91,8 +92,8 @@ pub(crate) fn create(
     file.write_all_at(&header, 0)
         .and_then(|()| file.sync_data())
         .and_then(|()| storage.rename(&path, &named))
-        .and_then(|()| storage.sync_dir(dir))
         .map_err(|e| Error::io("create journal segment", &named, e))?;
+    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
     Ok(Segment {
         number,
         len,

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::staging::{Staging, Stamp};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mailbox::EventSender;
 use crate::stats::Counters;
 use crate::storage::Storage;
@@ -74,7 +74,12 @@ impl Outbox {
         self.jobs.send(job);
     }
 
-    pub(crate) fn stop_store(&mut self, reason: &crate::Error) {
-        self.fatal.get_or_insert_with(|| reason.to_string().into());
+    /// Stops the store; what a caller is told whose command may or may not
+    /// hold after this.
+    pub(crate) fn stop_store(&mut self, cause: &Error) -> Error {
+        let reason = self.fatal.get_or_insert_with(|| cause.reason());
+        Error::Poisoned {
+            reason: reason.clone(),
+        }
     }
 }

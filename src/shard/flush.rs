@@ -44,9 +44,14 @@ pub(crate) struct Flushed {
 }
 
 impl Shard {
-    /// The sessions to flush; the list starts anew.
+    /// The sessions to flush; the list starts anew. None of them stands in it
+    /// any more: one that the flush does not come to must find its way back.
     pub(super) fn take_dirty(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.dirty)
+        let dirty = std::mem::take(&mut self.dirty);
+        for &id in &dirty {
+            self.session(id).listed_dirty = false;
+        }
+        dirty
     }
 
     /// The sessions whose sidecar is behind.
@@ -70,7 +75,6 @@ impl Shard {
         turn: &mut Turn<'_>,
     ) -> Result<Flushed> {
         let session = self.session(id);
-        session.listed_dirty = false;
         session.sidecar_dirty |= exact && session.sidecar_padded;
         let result = self
             .write_out(id, turn)

@@ -102,10 +102,10 @@ impl Job {
             Self::PrepareSegment(pool) => {
                 // The committer asks again when it needs the segment, and
                 // reports what it is told then.
-                if let Err(error) = pool.prepare() {
-                    tracing::warn!(%error, "next journal segment is not ready");
-                }
-                return None;
+                let error = pool.prepare().err()?;
+                tracing::warn!(%error, "next journal segment is not ready");
+                let fatal = matches!(error, Error::Poisoned { .. });
+                return fatal.then_some((0, Event::Fatal(error)));
             }
             Self::Stop => return None,
         };

@@ -43,7 +43,8 @@ pub(crate) struct Prepared {
 /// Writes and syncs the file `temp`. Where that fails nothing is left of it.
 ///
 /// # Errors
-/// `StorageFull` and other refusals of the operating system.
+/// `StorageFull` and other refusals of the operating system. `Poisoned` where
+/// the directory could not be synced: other names may be gone with this one.
 pub(crate) fn prepare(
     storage: &dyn Storage,
     dir: &Path,
@@ -66,16 +67,16 @@ pub(crate) fn prepare(
                 out.put_live(&**file, *start, *end)?;
             }
         }
-        let prepared = out.finish(temp.to_owned())?;
-        // The name as well: a swap record that outlived it would name a file
-        // that is not there, and recovery could only leave the old one.
-        storage.sync_dir(dir)?;
-        Ok(prepared)
+        out.finish(temp.to_owned())
     };
-    attempt().map_err(|e| {
+    let prepared = attempt().map_err(|e| {
         let _ = storage.remove_file(&path);
         Error::io("rewrite", &path, e)
-    })
+    })?;
+    // The name as well: a swap record that outlived it would name a file
+    // that is not there, and recovery could only leave the old one.
+    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
+    Ok(prepared)
 }
 
 struct Output {

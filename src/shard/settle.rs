@@ -240,9 +240,8 @@ impl Shard {
         if let Err(error) = swap_in(&prepared, tail.0, &path, turn) {
             // The journal says that the swap happened, the directory that it
             // did not: only recovery can bring them together.
-            turn.out.stop_store(&error);
-            answer.settle(&Err(error), turn.out);
-            return;
+            let error = turn.out.stop_store(&error);
+            return answer.settle(&Err(error), turn.out);
         }
         if matches!(answer, SwapAnswer::Compaction(_)) {
             turn.context
@@ -281,10 +280,9 @@ impl Shard {
 
     fn settle_delete(&mut self, id: usize, answer: Answer<()>, turn: &mut Turn<'_>) {
         let entry = self.session(id).entry.clone();
-        let result = remove_files(&entry.stem, turn);
-        if let Err(error) = &result {
-            turn.out.stop_store(error);
-            return turn.out.answer(answer, result);
+        if let Err(error) = remove_files(&entry.stem, turn) {
+            let error = turn.out.stop_store(&error);
+            return turn.out.answer(answer, Err(error));
         }
         self.forget_unwritten(id);
         self.handles.forget(id);

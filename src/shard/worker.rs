@@ -49,6 +49,8 @@ pub(crate) enum Event {
     Journal(Signal),
     /// A background job ended.
     Done { owner: Owner, done: Done },
+    /// The store must stop.
+    Fatal(Error),
     /// Bring every session file up to date; with `exact`, as PicoClaw would
     /// have written it.
     Flush {
@@ -286,6 +288,9 @@ impl Worker {
                 self.with(owner.shard, |shard, turn| {
                     shard.done(owner.session, done, turn);
                 });
+            }
+            Event::Fatal(error) => {
+                self.out.stop_store(&error);
             }
             Event::Flush { exact, promise } => self.start_flush(exact, promise),
             Event::Sidecars => self.start_sidecars(),

@@ -59,7 +59,9 @@ impl Shard {
                 self.full = true;
                 tracing::warn!(%error, "lines stay in the journal until they can be written");
             }
-            Err(error) => turn.out.stop_store(error),
+            Err(error) => {
+                turn.out.stop_store(error);
+            }
         }
         result
     }

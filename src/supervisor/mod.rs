@@ -236,7 +236,10 @@ impl Supervisor {
     pub(crate) fn retire(&self, upto: u64) -> Result<()> {
         let flushes = &self.context.counters.flushes;
         flushes.fetch_add(1, Ordering::Relaxed);
-        self.pool.retire(upto)
+        self.pool.retire(upto).map_err(|error| match error {
+            Error::Poisoned { .. } => self.poison(&error),
+            other => other,
+        })
     }
 
     fn sync_files(&self) -> Result<()> {
@@ -276,7 +279,7 @@ impl Supervisor {
         if error.out_of_descriptors() {
             return error.clone();
         }
-        let reason: Arc<str> = error.to_string().into();
+        let reason = error.reason();
         self.alarm.raise(&reason);
         Error::Poisoned { reason }
     }

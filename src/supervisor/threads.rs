@@ -280,7 +280,7 @@ impl Journal {
     }
 
     fn fail(&mut self, error: &Error) {
-        let reason: Arc<str> = error.to_string().into();
+        let reason = error.reason();
         self.alarm.raise(&reason);
         let (alarm, outcomes) = (&self.alarm, &self.outcomes);
         self.committer

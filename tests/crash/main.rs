@@ -6,6 +6,7 @@
 
 mod check;
 mod enumerate;
+mod errors;
 mod model;
 mod play;
 mod script;
@@ -28,6 +29,16 @@ fn no_crash_loses_revives_or_splits_anything() {
 #[test]
 fn no_order_of_the_engines_parts_changes_what_a_store_holds() {
     let count = enumerate::schedules(100);
+    tell(&count);
+    assert!(count.violations.is_empty(), "{count}");
+}
+
+#[test]
+fn no_failing_call_loses_what_was_acknowledged_or_leaves_a_caller_waiting() {
+    if errors::replay() {
+        return;
+    }
+    let count = errors::errors();
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
 }

@@ -130,7 +130,8 @@ pub(crate) fn possible<'a>(
         let mut next = Vec::new();
         for (state, ended) in states {
             if ended {
-                if !kept {
+                // What changes nothing may be answered whatever is missing.
+                if !kept || state.after(act) == state {
                     next.push((state, true));
                 }
                 continue;

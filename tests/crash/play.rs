@@ -21,6 +21,8 @@ pub(crate) struct Play<'a> {
     flushes: Vec<(Ticket<()>, Vec<Reached>)>,
     /// How often the store was opened.
     life: usize,
+    /// Whether it was opened since a call failed.
+    pub(crate) reopened: bool,
     /// What went wrong in the play itself.
     pub(crate) faults: Vec<String>,
 }
@@ -66,6 +68,7 @@ impl<'a> Play<'a> {
             sessions: BTreeMap::new(),
             flushes: Vec::new(),
             life: 0,
+            reopened: false,
             faults: Vec::new(),
         };
         for (key, state) in &script.start {
@@ -81,6 +84,7 @@ impl<'a> Play<'a> {
             Ok(sim) => {
                 self.sim = Some(sim);
                 self.life += 1;
+                self.reopened = self.storage.faults_hit() > 0;
                 // What recovery accepts is on disk before anything is served.
                 self.keep_answered();
             }
@@ -110,7 +114,24 @@ impl<'a> Play<'a> {
 
     /// Closes the store.
     pub(crate) fn close(&mut self) -> Option<Result<()>> {
-        Some(self.sim.take()?.close())
+        let closed = self.sim.take()?.close();
+        if closed.is_ok() {
+            self.keep_answered();
+        }
+        Some(closed)
+    }
+
+    /// Writes to a session of its own; the answer, if the store is open.
+    pub(crate) fn probe(&mut self) -> Option<Result<()>> {
+        self.submit(&[Op {
+            key: "probe",
+            act: Act::Append(vec!["still there?".to_owned()]),
+            level: Durability::Durable,
+        }]);
+        if !self.wait() {
+            return None;
+        }
+        self.session("probe").commands.last()?.answer.clone()
     }
 
     /// The store goes, without doing anything any more.
@@ -133,6 +154,21 @@ impl<'a> Play<'a> {
         last.iter().any(|call| call.ends_with("power is off"))
     }
 
+    /// Whether a machine that is in this state runs at all: a file system that
+    /// fails to write names stops, and what the page cache says of them is
+    /// nothing that a restarted process would meet.
+    pub(crate) fn may_go_on(&self) -> bool {
+        let names = ["sync_dir", "sync_all"];
+        !self.is_off() && self.failed_sync(&names).is_none()
+    }
+
+    /// The sync that failed, if it is one of these.
+    pub(crate) fn failed_sync(&self, what: &[&str]) -> Option<String> {
+        let calls = self.storage.last_calls(512).into_iter();
+        let mut syncs = calls.filter(|call| call.contains(": sync_") && call.contains(" failed: "));
+        syncs.find(|call| what.iter().any(|what| call.contains(what)))
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.sessions.keys().copied()
     }
@@ -141,12 +177,20 @@ impl<'a> Play<'a> {
     pub(crate) fn possible(&self, key: &str, loss: Loss) -> Vec<State> {
         let session = &self.sessions[key];
         let kept = self.flushed(key).max(session.kept);
+        let disturbed = self.storage.faults_hit() > 0;
         let fates = session.commands.iter().enumerate().map(|(nth, command)| {
             let outcome = Outcome::of(command.answer.as_ref(), command.level);
             let covered = outcome == Outcome::Buffered && nth < kept;
+            // Where calls fail there may be nothing to take over.
+            let optional = disturbed && matches!(command.act, Act::TakeOver(..));
+            let outcome = match outcome {
+                Outcome::Durable if optional => Outcome::Either,
+                Outcome::Buffered if covered => Outcome::Durable,
+                other => other,
+            };
             Fate {
                 act: &command.act,
-                outcome: if covered { Outcome::Durable } else { outcome },
+                outcome,
                 life: command.life,
             }
         });
@@ -228,19 +272,17 @@ impl<'a> Play<'a> {
                 let closed = self.close();
                 self.collect();
                 self.note_hangs();
-                match closed {
-                    Some(Ok(())) => self.keep_answered(),
-                    Some(Err(error)) if self.went_well() => {
-                        self.faults.push(format!("close failed: {error}"));
-                    }
-                    _ => {}
+                if let Some(Err(error)) = closed
+                    && self.went_well()
+                {
+                    self.faults.push(format!("close failed: {error}"));
                 }
-                !self.is_off() && self.open()
+                self.may_go_on() && self.open()
             }
             Step::Restart => {
                 self.wait();
                 self.die();
-                !self.is_off() && self.open()
+                self.may_go_on() && self.open()
             }
         }
     }
@@ -339,9 +381,11 @@ impl<'a> Play<'a> {
 }
 
 impl Session {
-    /// The state after everything submitted.
+    /// The state after everything submitted that did not fail.
     fn latest(&self) -> State {
-        let acts = self.commands.iter().map(|command| &command.act);
+        let commands = self.commands.iter();
+        let commands = commands.filter(|c| !matches!(c.answer, Some(Err(_))));
+        let acts = commands.map(|command| &command.act);
         acts.fold(self.start.clone(), |state, act| state.after(act))
     }
 

@@ -77,6 +77,9 @@ impl Shard {
         prepared: Result<Prepared>,
         turn: &mut Turn<'_>,
     ) {
+        if let Err(error @ Error::Poisoned { .. }) = &prepared {
+            turn.out.stop_store(error);
+        }
         let session = self.session(id);
         let awaited = |pending: &mut Pending| pending.awaits(temp);
         if let Some(Pending::Swap { answer, .. }) = session.pending.take_if(awaited) {

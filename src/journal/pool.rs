@@ -243,7 +243,9 @@ impl SegmentPool {
             .map_err(|e| Error::io("list", &self.dir, e))?;
         let names = entries.into_iter().filter(|e| e.kind == FileKind::File);
         let names = names.map(|entry| entry.name);
-        let ours = |name: &String| segment::number_of(name).is_some() || name.ends_with(".tmp");
+        let ours = |name: &String| {
+            segment::number_of(name).is_some() || name.strip_suffix(".tmp").is_some()
+        };
         Ok(names.filter(ours).collect())
     }
 

@@ -1,0 +1,224 @@
+//! Staging what replaces a whole file: new histories, promotions, and swaps.
+
+use serde_json::value::RawValue;
+
+use super::{Pending, answer_all, discard, replace_identity};
+use crate::error::{Error, Result};
+use crate::journal::record::Record;
+use crate::session_file::{self, Kind};
+use crate::shard::Shard;
+use crate::shard::command::{Answer, Candidate, Verb};
+use crate::shard::context::Turn;
+use crate::shard::job::Job;
+use crate::shard::locate::{self, Located, Query};
+use crate::shard::rewrite::{self, Prepared, Source};
+use crate::shard::staging::{Change, Op, SwapAnswer};
+
+impl Shard {
+    pub(super) fn stage_set_history(
+        &mut self,
+        id: usize,
+        lines: Vec<u8>,
+        count: u32,
+        answer: Answer<()>,
+        turn: &mut Turn<'_>,
+    ) {
+        let session = self.reclaim(id, turn);
+        session.created(turn);
+        let meta = &mut session.staged.meta;
+        meta.skip = 0;
+        meta.count = i64::from(count);
+        meta.updated_at = turn.now.clone();
+        let answer = SwapAnswer::SetHistory(answer);
+        self.start_rewrite(id, Source::Lines(lines), answer, turn);
+    }
+
+    pub(super) fn stage_promote(
+        &mut self,
+        id: usize,
+        (scope, aliases): (Option<Box<RawValue>>, Vec<String>),
+        candidate: &Candidate,
+        answer: Answer<bool>,
+        turn: &mut Turn<'_>,
+    ) {
+        match self.is_blank(id, turn) {
+            Ok(true) => {}
+            Ok(false) => return turn.out.answer(answer, Ok(false)),
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        }
+        // Live lines that are no messages stay, ahead of what is taken over.
+        let (start, end) = (self.session(id).start, self.session(id).settled.end);
+        let (mut lines, own) = match self.read_lines(id, start, end, turn) {
+            Ok(own) => own,
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        };
+        lines.extend_from_slice(&candidate.lines);
+        let session = self.reclaim(id, turn);
+        session.created(turn);
+        let meta = &mut session.staged.meta;
+        replace_identity(meta, scope, &aliases);
+        let summary = candidate.summary.trim();
+        if !summary.is_empty() {
+            meta.text_mut().summary = summary.into();
+        }
+        meta.skip = 0;
+        meta.count = i64::try_from(own + u64::from(candidate.count)).unwrap_or(i64::MAX);
+        meta.updated_at = turn.now.clone();
+        let answer = SwapAnswer::Promote(answer);
+        self.start_rewrite(id, Source::Lines(lines), answer, turn);
+    }
+
+    /// A new file is ready: the one that commands wait for, or a compaction's
+    /// copy, for both may be under way at once.
+    pub(in crate::shard) fn rewritten(
+        &mut self,
+        id: usize,
+        temp: &str,
+        prepared: Result<Prepared>,
+        turn: &mut Turn<'_>,
+    ) {
+        if let Err(error @ Error::Poisoned { .. }) = &prepared {
+            turn.out.stop_store(error);
+        }
+        let session = self.session(id);
+        let awaited = |pending: &mut Pending| pending.awaits(temp);
+        if let Some(Pending::Swap { answer, .. }) = session.pending.take_if(awaited) {
+            session.busy = false;
+            match prepared {
+                Ok(prepared) => self.push_swap(id, prepared, Vec::new(), 0, answer, turn),
+                Err(error) => {
+                    session.staged = session.settled.clone();
+                    answer.settle(&Err(error), turn.out);
+                }
+            }
+            return;
+        }
+        let Some(compaction) = &mut session.compaction else {
+            return discard(prepared.ok(), turn);
+        };
+        match prepared {
+            Ok(prepared) => {
+                compaction.prepared = Some(prepared);
+                // Ahead of what waits: the copy only gets older.
+                session.waiting.push_front(Verb::FinishCompaction);
+            }
+            Err(error) => {
+                let compaction = session.compaction.take();
+                let answers = compaction.map(|c| c.answers).unwrap_or_default();
+                answer_all(answers, &Err(error), turn.out);
+            }
+        }
+    }
+
+    /// Whether the session has neither summary nor visible message.
+    fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<bool> {
+        if !self.session(id).settled.meta.text.summary.trim().is_empty() {
+            return Ok(false);
+        }
+        self.write_out(id, turn)?;
+        let session = self.session(id);
+        let query = Query {
+            start: session.start,
+            end: session.settled.end,
+            lines: session.settled.lines,
+            keep: 0,
+        };
+        let path = rewrite::log_path(&turn.context.dir, &session.entry.stem);
+        let Some(file) = self.file(id, turn)? else {
+            return Ok(true);
+        };
+        let found = locate::locate(&*file, &query).map_err(|e| Error::io("read", &path, e))?;
+        Ok(found == Located::Nothing)
+    }
+
+    fn start_rewrite(
+        &mut self,
+        id: usize,
+        source: Source,
+        answer: SwapAnswer,
+        turn: &mut Turn<'_>,
+    ) {
+        let owner = self.owner(id, turn);
+        let session = self.session(id);
+        session.busy = true;
+        let temp = turn.context.next_temp();
+        session.pending = Some(Pending::Swap {
+            temp: temp.clone(),
+            answer,
+        });
+        turn.out.start(Job::Rewrite {
+            owner,
+            temp,
+            source,
+        });
+    }
+
+    /// Whole lines of the session file, without those every rewrite drops, and
+    /// how many.
+    pub(super) fn read_lines(
+        &mut self,
+        id: usize,
+        from: u64,
+        to: u64,
+        turn: &mut Turn<'_>,
+    ) -> Result<(Vec<u8>, u64)> {
+        let mut kept = Vec::new();
+        if from == to {
+            return Ok((kept, 0));
+        }
+        let path = rewrite::log_path(&turn.context.dir, &self.session(id).entry.stem);
+        let file = self
+            .file(id, turn)?
+            .ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
+        let mut lines = 0;
+        rewrite::for_each_line(&*file, from, to, &mut |raw| {
+            // The first byte may be the LF that ends a torn line.
+            if !matches!(session_file::classify(raw), Kind::Blank | Kind::Transient) {
+                kept.extend_from_slice(raw);
+                kept.push(b'\n');
+                lines += 1;
+            }
+            Ok(())
+        })
+        .map_err(|e| Error::io("read", &path, e))?;
+        Ok((kept, lines))
+    }
+
+    pub(super) fn push_swap(
+        &mut self,
+        id: usize,
+        prepared: Prepared,
+        tail: Vec<u8>,
+        tail_lines: u64,
+        answer: SwapAnswer,
+        turn: &mut Turn<'_>,
+    ) {
+        let shard = self.id;
+        let session = self.session(id);
+        let image = session.image(turn.epoch);
+        session.hold();
+        let record = Record::Swap {
+            stem: &session.entry.stem,
+            generation: session.generation + 1,
+            image: &image,
+            temp: &prepared.temp,
+            base_len: prepared.len,
+            base_crc: prepared.crc,
+            tail: &tail,
+        };
+        crate::journal::record::encode(&mut turn.staging.records, &record);
+        turn.staging.durable = true;
+        turn.staging.ops.push_back(Op {
+            shard,
+            session: id,
+            imaged: turn.epoch,
+            change: Change::Swap {
+                prepared,
+                tail,
+                tail_lines,
+                meta: session.staged.meta.clone(),
+                answer,
+            },
+        });
+    }
+}

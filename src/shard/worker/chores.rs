@@ -1,0 +1,185 @@
+//! A worker's chores between turns: slices of writing session files, sidecars
+//! and flushes.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::{FlushTask, Worker};
+use crate::Durability;
+use crate::error::Error;
+use crate::shard::flush::FlushPart;
+use crate::shard::staging::Change;
+use crate::sync::slot::Promise;
+
+/// How long settled lines may wait for company before they are written to the
+/// session files, when many sessions are written to.
+pub(super) const LINGER: Duration = Duration::from_millis(400);
+
+/// Up to so many sessions, settled lines are written at once.
+const FEW: usize = 16;
+
+/// Settled lines are written at once beyond so many bytes.
+const MAX_UNWRITTEN: usize = 16 << 20;
+
+/// Sessions written or flushed between two turns.
+const SLICE: usize = 64;
+
+impl Worker {
+    pub(super) fn start_flush(&mut self, exact: bool, promise: Promise<FlushPart>) {
+        if let Some(error) = &self.poisoned {
+            let part = FlushPart {
+                error: Some(error.clone()),
+                ..FlushPart::default()
+            };
+            self.out.wakers.extend(promise.fulfil(part));
+            return;
+        }
+        self.flush_epoch += 1;
+        self.image_inflight();
+        let mut queue = VecDeque::new();
+        for owned in &mut self.shards {
+            let id = owned.shard.id();
+            queue.extend(owned.shard.take_dirty().into_iter().map(|s| (id, s)));
+        }
+        self.flushing = true;
+        self.flush = Some(FlushTask {
+            exact,
+            queue,
+            part: FlushPart::default(),
+            promise,
+        });
+    }
+
+    /// Sessions with changes in flight get a whole sidecar image in the new
+    /// epoch: their next sidecar is written after the checkpoint, when the
+    /// images before it are gone. Not those being deleted: an image behind the
+    /// deletion would bring them back.
+    fn image_inflight(&mut self) {
+        let ops = self.inflight.iter().flat_map(|batch| &batch.ops);
+        let ops = ops.chain(&self.staging.ops);
+        let kept = ops.filter(|op| !matches!(op.change, Change::Delete { .. }));
+        let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
+        for (shard, session) in sessions {
+            self.with(shard, |shard, turn| {
+                shard.push_meta(session, Durability::Buffered, None, turn);
+            });
+        }
+    }
+
+    pub(super) fn start_sidecars(&mut self) {
+        if self.poisoned.is_some() || self.flush.is_some() || !self.sidecars.is_empty() {
+            return;
+        }
+        for owned in &self.shards {
+            let id = owned.shard.id();
+            let stale = owned.shard.stale_sidecars();
+            self.sidecars.extend(stale.into_iter().map(|s| (id, s)));
+        }
+    }
+
+    /// A slice of file writing; with `now`, without waiting for company.
+    pub(super) fn housekeeping(&mut self, idle: bool, now: bool) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        if self.flush.is_some() {
+            return self.flush_slice();
+        }
+        if now || self.write_due() {
+            self.write_slice();
+        }
+        if idle {
+            self.sidecar_slice();
+        }
+    }
+
+    fn write_due(&self) -> bool {
+        let Some(since) = self.unwritten_since else {
+            return false;
+        };
+        let bytes: usize = self.shards.iter().map(|o| o.shard.unwritten_bytes()).sum();
+        self.few_unwritten()
+            || bytes > MAX_UNWRITTEN
+            || self.context.clock.monotonic() >= since + LINGER
+    }
+
+    pub(super) fn few_unwritten(&self) -> bool {
+        let sessions = self.shards.iter().map(|o| o.shard.unwritten_sessions());
+        !self.stuck && sessions.sum::<usize>() <= FEW
+    }
+
+    fn write_slice(&mut self) {
+        let (mut left, mut stuck) = (SLICE, true);
+        for place in 0..self.shards.len() {
+            let id = self.shards[place].shard.id();
+            let done = self.with(id, |shard, turn| shard.write_some(left, turn));
+            stuck &= done == 0;
+            left -= done;
+            if left == 0 {
+                break;
+            }
+        }
+        self.unwritten_since = None;
+        self.note_unwritten();
+        self.stuck = stuck && self.unwritten_since.is_some();
+        if left == 0
+            && let Some(since) = &mut self.unwritten_since
+        {
+            // The rest has waited as long.
+            *since = since.saturating_sub(LINGER);
+        }
+    }
+
+    pub(super) fn note_unwritten(&mut self) {
+        let any = self.shards.iter().any(|o| o.shard.unwritten_sessions() > 0);
+        if any && self.unwritten_since.is_none() {
+            self.unwritten_since = Some(self.context.clock.monotonic());
+        }
+    }
+
+    fn sidecar_slice(&mut self) {
+        for _ in 0..SLICE {
+            let Some((shard, session)) = self.sidecars.pop_front() else {
+                return;
+            };
+            let written = self.with(shard, |shard, turn| {
+                shard.write_sidecar(session, false, turn)
+            });
+            if let Err(error) = written {
+                tracing::warn!(%error, "sidecars stay behind until they can be written");
+                self.sidecars.clear();
+            }
+        }
+    }
+
+    fn flush_slice(&mut self) {
+        let Some(mut task) = self.flush.take() else {
+            return;
+        };
+        for _ in 0..SLICE {
+            let Some((shard, session)) = task.queue.pop_front() else {
+                self.flushing = false;
+                let waker = task.promise.fulfil(task.part);
+                self.out.wakers.extend(waker);
+                return;
+            };
+            let exact = task.exact;
+            match self.with(shard, |shard, turn| shard.flush_one(session, exact, turn)) {
+                Ok(flushed) => task.part.add(flushed),
+                Err(error) => return self.abandon_flush(task, error),
+            }
+        }
+        self.flush = Some(task);
+    }
+
+    /// What the flush did not come to is dirty still; what it did stays in its
+    /// part, for the supervisor to sync with the next.
+    pub(super) fn abandon_flush(&mut self, mut task: FlushTask, error: Error) {
+        for (shard, session) in task.queue {
+            self.with(shard, |shard, _| shard.mark_dirty(session));
+        }
+        self.flushing = false;
+        task.part.error = Some(error);
+        self.out.wakers.extend(task.promise.fulfil(task.part));
+    }
+}

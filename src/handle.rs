@@ -30,7 +30,8 @@ const MAX_BATCH: usize = 64 << 20;
 ///
 /// # Keys
 ///
-/// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it
+/// A key is any text of 1 to 1,024 bytes without NUL; where resolving finds a
+/// session, white space around it does not count. Verbs first resolve it
 /// the way PicoClaw's session layer does: a key that is an
 /// [alias](Self::upsert_session_meta) of another session means that session.
 /// [`exact_keys`](Self::exact_keys) gives a handle that takes keys literally.
@@ -256,7 +257,8 @@ impl StoreHandle {
 
     /// Deletes a session: both its files, and its aliases with it. Readers that
     /// hold a snapshot finish with it. Does nothing to a session that does not
-    /// exist. Always durable.
+    /// exist. Like every verb it resolves the key first: given an alias it deletes
+    /// the session the alias names. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -433,7 +435,10 @@ impl StoreHandle {
         self.read(key, |snapshot, _| Ok(snapshot.meta.to_sidecar()))
     }
 
-    /// The keys of all sessions, in the order of their file names.
+    /// The keys of all sessions that have a sidecar, in the order of their file
+    /// names. A session whose sidecar was lost is listed again once it is written
+    /// to. Where a listed key is another session's alias, read it through
+    /// [`exact_keys`](Self::exact_keys).
     ///
     /// # Errors
     /// Those all verbs share.

@@ -131,6 +131,19 @@ impl Committer {
         tell: &mut dyn FnMut(Signal),
     ) -> Result<()> {
         self.drop_refused(batch);
+        while batch.bytes.len() > MAX_BATCH && batch.tickets.len() > 1 {
+            let mut part = split(batch);
+            self.commit_part(&mut part, tell)?;
+        }
+        self.commit_part(batch, tell)
+    }
+
+    fn commit_part(
+        &mut self,
+        batch: &mut Batch<Ticket>,
+        tell: &mut dyn FnMut(Signal),
+    ) -> Result<()> {
+        self.drop_refused(batch);
         if batch.tickets.is_empty() {
             return Ok(());
         }
@@ -280,6 +293,27 @@ impl Committer {
         });
         batch.bytes = bytes;
     }
+}
+
+/// The most bytes in one batch, unless a single producer's records are more. The
+/// commit record states a batch's length in 32 bits.
+const MAX_BATCH: usize = 1 << 30;
+
+/// Takes the first tickets off a batch, as many as fit into one.
+fn split(batch: &mut Batch<Ticket>) -> Batch<Ticket> {
+    let (mut count, mut len) = (0, 0);
+    for ticket in &batch.tickets {
+        if count > 0 && len + ticket.len > MAX_BATCH {
+            break;
+        }
+        count += 1;
+        len += ticket.len;
+    }
+    let mut part = Batch::new();
+    part.durable = batch.durable;
+    part.tickets = batch.tickets.drain(..count).collect();
+    part.bytes = batch.bytes.drain(..len).collect();
+    part
 }
 
 /// One signal per producer, for its newest ticket: tickets of one producer are

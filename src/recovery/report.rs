@@ -17,6 +17,6 @@ pub struct RecoveryReport {
     /// Sessions found.
     pub sessions: usize,
     /// Everything else that was met, one line each, for a person: damaged
-    /// sidecars, files without owner, files another program changed.
+    /// sidecars, keys claimed twice, files another program changed.
     pub findings: Vec<String>,
 }

@@ -102,7 +102,8 @@ fn read_sidecars(
         match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
             Ok(meta) => found.metas.push((stem.clone(), meta)),
             Err(reason) => report.findings.push(format!(
-                "{} does not decode ({reason}); its history is kept, the rest is rebuilt",
+                "{} does not decode ({reason}); the history is kept, what only the sidecar said is \
+                 lost, and the session is listed again once it is written to",
                 path.display()
             )),
         }

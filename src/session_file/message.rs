@@ -28,7 +28,7 @@ const MAX_DEPTH: usize = 128;
 /// deeper than 127 levels, or with a number beyond an `f64`) is left out; the
 /// store keeps it. It deserialises from `serde_json` only, under the rules of
 /// [`from_json`](Self::from_json).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Message {
     pub(super) role: Cow<'static, str>,
     pub(super) content: Content,
@@ -338,5 +338,23 @@ pub(super) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
         "system" => Cow::Borrowed("system"),
         "tool" => Cow::Borrowed("tool"),
         _ => Cow::Owned(role.into_owned()),
+    }
+}
+
+/// Shows who speaks and how it begins, not all that is said: errors that hand
+/// messages back end up in logs.
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const SHOWN: usize = 48;
+        let text = self.text();
+        let mut shown: String = text.chars().take(SHOWN).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        f.debug_struct("Message")
+            .field("role", &self.role)
+            .field("text", &shown)
+            .field("bytes", &text.len())
+            .finish_non_exhaustive()
     }
 }

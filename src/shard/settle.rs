@@ -237,7 +237,7 @@ impl Shard {
     ) {
         let stem = self.session(id).entry.stem.clone();
         let path = rewrite::log_path(&turn.context.dir, &stem);
-        if let Err(error) = swap_in(&prepared, tail.0, &path, turn) {
+        if let Err(error) = swap_in(&prepared, &path, turn) {
             // The journal says that the swap happened, the directory that it
             // did not: only recovery can bring them together.
             let error = turn.out.stop_store(&error);
@@ -318,18 +318,11 @@ impl Shard {
     }
 }
 
-fn swap_in(
-    prepared: &Prepared,
-    tail: &[u8],
-    path: &std::path::Path,
-    turn: &Turn<'_>,
-) -> Result<()> {
+fn swap_in(prepared: &Prepared, path: &std::path::Path, turn: &Turn<'_>) -> Result<()> {
     let temp = turn.context.dir.join(&prepared.temp);
     let storage = &turn.context.storage;
-    prepared
-        .file
-        .write_all_at(tail, prepared.len)
-        .and_then(|()| storage.rename(&temp, path))
+    storage
+        .rename(&temp, path)
         .map_err(|e| Error::io("replace", path, e))
 }
 

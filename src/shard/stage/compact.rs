@@ -1,6 +1,7 @@
 //! Staging a compaction: a copy in the background, and its swap.
 
 use super::{answer_all, discard};
+use crate::error::Error;
 use crate::shard::Shard;
 use crate::shard::command::Answer;
 use crate::shard::context::Turn;
@@ -91,7 +92,16 @@ impl Shard {
             }
         };
         let (from, to) = (compaction.copied, session.settled.end);
-        let (tail, tail_lines) = match self.read_lines(id, from, to, turn) {
+        // The tail goes into the prepared file before its record is staged: once
+        // the record holds, a full disk could not be answered by a refusal.
+        let read = self.read_lines(id, from, to, turn);
+        let written = read.and_then(|(tail, lines)| {
+            let path = turn.context.dir.join(&prepared.temp);
+            let put = prepared.file.write_all_at(&tail, prepared.len);
+            put.map(|()| (tail, lines))
+                .map_err(|e| Error::io("rewrite", &path, e))
+        });
+        let (tail, tail_lines) = match written {
             Ok(tail) => tail,
             Err(error) => {
                 discard(Some(prepared), turn);

@@ -9,7 +9,7 @@ use sessionlog::internals::sim::{Sim, read_now, read_only};
 use sessionlog::storage::memory::{Image, MemoryStorage};
 
 use crate::model::{Loss, State};
-use crate::play::{Play, copy};
+use crate::play::Play;
 use crate::script::Script;
 
 /// What is wrong, in words.
@@ -126,7 +126,7 @@ fn open(storage: &MemoryStorage, options: &StoreOptions) -> Verdict<Sim> {
 }
 
 /// What a read-only look shows, which must change nothing.
-fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Verdict<Seen> {
+pub(crate) fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Verdict<Seen> {
     let before = storage.dump();
     if !before.keys().any(|path| path.starts_with("sessions/")) {
         // Not even the directory is there: nothing to look at.
@@ -269,13 +269,4 @@ fn check_session(
 /// The disks that a crash of `storage` may leave, `seeds` of them random.
 pub(crate) fn images(seeds: std::ops::Range<u64>) -> impl Iterator<Item = Image> {
     Image::NAMED.into_iter().chain(seeds.map(Image::Random))
-}
-
-/// As [`after_crash`], for a disk that must not be changed.
-pub(crate) fn after_crash_of_copy(
-    play: &Play<'_>,
-    left: &MemoryStorage,
-    loss: Loss,
-) -> Verdict<u64> {
-    after_crash(play, &copy(left), loss)
 }

@@ -137,11 +137,6 @@ impl<'a> Play<'a> {
         self.sim = None;
     }
 
-    /// The store, if it is open.
-    pub(crate) fn sim(&mut self) -> Option<&mut Sim> {
-        self.sim.as_mut()
-    }
-
     pub(crate) fn script(&self) -> &'a Script {
         self.script
     }

@@ -113,6 +113,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
     let storage = &*site.storage;
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
+    scan.persist(storage)?;
     let mut report = recovery::RecoveryReport {
         clean: scan.clean || scan.is_empty(),
         replayed_records: plans.records,

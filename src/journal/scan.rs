@@ -28,6 +28,8 @@ pub(crate) struct Scan {
     pub(crate) clean: bool,
     /// The last batch that holds; 0 for none.
     pub(crate) sequence: u64,
+    /// The last batch known to have been synced when it was written.
+    durable: u64,
     /// The number after the highest segment's.
     pub(crate) next_number: u64,
     /// Bytes of whole records in a commit that never finished.
@@ -47,6 +49,8 @@ struct Found {
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: usize,
+    /// Behind its commit record.
+    end: usize,
     commit: Commit,
 }
 
@@ -105,6 +109,36 @@ impl Scan {
         Ok(())
     }
 
+    /// Makes the batches that hold survive power loss. Where only the process
+    /// died, the last ones may stand in the page cache alone; carried out from
+    /// there, they would leave bytes in session files that no journal accounts
+    /// for. They are written again, for after a failed sync the cache takes
+    /// what it never wrote for written.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn persist(&self, storage: &dyn Storage) -> Result<()> {
+        for found in &self.segments {
+            let owed = |span: &&Span| {
+                span.commit.sequence > self.durable && span.commit.sequence <= self.sequence
+            };
+            let mut owed = found.batches.iter().filter(owed);
+            let Some(first) = owed.next() else { continue };
+            let end = owed.next_back().unwrap_or(first).end;
+            let wrap = |e| Error::io("sync journal segment", &found.path, e);
+            let file = storage
+                .open(&found.path, OpenMode::ReadWrite)
+                .map_err(wrap)?;
+            let mut bytes = vec![0; end - first.start];
+            let at = first.start as u64;
+            file.read_exact_at(&mut bytes, at)
+                .and_then(|()| file.write_all_at(&bytes, at))
+                .and_then(|()| file.sync_data())
+                .map_err(wrap)?;
+        }
+        Ok(())
+    }
+
     /// Whether there is no segment at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
@@ -155,6 +189,7 @@ impl Scan {
 
     fn settle(&mut self, marks: &Marks) -> Result<()> {
         self.checkpoint = marks.checkpoint;
+        self.durable = marks.durable;
         self.clean = marks.clean_at.is_some_and(|at| at == marks.newest);
         self.sequence = self.checkpoint;
         // Batches at or below the checkpoint may be missing: their segments are
@@ -210,7 +245,7 @@ impl Marks {
         while let Some(batch) = whole_batch(data, start, seed) {
             self.note(&batch);
             batches.push(batch.span);
-            start = batch.end;
+            start = batch.span.end;
         }
         self.look_behind(data, start, seed);
         batches
@@ -246,7 +281,6 @@ impl Marks {
 
 struct Batch {
     span: Span,
-    end: usize,
     checkpoint: Option<(u64, bool)>,
 }
 
@@ -258,8 +292,11 @@ fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
             Record::Commit(commit) => {
                 let holds = commit.batch_len as usize == at - start;
                 return holds.then_some(Batch {
-                    span: Span { start, commit },
-                    end: next,
+                    span: Span {
+                        start,
+                        end: next,
+                        commit,
+                    },
                     checkpoint,
                 });
             }

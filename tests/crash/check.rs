@@ -126,7 +126,7 @@ fn open(storage: &MemoryStorage, options: &StoreOptions) -> Verdict<Sim> {
 }
 
 /// What a read-only look shows, which must change nothing.
-fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Verdict<Seen> {
+pub(crate) fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Verdict<Seen> {
     let before = storage.dump();
     if !before.keys().any(|path| path.starts_with("sessions/")) {
         // Not even the directory is there: nothing to look at.

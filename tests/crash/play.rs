@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sessionlog::internals::sim::{DIR, Sim, Ticket};
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::storage::memory::{Image, MemoryStorage};
 use sessionlog::{Durability, Message, Result, StoreHandle};
 
 use crate::check::check_files;
@@ -438,4 +438,9 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
 
 fn messages(texts: &[String]) -> Vec<Message> {
     texts.iter().map(Message::user).collect()
+}
+
+/// A copy of a disk, with what is still owed to it.
+pub(crate) fn copy(storage: &MemoryStorage) -> MemoryStorage {
+    storage.image(Image::ProcessDeath)
 }

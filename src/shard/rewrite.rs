@@ -12,9 +12,12 @@ use crate::error::{Error, Result};
 use crate::session_file::{self, Carried, Kind};
 use crate::storage::{OpenMode, Storage, StorageFile};
 
-/// How much is copied and synced at a time: a long unbroken write-back would
-/// hold up the journal's syncs on the same disk.
+/// How much is read at a time.
 const STEP: usize = 4 << 20;
+
+/// How much is written and synced at a time: the journal's syncs wait behind a
+/// longer write-back on the same disk, and with them every caller.
+const SYNC_STEP: usize = 256 << 10;
 
 /// What a new file is made of.
 #[derive(Debug)]
@@ -125,7 +128,7 @@ impl Output {
         self.buffer.extend_from_slice(raw);
         self.buffer.push(b'\n');
         self.lines += 1;
-        if self.buffer.len() >= STEP {
+        if self.buffer.len() >= SYNC_STEP {
             self.write_out()?;
             self.file.sync_data()?;
         }

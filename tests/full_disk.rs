@@ -15,7 +15,7 @@ use sessionlog::{Error, Store, StoreOptions};
 
 fn open(disk: &MemoryStorage) -> Store {
     let storage = Arc::new(disk.clone());
-    open_store(storage, Path::new("/sessions"), StoreOptions::new()).unwrap()
+    open_store(storage, Path::new("/sessions"), StoreOptions::new()).expect("the disk has room")
 }
 
 /// Lets nothing grow any more.

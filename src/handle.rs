@@ -18,7 +18,7 @@ use crate::storage::Storage;
 use crate::supervisor::Request;
 use crate::sync::slot::{Promise, slot};
 use crate::view::DirectoryView;
-use crate::{Durability, Message, SessionMeta, StoreOptions, StoreStats};
+use crate::{Context, Durability, Message, SessionMeta, StoreOptions, StoreStats};
 
 /// The largest batch one command may write, bytes.
 const MAX_BATCH: usize = 64 << 20;
@@ -470,6 +470,13 @@ impl StoreHandle {
                 Reply::lookup(move |place| Box::pin(blocking(place, move || view.resolve(&key))))
             }
         }
+    }
+
+    /// A session's conversation: its messages with checkpoints, token usage and
+    /// system prompt. Touches nothing by itself.
+    #[must_use]
+    pub fn context(&self, key: &str) -> Context {
+        Context::of_session(self.clone(), key)
     }
 
     /// What the store did since it was opened; on one opened read-only, only

@@ -1,0 +1,162 @@
+//! Conversations: what kimi-cli's `Context` does for one file, for a session of
+//! a store.
+
+mod session;
+
+use self::session::SessionContext;
+use crate::reply::Reply;
+use crate::{Message, StoreHandle};
+
+/// A conversation: its messages, and what belongs to them: checkpoints to which
+/// it can be taken back, token usage, and a system prompt.
+///
+/// [`StoreHandle::context`] gives that of a session. It holds no state of its
+/// own: everything is the session's, so that two contexts on one session, and
+/// contexts beside the handle's other verbs, always agree.
+///
+/// Cheap to clone. Its verbs return a lazy [`Reply`].
+#[derive(Clone, Debug)]
+pub struct Context {
+    inner: Inner,
+}
+
+/// What a context is a context of.
+#[derive(Clone, Debug)]
+enum Inner {
+    Session(SessionContext),
+}
+
+/// What [`Context::append_message`] takes: one message, or several that are
+/// there all or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Messages(pub(crate) Vec<Message>);
+
+impl From<Message> for Messages {
+    fn from(message: Message) -> Self {
+        Self(vec![message])
+    }
+}
+
+impl From<Vec<Message>> for Messages {
+    fn from(messages: Vec<Message>) -> Self {
+        Self(messages)
+    }
+}
+
+impl<const N: usize> From<[Message; N]> for Messages {
+    fn from(messages: [Message; N]) -> Self {
+        Self(messages.into())
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self(messages.into_iter().collect())
+    }
+}
+
+impl Context {
+    pub(crate) fn of_session(handle: StoreHandle, key: &str) -> Self {
+        Self {
+            inner: Inner::Session(SessionContext::new(handle, key)),
+        }
+    }
+
+    /// Brings the conversation in; whether there was anything: `false` for one
+    /// that has no line. Needed before nothing: every verb does it by itself.
+    pub fn restore(&self) -> Reply<bool> {
+        match &self.inner {
+            Inner::Session(session) => session.restore(),
+        }
+    }
+
+    /// Appends one message, or several as one: after a crash all of them are
+    /// there, or none.
+    pub fn append_message(&self, messages: impl Into<Messages>) -> Reply<()> {
+        let messages = messages.into();
+        match &self.inner {
+            Inner::Session(session) => session.append_message(messages),
+        }
+    }
+
+    /// Records how many tokens the conversation has, as the model counted them.
+    pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.update_token_count(token_count),
+        }
+    }
+
+    /// Sets a point to which the conversation can be taken back; its id, counted
+    /// from 0. With `add_user_message` the model is told of it, by a user message
+    /// `<system>CHECKPOINT n</system>` right behind it.
+    pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.checkpoint(add_user_message),
+        }
+    }
+
+    /// Takes the conversation back to where it was before checkpoint `id`: that
+    /// checkpoint and everything after it go.
+    pub fn revert_to(&self, id: i64) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.revert_to(id),
+        }
+    }
+
+    /// Starts the conversation anew.
+    pub fn clear(&self) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.clear(),
+        }
+    }
+
+    /// Replaces the system prompt.
+    pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.write_system_prompt(prompt),
+        }
+    }
+
+    /// Every message, oldest first.
+    pub fn history(&self) -> Reply<Vec<Message>> {
+        match &self.inner {
+            Inner::Session(session) => session.history(),
+        }
+    }
+
+    /// The token count last recorded; 0 if there is none.
+    pub fn token_count(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.token_count(),
+        }
+    }
+
+    /// The token count last recorded, and an estimate for the messages since:
+    /// the characters of their texts, divided by four.
+    pub fn token_count_with_pending(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.token_count_with_pending(),
+        }
+    }
+
+    /// The id that the next checkpoint gets.
+    pub fn n_checkpoints(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.n_checkpoints(),
+        }
+    }
+
+    /// The system prompt, if one was written.
+    pub fn system_prompt(&self) -> Reply<Option<String>> {
+        match &self.inner {
+            Inner::Session(session) => session.system_prompt(),
+        }
+    }
+
+    /// Every token count recorded, oldest first.
+    pub fn usage_history(&self) -> Reply<Vec<i64>> {
+        match &self.inner {
+            Inner::Session(session) => session.usage_history(),
+        }
+    }
+}

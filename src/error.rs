@@ -81,7 +81,7 @@ pub enum Error {
     ReadOnly,
 
     /// No such checkpoint to go back to. Nothing was changed.
-    #[error("checkpoint {id} {}; {}", if *.lost { "is no longer there, its lines were truncated" } else { "does not exist" }, existing(.existing))]
+    #[error("checkpoint {id} {}; {}", if *.lost { "is no longer there, its lines were truncated" } else { "does not exist" }, list_ids(.existing))]
     CheckpointNotFound {
         /// The id asked for.
         id: i64,
@@ -205,7 +205,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 }
 
 /// Checkpoint ids for a person: neighbours are drawn together.
-fn existing(ids: &[i64]) -> String {
+fn list_ids(ids: &[i64]) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &id in ids {
         match ranges.last_mut() {

@@ -551,7 +551,10 @@ impl StoreHandle {
         let engine = engine.clone();
         blocking(place, move || {
             let context = &engine.context;
-            crate::view::load(&*context.storage, &context.dir, &stem, &key).map(Arc::new)
+            let pieces = crate::view::load(&*context.storage, &context.dir, &stem, &key)?;
+            let snapshot = pieces.snapshot();
+            let snapshot = snapshot.map_err(|e| Error::io("read", &context.dir, e))?;
+            Ok(Arc::new(snapshot))
         })
         .await
     }

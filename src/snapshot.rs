@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::session_file::SessionMeta;
+use crate::session_file::{Before, Conversation, SessionMeta};
 use crate::storage::StorageFile;
 use crate::sync::Mutex;
 
@@ -185,6 +185,46 @@ impl Snapshot {
     /// The lines that only the journal holds.
     pub(crate) fn tail(&self) -> Vec<u8> {
         self.live.tail.copy(0..self.tail_len)
+    }
+}
+
+/// One moment of a session's conversation.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// What the control records say; those behind `end` are not there yet.
+    pub(crate) conversation: Arc<Conversation>,
+    /// Where the live lines begin, and where the lines end.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Raw lines, skipped ones included.
+    pub(crate) lines: u64,
+    /// All lines, skipped ones included.
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Looked {
+    /// That of a session without lines.
+    pub(crate) fn empty(key: &str) -> Self {
+        Self {
+            conversation: Arc::default(),
+            start: 0,
+            end: 0,
+            lines: 0,
+            snapshot: Snapshot::empty(key),
+        }
+    }
+
+    /// The conversation as it stands.
+    pub(crate) fn now(&self) -> Before<'_> {
+        self.conversation.before(self.end)
+    }
+
+    /// The lines from `start` on.
+    pub(crate) fn from(&self, start: u64) -> (Snapshot, usize) {
+        let mut snapshot = self.snapshot.clone();
+        let written = snapshot.live.end;
+        snapshot.live.start = start.min(written);
+        (snapshot, start.saturating_sub(written) as usize)
     }
 }
 

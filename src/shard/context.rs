@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
+use super::backup::Backups;
 use super::command::Answer;
 use super::job::Job;
 use super::staging::{Staging, Stamp};
@@ -23,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) dir: PathBuf,
     /// Where damaged files are set aside.
     pub(crate) quarantine: PathBuf,
+    pub(crate) backups: Backups,
     pub(crate) catalog: Catalog,
     pub(crate) counters: Arc<Counters>,
     pub(crate) auto_compact: bool,

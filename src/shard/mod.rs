@@ -6,8 +6,10 @@
 //! to the background as a [`job`] and comes back as an event. A [`worker`]
 //! drives several shards on one thread.
 
+pub(crate) mod backup;
 pub(crate) mod command;
 pub(crate) mod context;
+pub(crate) mod conversation;
 pub(crate) mod flush;
 pub(crate) mod handles;
 pub(crate) mod job;

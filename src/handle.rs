@@ -1,5 +1,10 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod backups;
+mod conversation;
+
+pub use backups::BackupLimits;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -18,7 +23,7 @@ use crate::storage::Storage;
 use crate::supervisor::Request;
 use crate::sync::slot::{Promise, slot};
 use crate::view::DirectoryView;
-use crate::{Context, Durability, Message, SessionMeta, StoreOptions, StoreStats};
+use crate::{Durability, Message, SessionMeta, StoreOptions, StoreStats};
 
 /// The largest batch one command may write, bytes.
 const MAX_BATCH: usize = 64 << 20;
@@ -472,13 +477,6 @@ impl StoreHandle {
         }
     }
 
-    /// A session's conversation: its messages with checkpoints, token usage and
-    /// system prompt. Touches nothing by itself.
-    #[must_use]
-    pub fn context(&self, key: &str) -> Context {
-        Context::of_session(self.clone(), key)
-    }
-
     /// What the store did since it was opened; on one opened read-only, only
     /// [`StoreStats::corrupt_lines`] counts.
     #[must_use]
@@ -592,7 +590,7 @@ impl StoreHandle {
         Ok(None)
     }
 
-    fn counters(&self) -> Arc<Counters> {
+    pub(crate) fn counters(&self) -> Arc<Counters> {
         match &self.side {
             Side::Writer(engine) => engine.context.counters.clone(),
             Side::Reader(view) => view.counters(),
@@ -636,6 +634,21 @@ impl StoreHandle {
         check_size(summary.len(), self.max_line)
     }
 
+    /// Refuses a system prompt over the limit of a line.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
+        check_size(
+            session_file::encode_system_prompt(prompt).len(),
+            self.max_line,
+        )
+    }
+
+    pub(crate) fn level(&self) -> Durability {
+        self.level
+    }
+
     pub(crate) fn close_reader(&self) {
         if let Side::Reader(view) = &self.side {
             view.close();
@@ -644,7 +657,7 @@ impl StoreHandle {
 }
 
 /// Runs `work` where it may block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::session_file::{Before, Conversation, SessionMeta};
+use crate::error::Result;
+use crate::session_file::{Before, Conversation, Mark, SessionMeta};
 use crate::storage::StorageFile;
 use crate::sync::Mutex;
 
@@ -188,6 +189,14 @@ impl Snapshot {
     }
 }
 
+/// Where a session stands, for those who watch it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) generation: u64,
+    pub(crate) lines: u64,
+    pub(crate) skip: u64,
+}
+
 /// One moment of a session's conversation.
 #[derive(Debug)]
 pub(crate) struct Looked {
@@ -219,12 +228,12 @@ impl Looked {
         self.conversation.before(self.end)
     }
 
-    /// The lines from `start` on.
-    pub(crate) fn from(&self, start: u64) -> (Snapshot, usize) {
-        let mut snapshot = self.snapshot.clone();
-        let written = snapshot.live.end;
-        snapshot.live.start = start.min(written);
-        (snapshot, start.saturating_sub(written) as usize)
+    /// The checkpoint `id`.
+    ///
+    /// # Errors
+    /// `CheckpointNotFound` where there is none to go back to.
+    pub(crate) fn checkpoint(&self, id: i64) -> Result<&Mark> {
+        self.now().existing(id, self.start)
     }
 }
 

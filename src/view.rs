@@ -180,9 +180,9 @@ impl DirectoryView {
         let mut last = Err(Error::Closed);
         for _ in 0..TRIES {
             let moment = self.current(key)?;
-            last = self.pieces(&moment, key, resolve).and_then(|pieces| {
-                read(pieces).map_err(|e| Error::io("read", &self.dir, e))
-            });
+            last = self
+                .pieces(&moment, key, resolve)
+                .and_then(|pieces| read(pieces).map_err(|e| Error::io("read", &self.dir, e)));
             // Beside a writer, a file may have been replaced, or its sidecar
             // written over, since the journal was read.
             let unchanged = self.is_current(&moment);

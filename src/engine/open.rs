@@ -103,6 +103,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         counters,
         auto_compact: site.options.auto_compact,
         temp_counter: std::sync::atomic::AtomicU64::new(1),
+        rebased: std::sync::atomic::AtomicU64::new(0),
     });
     let (engine, machine) = assemble(site, context, committer, pool, progress);
     Ok(Opened {

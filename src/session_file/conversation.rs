@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::carried::may_be_control;
 use super::control::Control;
 use super::line::{Decoded, decode};
+use crate::error::{Error, Result};
 
 /// The control records of one session file that have an effect, in the order of
 /// their lines: where each stands, and what it says. Skipped lines count: what
@@ -128,6 +129,19 @@ impl<'a> Before<'a> {
     pub(crate) fn checkpoint(self, id: i64, start: u64) -> Option<&'a Mark> {
         let sought = What::Checkpoint { id, lost: false };
         self.live(start).find(|mark| mark.what == sought)
+    }
+
+    /// As [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Errors
+    /// `CheckpointNotFound`.
+    pub(crate) fn existing(self, id: i64, start: u64) -> Result<&'a Mark> {
+        self.checkpoint(id, start)
+            .ok_or_else(|| Error::CheckpointNotFound {
+                id,
+                existing: self.checkpoints(start).collect(),
+                lost: (0..self.next_checkpoint()).contains(&id),
+            })
     }
 
     /// The checkpoints that can be gone back to.

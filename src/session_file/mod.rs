@@ -29,7 +29,7 @@ pub(crate) use carried::Carried;
 pub(crate) use control::{
     encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
 };
-pub(crate) use conversation::{Before, Conversation, What};
+pub(crate) use conversation::{Before, Conversation, Mark, What};
 pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;

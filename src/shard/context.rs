@@ -29,6 +29,9 @@ pub(crate) struct Context {
     pub(crate) counters: Arc<Counters>,
     pub(crate) auto_compact: bool,
     pub(crate) temp_counter: AtomicU64,
+    /// Counts the files that became backups, or stopped being some: a flush
+    /// syncs them where there are any.
+    pub(crate) rebased: AtomicU64,
 }
 
 impl Context {

@@ -29,14 +29,19 @@ pub(crate) struct Context {
     pub(crate) counters: Arc<Counters>,
     pub(crate) auto_compact: bool,
     pub(crate) temp_counter: AtomicU64,
-    /// Counts the files that became backups, or stopped being some: a flush
-    /// syncs them where there are any.
+    /// Counts the files that became backups, or stopped being some: the flush
+    /// after one syncs everything.
     pub(crate) rebased: AtomicU64,
 }
 
 impl Context {
     pub(crate) fn next_temp(&self) -> String {
         super::rewrite::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Names among the backups are about to change, or did.
+    pub(crate) fn names_changed(&self) {
+        self.rebased.fetch_add(1, Ordering::AcqRel);
     }
 }
 

@@ -343,7 +343,7 @@ fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Resul
     let context = turn.context;
     // Before any name changes: a flush that finds the new file by its name must
     // find this too, and sync the old one.
-    context.rebased.fetch_add(1, Ordering::AcqRel);
+    context.names_changed();
     let Some((link, name)) = &rebasing.keep else {
         return Ok(());
     };
@@ -378,7 +378,7 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     for Stored { name, .. } in backups.of(stem) {
         backups.forget(&name);
         paths.push(backups.path(&name));
-        turn.context.rebased.fetch_add(1, Ordering::AcqRel);
+        turn.context.names_changed();
     }
     for path in paths {
         match turn.context.storage.remove_file(&path) {

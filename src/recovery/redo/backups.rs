@@ -105,12 +105,17 @@ impl Redo<'_> {
 
     /// Second names of session files that became no backups.
     pub(super) fn clear_links(&self) -> Result<()> {
-        for file in self.backup_files()? {
-            if is_temp_name(&file) {
-                remove(self.storage, &self.backups.join(file))?;
-            }
+        let mut strays = self.backup_files()?;
+        strays.retain(|file| is_temp_name(file));
+        if strays.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        for file in strays {
+            remove(self.storage, &self.backups.join(file))?;
+        }
+        self.storage
+            .sync_dir(self.backups)
+            .map_err(|e| Error::io("sync", self.backups, e))
     }
 
     fn lines_alone(&mut self, plan: &Plan) -> Result<PathBuf> {

@@ -263,6 +263,7 @@ impl Rebasing {
     /// Removes what was prepared and will not be kept.
     pub(crate) fn discard(&self, turn: &Turn<'_>) {
         let Some((link, _)) = &self.keep else { return };
+        turn.context.names_changed();
         let path = turn.context.backups.dir.join(link);
         if let Err(error) = turn.context.storage.remove_file(&path) {
             tracing::warn!(path = %path.display(), %error, "left behind until the next open");

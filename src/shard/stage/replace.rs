@@ -90,6 +90,9 @@ impl Shard {
                     self.push_swap(id, prepared, Vec::new(), 0, answer, turn);
                 }
                 Err(error) => {
+                    if matches!(answer, SwapAnswer::Rebase(_)) {
+                        turn.context.names_changed();
+                    }
                     session.staged = session.settled.clone();
                     answer.settle(&Err(error), turn.out);
                 }

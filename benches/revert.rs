@@ -30,6 +30,7 @@ use support::scratch::Scratch;
 
 /// Measures reverting a long session to its last checkpoint.
 #[derive(Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "command-line switches")]
 struct Settings {
     /// Lines that stay, of 300 bytes.
     #[arg(long, default_value_t = 100_000)]

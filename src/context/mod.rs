@@ -14,7 +14,41 @@ use crate::{Message, StoreHandle};
 /// own: everything is the session's, so that two contexts on one session, and
 /// contexts beside the handle's other verbs, always agree.
 ///
-/// Cheap to clone. Its verbs return a lazy [`Reply`].
+/// Cheap to clone. Its verbs return a lazy [`Reply`]; none blocks when called.
+/// Keys resolve, and errors are shared, as with every verb of a [`StoreHandle`].
+///
+/// ```
+/// # use sessionlog::{Message, Store};
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let store = Store::open(scratch.path())?;
+/// let chat = store.handle().context("telegram:123");
+/// chat.write_system_prompt("You are kind.").wait()?;
+/// chat.append_message([Message::user("hi"), Message::assistant("hello")]).wait()?;
+/// chat.update_token_count(12).wait()?;
+/// let checkpoint = chat.checkpoint(true).wait()?;
+/// chat.append_message(Message::user("12345678")).wait()?;
+/// assert_eq!(chat.token_count().wait()?, 12);
+/// assert_eq!(chat.token_count_with_pending().wait()?, 12 + (32 + 8) / 4);
+///
+/// chat.revert_to(checkpoint).wait()?;
+/// assert_eq!(chat.history().wait()?.len(), 2);
+/// assert_eq!(chat.n_checkpoints().wait()?, checkpoint);
+/// # store.close()
+/// # }
+/// ```
+///
+/// # On disk
+///
+/// Prompts, checkpoints and token counts are lines of the session's file, as
+/// kimi-cli writes them: `{"role": "_checkpoint", "id": 0}`. They count as lines,
+/// are in no history, and no limit on messages counts them. PicoClaw would show
+/// them as empty messages: compact sessions that have them with this crate only.
+///
+/// Truncating and compacting a session leave prompt, token count and the number
+/// of the next checkpoint as they are, and take the checkpoints among the hidden
+/// lines: there is nothing to go back to. Replacing its history starts all of
+/// it anew.
 #[derive(Clone, Debug)]
 pub struct Context {
     inner: Inner,
@@ -89,7 +123,11 @@ impl Context {
     }
 
     /// Brings the conversation in; whether there was anything: `false` for one
-    /// that has no line. Needed before nothing: every verb does it by itself.
+    /// that has no line. No verb needs it before: each brings in what it needs,
+    /// and the first one of a session reads its whole file, once.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn restore(&self) -> Reply<bool> {
         match &self.inner {
             Inner::Session(session) => session.restore(),
@@ -97,7 +135,12 @@ impl Context {
     }
 
     /// Appends one message, or several as one: after a crash all of them are
-    /// there, or none.
+    /// there, or none. For a session,
+    /// [`append_all`](StoreHandle::append_all), at the handle's level of
+    /// durability.
+    ///
+    /// # Errors
+    /// As [`append_all`](StoreHandle::append_all).
     pub fn append_message(&self, messages: impl Into<Messages>) -> Reply<()> {
         let messages = messages.into();
         match &self.inner {
@@ -106,6 +149,10 @@ impl Context {
     }
 
     /// Records how many tokens the conversation has, as the model counted them.
+    /// At the handle's level of durability.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.update_token_count(token_count),
@@ -114,7 +161,11 @@ impl Context {
 
     /// Sets a point to which the conversation can be taken back; its id, counted
     /// from 0. With `add_user_message` the model is told of it, by a user message
-    /// `<system>CHECKPOINT n</system>` right behind it.
+    /// `<system>CHECKPOINT n</system>` right behind it; both are there, or neither.
+    /// At the handle's level of durability.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.checkpoint(add_user_message),
@@ -122,28 +173,54 @@ impl Context {
     }
 
     /// Takes the conversation back to where it was before checkpoint `id`: that
-    /// checkpoint and everything after it go.
+    /// checkpoint and everything behind it go, and prompt, token count and the
+    /// number of the next checkpoint are what they were. What the file was
+    /// becomes a [backup](StoreHandle::list_backups). One commit, always durable:
+    /// a crash leaves the one or the other. Messages that others append meanwhile
+    /// fall wholly before or after it; who reads holds what they began with.
+    /// Costs a copy of the bytes that stay, and space for them.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound), which
+    /// says what there is to go back to, and whether lines that were truncated
+    /// took it; and those all verbs share.
     pub fn revert_to(&self, id: i64) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.revert_to(id),
         }
     }
 
-    /// Starts the conversation anew.
+    /// Starts the conversation anew: no message, prompt, count or checkpoint is
+    /// left, and what the file was becomes a
+    /// [backup](StoreHandle::list_backups). A session's summary, scope and
+    /// aliases stay. Does nothing where there is no line. One commit, as
+    /// [`revert_to`](Self::revert_to).
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn clear(&self) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.clear(),
         }
     }
 
-    /// Replaces the system prompt.
+    /// Replaces the system prompt. At the handle's level of durability.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without
+    /// messages, where its line would be over the limit; and those all verbs
+    /// share.
     pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.write_system_prompt(prompt),
         }
     }
 
-    /// Every message, oldest first.
+    /// Every message, oldest first; for a session,
+    /// [`history`](StoreHandle::history).
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn history(&self) -> Reply<Vec<Message>> {
         match &self.inner {
             Inner::Session(session) => session.history(),
@@ -151,6 +228,9 @@ impl Context {
     }
 
     /// The token count last recorded; 0 if there is none.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn token_count(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.token_count(),
@@ -158,14 +238,21 @@ impl Context {
     }
 
     /// The token count last recorded, and an estimate for the messages since:
-    /// the characters of their texts, divided by four.
+    /// the characters of the texts that are not hidden, divided by four.
+    /// Reads those messages.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn token_count_with_pending(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.token_count_with_pending(),
         }
     }
 
-    /// The id that the next checkpoint gets.
+    /// The id that the next checkpoint gets: one more than the last one's.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn n_checkpoints(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.n_checkpoints(),
@@ -173,13 +260,20 @@ impl Context {
     }
 
     /// The system prompt, if one was written.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn system_prompt(&self) -> Reply<Option<String>> {
         match &self.inner {
             Inner::Session(session) => session.system_prompt(),
         }
     }
 
-    /// Every token count recorded, oldest first.
+    /// Every token count recorded, oldest first, for an audit. A compaction
+    /// leaves the last one of those it drops.
+    ///
+    /// # Errors
+    /// Those all verbs share.
     pub fn usage_history(&self) -> Reply<Vec<i64>> {
         match &self.inner {
             Inner::Session(session) => session.usage_history(),

@@ -237,7 +237,7 @@ fn check_closed(storage: &MemoryStorage, expected: &Seen, counted: bool) -> Verd
     let mut files = check_files(storage, expected, counted)?;
     let allowed = ["sessions/.sessionlog/identity", "sessions/.sessionlog/lock"];
     files.retain(|path, _| {
-        let backup = path.starts_with(BACKUPS) && path.ends_with(".jsonl");
+        let backup = path.starts_with(BACKUPS) && !path.contains(".sessionlog-");
         !backup && !allowed.contains(&path.as_str())
     });
     if files.is_empty() {

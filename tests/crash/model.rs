@@ -56,7 +56,7 @@ pub(crate) enum Act {
     TakeOver(&'static str, State),
     Checkpoint,
     Usage(i64),
-    Revert(i64),
+    Revert(usize),
     Clear,
     Restore(u64),
     /// Copy what this session holds then.
@@ -88,13 +88,14 @@ impl State {
             Act::Usage(tokens) => next.talk.tokens = *tokens,
             Act::Revert(id) => {
                 let talk = &mut next.talk;
-                let Some(&(texts, tokens)) = talk.points.get(*id as usize) else {
+                let Some(&(texts, tokens)) = talk.points.get(*id) else {
                     return next;
                 };
                 next = next.keep();
                 next.texts.truncate(texts);
-                next.talk.points.truncate(*id as usize);
-                (next.talk.tokens, next.talk.next) = (tokens, *id);
+                next.talk.points.truncate(*id);
+                (next.talk.tokens, next.talk.next) =
+                    (tokens, i64::try_from(*id).unwrap_or(i64::MAX));
             }
             Act::Clear => {
                 if next.texts.is_empty() && next.talk.next == 0 && next.talk.tokens == 0 {

@@ -441,7 +441,10 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
             return Pending::Checkpoint(sim.submit(reply));
         }
         Act::Usage(tokens) => handle.context(key).update_token_count(*tokens),
-        Act::Revert(id) => handle.context(key).revert_to(*id),
+        Act::Revert(id) => {
+            let id = i64::try_from(*id).expect("scripts are short");
+            handle.context(key).revert_to(id)
+        }
         Act::Clear => handle.context(key).clear(),
         Act::Restore(number) => handle.restore_backup(key, *number),
         Act::Fork(from) | Act::Copy(from, _) => handle.fork_session(from, key, Fork::End),

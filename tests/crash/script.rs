@@ -677,7 +677,7 @@ fn usage(key: &'static str, tokens: i64) -> Op {
     op(key, Act::Usage(tokens))
 }
 
-fn revert(key: &'static str, id: i64) -> Op {
+fn revert(key: &'static str, id: usize) -> Op {
     op(key, Act::Revert(id))
 }
 

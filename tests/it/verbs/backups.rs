@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sessionlog::{Backup, BackupLimits, BackupReason, Error, Message, StoreHandle};
 
+use BackupReason::{Restore, Revert};
+
 use crate::support::{Caller, for_each_caller, open, said, scratch, texts, visible_names};
 
 const CHAT: &str = "telegram:1";
@@ -73,7 +75,6 @@ fn a_backup_is_restored_and_what_it_replaces_becomes_one() {
             .iter()
             .map(|b| b.reason)
             .collect();
-        use BackupReason::{Restore, Revert};
         assert_eq!(reasons, [Revert, Revert, Revert, Restore, Revert, Restore]);
         for missing in [0, 7, u64::MAX] {
             let error = caller.get(chats.restore_backup(CHAT, missing)).unwrap_err();
@@ -128,7 +129,7 @@ fn pruning_leaves_the_newest_within_the_limits() {
         let none = BackupLimits::new();
         let prune = |limits| caller.ok(chats.prune_backups(CHAT, limits));
         assert_eq!(prune(none), 0);
-        assert_eq!(prune(none.age(Duration::from_secs(3600))), 0);
+        assert_eq!(prune(none.age(Duration::from_hours(1))), 0);
         assert_eq!(prune(none.bytes(backups[1].size + backups[2].size)), 1);
         assert_eq!(prune(none.count(1)), 1);
         assert_eq!(caller.ok(chats.list_backups(CHAT)), backups[2..]);

@@ -2,9 +2,10 @@
 //! loses power now and then: what the store says is what the model says.
 
 #![expect(
-    clippy::disallowed_methods,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
     clippy::unwrap_used,
-    reason = "the test runs seeds side by side, and fails loudly"
+    reason = "the numbers are small, and the test fails loudly"
 )]
 
 mod model;
@@ -72,14 +73,14 @@ impl Run {
         match self.random.below(26) {
             0..=5 => {
                 let texts: Vec<_> = (0..=number % 3).map(|n| format!("{number} {n}")).collect();
-                self.note(key, format!("append {texts:?}"));
+                self.note(key, &format!("append {texts:?}"));
                 let messages: Vec<_> = texts.iter().map(Message::user).collect();
                 self.run(|chats| chats.context(key).append_message(messages))
                     .unwrap();
                 self.model.session(key).append(&texts);
             }
             6..=8 => {
-                self.note(key, format!("usage {number}"));
+                self.note(key, &format!("usage {number}"));
                 self.run(|chats| chats.context(key).update_token_count(number as i64))
                     .unwrap();
                 self.model.session(key).usage(number as i64);
@@ -89,7 +90,7 @@ impl Run {
                 let id = self
                     .run(|chats| chats.context(key).checkpoint(message))
                     .unwrap();
-                self.note(key, format!("checkpoint {message} -> {id}"));
+                self.note(key, &format!("checkpoint {message} -> {id}"));
                 assert_eq!(
                     id,
                     self.model.session(key).checkpoint(message),
@@ -99,44 +100,44 @@ impl Run {
             }
             13 => {
                 let prompt = format!("prompt {number}");
-                self.note(key, prompt.clone());
+                self.note(key, &prompt);
                 self.run(|chats| chats.context(key).write_system_prompt(&prompt))
                     .unwrap();
                 self.model.session(key).prompt(&prompt);
             }
             14..=16 => self.revert(key),
             17 => {
-                self.note(key, String::from("clear"));
+                self.note(key, "clear");
                 self.run(|chats| chats.context(key).clear()).unwrap();
                 self.model.clear(key);
             }
             18..=19 => {
                 let keep = number % 5;
-                self.note(key, format!("truncate {keep}"));
+                self.note(key, &format!("truncate {keep}"));
                 self.run(|chats| chats.truncate_history(key, keep)).unwrap();
                 self.model.truncate(key, keep);
             }
             20 => {
-                self.note(key, String::from("compact"));
+                self.note(key, "compact");
                 self.run(|chats| chats.compact(key)).unwrap();
                 self.model.compact(key);
             }
             21 => self.fork(key, number),
             22 => self.restore(key, number),
             23 if number.is_multiple_of(3) => {
-                self.note(key, String::from("delete"));
+                self.note(key, "delete");
                 self.run(|chats| chats.delete_session(key)).unwrap();
                 self.model.delete(key);
             }
             23 => {
-                self.note(key, format!("set_history {number}"));
+                self.note(key, &format!("set_history {number}"));
                 let history = vec![Message::user(number.to_string())];
                 self.run(|chats| chats.set_history(key, history)).unwrap();
                 self.model.set_history(key, &number.to_string());
             }
             24 => self.reopen(),
             _ => {
-                self.note(key, String::from("flush"));
+                self.note(key, "flush");
                 self.sim.as_mut().unwrap().flush().unwrap();
             }
         }
@@ -145,7 +146,7 @@ impl Run {
     fn revert(&mut self, key: &'static str) {
         let next = self.model.state(key).next;
         let id = self.random.below(next as usize + 2) as i64 - i64::from(self.random.below(8) == 0);
-        self.note(key, format!("revert {id}"));
+        self.note(key, &format!("revert {id}"));
         let told = self.run(|chats| chats.context(key).revert_to(id));
         match (told, self.model.revert(key, id)) {
             (Ok(()), Ok(())) => {}
@@ -164,7 +165,7 @@ impl Run {
             1 => Fork::Line(self.random.below(12) as u64),
             _ => Fork::Checkpoint(self.random.below(state.next as usize + 1) as i64),
         };
-        self.note(key, format!("fork to {to} at {at:?}"));
+        self.note(key, &format!("fork to {to} at {at:?}"));
         let told = self.run(|chats| chats.fork_session(key, to, at)).is_ok();
         assert_eq!(told, self.model.fork(key, to, at), "{}", self.tell());
         self.compare(to);
@@ -172,14 +173,14 @@ impl Run {
 
     fn restore(&mut self, key: &'static str, number: usize) {
         let number = number as u64 % 4;
-        self.note(key, format!("restore {number}"));
+        self.note(key, &format!("restore {number}"));
         let told = self.run(|chats| chats.restore_backup(key, number)).is_ok();
         assert_eq!(told, self.model.restore(key, number), "{}", self.tell());
     }
 
     fn reopen(&mut self) {
         let how = self.random.below(4);
-        self.note("-", format!("reopen {how}"));
+        self.note("-", &format!("reopen {how}"));
         let sim = self.sim.take().unwrap();
         match how {
             0 => sim.close().unwrap(),
@@ -233,7 +234,7 @@ impl Run {
         sim.run(reply)
     }
 
-    fn note(&mut self, key: &str, what: String) {
+    fn note(&mut self, key: &str, what: &str) {
         self.log.push(format!("{key}: {what}"));
     }
 

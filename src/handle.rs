@@ -185,7 +185,8 @@ impl StoreHandle {
 
     /// Replaces a session's history; transient messages are left out, a missing
     /// `created_at` becomes the time of the call. Summary, scope and aliases
-    /// stay. Readers see the old history or the new one. Always durable.
+    /// stay; prompt, checkpoints and token counts of its
+    /// [conversation](Self::context) go with the lines. Readers see the old history or the new one. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
@@ -259,7 +260,8 @@ impl StoreHandle {
         })
     }
 
-    /// Deletes a session: both its files, and its aliases with it. Readers that
+    /// Deletes a session: both its files, and its aliases and
+    /// [backups](Self::list_backups) with it. Readers that
     /// hold a snapshot finish with it. Does nothing to a session that does not
     /// exist. Like every verb it resolves the key first: given an alias it deletes
     /// the session the alias names. Always durable.

@@ -28,6 +28,8 @@
 //! # Where what is
 //!
 //! * [`Store`] opens and closes a directory, [`StoreHandle`] holds the verbs.
+//! * [`Context`] is a session's conversation: checkpoints to go back to, token
+//!   usage, a system prompt. What it was before stays as a [`Backup`].
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.

@@ -98,7 +98,7 @@ impl Shard {
                 tail_lines,
                 meta,
                 answer,
-            } => self.settle_swap(id, prepared, (&tail, tail_lines), meta, answer, turn),
+            } => self.settle_swap(id, *prepared, (&tail, tail_lines), meta, answer, turn),
             Change::Delete { answer } => self.settle_delete(id, answer, turn),
         }
         if self.session(id).inflight == 0 {
@@ -128,7 +128,7 @@ impl Shard {
                 // After a failed sync the record may be on disk all the same;
                 // recovery would then look for this file.
                 if !matches!(error, Error::Poisoned { .. }) {
-                    stage::discard(Some(prepared), turn);
+                    stage::discard(Some(*prepared), turn);
                     if let SwapAnswer::Rebase(rebasing) = &answer {
                         rebasing.discard(turn);
                     }

@@ -43,7 +43,8 @@ pub(crate) enum Change {
         answer: Answer<()>,
     },
     Swap {
-        prepared: Prepared,
+        /// Boxed: every operation is as large as the largest.
+        prepared: Box<Prepared>,
         tail: Vec<u8>,
         tail_lines: u64,
         meta: Meta,

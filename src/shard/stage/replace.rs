@@ -226,7 +226,7 @@ impl Shard {
             session: id,
             imaged: turn.epoch,
             change: Change::Swap {
-                prepared,
+                prepared: Box::new(prepared),
                 tail,
                 tail_lines,
                 meta: session.staged.meta.clone(),

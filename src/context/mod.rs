@@ -29,7 +29,7 @@ use crate::{Message, StoreHandle};
 /// let checkpoint = chat.checkpoint(true).wait()?;
 /// chat.append_message(Message::user("12345678")).wait()?;
 /// assert_eq!(chat.token_count().wait()?, 12);
-/// assert_eq!(chat.token_count_with_pending().wait()?, 12 + (32 + 8) / 4);
+/// assert_eq!(chat.token_count_with_pending().wait()?, 12 + (29 + 8) / 4);
 ///
 /// chat.revert_to(checkpoint).wait()?;
 /// assert_eq!(chat.history().wait()?.len(), 2);

@@ -39,6 +39,13 @@ pub enum Error {
         reason: String,
     },
 
+    /// A session's scope is not JSON, or not of the shape of one.
+    #[error("invalid scope: {reason}")]
+    InvalidScope {
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// A message, or a batch of them, is larger than the store accepts. Nothing
     /// was written, and the messages come back.
     #[error("message of {size} bytes is over the limit of {limit}")]

@@ -31,6 +31,7 @@
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
+//! * [`scope`] finds the session of an inbound message.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -55,6 +56,7 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+pub mod scope;
 mod session_file;
 mod shard;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]

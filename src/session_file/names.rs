@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use sha2::{Digest, Sha256};
 
+use super::fold::fold;
 use crate::{Error, Result};
 
 /// Bytes that a key may have.
@@ -129,7 +130,7 @@ pub(crate) fn is_main_among(alias: &str, names: &[String]) -> bool {
         return false;
     };
     let mut main = names.iter().filter(|name| is_main_alias(name));
-    main.any(|name| sha256_hex(name.to_lowercase().as_bytes()) == hash)
+    main.any(|name| sha256_hex(fold(name).as_bytes()) == hash)
 }
 
 /// Whether a key resolves to itself as soon as its files exist, before any
@@ -156,7 +157,8 @@ fn is_reserved(stem: &str) -> bool {
         || stem.ends_with(['.', ' '])
 }
 
-fn sha256_hex(bytes: &[u8]) -> String {
+/// A SHA-256 in lower-case hexadecimal.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digest = Sha256::digest(bytes);
     let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);

@@ -9,6 +9,7 @@ use crate::catalog::{AliasConflict, Catalog};
 use crate::error::{Error, Result};
 use crate::reader;
 use crate::reply::{Place, Reply};
+use crate::scope::{self, SessionScope};
 use crate::session_file;
 use crate::shard::command::{Command, Ensure, Identity, Search, Verb};
 use crate::sync::slot::slot;
@@ -176,6 +177,13 @@ pub(super) fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Box<Iden
     Box::new(Identity {
         scope,
         aliases,
-        judge: |_, _| true,
+        judge: may_follow,
     })
+}
+
+/// Whether a session with the scope `stored` may have the scope `new`. What is
+/// no scope of ours says nothing about whose session it is.
+fn may_follow(stored: &RawValue, new: &RawValue) -> bool {
+    let collides = |new| scope::collides(stored, &new);
+    stored.get() == new.get() || !SessionScope::from_json(new.get()).is_ok_and(collides)
 }

@@ -100,7 +100,7 @@ pub(crate) struct Identity {
 
 /// Whether two scopes that lead to one key may have one session: the one
 /// stored, and the one to come.
-pub(crate) type Judge = fn(&str, &str) -> bool;
+pub(crate) type Judge = fn(&RawValue, &RawValue) -> bool;
 
 /// Give a session its identity and, if it has nothing to lose, take over what an
 /// alias has, in one record.

@@ -83,7 +83,7 @@ impl Session {
         let stored = self.staged.meta.text.scope.as_deref();
         let strangers = stored
             .zip(identity.scope.as_deref())
-            .is_some_and(|(stored, new)| !(identity.judge)(stored.get(), new.get()));
+            .is_some_and(|(stored, new)| !(identity.judge)(stored, new));
         if strangers {
             return Err(Error::ScopeConflict {
                 key: self.entry.key.to_string(),

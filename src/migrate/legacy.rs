@@ -321,7 +321,9 @@ impl<'a> Import<'a> {
         let Err(error) = renamed.and_then(|()| self.sync_names()) else {
             // Not before: a sidecar under that name would be in the way of the
             // file if that had to come back.
-            names.iter().for_each(|name| self.release(name));
+            for name in names {
+                self.release(name);
+            }
             return Ok(());
         };
         for name in &names[..done] {

@@ -247,16 +247,12 @@ fn no_failing_call_while_opening_splits_or_loses_a_session() {
             }
             Err(_) => kinds[2] += 1,
         }
-        if extra.is_empty() || hit {
-            let after = disk.image(Image::AllKept);
-            let store = expect(open_modelled(&after), StoreKind::Jsonl);
-            if !extra.is_empty() {
-                expect_all(&*store, extra, &when);
-            } else {
-                assert_eq!(sorted(&*store), KEYS, "{when}");
-            }
-            store.close().wait().unwrap();
+        let store = expect(open_modelled(&disk.image(Image::AllKept)), StoreKind::Jsonl);
+        assert_eq!(sorted(&*store), KEYS, "{when}");
+        if !extra.is_empty() {
+            expect_all(&*store, extra, &when);
         }
+        store.close().wait().unwrap();
         if !hit {
             break;
         }

@@ -74,8 +74,8 @@ impl StoreHandle {
     /// sessions claim, is left out. Looks at every alias of the store.
     ///
     /// A conflict is also logged, as a warning, when it arises, and those that
-    /// opening found are among the
-    /// [`findings`](crate::RecoveryReport::findings).
+    /// opening found are
+    /// [counted](crate::RecoveryReport::contested_aliases).
     ///
     /// # Errors
     /// Those all verbs share.

@@ -92,7 +92,7 @@ impl Aliases {
         match self.claims.entry(alias.into()) {
             Place::Vacant(place) => {
                 self.count.fetch_add(1, Ordering::AcqRel);
-                place.insert(Claims::One(entry.clone()));
+                place.insert(Claims::One(Claim::of(entry)));
                 false
             }
             Place::Occupied(mut place) => place.get_mut().add(entry) && is_exclusive(alias),
@@ -117,35 +117,34 @@ fn is_exclusive(alias: &str) -> bool {
 /// The sessions that claim one alias; most have one, and cost no allocation.
 #[derive(Debug)]
 enum Claims {
-    One(Arc<Entry>),
+    One(Claim),
     /// Two or more, by file name.
     Several(BTreeSet<Claim>),
 }
 
 impl Claims {
     /// In the order of file names.
-    fn iter(&self) -> impl Iterator<Item = &Entry> {
+    fn iter(&self) -> impl Iterator<Item = &Claim> {
         let (one, several) = match self {
-            Self::One(entry) => (Some(&**entry), None),
+            Self::One(claim) => (Some(claim), None),
             Self::Several(claims) => (None, Some(claims)),
         };
-        let several = several.into_iter().flatten().map(|claim| &*claim.0);
-        one.into_iter().chain(several)
+        one.into_iter().chain(several.into_iter().flatten())
     }
 
     /// Adds a session; `false` if it is there already.
     fn add(&mut self, entry: &Arc<Entry>) -> bool {
         match self {
             Self::One(only) if only.stem == entry.stem => {
-                *only = entry.clone();
+                *only = Claim::of(entry);
                 false
             }
             Self::One(only) => {
-                let both = [only.clone(), entry.clone()].map(Claim);
+                let both = [only.clone(), Claim::of(entry)];
                 *self = Self::Several(both.into());
                 true
             }
-            Self::Several(claims) => claims.replace(Claim(entry.clone())).is_none(),
+            Self::Several(claims) => claims.replace(Claim::of(entry)).is_none(),
         }
     }
 
@@ -154,9 +153,9 @@ impl Claims {
         match self {
             Self::One(only) => only.stem == entry.stem,
             Self::Several(claims) => {
-                claims.remove(&Claim(entry.clone()));
+                claims.remove(&Claim::of(entry));
                 if claims.len() == 1
-                    && let Some(Claim(last)) = claims.pop_first()
+                    && let Some(last) = claims.pop_first()
                 {
                     *self = Self::One(last);
                 }
@@ -166,13 +165,24 @@ impl Claims {
     }
 }
 
-/// A claim, in the order of sidecars' file names.
-#[derive(Debug)]
-struct Claim(Arc<Entry>);
+/// A session's claim, in the order of sidecars' file names. It holds the key
+/// itself: a look-up among many sessions pays for each pointer it follows.
+#[derive(Clone, Debug)]
+struct Claim {
+    key: Arc<str>,
+    stem: Arc<str>,
+}
 
 impl Claim {
+    fn of(entry: &Entry) -> Self {
+        Self {
+            key: entry.key.clone(),
+            stem: entry.stem.clone(),
+        }
+    }
+
     fn file_name(&self) -> impl Iterator<Item = u8> {
-        self.0.stem.bytes().chain(SIDECAR.bytes())
+        self.stem.bytes().chain(SIDECAR.bytes())
     }
 }
 
@@ -190,7 +200,7 @@ impl PartialOrd for Claim {
 
 impl PartialEq for Claim {
     fn eq(&self, other: &Self) -> bool {
-        self.0.stem == other.0.stem
+        self.stem == other.stem
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn compare<B: FnMut() -> Outcome<()>>(
     let mut baseline_seconds = Vec::new();
     let started = Instant::now();
     let mut dear = Duration::ZERO;
-    while seconds.len() <= LEAST_RUNS || started.elapsed() - dear < budget {
+    while seconds.len() <= LEAST_RUNS || started.elapsed().saturating_sub(dear) < budget {
         seconds.push(timed(&mut ours)?);
         if let Some((_, work)) = &mut baseline
             && (baseline_seconds.len() <= LEAST_RUNS || cheap(&baseline_seconds))

@@ -1,5 +1,7 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod identity;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -272,8 +274,9 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -283,10 +286,10 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = Box::new(identity::of(scope, aliases));
             Ok(Some((
                 Verb::UpsertMeta {
-                    scope,
-                    aliases,
+                    identity,
                     level,
                     answer,
                 },
@@ -303,8 +306,7 @@ impl StoreHandle {
     /// durable.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
         &self,
         key: &str,
@@ -332,8 +334,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    scope,
-                    aliases,
+                    identity: Box::new(identity::of(scope, aliases)),
                     candidate,
                     answer: promise,
                 };
@@ -633,7 +634,7 @@ impl StoreHandle {
 }
 
 /// Runs `work` where it may block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

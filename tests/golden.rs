@@ -21,6 +21,8 @@ mod canonical;
 mod case;
 #[path = "golden_suite/json.rs"]
 mod json;
+#[path = "golden_suite/layer.rs"]
+mod layer;
 #[path = "golden_suite/legacy.rs"]
 mod legacy;
 #[path = "golden_suite/lines.rs"]

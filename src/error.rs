@@ -22,6 +22,15 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// The session of this key belongs to another conversation: its scope and
+    /// the one given differ in their values and are written alike. Nothing was
+    /// changed; the two must not share a history.
+    #[error("session {key} belongs to another conversation")]
+    ScopeConflict {
+        /// The key they would share.
+        key: String,
+    },
+
     /// A message is malformed: not a JSON object, nested deeper than 128, or
     /// with a control role where a message was expected. Nothing was written.
     #[error("invalid message: {reason}")]

@@ -1,5 +1,7 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod identity;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -273,8 +275,9 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -284,10 +287,10 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = identity::of(scope, aliases);
             Ok(Some((
                 Verb::UpsertMeta {
-                    scope,
-                    aliases,
+                    identity,
                     level,
                     answer,
                 },
@@ -304,8 +307,7 @@ impl StoreHandle {
     /// durable.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
         &self,
         key: &str,
@@ -333,8 +335,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    scope,
-                    aliases,
+                    identity: identity::of(scope, aliases),
                     candidate,
                     answer: promise,
                 };

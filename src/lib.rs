@@ -70,6 +70,7 @@ mod supervisor;
 mod sync;
 mod view;
 
+pub use catalog::AliasConflict;
 pub use error::{Error, Result};
 pub use handle::StoreHandle;
 pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};

@@ -130,7 +130,29 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
             continue;
         }
         if let Some(entry) = catalog.get(&meta.key) {
-            catalog.set_aliases(&entry, &[], &meta.aliases);
+            catalog.enter_aliases(&entry, &meta.aliases);
         }
+    }
+    report_conflicts(catalog, report);
+}
+
+/// A directory of many chats may have as many aliases claimed twice.
+const MAX_CONFLICTS: usize = 16;
+
+fn report_conflicts(catalog: &Catalog, report: &mut RecoveryReport) {
+    let conflicts = catalog.alias_conflicts();
+    for conflict in conflicts.iter().take(MAX_CONFLICTS) {
+        report.findings.push(format!(
+            "the alias {:?} is claimed by {} sessions; it means {:?}",
+            conflict.alias,
+            conflict.sessions.len(),
+            catalog.resolve(&conflict.alias).unwrap_or_default(),
+        ));
+    }
+    if conflicts.len() > MAX_CONFLICTS {
+        let rest = conflicts.len() - MAX_CONFLICTS;
+        report
+            .findings
+            .push(format!("{rest} more aliases are claimed by several sessions"));
     }
 }

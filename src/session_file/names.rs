@@ -1,5 +1,7 @@
 //! Keys, aliases, and the file names and shards they lead to.
 
+use std::collections::HashSet;
+
 use sha2::{Digest, Sha256};
 
 use super::fold::fold;
@@ -96,14 +98,13 @@ pub(crate) fn validate_key(key: &str) -> Result<()> {
 /// their order and case stay.
 pub(crate) fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<String> {
     let canonical = canonical.trim();
-    let mut normal: Vec<String> = Vec::with_capacity(aliases.len());
-    for alias in aliases.iter().map(|alias| alias.trim()) {
-        let wanted = !alias.is_empty() && alias != canonical;
-        if wanted && !normal.iter().any(|known| known == alias) {
-            normal.push(alias.to_owned());
-        }
-    }
-    normal
+    let mut known = HashSet::with_capacity(aliases.len());
+    aliases
+        .iter()
+        .map(|alias| alias.trim())
+        .filter(|alias| !alias.is_empty() && *alias != canonical && known.insert(*alias))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether an alias names an agent's main session, which is nobody's history to

@@ -12,8 +12,8 @@ use crate::snapshot::View;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-use aliases::Aliases;
 pub use aliases::AliasConflict;
+use aliases::Aliases;
 
 /// Owns reserved file names: no session has this key.
 const NOBODY: &str = "";

@@ -55,7 +55,12 @@ impl Aliases {
     /// Replaces the aliases of a session, and says which of the new ones another
     /// session claims as well. One that is in both lists leads to the session at
     /// every moment: a message for it would otherwise start a session of its own.
-    pub(super) fn replace(&self, entry: &Arc<Entry>, old: &[String], new: &[String]) -> Vec<String> {
+    pub(super) fn replace(
+        &self,
+        entry: &Arc<Entry>,
+        old: &[String],
+        new: &[String],
+    ) -> Vec<String> {
         let kept: HashSet<&str> = new.iter().map(String::as_str).collect();
         let contested = new.iter().filter(|alias| self.claim(entry, alias));
         let contested = contested.cloned().collect();
@@ -210,14 +215,20 @@ mod tests {
     fn every_session_may_claim_the_main_alias_at_a_logarithmic_cost() {
         let aliases = Aliases::default();
         let names = |n: usize| vec![String::from("agent:main:main"), format!("telegram:{n}")];
-        let entries: Vec<_> = (0..SESSIONS).rev().map(|n| entry(&format!("sk_{n:06}"))).collect();
+        let entries: Vec<_> = (0..SESSIONS)
+            .rev()
+            .map(|n| entry(&format!("sk_{n:06}")))
+            .collect();
         for (n, entry) in entries.iter().rev().enumerate() {
             assert!(aliases.replace(entry, &[], &names(n)).is_empty());
         }
         for n in 0..SESSIONS {
             let key = aliases.resolve(&format!("telegram:{n}")).unwrap();
             assert_eq!(*key, *format!("sk_{n:06}"));
-            assert_eq!(aliases.resolve("agent:main:main").as_deref(), Some("sk_000000"));
+            assert_eq!(
+                aliases.resolve("agent:main:main").as_deref(),
+                Some("sk_000000")
+            );
         }
         assert_eq!(aliases.conflicts(), []);
         for (n, entry) in entries.iter().rev().enumerate() {

@@ -151,8 +151,8 @@ fn report_conflicts(catalog: &Catalog, report: &mut RecoveryReport) {
     }
     if conflicts.len() > MAX_CONFLICTS {
         let rest = conflicts.len() - MAX_CONFLICTS;
-        report
-            .findings
-            .push(format!("{rest} more aliases are claimed by several sessions"));
+        report.findings.push(format!(
+            "{rest} more aliases are claimed by several sessions"
+        ));
     }
 }

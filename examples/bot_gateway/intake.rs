@@ -71,7 +71,11 @@ impl Chat {
         Platform::ALL.map(|platform| from(platform).count())
     }
 
-    fn begin(session: Allocation, first: &Inbound, sessions: &Sessions) -> Self {
+    /// The chats' own names are the aliases. PicoClaw's are for a gateway that
+    /// takes over its directory: they go by sender, and here a sender may have
+    /// several private chats, which would all claim them.
+    fn begin(mut session: Allocation, first: &Inbound, sessions: &Sessions) -> Self {
+        session.session_aliases.clear();
         let private = first.context.chat_type == "direct";
         let person = sessions.person(&first.context).filter(|_| private);
         Self {

@@ -96,6 +96,19 @@ fn a_chat_that_spells_a_topic_is_not_that_topic() {
 }
 
 #[test]
+fn a_topic_in_a_private_chat_takes_no_name_of_the_chat() {
+    let private = |topic: &str| {
+        let topic = topic.to_owned();
+        allocate(move |context| {
+            context.chat_type = "direct".into();
+            context.topic_id = topic;
+        })
+    };
+    assert_eq!(private("").session_aliases.len(), 7);
+    assert_eq!(private("42").session_aliases, private("42").main_aliases);
+}
+
+#[test]
 fn a_kind_that_spells_an_id_is_not_that_id() {
     let one = allocate(|context| (context.chat_type, context.chat_id) = ("a".into(), "b:c".into()));
     let other =

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::backend::SessionStore;
 use crate::storage::Storage;
 use crate::{Result, Store, StoreOptions};
 
@@ -16,6 +17,22 @@ use crate::{Result, Store, StoreOptions};
 )]
 pub fn open_store(storage: Arc<dyn Storage>, dir: &Path, options: StoreOptions) -> Result<Store> {
     Store::open_on(storage, dir, &options)
+}
+
+/// Opens a session store on any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`open_session_store_with`](crate::backend::open_session_store_with).
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what opens a store takes its options by value, as its face does"
+)]
+pub fn open_session_store(
+    storage: Arc<dyn Storage>,
+    dir: &Path,
+    options: StoreOptions,
+) -> Result<Arc<dyn SessionStore>> {
+    crate::backend::open_on(storage, dir, &options)
 }
 
 /// Locks, atomics, threads and replies.

@@ -31,6 +31,7 @@
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
+//! * [`backend`] puts the engine, memory and older files behind one trait.
 //! * [`scope`] finds the session of an inbound message.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
@@ -40,6 +41,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
+pub mod backend;
 mod catalog;
 #[doc(hidden)]
 pub mod clock;

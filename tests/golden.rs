@@ -23,6 +23,8 @@ mod case;
 mod json;
 #[path = "golden_suite/keys.rs"]
 mod keys;
+#[path = "golden_suite/layer.rs"]
+mod layer;
 #[path = "golden_suite/legacy.rs"]
 mod legacy;
 #[path = "golden_suite/lines.rs"]

@@ -28,7 +28,10 @@ mod timestamp;
 
 pub(crate) use carried::Carried;
 pub(crate) use fold::fold;
-pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
+pub(crate) use legacy::{
+    LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
+    holds_session,
+};
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;
 pub(crate) use names::{

@@ -5,3 +5,4 @@ mod bad_input;
 mod defects;
 mod inputs;
 mod properties;
+mod stores;

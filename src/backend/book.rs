@@ -59,6 +59,10 @@ impl Page {
         summary: String,
         (created, updated): (String, String),
     ) -> Self {
+        let visible = messages
+            .into_iter()
+            .filter(|message| !message.is_transient());
+        let messages: Vec<_> = visible.collect();
         Self {
             sizes: messages.iter().map(size).collect(),
             messages,

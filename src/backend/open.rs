@@ -1,6 +1,7 @@
 //! Choosing a store for a directory.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -91,7 +92,7 @@ pub(crate) fn open_on(
         Err(error) => {
             let elsewhere = matches!(error, Error::Locked { .. })
                 || Home::of(dir).may_have_journal(&*storage)
-                || !is_legacy_only(&*storage, dir, &[])?;
+                || !Older::of(&*storage, dir)?.has_all_files(&*storage, dir)?;
             if elsewhere {
                 return Err(error);
             }
@@ -113,8 +114,8 @@ pub(crate) fn open_on(
 /// Imports the older files; why not, where all sessions are in them after all.
 fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Error>> {
     let chats = store.handle().exact_keys();
-    let known = chats.list_sessions().wait()?;
-    let legacy_only = is_legacy_only(storage, dir, &known)?;
+    let older = Older::of(storage, dir)?;
+    let legacy_only = older.has_all_files(storage, dir)? && older.has_all(&chats)?;
     let Err(error) = migrate::migrate_together(dir, &chats) else {
         return Ok(None);
     };
@@ -125,44 +126,55 @@ fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Err
     Ok(Some(error))
 }
 
-/// Removes what was imported; `false` where some of it is in no file.
+/// Removes what was imported; `false` where some of it is in no older file.
 fn take_out(chats: &StoreHandle, storage: &dyn Storage, dir: &Path) -> Result<bool> {
-    let imported = chats.list_sessions().wait()?;
-    if !is_legacy_only(storage, dir, &imported)? {
+    if !Older::of(storage, dir)?.has_all(chats)? {
         return Ok(false);
     }
-    for key in imported {
+    for key in chats.list_sessions().wait()? {
         chats.delete_session(&key).wait()?;
     }
     Ok(true)
 }
 
-/// Whether every session there is, `known` ones included, is in a file that is
-/// still to be imported. What stands in the store's files besides is a copy.
-fn is_legacy_only(storage: &dyn Storage, dir: &Path, known: &[String]) -> Result<bool> {
-    let keys = migrate::keys_to_import(storage, dir)?;
-    let keys: HashSet<&str> = keys.iter().map(String::as_str).collect();
-    let entries = match storage.read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(Error::io("list", dir, e)),
-    };
-    let names: Vec<_> = entries
-        .into_iter()
-        .filter(|entry| entry.kind == FileKind::File)
-        .map(|entry| entry.name)
-        .collect();
-    let copied = |stem: &str| {
-        let name = session_file::sidecar_name(stem);
-        let bytes = load::read_whole(storage, &dir.join(&name)).ok();
-        bytes.is_some_and(|bytes| {
+/// The keys of the sessions in files that are still to be imported. What the
+/// store has of them is a copy.
+struct Older(HashSet<String>);
+
+impl Older {
+    fn of(storage: &dyn Storage, dir: &Path) -> Result<Self> {
+        let keys = migrate::keys_to_import(storage, dir)?;
+        Ok(Self(keys.into_iter().collect()))
+    }
+
+    /// Whether every session of the store is among them.
+    fn has_all(&self, chats: &StoreHandle) -> Result<bool> {
+        let keys = chats.list_sessions().wait()?;
+        Ok(keys.iter().all(|key| self.0.contains(key)))
+    }
+
+    /// Whether every file of the store is of a session among them.
+    fn has_all_files(&self, storage: &dyn Storage, dir: &Path) -> Result<bool> {
+        let entries = match storage.read_dir(dir) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(e) => return Err(Error::io("list", dir, e)),
+        };
+        let has = |stem: &str| {
+            let path = dir.join(session_file::sidecar_name(stem));
+            let bytes = load::read_whole(storage, &path).unwrap_or_default();
             let meta = session_file::decode_sidecar(&bytes);
-            meta.is_ok_and(|meta| keys.contains(&*meta.key))
-        })
-    };
-    let is_copy = |name: &String| {
-        let stem = name.strip_suffix(LOG).or(name.strip_suffix(SIDECAR));
-        stem.is_none_or(copied)
-    };
-    Ok(names.iter().all(is_copy) && known.iter().all(|key| keys.contains(&**key)))
+            meta.is_ok_and(|meta| self.0.contains(&meta.key))
+        };
+        Ok(entries
+            .iter()
+            .filter(|entry| entry.kind == FileKind::File)
+            .filter_map(|entry| {
+                entry
+                    .name
+                    .strip_suffix(LOG)
+                    .or(entry.name.strip_suffix(SIDECAR))
+            })
+            .all(has))
+    }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// What tells conversations apart and who is one person, as JSON
     /// [default: the gateway.json beside the example's source].
     ///
-    /// {"agent_id":…,"session":{"dimensions":[…],"identity_links":{…}}}, the
+    /// `{"agent_id":…,"session":{"dimensions":[…],"identity_links":{…}}}`, the
     /// dimensions being of `space`, `chat`, `topic` and `sender`.
     #[arg(long, value_name = "FILE", default_value = default_config(), hide_default_value = true)]
     pub(crate) config: PathBuf,

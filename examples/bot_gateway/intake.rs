@@ -106,7 +106,7 @@ impl Sorter<'_> {
         let counts = &mut self.intake.counts;
         counts.updates += 1;
         match inbound::parse(line) {
-            Ok(Parsed::Message(message)) => self.sort(message),
+            Ok(Parsed::Message(message)) => self.sort(*message),
             Ok(Parsed::Ignored(Ignored::Edit)) => counts.edits += 1,
             Ok(Parsed::Ignored(Ignored::Bot)) => counts.bots += 1,
             Ok(Parsed::Ignored(Ignored::Service)) => counts.service += 1,

@@ -34,8 +34,10 @@ pub(crate) use legacy::{
 };
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;
+#[cfg(any(feature = "testing", sessionlog_loom))]
+pub(crate) use names::fnv1a32;
 pub(crate) use names::{
-    LOG, SIDECAR, fnv1a32, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
+    LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
     normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
     validate_key,
 };

@@ -80,10 +80,10 @@ impl Vector<'_> {
         let value = self.0[name].as_str();
         value.ok_or_else(|| format!("no text {name}"))
     }
+}
 
-    fn read<T: DeserializeOwned>(&self, value: &Value) -> Result<T, String> {
-        serde_json::from_value(value.clone()).map_err(text)
-    }
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    serde_json::from_value(value.clone()).map_err(text)
 }
 
 /// Go's empty list.
@@ -98,8 +98,8 @@ fn or_null(items: Vec<String>) -> Value {
 fn allocate(vector: &Vector<'_>) -> Result<Value, String> {
     let input = &vector.0["input"];
     let agent_id = input["agent_id"].as_str().ok_or("no agent_id")?;
-    let context: InboundContext = vector.read(&input["context"])?;
-    let policy: SessionPolicy = vector.read(&input["policy"])?;
+    let context: InboundContext = read(&input["context"])?;
+    let policy: SessionPolicy = read(&input["policy"])?;
     let allocation = scope::allocate_route_session(agent_id, &context, &policy);
     if allocation != scope::allocate_route_session(agent_id, &context, &policy) {
         return Err("allocated otherwise the second time".into());
@@ -133,8 +133,7 @@ fn files(vector: &Vector<'_>) -> Result<Value, String> {
 }
 
 fn identity(vector: &Vector<'_>) -> Result<Value, String> {
-    let links: Option<BTreeMap<String, Option<Vec<String>>>> =
-        vector.read(&vector.0["identity_links"])?;
+    let links: Option<BTreeMap<String, Option<Vec<String>>>> = read(&vector.0["identity_links"])?;
     let links = links.unwrap_or_default().into_iter();
     let links = links
         .map(|(name, ids)| (name, ids.unwrap_or_default()))
@@ -173,7 +172,7 @@ fn normalize(vector: &Vector<'_>) -> Result<Value, String> {
 }
 
 fn normalize_aliases(vector: &Vector<'_>) -> Result<Value, String> {
-    let aliases: Option<Vec<String>> = vector.read(&vector.0["aliases"])?;
+    let aliases: Option<Vec<String>> = read(&vector.0["aliases"])?;
     let aliases = aliases.unwrap_or_default();
     let normal = names::normalize_aliases(vector.text("canonical")?, &aliases);
     Ok(json!({ "out": or_null(normal) }))
@@ -190,7 +189,7 @@ fn parse_legacy(vector: &Vector<'_>) -> Result<Value, String> {
 }
 
 fn scope_signature(vector: &Vector<'_>) -> Result<Value, String> {
-    let scope: SessionScope = vector.read(&vector.0["scope"])?;
+    let scope: SessionScope = read(&vector.0["scope"])?;
     Ok(json!({
         "signature": scope::canonical_scope_signature(&scope),
         "session_key": scope::build_session_key(&scope),

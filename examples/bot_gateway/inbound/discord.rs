@@ -21,7 +21,8 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
     if message.author.bot || message.webhook_id.is_some() {
         return Ok(Parsed::Ignored(Ignored::Bot));
     }
-    message.into_inbound().map(Parsed::Message)
+    let inbound = message.into_inbound()?;
+    Ok(Parsed::Message(Box::new(inbound)))
 }
 
 /// The opcode of events; every other one is about the connection.

@@ -53,7 +53,7 @@ pub(crate) struct Inbound {
 /// What a well-formed update turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    Message(Inbound),
+    Message(Box<Inbound>),
     Ignored(Ignored),
 }
 
@@ -136,7 +136,7 @@ mod tests {
     /// The message of a body that must hold one.
     pub(super) fn message(body: &str) -> Inbound {
         match parse(body.as_bytes()) {
-            Ok(Parsed::Message(inbound)) => inbound,
+            Ok(Parsed::Message(inbound)) => *inbound,
             other => panic!("expected a message, got {other:?}"),
         }
     }

@@ -15,7 +15,8 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
     if let Some(ignored) = event.ignored() {
         return Ok(Parsed::Ignored(ignored));
     }
-    event.into_inbound(&team).map(Parsed::Message)
+    let inbound = event.into_inbound(&team)?;
+    Ok(Parsed::Message(Box::new(inbound)))
 }
 
 #[derive(Deserialize)]

@@ -24,7 +24,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
     let Some(text) = message.content() else {
         return Ok(Parsed::Ignored(Ignored::Service));
     };
-    Ok(Parsed::Message(Inbound {
+    Ok(Parsed::Message(Box::new(Inbound {
         platform: Platform::Telegram,
         context: message.context(),
         alias: message.alias(),
@@ -32,7 +32,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
         sender: message.sender(),
         text,
         media: message.media(),
-    }))
+    })))
 }
 
 #[derive(Deserialize)]

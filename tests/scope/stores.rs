@@ -152,3 +152,37 @@ fn a_scope_that_is_not_valid_is_replaced_by_an_honest_one_and_kept_from_a_forged
     }
     store.close().unwrap();
 }
+
+#[test]
+fn ids_of_64_kib_and_of_any_shape_have_sessions_like_any_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = Store::open(scratch.path()).unwrap();
+    let chats = store.handle();
+    let long = "x".repeat(65_536);
+    let ids = [
+        &*long,
+        "",
+        " ",
+        "a\nb",
+        "\0",
+        "a:b/c|d=e",
+        "../../etc",
+        "文Ω🦀",
+        ".",
+    ];
+    let mut keys: Vec<String> = Vec::new();
+    for (chat, sender) in ids.iter().flat_map(|id| [(*id, "7"), ("7", *id)]) {
+        let session = allocate(chat, sender).isolated();
+        let key = &session.session_key;
+        ensure(&chats, &session).unwrap();
+        if !keys.contains(key) {
+            assert_eq!(said(&chats, key), [""; 0], "{key}");
+            keys.push(key.clone());
+        }
+        chats.add_message(key, "user", "hi").wait().unwrap();
+    }
+    // Both blank ids are no id, on either side.
+    assert_eq!(keys.len(), 2 * ids.len() - 2);
+    assert_eq!(chats.list_sessions().wait().unwrap().len(), keys.len());
+    store.close().unwrap();
+}

@@ -287,7 +287,7 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
-            let identity = identity::of(scope, aliases);
+            let identity = Box::new(identity::of(scope, aliases));
             Ok(Some((
                 Verb::UpsertMeta {
                     identity,
@@ -335,7 +335,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    identity: identity::of(scope, aliases),
+                    identity: Box::new(identity::of(scope, aliases)),
                     candidate,
                     answer: promise,
                 };

@@ -101,7 +101,9 @@ impl Figure {
 }
 
 fn duration(micros: f64) -> String {
-    if micros < 1_000.0 {
+    if micros < 1.0 {
+        format!("{:.0} ns", micros * 1_000.0)
+    } else if micros < 1_000.0 {
         format!("{micros:.1} us")
     } else {
         format!("{:.2} ms", micros / 1_000.0)

@@ -9,9 +9,10 @@ use super::files::Files;
 use super::store::{SessionStore, StoreKind};
 use crate::error::{Error, Result};
 use crate::handle::blocking;
+use crate::migrate::{self, Found};
 use crate::scope::SessionScope;
 use crate::storage::{DiskStorage, Storage};
-use crate::{Message, Reply, migrate, session_file};
+use crate::{Message, Reply, session_file};
 
 /// The files of PicoClaw's older session manager, one `*.json` per session, read
 /// and written as it does.
@@ -61,7 +62,8 @@ impl LegacyJsonStore {
     /// # Errors
     /// [`Error::Locked`] while another process, or another store in this one,
     /// writes to the directory; [`Error::Io`] where the directory is a file, a
-    /// symbolic link or another user's, or cannot be made or listed.
+    /// symbolic link or another user's, or cannot be made or listed, or where
+    /// the disk fails to read a file.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
@@ -101,15 +103,12 @@ impl LegacyJsonStore {
 /// as in PicoClaw.
 fn load(files: &Files, desk: &Desk) -> Result<()> {
     for name in migrate::candidates(&*files.storage, &files.dir)? {
-        let session = match migrate::read(&*files.storage, &files.dir, &name) {
-            Ok(Some(session)) if session_file::validate_key(&session.key).is_ok() => session,
-            Ok(None) => {
-                files.reserve(&name);
-                continue;
-            }
+        let session = match migrate::read(&*files.storage, &files.dir, &name)? {
+            Found::Session(session) if session_file::validate_key(&session.key).is_ok() => session,
             other => {
-                let reason = other.err();
-                tracing::warn!(name, reason, "left alone: no session to be read");
+                if let Found::Neither(reason) = other {
+                    tracing::warn!(name, reason, "left alone: no session");
+                }
                 files.reserve(&name);
                 continue;
             }

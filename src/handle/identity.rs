@@ -125,7 +125,7 @@ impl StoreHandle {
             let search = search.await?;
             let (promise, slot) = slot();
             let verb = Verb::Ensure(Box::new(Ensure {
-                identity: of(scope.clone(), aliases.clone()),
+                identity: Box::new(of(scope.clone(), aliases.clone())),
                 search,
                 level: self.level,
                 answer: promise,
@@ -173,12 +173,12 @@ impl StoreHandle {
     }
 }
 
-pub(super) fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Box<Identity> {
-    Box::new(Identity {
+pub(super) fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
+    Identity {
         scope,
         aliases,
         judge: may_follow,
-    })
+    }
 }
 
 /// Whether a session with the scope `stored` may have the scope `new`. What is

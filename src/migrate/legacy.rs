@@ -77,7 +77,8 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 ///
 /// # Errors
 /// [`Error::ReadOnly`] on a store opened read-only; any error of the store, or
-/// of listing or renaming files. Sessions imported before stay imported, their
+/// of listing or renaming files, and those of reading them that the disk is to
+/// blame for. Sessions imported before stay imported, their
 /// files renamed; the one that failed and all after it are imported by the next
 /// run.
 pub fn migrate_from_json_report(
@@ -120,11 +121,11 @@ pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<Migrat
 /// The keys of the sessions in a directory that are still to be imported.
 ///
 /// # Errors
-/// If the directory cannot be listed.
+/// If the directory cannot be listed, or a file cannot be read.
 pub(crate) fn keys_to_import(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for name in candidates(storage, dir)? {
-        if let Ok(Some(session)) = read(storage, dir, &name) {
+        if let Found::Session(session) = read(storage, dir, &name)? {
             keys.push(session.key);
         }
     }
@@ -153,30 +154,54 @@ pub(crate) fn candidates(storage: &dyn Storage, dir: &Path) -> Result<Vec<String
     Ok(names)
 }
 
-/// The session in a file; `None` for a sidecar.
+/// What a file holds that may be a session of the older manager.
+pub(crate) enum Found {
+    Session(LegacySession),
+    Sidecar,
+    /// None of both, and why.
+    Neither(String),
+}
+
+/// Reads a file. One that is not ours to read, or no file, is none; where the
+/// disk fails to read a file nothing is known of it, and it must not be passed
+/// over.
 ///
 /// # Errors
-/// Why it is none.
-pub(crate) fn read(
-    storage: &dyn Storage,
-    dir: &Path,
-    name: &str,
-) -> std::result::Result<Option<LegacySession>, String> {
-    let bytes = load::read_whole(storage, &dir.join(name));
-    if name.ends_with(SIDECAR) {
-        let own = |bytes: &Vec<u8>| session_file::holds_own_session(name, bytes);
-        if !bytes.as_ref().is_ok_and(own) {
-            return Ok(None);
+/// If the disk fails.
+pub(crate) fn read(storage: &dyn Storage, dir: &Path, name: &str) -> Result<Found> {
+    let path = dir.join(name);
+    let bytes = match load::read_whole(storage, &path) {
+        Ok(bytes) => bytes,
+        Err(e) if !is_about_the_file(&e, storage, &path) => {
+            return Err(Error::io("read", &path, e));
         }
+        Err(_) if name.ends_with(SIDECAR) => return Ok(Found::Sidecar),
+        Err(e) => return Ok(Found::Neither(e.to_string())),
+    };
+    if name.ends_with(SIDECAR) && !session_file::holds_own_session(name, &bytes) {
+        return Ok(Found::Sidecar);
     }
-    let bytes = bytes.map_err(|e| e.to_string())?;
-    let mut session = session_file::decode_legacy(&bytes)?;
-    if session.key.is_empty() {
-        name.strip_suffix(".json")
-            .unwrap_or(name)
-            .clone_into(&mut session.key);
-    }
-    Ok(Some(session))
+    Ok(match session_file::decode_legacy(&bytes) {
+        Err(reason) => Found::Neither(reason),
+        Ok(mut session) => {
+            if session.key.is_empty() {
+                name.strip_suffix(".json")
+                    .unwrap_or(name)
+                    .clone_into(&mut session.key);
+            }
+            Found::Session(session)
+        }
+    })
+}
+
+fn is_about_the_file(error: &io::Error, storage: &dyn Storage, path: &Path) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    let no_file = || {
+        storage
+            .info(path)
+            .is_ok_and(|info| info.kind != FileKind::File)
+    };
+    matches!(error.kind(), NotFound | PermissionDenied) || no_file()
 }
 
 /// What became of one file.
@@ -227,10 +252,10 @@ impl<'a> Import<'a> {
     }
 
     fn file(&self, name: &str) -> Result<Outcome> {
-        let session = match read(&*self.storage, self.dir, name) {
-            Ok(Some(session)) => session,
-            Ok(None) => return Ok(Outcome::Sidecar),
-            Err(reason) => return Ok(Outcome::Left(reason)),
+        let session = match read(&*self.storage, self.dir, name)? {
+            Found::Session(session) => session,
+            Found::Sidecar => return Ok(Outcome::Sidecar),
+            Found::Neither(reason) => return Ok(Outcome::Left(reason)),
         };
         match self.store_session(session) {
             Ok(()) => Ok(Outcome::Imported),
@@ -296,7 +321,9 @@ impl<'a> Import<'a> {
         let Err(error) = renamed.and_then(|()| self.sync_names()) else {
             // Not before: a sidecar under that name would be in the way of the
             // file if that had to come back.
-            names.iter().for_each(|name| self.release(name));
+            for name in names {
+                self.release(name);
+            }
             return Ok(());
         };
         for name in &names[..done] {

@@ -2,5 +2,5 @@
 
 mod legacy;
 
+pub(crate) use legacy::{Found, candidates, keys_to_import, migrate_together, read};
 pub use legacy::{MigrationReport, migrate_from_json, migrate_from_json_report};
-pub(crate) use legacy::{candidates, keys_to_import, migrate_together, read};

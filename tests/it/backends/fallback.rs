@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sessionlog::backend::{SessionStore, StoreKind, open_session_store};
-use sessionlog::{Error, Result};
+use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
+use sessionlog::{Error, Result, internals};
 
 use super::{add, texts};
-use crate::support::{open, scratch, visible_names};
+use crate::support::{in_memory, open, scratch, small_segments, visible_names};
 
 fn legacy(dir: &Path, key: &str, text: &str) {
     let json = format!(
@@ -156,4 +157,109 @@ fn a_directory_that_another_writes_to_is_refused() {
         Err(Error::Locked { .. })
     ));
     store.close().wait().unwrap();
+}
+
+const KEYS: [&str; 3] = ["a:1", "b:1", "c.meta"];
+
+/// A modelled disk with three older sessions.
+fn older_disk() -> MemoryStorage {
+    let disk = MemoryStorage::new();
+    let store = crate::support::open_memory(&disk).unwrap();
+    store.close().unwrap();
+    for key in KEYS {
+        let name = key.replace(':', "_") + ".json";
+        let json = format!(
+            r#"{{"key":"{key}","messages":[{{"role":"user","content":"{key}"}}],"summary":"s"}}"#
+        );
+        disk.write_foreign(in_memory(&name), json.as_bytes())
+            .unwrap();
+    }
+    disk.image(Image::AllKept)
+}
+
+fn open_modelled(disk: &MemoryStorage) -> Result<Arc<dyn SessionStore>> {
+    let dir = Path::new(crate::support::MEMORY_DIR);
+    internals::open_session_store(Arc::new(disk.clone()), dir, small_segments())
+}
+
+fn expect_all(store: &dyn SessionStore, extra: &[&str], when: &str) {
+    assert_eq!(sorted(store), KEYS, "{when}");
+    for key in KEYS {
+        let expected: Vec<_> = [&[key], extra].concat();
+        assert_eq!(texts(store, key), expected, "{when}");
+        assert_eq!(store.summary(key).wait().unwrap(), "s", "{when}");
+    }
+}
+
+#[test]
+fn no_crash_while_opening_splits_or_loses_a_session() {
+    let prepared = older_disk();
+    for later in 0.. {
+        let disk = prepared.image(Image::AllLost);
+        let step = disk.steps() + later;
+        disk.crash_at(step);
+        if let Ok(store) = open_modelled(&disk) {
+            let _ = store.close().wait();
+        }
+        let survived = disk.steps() <= step;
+        for image in Image::NAMED.into_iter().chain([Image::Random(step)]) {
+            let when = format!("cut before step {step}, {image:?}");
+            let store = expect(open_modelled(&disk.image(image)), StoreKind::Jsonl);
+            expect_all(&*store, &[], &when);
+            store.close().wait().unwrap();
+        }
+        if survived {
+            return;
+        }
+    }
+}
+
+/// Whatever call fails while opening: whoever got a store has every session,
+/// and so has the next one, with what was added to it.
+#[test]
+fn no_failing_call_while_opening_splits_or_loses_a_session() {
+    let prepared = older_disk();
+    let mut kinds = [0; 3];
+    for later in 0.. {
+        let disk = prepared.image(Image::AllLost);
+        let step = disk.steps() + later;
+        disk.fail_at(step, Fault::Eio, Repeat::Once);
+        let opened = open_modelled(&disk);
+        let hit = disk.faults_hit() > 0;
+        disk.heal();
+        let when = format!(
+            "call {step} failed after\n{}",
+            disk.last_calls(60).join("\n")
+        );
+        let mut extra: &[&str] = &[];
+        match opened {
+            Ok(store) => {
+                kinds[usize::from(store.kind() == StoreKind::LegacyJson)] += 1;
+                expect_all(&*store, &[], &when);
+                let added = KEYS.map(|key| {
+                    let added = store.add_message(key, "user", "more").wait();
+                    added.and_then(|()| store.save(key).wait()).is_ok()
+                });
+                if added == [true; 3] {
+                    extra = &["more"];
+                }
+                let _ = store.close().wait();
+            }
+            Err(_) => kinds[2] += 1,
+        }
+        if extra.is_empty() || hit {
+            let after = disk.image(Image::AllKept);
+            let store = expect(open_modelled(&after), StoreKind::Jsonl);
+            if !extra.is_empty() {
+                expect_all(&*store, extra, &when);
+            } else {
+                assert_eq!(sorted(&*store), KEYS, "{when}");
+            }
+            store.close().wait().unwrap();
+        }
+        if !hit {
+            break;
+        }
+    }
+    assert!(kinds[0] > 0 && kinds[1] > 0, "{kinds:?}");
 }

@@ -43,8 +43,9 @@ impl Allocation {
     /// [ambiguous](Self::is_ambiguous) keeps PicoClaw's. An ambiguous one gets
     /// an opaque key of its own that PicoClaw does not know, and no aliases; so
     /// nobody takes a place in another's conversation by the choice of an id,
-    /// nor keeps another from theirs. An alias that another conversation could
-    /// claim is left out.
+    /// nor keeps another from theirs. Aliases that another conversation could
+    /// claim are left out: those of a chat whose id holds a `/`, and of a topic in
+    /// a private chat.
     ///
     /// ```
     /// use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
@@ -119,7 +120,7 @@ pub fn allocate_route_session(
         main_session_key: build_opaque_session_key(&main_alias),
         main_aliases: vec![main_alias],
         own_key: isolate::own_key(&scope, context, policy),
-        shares_aliases: isolate::shares_aliases(context),
+        shares_aliases: isolate::shares_aliases(&scope, context, policy),
         scope,
     }
 }
@@ -139,6 +140,11 @@ pub(super) fn folds_topics(context: &InboundContext, policy: &SessionPolicy) -> 
     let names_topic = |dimension: &String| dimension.trim().eq_ignore_ascii_case("topic");
     context.channel.trim().eq_ignore_ascii_case("telegram")
         && !policy.dimensions.iter().any(names_topic)
+}
+
+/// Whether a chat is private. (An empty kind is not, as far as aliases go.)
+pub(super) fn is_direct(context: &InboundContext) -> bool {
+    context.chat_type.trim().eq_ignore_ascii_case("direct")
 }
 
 /// A kind of chat or space, or what an empty one counts as.
@@ -191,7 +197,7 @@ fn value_of(dimension: &str, context: &InboundContext, policy: &SessionPolicy) -
 
 fn build_aliases(agent_id: &str, context: &InboundContext, policy: &SessionPolicy) -> Vec<String> {
     let mut aliases = vec![build_legacy_main_alias(agent_id)];
-    if context.chat_type.trim().eq_ignore_ascii_case("direct") {
+    if is_direct(context) {
         let InboundContext {
             channel,
             account,

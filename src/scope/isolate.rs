@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::allocate::{folds_topics, kind_or, topic_in_chat};
+use super::allocate::{folds_topics, is_direct, kind_or, topic_in_chat};
 use super::context::{InboundContext, SessionPolicy};
 use super::identity::resolve_linked_peer_id;
 use super::key::{hashed_key, signature_parts};
@@ -34,9 +34,18 @@ pub(super) fn own_key(
     ambiguous.then(|| hashed_key(&unambiguous(scope, context, policy)))
 }
 
-/// Whether the alias of a chat could be that of another chat and its topic.
-pub(super) fn shares_aliases(context: &InboundContext) -> bool {
-    context.chat_id.contains('/') || context.chat_type.contains(':')
+/// Whether the aliases could be another conversation's: that of a chat and its
+/// topic is not escaped, and those of a private chat know no topics.
+pub(super) fn shares_aliases(
+    scope: &SessionScope,
+    context: &InboundContext,
+    policy: &SessionPolicy,
+) -> bool {
+    let has = |name: &str| scope.dimensions.iter().any(|dimension| dimension == name);
+    let by_topic = has("topic") || has("chat") && topic_in_chat(context, policy).is_some();
+    context.chat_id.contains('/')
+        || context.chat_type.contains(':')
+        || is_direct(context) && by_topic
 }
 
 /// Whether a sender that is nobody's calls itself what a linked person is called.

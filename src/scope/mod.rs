@@ -25,6 +25,34 @@
 //! assert_eq!(allocation.session_aliases[1], "agent:main:telegram:group:-1001/42");
 //! ```
 //!
+//! A gateway gives the session its scope and aliases before it handles the
+//! message; what was said under an older key is then found under the new one:
+//!
+//! ```
+//! # use sessionlog::Store;
+//! # use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
+//! # fn main() -> sessionlog::Result<()> {
+//! # let scratch = tempfile::tempdir().unwrap();
+//! # let store = Store::open(scratch.path())?;
+//! # let context = InboundContext {
+//! #     channel: "telegram".into(),
+//! #     chat_id: "7".into(),
+//! #     chat_type: "direct".into(),
+//! #     sender_id: "7".into(),
+//! #     ..InboundContext::default()
+//! # };
+//! # let policy = SessionPolicy { dimensions: vec!["chat".into()], ..SessionPolicy::default() };
+//! let chats = store.handle();
+//! chats.add_message("agent:main:telegram:direct:7", "user", "hi").wait()?;
+//!
+//! let session = allocate_route_session("main", &context, &policy).isolated();
+//! let scope = Some(session.scope.to_raw());
+//! chats.ensure_session_metadata(&session.session_key, scope, session.session_aliases).wait()?;
+//! assert_eq!(chats.history(&session.session_key).wait()?.len(), 1);
+//! # store.close()
+//! # }
+//! ```
+//!
 //! # What is told apart, and what is not
 //!
 //! Case and surrounding white space never tell two ids apart, nor do the

@@ -34,6 +34,8 @@ pub(crate) use legacy::{
 };
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;
+#[cfg(any(feature = "testing", sessionlog_loom))]
+pub(crate) use names::fnv1a32;
 pub(crate) use names::{
     LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
     normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,

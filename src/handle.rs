@@ -2,6 +2,7 @@
 
 mod backups;
 mod conversation;
+mod identity;
 
 pub use backups::BackupLimits;
 
@@ -279,8 +280,9 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -290,10 +292,10 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = Box::new(identity::of(scope, aliases));
             Ok(Some((
                 Verb::UpsertMeta {
-                    scope,
-                    aliases,
+                    identity,
                     level,
                     answer,
                 },
@@ -310,8 +312,7 @@ impl StoreHandle {
     /// durable.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
         &self,
         key: &str,
@@ -339,8 +340,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    scope,
-                    aliases,
+                    identity: Box::new(identity::of(scope, aliases)),
                     candidate,
                     answer: promise,
                 };

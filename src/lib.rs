@@ -33,6 +33,8 @@
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
+//! * [`backend`] puts the engine, memory and older files behind one trait.
+//! * [`scope`] finds the session of an inbound message.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -41,6 +43,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
+pub mod backend;
 mod catalog;
 #[doc(hidden)]
 pub mod clock;
@@ -58,6 +61,7 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+pub mod scope;
 mod session_file;
 mod shard;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
@@ -72,6 +76,7 @@ mod sync;
 mod view;
 mod watch;
 
+pub use catalog::AliasConflict;
 pub use context::{Context, Fork, Messages};
 pub use error::{Error, Result};
 pub use handle::{BackupLimits, StoreHandle};

@@ -45,7 +45,7 @@ impl Shard {
                 *shown = true;
                 self.replace_meta(id, meta.clone(), turn);
                 if let Some(answer) = answer.take() {
-                    turn.out.answer(answer, Ok(()));
+                    answer.settle(Ok(()), turn.out);
                 }
             }
             Change::Truncate { .. } | Change::Swap { .. } | Change::Delete { .. } => {}
@@ -84,7 +84,7 @@ impl Shard {
                     self.replace_meta(id, meta, turn);
                 }
                 if let Some(answer) = answer {
-                    turn.out.answer(answer, Ok(()));
+                    answer.settle(Ok(()), turn.out);
                 }
             }
             Change::Truncate {
@@ -114,9 +114,14 @@ impl Shard {
         session.busy = false;
         let result = Err(error.clone());
         match op.change {
-            Change::Append { answer, .. } | Change::Meta { answer, .. } => {
+            Change::Append { answer, .. } => {
                 if let Some(answer) = answer {
                     turn.out.answer(answer, result);
+                }
+            }
+            Change::Meta { answer, .. } => {
+                if let Some(answer) = answer {
+                    answer.settle(result, turn.out);
                 }
             }
             Change::Truncate { answer, .. } | Change::Delete { answer } => {
@@ -259,7 +264,10 @@ impl Shard {
         match &answer {
             SwapAnswer::Compaction(_) => counters.compactions.fetch_add(1, Ordering::Relaxed),
             SwapAnswer::Rebase(_) => 0,
-            SwapAnswer::SetHistory(_) | SwapAnswer::Promote(_) | SwapAnswer::Fork(_) => counters
+            SwapAnswer::SetHistory(_)
+            | SwapAnswer::Promote(_)
+            | SwapAnswer::Ensure(_)
+            | SwapAnswer::Fork(_) => counters
                 .messages
                 .fetch_add(prepared.lines, Ordering::Relaxed),
         };

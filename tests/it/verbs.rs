@@ -7,4 +7,5 @@ mod at_rest;
 mod backups;
 mod concurrency;
 mod conversation;
+mod ensuring;
 mod rewriting;

@@ -224,7 +224,7 @@ impl SwapAnswer {
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
             }
-            Self::SetHistory(_) | Self::Promote(_) | Self::Compaction(_) => {}
+            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Compaction(_) => {}
         }
     }
 }
@@ -279,7 +279,7 @@ pub(super) struct Names {
 }
 
 impl Pending {
-    /// Names what a job was for that will not be carried out.
+    /// Whether this waits for the control records to be read.
     pub(super) fn is_fold(&self) -> bool {
         matches!(self, Self::Fold(_))
     }

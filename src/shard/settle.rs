@@ -20,6 +20,7 @@ use super::staging::{Change, Op, SwapAnswer};
 use crate::error::{Error, Result};
 use crate::session_file;
 use crate::snapshot::{Meta, Tail, View};
+use crate::stats::Counters;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
@@ -260,17 +261,7 @@ impl Shard {
             let error = turn.out.stop_store(&error);
             return answer.settle(&Err(error), turn.out);
         }
-        let counters = &turn.context.counters;
-        match &answer {
-            SwapAnswer::Compaction(_) => counters.compactions.fetch_add(1, Ordering::Relaxed),
-            SwapAnswer::Rebase(_) => 0,
-            SwapAnswer::SetHistory(_)
-            | SwapAnswer::Promote(_)
-            | SwapAnswer::Ensure(_)
-            | SwapAnswer::Fork(_) => counters
-                .messages
-                .fetch_add(prepared.lines, Ordering::Relaxed),
-        };
+        answer.count_in(&turn.context.counters, prepared.lines);
         let end = prepared.len + tail.0.len() as u64;
         self.forget_unwritten(id);
         let session = self.session(id);
@@ -397,6 +388,20 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+impl SwapAnswer {
+    fn count_in(&self, counters: &Counters, lines: u64) {
+        let (counter, by) = match self {
+            Self::Compaction(_) => (&counters.compactions, 1),
+            // Its lines were counted when they were written.
+            Self::Rebase(_) => return,
+            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Fork(_) => {
+                (&counters.messages, lines)
+            }
+        };
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
 }
 
 impl Session {

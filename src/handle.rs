@@ -641,7 +641,7 @@ impl StoreHandle {
 }
 
 /// Runs `work` where it may block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -12,6 +12,8 @@ mod draft;
 mod encode;
 #[cfg(test)]
 mod golden_tests;
+pub(crate) mod kimi;
+pub(crate) mod kimi_encode;
 mod legacy;
 mod line;
 mod message;

@@ -31,6 +31,9 @@
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
+//! * [`Context::open`] keeps the conversation of one file as kimi-cli does;
+//!   [`kimi`] has its rules, [`import_kimi`] and [`export_kimi`] the way between
+//!   such a file and a session.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -50,6 +53,7 @@ mod handle;
 #[doc(hidden)]
 pub mod internals;
 mod journal;
+pub mod kimi;
 mod mailbox;
 mod migrate;
 mod options;
@@ -72,7 +76,10 @@ mod view;
 pub use context::{Context, Messages};
 pub use error::{Error, Result};
 pub use handle::StoreHandle;
-pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};
+pub use migrate::{
+    KimiImport, MigrationReport, export_kimi, import_kimi, migrate_from_json,
+    migrate_from_json_report,
+};
 pub use options::{Durability, StoreOptions};
 pub use recovery::RecoveryReport;
 pub use reply::Reply;

@@ -58,6 +58,15 @@ pub(crate) fn decode(line: &str) -> Record {
     }
 }
 
+/// A line that only Python takes for JSON, as JSON proper; `None` for one that
+/// it does not take for a record either.
+pub(crate) fn strict(line: &str) -> Option<String> {
+    match decode(line) {
+        Record::Blank | Record::Rejected => None,
+        _ => Some(tidy(line)),
+    }
+}
+
 /// Whether Python's `str.strip` takes it away.
 pub(crate) fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)

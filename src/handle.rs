@@ -1,5 +1,10 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod backups;
+mod conversation;
+
+pub use backups::BackupLimits;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -18,7 +23,7 @@ use crate::storage::Storage;
 use crate::supervisor::Request;
 use crate::sync::slot::{Promise, slot};
 use crate::view::DirectoryView;
-use crate::{Context, Durability, Message, SessionMeta, StoreOptions, StoreStats};
+use crate::{Durability, Message, SessionMeta, StoreOptions, StoreStats};
 
 /// The largest batch one command may write, bytes.
 const MAX_BATCH: usize = 64 << 20;
@@ -472,13 +477,6 @@ impl StoreHandle {
         }
     }
 
-    /// A session's conversation: its messages with checkpoints, token usage and
-    /// system prompt. Touches nothing by itself.
-    #[must_use]
-    pub fn context(&self, key: &str) -> Context {
-        Context::of_session(self.clone(), key)
-    }
-
     /// What the store did since it was opened; on one opened read-only, only
     /// [`StoreStats::corrupt_lines`] counts.
     #[must_use]
@@ -551,7 +549,10 @@ impl StoreHandle {
         let engine = engine.clone();
         blocking(place, move || {
             let context = &engine.context;
-            crate::view::load(&*context.storage, &context.dir, &stem, &key).map(Arc::new)
+            let pieces = crate::view::load(&*context.storage, &context.dir, &stem, &key)?;
+            let snapshot = pieces.snapshot();
+            let snapshot = snapshot.map_err(|e| Error::io("read", &context.dir, e))?;
+            Ok(Arc::new(snapshot))
         })
         .await
     }
@@ -620,7 +621,7 @@ impl StoreHandle {
         })
     }
 
-    fn counters(&self) -> Arc<Counters> {
+    pub(crate) fn counters(&self) -> Arc<Counters> {
         match &self.side {
             Side::Writer(engine) => engine.context.counters.clone(),
             Side::Reader(view) => view.counters(),
@@ -662,6 +663,21 @@ impl StoreHandle {
     /// `MessageTooLarge`.
     pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
         check_size(summary.len(), self.max_line)
+    }
+
+    /// Refuses a system prompt over the limit of a line.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
+        check_size(
+            session_file::encode_system_prompt(prompt).len(),
+            self.max_line,
+        )
+    }
+
+    pub(crate) fn level(&self) -> Durability {
+        self.level
     }
 
     pub(crate) fn close_reader(&self) {

@@ -72,10 +72,11 @@ mod store;
 mod supervisor;
 mod sync;
 mod view;
+mod watch;
 
-pub use context::{Context, Messages};
+pub use context::{Context, Fork, Messages};
 pub use error::{Error, Result};
-pub use handle::StoreHandle;
+pub use handle::{BackupLimits, StoreHandle};
 pub use migrate::{
     KimiImport, MigrationReport, export_kimi, import_kimi, migrate_from_json,
     migrate_from_json_report,
@@ -87,5 +88,7 @@ pub use session_file::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
     SystemPart, ToolCall,
 };
+pub use shard::backup::{Backup, BackupReason};
 pub use stats::StoreStats;
 pub use store::Store;
+pub use watch::{SessionState, Watch};

@@ -63,6 +63,32 @@ impl FromIterator<Message> for Messages {
     }
 }
 
+/// Where [`StoreHandle::fork_session`] ends the fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fork {
+    /// At the end of the session.
+    End,
+    /// Before this checkpoint: the fork is what [`Context::revert_to`] would
+    /// leave.
+    Checkpoint(i64),
+    /// Behind so many lines of the session's file, counted as
+    /// [`SessionMeta::count`](crate::SessionMeta::count) counts them: hidden ones
+    /// and control records too. Where there are fewer, at the end.
+    Line(u64),
+}
+
+/// How many characters of `message` count for the estimate of its tokens: those
+/// of its text, or its text parts.
+pub(crate) fn characters(message: &Message) -> i64 {
+    i64::try_from(message.text().chars().count()).unwrap_or(i64::MAX)
+}
+
+/// How many tokens so many characters of text may be.
+pub(crate) fn tokens(characters: i64) -> i64 {
+    characters / 4
+}
+
 impl Context {
     pub(crate) fn of_session(handle: StoreHandle, key: &str) -> Self {
         Self {

@@ -8,6 +8,7 @@ mod carried;
 mod codec_tests;
 mod content;
 mod control;
+mod conversation;
 mod draft;
 mod encode;
 #[cfg(test)]
@@ -27,6 +28,10 @@ mod text;
 mod timestamp;
 
 pub(crate) use carried::Carried;
+pub(crate) use control::{
+    encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
+};
+pub(crate) use conversation::{Before, Conversation, Mark, What};
 pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;

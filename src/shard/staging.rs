@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::command::Answer;
 use super::rewrite::Prepared;
+use super::stage::Rebasing;
 use crate::Durability;
 use crate::journal::record::{self, Record};
 use crate::snapshot::Meta;
@@ -72,6 +73,8 @@ pub(crate) enum SwapAnswer {
     SetHistory(Answer<()>),
     Promote(Answer<bool>),
     Compaction(Vec<Answer<()>>),
+    Fork(Answer<()>),
+    Rebase(Box<Rebasing>),
 }
 
 /// What one turn staged.

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Pending, answer_all, discard, replace_identity};
+use super::{Pending, Rebasing, answer_all, discard, replace_identity};
 use crate::error::{Error, Result};
 use crate::journal::record::Record;
 use crate::session_file::{self, Kind};
@@ -85,7 +85,10 @@ impl Shard {
         if let Some(Pending::Swap { answer, .. }) = session.pending.take_if(awaited) {
             session.busy = false;
             match prepared {
-                Ok(prepared) => self.push_swap(id, prepared, Vec::new(), 0, answer, turn),
+                Ok(prepared) => {
+                    answer.count(&prepared, session, turn);
+                    self.push_swap(id, prepared, Vec::new(), 0, answer, turn);
+                }
                 Err(error) => {
                     session.staged = session.settled.clone();
                     answer.settle(&Err(error), turn.out);
@@ -131,7 +134,7 @@ impl Shard {
         Ok(found == Located::Nothing)
     }
 
-    fn start_rewrite(
+    pub(super) fn start_rewrite(
         &mut self,
         id: usize,
         source: Source,
@@ -197,14 +200,21 @@ impl Shard {
         let session = self.session(id);
         let image = session.image(turn.epoch);
         session.hold();
-        let record = Record::Swap {
-            stem: &session.entry.stem,
-            generation: session.generation + 1,
-            image: &image,
-            temp: &prepared.temp,
-            base_len: prepared.len,
-            base_crc: prepared.crc,
-            tail: &tail,
+        let names = match &answer {
+            SwapAnswer::Rebase(rebasing) => Some(rebasing.names()),
+            _ => None,
+        };
+        let record = match &names {
+            Some(names) => Rebasing::record(names, session, &image, &prepared),
+            None => Record::Swap {
+                stem: &session.entry.stem,
+                generation: session.generation + 1,
+                image: &image,
+                temp: &prepared.temp,
+                base_len: prepared.len,
+                base_crc: prepared.crc,
+                tail: &tail,
+            },
         };
         crate::journal::record::encode(&mut turn.staging.records, &record);
         turn.staging.durable = true;

@@ -41,6 +41,9 @@ pub(crate) fn decode(line: &str) -> Record {
     let Some(record) = Members::of(line) else {
         return Record::Rejected;
     };
+    if has_huge_integer(line) {
+        return Record::Foreign;
+    }
     let role = record.text("role");
     match role.as_deref() {
         Some("_usage") => {
@@ -70,6 +73,34 @@ pub(crate) fn strict(line: &str) -> Option<String> {
 /// Whether Python's `str.strip` takes it away.
 pub(crate) fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+/// Whether a line, which is an object, holds an integer of more digits than
+/// Python converts.
+fn has_huge_integer(line: &str) -> bool {
+    const DIGITS: usize = 4_300;
+    if line.len() <= DIGITS {
+        return false;
+    }
+    let mut in_string = false;
+    let mut escaped = false;
+    // Of the number at hand, while it may be an integer.
+    let mut digits = Some(0);
+    for byte in line.bytes() {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'0'..=b'9' => digits = digits.map(|count| count + 1),
+            b'.' | b'e' | b'E' | b'+' => digits = None,
+            b'-' => {}
+            _ if digits.is_some_and(|count| count > DIGITS) => return true,
+            _ => (digits, in_string) = (Some(0), byte == b'"'),
+        }
+    }
+    false
 }
 
 /// The role of a line that is an object, and its content, as JSON text.
@@ -172,8 +203,8 @@ impl Known<'_> {
         message.role = intern(Cow::Borrowed(self.role));
         message.content = self.content;
         message.given = Given {
-            tool_calls: given_calls,
-            tool_call_id: self.tool_call_id.is_some(),
+            tool_calls: given_calls && message.tool_calls.is_empty(),
+            tool_call_id: self.tool_call_id.as_deref() == Some(""),
         };
         message.tool_call_id = self.tool_call_id.unwrap_or_default();
         message

@@ -15,6 +15,8 @@ mod encode;
 mod golden_tests;
 pub(crate) mod kimi;
 pub(crate) mod kimi_encode;
+#[cfg(test)]
+mod kimi_tests;
 mod legacy;
 mod line;
 mod message;

@@ -10,6 +10,7 @@
 
 mod bad_input;
 mod defects;
+mod kimi_file;
 mod read_only;
 mod support;
 mod trap;

@@ -3,6 +3,8 @@
 mod backing;
 mod conversation;
 mod rotation;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

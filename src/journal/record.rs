@@ -76,7 +76,8 @@ pub(crate) enum Record<'a> {
     /// what it was becomes the backup `backup`, which may be the same. The file
     /// that was has the name `link` beside the backups until then, and that
     /// name is on disk before this record: what it was is not copied, and what
-    /// becomes of it need not be synced, for it can be made again.
+    /// becomes of it need not be synced, for it can be made again. A file that
+    /// was empty becomes no backup: both names are empty then.
     Rebase {
         stem: &'a str,
         generation: u64,

@@ -148,11 +148,13 @@ impl Plans {
                 let was = std::mem::take(plan);
                 plan.base = base;
                 plan.set_image(image);
-                self.backups.push(Kept {
-                    name: backup.into(),
-                    link: link.into(),
-                    plan: was,
-                });
+                if !backup.is_empty() {
+                    self.backups.push(Kept {
+                        name: backup.into(),
+                        link: link.into(),
+                        plan: was,
+                    });
+                }
             }
             Record::Delete { stem, .. } => {
                 let other = |kept: &Kept| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);

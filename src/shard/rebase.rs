@@ -29,14 +29,16 @@ pub(crate) struct Rebase {
 /// What the new file holds.
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// The first bytes of the session's file, and how many lines they are.
+    /// The first bytes of the session's file, how many lines they are, and where
+    /// those begin that are not hidden.
     Prefix {
         file: Arc<dyn StorageFile>,
         len: u64,
         lines: u64,
+        start: u64,
     },
-    /// A backup.
-    Backup(PathBuf),
+    /// A backup, and how many of its lines are hidden.
+    Backup { path: PathBuf, skip: u64 },
 }
 
 /// Makes both files. Where that fails nothing is left of either.
@@ -113,17 +115,23 @@ fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Result<()> {
 
 fn copy(storage: &dyn Storage, path: &Path, temp: &str, target: &Target) -> io::Result<Prepared> {
     let new = storage.open(path, OpenMode::CreateNew)?;
-    let (len, lines, torn) = match target {
-        Target::Prefix { file, len, lines } => {
+    let (len, lines, start, torn) = match target {
+        Target::Prefix {
+            file,
+            len,
+            lines,
+            start,
+        } => {
             file.copy_to(&*new, *len)?;
-            (*len, *lines, false)
+            (*len, *lines, *start, false)
         }
-        Target::Backup(backup) => {
-            let file = storage.open(backup, OpenMode::Read)?;
+        Target::Backup { path, skip } => {
+            let file = storage.open(path, OpenMode::Read)?;
             let len = file.info()?.len;
             file.copy_to(&*new, len)?;
-            let extent = load::measure(Some(&*new), len, &[], 0)?;
-            (len, extent.lines, extent.torn)
+            let skip = i64::try_from(*skip).unwrap_or(i64::MAX);
+            let extent = load::measure(Some(&*new), len, &[], skip)?;
+            (len, extent.lines, extent.start, extent.torn)
         }
     };
     Ok(Prepared {
@@ -132,6 +140,7 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, target: &Target) -> io::
         len,
         crc: 0,
         lines,
+        start,
         torn,
     })
 }

@@ -38,6 +38,8 @@ pub(crate) enum Source {
         file: Option<Arc<dyn StorageFile>>,
         len: u64,
         behind: Vec<u8>,
+        /// Lines that stay hidden.
+        skip: u64,
     },
     /// What a session is taken back to.
     Rebase(Rebase),
@@ -51,6 +53,8 @@ pub(crate) struct Prepared {
     pub(crate) len: u64,
     pub(crate) crc: u32,
     pub(crate) lines: u64,
+    /// Where the lines begin that are not hidden.
+    pub(crate) start: u64,
     /// Whether its last line lacks the LF.
     pub(crate) torn: bool,
 }
@@ -77,6 +81,7 @@ pub(crate) fn prepare(
             len: 0,
             crc: crc32fast::Hasher::new(),
             lines: 0,
+            start: 0,
             torn: false,
         };
         match source {
@@ -85,8 +90,13 @@ pub(crate) fn prepare(
                 out.put_controls(&**file, *start)?;
                 out.put_live(&**file, *start, *end)?;
             }
-            Source::Bytes { file, len, behind } => {
-                out.put_bytes(file.as_deref(), *len, behind)?;
+            Source::Bytes {
+                file,
+                len,
+                behind,
+                skip,
+            } => {
+                out.put_bytes(file.as_deref(), *len, behind, *skip)?;
             }
             // Prepared above.
             Source::Rebase(_) => {}
@@ -109,6 +119,7 @@ struct Output {
     len: u64,
     crc: crc32fast::Hasher,
     lines: u64,
+    start: u64,
     torn: bool,
 }
 
@@ -151,9 +162,11 @@ impl Output {
         file: Option<&dyn StorageFile>,
         len: u64,
         behind: &[u8],
+        skip: u64,
     ) -> io::Result<()> {
-        let extent = load::measure(file, len, behind, 0)?;
-        (self.lines, self.torn) = (extent.lines, extent.torn);
+        let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+        let extent = load::measure(file, len, behind, skip)?;
+        (self.lines, self.start, self.torn) = (extent.lines, extent.start, extent.torn);
         let mut at = 0;
         while let Some(file) = file
             && at < len
@@ -197,6 +210,7 @@ impl Output {
             len: self.len,
             crc: self.crc.finalize(),
             lines: self.lines,
+            start: self.start,
             torn: self.torn,
         })
     }

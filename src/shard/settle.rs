@@ -268,7 +268,7 @@ impl Shard {
         let session = self.session(id);
         session.busy = false;
         session.generation += 1;
-        session.start = 0;
+        session.start = prepared.start;
         session.settled.end = end;
         session.settled.lines = prepared.lines + tail.1;
         session.settled.torn = prepared.torn && tail.0.is_empty();

@@ -4,5 +4,7 @@
 mod aliases;
 mod appending;
 mod at_rest;
+mod backups;
 mod concurrency;
+mod conversation;
 mod rewriting;

@@ -100,7 +100,10 @@ impl Shard {
             answer,
             of: of.clone(),
         };
-        let target = Target::Backup(turn.context.backups.path(&of));
+        let target = Target::Backup {
+            path: turn.context.backups.path(&of),
+            skip: of.skip,
+        };
         self.start_rebase(id, rebasing, target, turn);
     }
 
@@ -125,6 +128,7 @@ impl Shard {
             file: copy.file,
             len: copy.len,
             behind: copy.behind,
+            skip: copy.skip,
         };
         self.start_rewrite(id, source, SwapAnswer::Fork(answer), turn);
     }
@@ -155,7 +159,13 @@ impl Shard {
             conversation,
             answer,
         };
-        self.start_rebase(id, rebasing, Target::Prefix { file, len, lines }, turn);
+        let target = Target::Prefix {
+            file,
+            len,
+            lines,
+            start: self.session(id).start.min(len),
+        };
+        self.start_rebase(id, rebasing, target, turn);
     }
 
     /// The names that a session's file gets as a backup, unless it is empty.

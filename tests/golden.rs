@@ -29,6 +29,8 @@ mod json;
 mod kimi;
 #[path = "golden_suite/kimi_steps.rs"]
 mod kimi_steps;
+#[path = "golden_suite/kimi_store.rs"]
+mod kimi_store;
 #[path = "golden_suite/legacy.rs"]
 mod legacy;
 #[path = "golden_suite/lines.rs"]

@@ -21,6 +21,9 @@ use crate::{Message, StoreHandle};
 /// own: everything is the session's, so that two contexts on one session, and
 /// contexts beside the handle's other verbs, always agree.
 ///
+/// [`Context::open`] gives that of a single file of kimi-cli's, without a store,
+/// and says what is different there.
+///
 /// Cheap to clone. Its verbs return a lazy [`Reply`].
 #[derive(Clone, Debug)]
 pub struct Context {
@@ -106,17 +109,27 @@ impl Context {
     /// its place in one step. The last of several system prompts counts: one that
     /// is not the first is written behind the others.
     ///
-    /// The conversation is kept in memory, as it was when opened and as this
-    /// context changed it; [`restore`](Self::restore) brings in what other
-    /// programs wrote before the first change. The first write takes the file's
-    /// lock, which is kept until the last clone of the context is dropped:
-    /// another context, or another process, can read meanwhile, and gets
-    /// [`Error::Locked`] when it writes. kimi-cli itself knows no lock.
+    /// # How it differs from a session's
     ///
-    /// A batch of messages is one write; power lost in the midst of it can leave
-    /// the first of them. Messages that kimi-cli would not read back (of another
-    /// role, with parts of a type it does not know) are refused with
-    /// [`Error::InvalidMessage`]. Blocks while it reads.
+    /// * The conversation is kept in memory, as it was when opened and as this
+    ///   context changed it. [`restore`](Self::restore) reads the file again, for
+    ///   what other programs wrote; once the context was restored or written to
+    ///   and holds messages, it is refused with [`Error::AlreadyRestored`].
+    /// * Every write is durable. A batch of messages is one write, and power lost
+    ///   in the midst of it can leave the first of them; all other verbs leave
+    ///   the file as it was or as it will be. After a failed sync every write is
+    ///   refused with [`Error::Poisoned`] until the file is opened again.
+    /// * The first write takes the file's lock, which is kept until the last
+    ///   clone of the context is dropped. Another context, in this process or
+    ///   another, can read meanwhile, and gets [`Error::Locked`] when it writes.
+    ///   kimi-cli itself knows no lock.
+    /// * A message that kimi-cli would not read back (of another role, with parts
+    ///   of a type it does not know) is refused with [`Error::InvalidMessage`].
+    ///   Fields that it does not know are written behind those it does.
+    /// * A revert keeps the lines that kimi-cli keeps, and those of records that
+    ///   another version may know; what does not decode is only in the backup.
+    ///
+    /// Opening blocks while it reads the file.
     ///
     /// ```
     /// use sessionlog::{Context, Message};

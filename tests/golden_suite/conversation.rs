@@ -139,7 +139,7 @@ pub(crate) fn message(recorded: &Value) -> Result<Message, String> {
 }
 
 /// Everything a context says of itself, as recorded.
-fn state(context: &Context) -> Result<Value, String> {
+pub(crate) fn state(context: &Context) -> Result<Value, String> {
     let history = context.history().wait().map_err(text)?;
     Ok(json!({
         "history": history.iter().map(shown).collect::<Vec<_>>(),

@@ -8,6 +8,7 @@ use sessionlog::kimi;
 use crate::case::{self, Options};
 use crate::conversation::{Conversation, message, plain};
 use crate::kimi_steps::Steps;
+use crate::kimi_store;
 use crate::lines::decode_base64;
 use crate::model::Tree;
 use crate::report::{Report, same};
@@ -68,6 +69,7 @@ fn names(dir: &Path) -> Result<Vec<String>, String> {
 
 fn trace(name: &str, path: &Path, report: &mut Report) -> Result<(), String> {
     let trace = case::read_json(path)?;
+    kimi_store::replay(name, &trace, report)?;
     let file = trace["context_file"].as_str().unwrap_or(FILE);
     let mut steps = Steps::new(Conversation::open(file, &Tree::new())?);
     for (i, step) in list(&trace["steps"]).iter().enumerate() {

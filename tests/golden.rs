@@ -31,6 +31,8 @@ mod kimi;
 mod kimi_steps;
 #[path = "golden_suite/kimi_store.rs"]
 mod kimi_store;
+#[path = "golden_suite/kimi_vectors.rs"]
+mod kimi_vectors;
 #[path = "golden_suite/legacy.rs"]
 mod legacy;
 #[path = "golden_suite/lines.rs"]

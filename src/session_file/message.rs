@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use super::content::Content;
 use super::draft::Draft;
 use super::encode::{self, Fields, Visitor};
+use super::kimi;
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::RawField;
 use super::text::to_text;
 use super::timestamp;
-use super::{kimi, kimi_encode};
 use crate::{Error, Result};
 
 /// Levels of nesting a message to be written may have.
@@ -151,7 +151,7 @@ impl Message {
     /// does not know. What it would not read back is written all the same.
     #[must_use]
     pub fn to_kimi_json(&self) -> String {
-        kimi_encode::to_json(self)
+        kimi::encode::to_json(self)
     }
 
     /// The same message with a call of the function `name`; `arguments` is

@@ -14,9 +14,6 @@ mod encode;
 #[cfg(test)]
 mod golden_tests;
 pub(crate) mod kimi;
-pub(crate) mod kimi_encode;
-#[cfg(test)]
-mod kimi_tests;
 mod legacy;
 mod line;
 mod message;

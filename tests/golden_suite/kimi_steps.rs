@@ -51,7 +51,7 @@ impl Steps {
                 .map_err(|why| format!("a new context differs: {why}"))?;
         }
         if !self.deviates(op, step, &before, &state_before, &outcome)? {
-            self.same_outcome(step, &outcome)?;
+            same_outcome(step, &outcome)?;
             self.same_files(&step["files"], op, &before)?;
         }
         let (mut expected, got) = (plain(&step["state"]), self.conversation.state()?);
@@ -67,15 +67,6 @@ impl Steps {
     pub(crate) fn reopened(&self, expected: &Value) -> Result<(), String> {
         same(&plain(&expected["state"]), &self.conversation.seen_anew()?)
             .map_err(|why| format!("reopened: {why}"))
-    }
-
-    fn same_outcome(&self, step: &Value, outcome: &Result<Value, String>) -> Result<(), String> {
-        match outcome {
-            Ok(result) => same(&json!([null, step["result"]]), &json!([null, result]))?,
-            Err(_) if !step["error"].is_null() => return Ok(()),
-            Err(error) => return Err(format!("failed: {error}")),
-        }
-        same(&step["error"], &Value::Null)
     }
 
     /// The state as recorded, but that the estimate is rounded down once.
@@ -213,6 +204,16 @@ impl Steps {
             report.deviation = Some(format!("by rules {:?}", self.rules));
         }
     }
+}
+
+/// Whether a step succeeds where it did, with the recorded result.
+fn same_outcome(step: &Value, outcome: &Result<Value, String>) -> Result<(), String> {
+    match outcome {
+        Ok(result) => same(&json!([null, step["result"]]), &json!([null, result]))?,
+        Err(_) if !step["error"].is_null() => return Ok(()),
+        Err(error) => return Err(format!("failed: {error}")),
+    }
+    same(&step["error"], &Value::Null)
 }
 
 /// Recorded files: directories have neither size nor hash.

@@ -16,8 +16,7 @@ use crate::Message;
 use crate::error::{Error, Result};
 use crate::handle::blocking;
 use crate::reply::Reply;
-use crate::session_file::kimi::Record;
-use crate::session_file::{kimi, kimi_encode};
+use crate::session_file::kimi::{self, Record, encode};
 use crate::storage::Storage;
 use crate::sync::Mutex;
 
@@ -68,7 +67,7 @@ impl FileContext {
 
     pub(super) fn update_token_count(&self, token_count: i64) -> Reply<()> {
         self.run(move |opened| {
-            opened.write(&kimi_encode::usage(token_count))?;
+            opened.write(&encode::usage(token_count))?;
             opened.conversation.count(token_count);
             Ok(())
         })
@@ -157,7 +156,7 @@ impl Opened {
         let mut lines = String::new();
         let mut read_back = Vec::new();
         for message in messages {
-            let (line, message) = kimi_encode::encode(message)?;
+            let (line, message) = encode::encode(message)?;
             lines.push_str(&line);
             lines.push('\n');
             read_back.push(message);
@@ -175,7 +174,7 @@ impl Opened {
 
     fn checkpoint(&mut self, add_user_message: bool) -> Result<i64> {
         let id = self.conversation.n_checkpoints;
-        let mut lines = kimi_encode::checkpoint(id);
+        let mut lines = encode::checkpoint(id);
         let mut told = None;
         if add_user_message {
             let message = Message::user(format!("<system>CHECKPOINT {id}</system>"));
@@ -213,7 +212,7 @@ impl Opened {
     }
 
     fn write_system_prompt(&mut self, prompt: String) -> Result<()> {
-        let line = kimi_encode::system_prompt(&prompt);
+        let line = encode::system_prompt(&prompt);
         let old = self.backing.read_locked()?.unwrap_or_default();
         match conversation::with_prompt_in_front(&old, &line) {
             Some(bytes) if !old.is_empty() => {

@@ -1,127 +1,17 @@
-//! Lines as kimi-cli takes them: JSON as Python reads it, records as its model
-//! classes validate them.
-//!
-//! What makes kimi-cli give up on a whole file (a part of an unknown type, a
-//! message without content, a field called `self`) costs only its line here.
+//! Messages as kimi-cli's model classes validate them.
 
 use std::borrow::Cow;
 
-use super::content::Content;
-use super::draft::Draft;
-use super::message::{Given, Message, intern};
-use super::parts::{FunctionCall, ToolCall};
-use super::raw::{RawField, tidy};
-use super::scan::Scanner;
-use super::text::Text;
+use super::Record;
+use super::python::{Members, items, lax_bool, text};
+use crate::session_file::content::Content;
+use crate::session_file::draft::Draft;
+use crate::session_file::message::{Given, Message, intern};
+use crate::session_file::parts::{FunctionCall, ToolCall};
+use crate::session_file::raw::{RawField, tidy};
 
-/// What a line of a context file is.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Record {
-    /// White space.
-    Blank,
-    /// Nothing that kimi-cli keeps: no JSON object, or a record that it rejects.
-    Rejected,
-    /// A record that another version may know: kept, without effect.
-    Foreign,
-    /// How many tokens the conversation had.
-    Usage(i64),
-    /// A point to go back to.
-    Checkpoint(i64),
-    /// The system prompt.
-    SystemPrompt(String),
-    /// A message.
-    Message(Box<Message>),
-}
-
-/// Decodes one line, given without its line end.
-pub(crate) fn decode(line: &str) -> Record {
-    if line.chars().all(is_python_space) {
-        return Record::Blank;
-    }
-    let Some(record) = Members::of(line) else {
-        return Record::Rejected;
-    };
-    if has_huge_integer(line) {
-        return Record::Foreign;
-    }
-    let role = record.text("role");
-    match role.as_deref() {
-        Some("_usage") => {
-            integer(record.get("token_count")).map_or(Record::Rejected, Record::Usage)
-        }
-        Some("_checkpoint") => {
-            integer(record.get("id")).map_or(Record::Rejected, Record::Checkpoint)
-        }
-        Some("_system_prompt") => record
-            .text("content")
-            .map_or(Record::Rejected, |text| Record::SystemPrompt(text.into())),
-        Some(role) if role.starts_with('_') => Record::Foreign,
-        Some(role @ ("user" | "assistant" | "system" | "tool")) => message(line, role, &record),
-        _ => Record::Rejected,
-    }
-}
-
-/// A line that only Python takes for JSON, as JSON proper; `None` for one that
-/// it does not take for a record either.
-pub(crate) fn strict(line: &str) -> Option<String> {
-    match decode(line) {
-        Record::Blank | Record::Rejected => None,
-        _ => Some(tidy(line)),
-    }
-}
-
-/// Whether Python's `str.strip` takes it away.
-pub(crate) fn is_python_space(character: char) -> bool {
-    character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
-}
-
-/// Whether a line, which is an object, holds an integer of more digits than
-/// Python converts.
-fn has_huge_integer(line: &str) -> bool {
-    const DIGITS: usize = 4_300;
-    if line.len() <= DIGITS {
-        return false;
-    }
-    let mut in_string = false;
-    let mut escaped = false;
-    // Of the number at hand, while it may be an integer.
-    let mut digits = Some(0);
-    for byte in line.bytes() {
-        if in_string {
-            in_string = escaped || byte != b'"';
-            escaped = !escaped && byte == b'\\';
-            continue;
-        }
-        match byte {
-            b'0'..=b'9' => digits = digits.map(|count| count + 1),
-            b'.' | b'e' | b'E' | b'+' => digits = None,
-            b'-' => {}
-            _ if digits.is_some_and(|count| count > DIGITS) => return true,
-            _ => (digits, in_string) = (Some(0), byte == b'"'),
-        }
-    }
-    false
-}
-
-/// The role of a line that is an object, and its content, as JSON text.
-pub(crate) fn role_and_content(line: &str) -> Option<(Option<String>, Option<&str>)> {
-    let record = Members::of(line)?;
-    let role = record.text("role").map(Cow::into_owned);
-    Some((role, record.get("content")))
-}
-
-/// The text of a JSON string, or of the only part of a list of parts.
-pub(crate) fn only_text(content: &str) -> Option<String> {
-    if let Some(text) = text(content) {
-        return Some(text.into_owned());
-    }
-    match &*items(content)? {
-        [part] => Members::of(part)?.text("text").map(Cow::into_owned),
-        _ => None,
-    }
-}
-
-fn message(line: &str, role: &str, record: &Members<'_>) -> Record {
+/// What a record with one of the roles of messages is.
+pub(super) fn message(line: &str, role: &str, record: &Members<'_>) -> Record {
     let Some(content) = record.get("content") else {
         return Record::Foreign;
     };
@@ -332,11 +222,10 @@ fn tool_call(raw: &str) -> Option<ToolCall> {
         Some(raw) => Some(text(raw)?.into_owned()),
     };
     let mut read = ToolCall::function(call.text("id")?, function.text("name")?, "");
-    read.function = Some(FunctionCall {
-        name: function.text("name")?.into_owned(),
+    read.function = read.function.map(|function| FunctionCall {
         no_arguments: arguments.is_none(),
         arguments: arguments.unwrap_or_default(),
-        ..FunctionCall::default()
+        ..function
     });
     read.unknown = extras
         .map(|raw| RawField::new("extras", raw))
@@ -364,50 +253,6 @@ fn complete(all: &mut ToolCall, known: ToolCall) {
     }
 }
 
-/// The members of an object, with their values as JSON text.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
-
-impl<'a> Members<'a> {
-    /// `None` where `raw` is no object.
-    fn of(raw: &'a str) -> Option<Self> {
-        let mut scanner = Scanner::lax(raw);
-        let mut members = Vec::new();
-        let read = scanner.object(|scanner, name| {
-            members.push((name, scanner.value()?));
-            Ok(())
-        });
-        read.and_then(|()| scanner.finish()).ok()?;
-        Some(Self(members))
-    }
-
-    /// Of equal names the last counts.
-    fn get(&self, name: &str) -> Option<&'a str> {
-        let mut members = self.0.iter().rev();
-        members
-            .find(|(found, _)| found == name)
-            .map(|(_, raw)| *raw)
-    }
-
-    fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.get(name).and_then(text)
-    }
-}
-
-fn items(raw: &str) -> Option<Vec<&str>> {
-    let mut scanner = Scanner::lax(raw);
-    let mut items = Vec::new();
-    let read = scanner.array(|scanner| {
-        items.push(scanner.value()?);
-        Ok(())
-    });
-    read.and_then(|()| scanner.finish()).ok()?;
-    Some(items)
-}
-
-fn text(raw: &str) -> Option<Cow<'_, str>> {
-    Scanner::lax(raw).text().ok()?.map(Text::value)
-}
-
 fn optional_text(members: &Members<'_>, name: &str) -> Result<Option<String>, Reject> {
     optional(members.get(name), |raw| text(raw).map(Cow::into_owned))
 }
@@ -420,49 +265,5 @@ fn optional<'a, T>(
     match raw {
         None | Some("null") => Ok(None),
         Some(raw) => read(raw).map(Some).ok_or(Reject::Invalid),
-    }
-}
-
-/// An integer of Python's: booleans are, `7.0` is not. What is beyond an `i64`
-/// is as good as its end.
-fn integer(raw: Option<&str>) -> Option<i64> {
-    let raw = raw?;
-    match raw {
-        "true" => return Some(1),
-        "false" => return Some(0),
-        _ => {}
-    }
-    let digits = raw.strip_prefix('-').unwrap_or(raw);
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let end = if raw.starts_with('-') {
-        i64::MIN
-    } else {
-        i64::MAX
-    };
-    Some(raw.parse().unwrap_or(end))
-}
-
-/// What pydantic takes for a boolean.
-fn lax_bool(raw: &str) -> Option<bool> {
-    const ON: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
-    const OFF: [&str; 6] = ["0", "off", "f", "false", "n", "no"];
-    if let Some(text) = text(raw) {
-        let among = |words: [&str; 6]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
-        return match (among(ON), among(OFF)) {
-            (true, _) => Some(true),
-            (_, true) => Some(false),
-            _ => None,
-        };
-    }
-    match raw {
-        "true" => Some(true),
-        "false" => Some(false),
-        number => match number.parse::<f64>().ok()? {
-            0.0 => Some(false),
-            1.0 => Some(true),
-            _ => None,
-        },
     }
 }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::Message;
-use super::kimi::{Record, decode, strict};
-use super::kimi_encode::{encode, system_prompt};
+use super::encode::{encode, system_prompt};
+use super::{Message, Record, decode, strict};
+use crate::session_file::content::Content;
 
 fn written_back(line: &str) -> Option<String> {
     match decode(line) {
@@ -134,7 +134,7 @@ fn a_prompt_is_written_in_ascii() {
 #[test]
 fn what_would_not_be_read_back_is_not_written() {
     let mut part = Message::user("x");
-    part.content = super::content::Content::Parts(r#"[{"type":"file_url"}]"#.into());
+    part.content = Content::Parts(r#"[{"type":"file_url"}]"#.into());
     for message in [
         Message::new("developer", "x"),
         Message::new("_usage", "x"),

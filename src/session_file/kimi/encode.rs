@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use super::content::Content;
-use super::encode::write_object;
-use super::kimi::{Record, decode, json_string, reencode_parts};
-use super::message::Message;
-use super::parts::ToolCall;
-use super::raw::RawField;
-use super::scan::is_space;
-use super::text::escaped_char;
+use super::message::{json_string, reencode_parts};
+use super::{Record, decode};
+use crate::session_file::content::Content;
+use crate::session_file::encode::write_object;
+use crate::session_file::message::Message;
+use crate::session_file::parts::ToolCall;
+use crate::session_file::raw::RawField;
+use crate::session_file::scan::is_space;
+use crate::session_file::text::escaped_char;
 use crate::{Error, Result};
 
 /// The line of a message without its line feed, and the message as it will be
@@ -68,7 +69,7 @@ fn push_ascii(character: char, out: &mut String) {
 
 /// kimi-cli's fields in its order, then those it does not know, which it leaves
 /// alone when it reads.
-pub(super) fn to_json(message: &Message) -> String {
+pub(in crate::session_file) fn to_json(message: &Message) -> String {
     let mut object = Object::new();
     object.text("role", &message.role);
     if let Some(name) = message.unknown_field("name").filter(|raw| *raw != "null") {

@@ -125,7 +125,8 @@ impl Context {
     ///   kimi-cli itself knows no lock.
     /// * A message that kimi-cli would not read back (of another role, with parts
     ///   of a type it does not know) is refused with [`Error::InvalidMessage`].
-    ///   Fields that it does not know are written behind those it does.
+    ///   Fields of a message that it does not know are written behind those it
+    ///   does; of a part only what it knows is written.
     /// * A revert keeps the lines that kimi-cli keeps, and those of records that
     ///   another version may know; what does not decode is only in the backup.
     ///

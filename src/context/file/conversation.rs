@@ -100,7 +100,7 @@ pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(line.len() + 1 + file.len());
     bytes.extend_from_slice(line.as_bytes());
     bytes.push(b'\n');
-    let mut rest = file;
+    let mut rest = unmarked(file);
     while let Some(end) = memchr::memchr(b'\r', rest) {
         bytes.extend_from_slice(&rest[..end]);
         bytes.push(b'\n');
@@ -119,7 +119,7 @@ pub(crate) fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
 
 /// [`lines`] as bytes.
 pub(crate) fn raw_lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = file.strip_prefix("\u{feff}".as_bytes()).unwrap_or(file);
+    let mut rest = unmarked(file);
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
@@ -133,4 +133,10 @@ pub(crate) fn raw_lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
         };
         Some(line)
     })
+}
+
+/// A file without its byte order mark. Behind something else it would be part of
+/// a line, and cost it.
+fn unmarked(file: &[u8]) -> &[u8] {
+    file.strip_prefix("\u{feff}".as_bytes()).unwrap_or(file)
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use crate::storage::Storage;
 use crate::storage::memory::{Fault, Image, MemoryStorage, Repeat};
 use crate::{Context, Error, Message, Result};
@@ -29,7 +31,10 @@ fn talked() -> MemoryStorage {
 
 /// What a context says, as text.
 fn told(disk: &MemoryStorage) -> String {
-    let context = open(disk);
+    told_by(&open(disk))
+}
+
+fn told_by(context: &Context) -> String {
     format!(
         "{:?} {} {} {:?}",
         context.history().wait().unwrap(),
@@ -164,4 +169,49 @@ fn a_file_that_another_program_renamed_is_made_anew() {
         disk.read_foreign(PATH).unwrap(),
         b"{\"role\":\"user\",\"content\":\"there\"}\n"
     );
+}
+
+/// Files of whole, torn and odd lines, with every kind of line end.
+fn any_file() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: [&[u8]; 12] = [
+        b"{\"role\":\"user\",\"content\":\"one\"}",
+        b"{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\"}}]}",
+        b"{\"role\": \"_checkpoint\", \"id\": 0}",
+        b"{\"role\": \"_checkpoint\", \"id\": 2}",
+        b"{\"role\": \"_usage\", \"token_count\": 7}",
+        b"{\"role\": \"_system_prompt\", \"content\": \"p\"}",
+        b"{\"role\":\"_note\",\"v\":1}",
+        b"\xff\"\\",
+        b"\xef\xbb\xbf",
+        b"\n",
+        b"\r",
+        b"\0",
+    ];
+    let piece = prop::sample::select(&PIECES[..]).prop_map(<[u8]>::to_vec);
+    let ended = (piece, any::<bool>()).prop_map(|(mut piece, ended)| {
+        piece.extend(ended.then_some(b'\n'));
+        piece
+    });
+    prop::collection::vec(ended, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_in_the_file_a_context_says_what_a_new_one_says(
+        file in any_file(),
+        changes in prop::collection::vec(0..CHANGES.len(), 0..6),
+    ) {
+        let disk = MemoryStorage::new();
+        disk.write_foreign(PATH, &file).unwrap();
+        let context = open(&disk);
+        for change in changes {
+            let before = told_by(&context);
+            let (name, change) = CHANGES[change];
+            match change(&context) {
+                Ok(()) => prop_assert_eq!(told_by(&context), told(&disk), "{}", name),
+                Err(Error::CheckpointNotFound { .. }) => prop_assert_eq!(told_by(&context), before),
+                Err(error) => prop_assert!(false, "{}: {}", name, error),
+            }
+        }
+    }
 }

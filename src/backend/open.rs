@@ -1,6 +1,6 @@
 //! Choosing a store for a directory.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Err
         storage,
         dir,
     };
-    let legacy_only = copies.all()?.is_some();
+    let legacy_only = copies.are_all()?;
     let Err(error) = migrate::migrate_together(dir, &chats) else {
         return Ok(None);
     };
@@ -154,32 +154,36 @@ struct Copies<'a> {
 }
 
 impl Copies<'_> {
+    /// Whether they are all that the store has, in its files too.
+    fn are_all(&self) -> Result<bool> {
+        let Some(keys) = self.keys()? else {
+            return Ok(false);
+        };
+        let stems = stems(self.storage, self.dir)?;
+        Ok(stems.iter().all(|stem| self.is_of_any(stem, &keys)))
+    }
+
     /// The keys of all sessions of the store, if each is a copy of an older file
     /// that is still to be imported.
-    fn all(&self) -> Result<Option<Vec<String>>> {
+    fn keys(&self) -> Result<Option<HashSet<String>>> {
         let keys = self.chats.list_sessions().wait()?;
-        let older = if keys.is_empty() {
-            HashMap::new()
-        } else {
-            migrate::keys_to_import(self.dir, self.chats)?
-        };
+        if keys.is_empty() {
+            return Ok(Some(HashSet::new()));
+        }
+        let older = migrate::keys_to_import(self.dir, self.chats)?;
         for key in &keys {
             match older.get(key) {
                 Some(file) if self.is_copy(key, file)? => {}
                 _ => return Ok(None),
             }
         }
-        let stems = stems(self.storage, self.dir)?;
-        if !stems.iter().all(|stem| self.is_of_any(stem, &older)) {
-            return Ok(None);
-        }
-        Ok(Some(keys))
+        Ok(Some(keys.into_iter().collect()))
     }
 
     /// Removes them from the store; `false`, and nothing removed, where one is
     /// none. Files that did not get their names back are not there to be copied.
     fn take_out(&self) -> Result<bool> {
-        let Some(keys) = self.all()? else {
+        let Some(keys) = self.keys()? else {
             return Ok(false);
         };
         for key in keys {
@@ -189,11 +193,11 @@ impl Copies<'_> {
     }
 
     /// Whether a session file is that of one of these sessions.
-    fn is_of_any(&self, stem: &str, older: &HashMap<String, String>) -> bool {
+    fn is_of_any(&self, stem: &str, keys: &HashSet<String>) -> bool {
         let path = self.dir.join(session_file::sidecar_name(stem));
         let bytes = load::read_whole(self.storage, &path).unwrap_or_default();
         let meta = session_file::decode_sidecar(&bytes);
-        meta.is_ok_and(|meta| older.contains_key(&meta.key))
+        meta.is_ok_and(|meta| keys.contains(&meta.key))
     }
 
     /// Whether the store has nothing of a session that its older file has not.

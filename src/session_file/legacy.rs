@@ -195,7 +195,7 @@ fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Message, decode, key_of};
+    use super::{Message, decode, encode, key_of};
 
     #[test]
     fn a_file_of_the_older_manager_is_read_as_go_reads_it() {
@@ -213,6 +213,27 @@ mod tests {
         assert_eq!(session.messages[0].text(), "hi");
         let session = decode(b"null").unwrap();
         assert_eq!((&*session.key, session.messages.len()), ("", 0));
+    }
+
+    #[test]
+    fn a_scope_and_aliases_are_ours_and_spoil_nothing() {
+        let file = |scope: &str, aliases: &str| {
+            let text =
+                format!(r#"{{"key":"a","messages":[],"scope":{scope},"aliases":{aliases}}}"#);
+            decode(text.as_bytes()).unwrap()
+        };
+        let session = file(r#"{"version": 1, "values": {"a": "<"}}"#, r#"["b:1", "c"]"#);
+        let again = decode(&encode(&session)).unwrap();
+        for session in [session, again] {
+            let scope = serde_json::from_str::<serde_json::Value>(session.scope.unwrap().get());
+            assert_eq!(scope.unwrap()["values"]["a"], "<");
+            assert_eq!(session.aliases, ["b:1", "c"]);
+        }
+        for (scope, aliases) in [("null", "null"), ("null", "{}"), ("null", "[1]")] {
+            let session = file(scope, aliases);
+            assert!(session.scope.is_none() && session.aliases.is_empty());
+        }
+        assert_eq!(file("5", "[]").scope.unwrap().get(), "5");
     }
 
     #[test]

@@ -350,11 +350,15 @@ fn no_failing_call_while_opening_splits_or_loses_a_session() {
     assert!(kinds[0] > 0 && kinds[1] > 0, "{kinds:?}");
 }
 
-/// A store of older files on a modelled disk.
-fn fallen_back(prepared: &MemoryStorage) -> (MemoryStorage, Arc<dyn SessionStore>) {
-    for later in 0.. {
+/// A store of older files on a modelled disk. The call from `later` on that makes
+/// it fall back is found, and noted there for the next time.
+fn fallen_back(
+    prepared: &MemoryStorage,
+    later: &mut u64,
+) -> (MemoryStorage, Arc<dyn SessionStore>) {
+    loop {
         let disk = prepared.image(Image::AllLost);
-        disk.fail_at(disk.steps() + later, Fault::Eio, Repeat::Once);
+        disk.fail_at(disk.steps() + *later, Fault::Eio, Repeat::Once);
         let opened = open_modelled(&disk);
         assert!(disk.faults_hit() > 0, "nothing made it fall back");
         disk.heal();
@@ -362,8 +366,8 @@ fn fallen_back(prepared: &MemoryStorage) -> (MemoryStorage, Arc<dyn SessionStore
             Ok(store) if store.kind() == StoreKind::LegacyJson => return (disk, store),
             other => drop(other),
         }
+        *later += 1;
     }
-    unreachable!()
 }
 
 /// Whatever call fails: either the session is deleted, or it is there, and for
@@ -371,11 +375,13 @@ fn fallen_back(prepared: &MemoryStorage) -> (MemoryStorage, Arc<dyn SessionStore
 #[test]
 fn a_deletion_that_failed_left_the_session() {
     let prepared = older_disk();
+    let mut falls_back = 0;
     for later in 0.. {
-        let (disk, store) = fallen_back(&prepared);
+        let (disk, store) = fallen_back(&prepared, &mut falls_back);
+        let before = disk.faults_hit();
         disk.fail_at(disk.steps() + later, Fault::Eio, Repeat::Once);
         let deleted = store.delete_session("a:1").wait();
-        let hit = disk.faults_hit() > 0;
+        let hit = disk.faults_hit() > before;
         disk.heal();
         let expected: &[&str] = if deleted.is_ok() { &[] } else { &["a:1"] };
         assert_eq!(texts(&*store, "a:1"), expected);

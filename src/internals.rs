@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::storage::Storage;
-use crate::{Result, Store, StoreOptions};
+use crate::{RepairOptions, RepairReport, Result, Store, StoreOptions, VerifyReport};
 
 /// Opens a store on any file system. `dir` is absolute.
 ///
@@ -16,6 +16,26 @@ use crate::{Result, Store, StoreOptions};
 )]
 pub fn open_store(storage: Arc<dyn Storage>, dir: &Path, options: StoreOptions) -> Result<Store> {
     Store::open_on(storage, dir, &options)
+}
+
+/// Looks over a directory of any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`Store::verify`].
+pub fn verify_store(storage: Arc<dyn Storage>, dir: &Path) -> Result<VerifyReport> {
+    crate::doctor::verify(&storage, dir)
+}
+
+/// Repairs a directory of any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`Store::repair`].
+pub fn repair_store(
+    storage: Arc<dyn Storage>,
+    dir: &Path,
+    options: RepairOptions,
+) -> Result<RepairReport> {
+    crate::doctor::repair(&storage, dir, options)
 }
 
 /// Locks, atomics, threads and replies.

@@ -42,6 +42,7 @@ compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit targ
 mod catalog;
 #[doc(hidden)]
 pub mod clock;
+mod doctor;
 mod engine;
 mod error;
 mod handle;
@@ -68,6 +69,10 @@ mod supervisor;
 mod sync;
 mod view;
 
+pub use doctor::{
+    Claim, DamagedLine, JournalCheck, RepairOptions, RepairReport, SegmentCheck, SegmentEnd,
+    SessionCheck, SidecarCheck, VerifyReport,
+};
 pub use error::{Error, Result};
 pub use handle::StoreHandle;
 pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};

@@ -188,6 +188,9 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         moment.report.clean = scan.is_empty() || scan.clean;
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
+    } else if home.has_segments(storage).unwrap_or(false) {
+        // What the journal holds would be missing from every answer.
+        return Err(home.missing_identity());
     } else {
         moment.report.clean = true;
     }
@@ -255,7 +258,7 @@ fn planned(
 /// How much of a file recovery would leave alone, and what it would make stand
 /// behind that. What the file has there already may be the zeros a power loss
 /// left, so the journal's bytes count.
-fn behind_base(
+pub(crate) fn behind_base(
     file: Option<&dyn StorageFile>,
     len: u64,
     base: u64,

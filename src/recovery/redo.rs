@@ -245,7 +245,7 @@ impl Redo<'_> {
 
     /// What an earlier recovery wrote and did not come to rename.
     fn clear_scratch(&self) -> Result<()> {
-        self.clear(|name| name.starts_with(SCRATCH_PREFIX))
+        self.clear(is_scratch_name)
     }
 
     /// Prepared files that no record names: their commit never happened.
@@ -274,6 +274,43 @@ impl Redo<'_> {
 }
 
 const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
+
+/// Whether `name` is one of recovery's scratch files.
+pub(crate) fn is_scratch_name(name: &str) -> bool {
+    name.starts_with(SCRATCH_PREFIX)
+}
+
+/// Why a rewrite cannot be carried out, if it cannot.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn rewrite_fault(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    swap: &Swap,
+) -> Result<Option<String>> {
+    let fault = |e: Error| match e {
+        Error::Corrupt { detail, .. } => Ok(Some(detail)),
+        other => Err(other),
+    };
+    let temp = dir.join(&swap.temp);
+    match storage.open(&temp, OpenMode::Read) {
+        Ok(file) => return check(&*file, swap, &temp).map_or_else(fault, |()| Ok(None)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io("read", &temp, e)),
+        Err(_) => {}
+    }
+    // Renamed already, perhaps over something else's bytes: that is a finding
+    // of recovery's, and nothing stops.
+    let path = log_path(dir, stem);
+    match storage.open(&path, OpenMode::Read) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Some(String::from(
+            "the journal rewrote the session file, and neither the old nor the new one is there",
+        ))),
+        Err(e) => Err(Error::io("read", &path, e)),
+        Ok(_) => Ok(None),
+    }
+}
 
 fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
     match storage.remove_file(path) {

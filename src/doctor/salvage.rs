@@ -1,0 +1,283 @@
+//! Sessions from a journal with holes: whatever reads is carried out, and what
+//! is missing in between is said.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::census;
+use crate::error::{Error, Result};
+use crate::journal::record::{MetaState, Record};
+use crate::recovery::plan::{Patch, Swap};
+use crate::recovery::redo::rewrite_fault;
+use crate::session_file::{self, Kind, SessionMeta};
+use crate::shard::load;
+use crate::shard::rewrite::log_path;
+use crate::storage::Storage;
+
+/// What the records that read say of each session, by file name.
+#[derive(Debug, Default)]
+pub(super) struct Salvage {
+    pub(super) sessions: BTreeMap<String, Remains>,
+}
+
+/// What is left of what the journal said of a session.
+#[derive(Debug, Default)]
+pub(super) struct Remains {
+    base: Base,
+    /// Appended bytes and where they belong, in order; there may be gaps.
+    pieces: Vec<(u64, Vec<u8>)>,
+    image: Option<SessionMeta>,
+    patch: Option<Patch>,
+}
+
+#[derive(Debug, Default)]
+enum Base {
+    #[default]
+    OnDisk,
+    Deleted {
+        revived: bool,
+    },
+    Swapped(Swap),
+}
+
+/// A session as it comes out of a damaged journal.
+#[derive(Debug)]
+pub(super) struct Rescued {
+    /// `None`: it was deleted.
+    pub(super) content: Option<Vec<u8>>,
+    pub(super) meta: Option<SessionMeta>,
+    /// What could not be saved, one line each.
+    pub(super) losses: Vec<String>,
+}
+
+impl Salvage {
+    /// Takes in the next record that reads.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Append {
+                stem,
+                offset,
+                meta,
+                bytes,
+                ..
+            } => {
+                let remains = self.remains(stem);
+                remains.append(offset, bytes);
+                match meta {
+                    MetaState::Image(image) => remains.set_image(image),
+                    MetaState::Patch {
+                        skip,
+                        count,
+                        updated_at,
+                    } => {
+                        remains.patch = Some(Patch {
+                            skip,
+                            count,
+                            updated_at: updated_at.into(),
+                        });
+                    }
+                }
+            }
+            Record::Meta { stem, image, .. } => {
+                let remains = self.remains(stem);
+                if let Base::Deleted { revived } = &mut remains.base {
+                    *revived = true;
+                }
+                remains.set_image(image);
+            }
+            Record::Swap {
+                stem,
+                image,
+                temp,
+                base_len,
+                base_crc,
+                tail,
+                ..
+            } => {
+                let remains = self.remains(stem);
+                *remains = Remains {
+                    base: Base::Swapped(Swap {
+                        temp: temp.into(),
+                        len: base_len,
+                        crc: base_crc,
+                        tail: tail.to_vec(),
+                    }),
+                    ..Remains::default()
+                };
+                remains.set_image(image);
+            }
+            Record::Delete { stem, .. } => {
+                *self.remains(stem) = Remains {
+                    base: Base::Deleted { revived: false },
+                    ..Remains::default()
+                };
+            }
+            Record::Checkpoint { .. } | Record::Commit(_) => {}
+        }
+    }
+
+    fn remains(&mut self, stem: &str) -> &mut Remains {
+        self.sessions.entry(stem.into()).or_default()
+    }
+}
+
+impl Remains {
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
+        match self.pieces.last_mut() {
+            Some((start, piece)) if *start + piece.len() as u64 == offset => {
+                piece.extend_from_slice(bytes);
+            }
+            _ => self.pieces.push((offset, bytes.to_vec())),
+        }
+    }
+
+    fn set_image(&mut self, image: &[u8]) {
+        self.image = session_file::decode_sidecar(image).ok();
+        self.patch = None;
+    }
+
+    /// The hidden file that a rewrite of this session prepared.
+    pub(super) fn temp(&self) -> Option<&str> {
+        match &self.base {
+            Base::Swapped(swap) => Some(&swap.temp),
+            Base::OnDisk | Base::Deleted { .. } => None,
+        }
+    }
+
+    /// Puts together what the files and the records hold of session `stem`.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(super) fn rescue(&self, storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Rescued> {
+        if matches!(self.base, Base::Deleted { revived: false }) && self.pieces.is_empty() {
+            return Ok(Rescued {
+                content: None,
+                meta: None,
+                losses: Vec::new(),
+            });
+        }
+        let mut rebuilt = Rebuilt::default();
+        match &self.base {
+            Base::Deleted { .. } => {}
+            Base::OnDisk => rebuilt.bytes = bytes_of(storage, &log_path(dir, stem))?,
+            Base::Swapped(swap) => {
+                let fault = rewrite_fault(storage, dir, stem, swap)?;
+                rebuilt
+                    .losses
+                    .extend(fault.map(|why| format!("{stem}: {why}")));
+                let temp = dir.join(&swap.temp);
+                rebuilt.bytes = if storage.info(&temp).is_ok() {
+                    bytes_of(storage, &temp)?
+                } else {
+                    bytes_of(storage, &log_path(dir, stem))?
+                };
+                rebuilt.put(swap.len, &swap.tail);
+            }
+        }
+        for (offset, piece) in &self.pieces {
+            rebuilt.put(*offset, piece);
+        }
+        if rebuilt.lost > 0 {
+            let lost = rebuilt.lost;
+            rebuilt
+                .losses
+                .push(format!("{stem}: {lost} appended bytes are gone"));
+        }
+        let (_, on_disk) = census::sidecar(storage, dir, stem)?;
+        let meta = rebuilt.meta(self.meta(on_disk));
+        Ok(Rescued {
+            content: Some(rebuilt.bytes),
+            meta,
+            losses: rebuilt.losses,
+        })
+    }
+
+    fn meta(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {
+        let deleted = matches!(self.base, Base::Deleted { .. });
+        let before = on_disk.filter(|_| !deleted);
+        let mut meta = self.image.clone().or(before)?;
+        if let Some(patch) = &self.patch {
+            meta.skip = patch.skip;
+            meta.count = patch.count;
+            meta.updated_at.clone_from(&patch.updated_at);
+        }
+        Some(meta)
+    }
+}
+
+/// A session file being put together.
+#[derive(Debug, Default)]
+struct Rebuilt {
+    bytes: Vec<u8>,
+    /// Where the next piece goes, less where its record says.
+    shift: i64,
+    lost: u64,
+    /// Lines before the first gap.
+    gap: Option<i64>,
+    losses: Vec<String>,
+}
+
+impl Rebuilt {
+    fn put(&mut self, offset: u64, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
+        let len = self.bytes.len();
+        let at = offset.saturating_add_signed(self.shift);
+        let begin = usize::try_from(at).unwrap_or(usize::MAX);
+        if begin <= len && self.holds(begin, piece) {
+            let end = begin + piece.len();
+            self.bytes.resize(len.max(end), 0);
+            self.bytes[begin..end].copy_from_slice(piece);
+            return;
+        }
+        if begin > len {
+            self.lost += at - len as u64;
+            let lines = count(&self.bytes);
+            self.gap.get_or_insert(lines);
+        }
+        if self.bytes.last().is_some_and(|last| *last != b'\n') {
+            self.bytes.push(b'\n');
+        }
+        self.shift = self.bytes.len() as i64 - offset as i64;
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// Whether what stands there is the piece, as far as it arrived.
+    fn holds(&self, begin: usize, piece: &[u8]) -> bool {
+        let found = self.bytes[begin..].iter().zip(piece);
+        found
+            .into_iter()
+            .all(|(found, byte)| found == byte || *found == 0)
+    }
+
+    /// What holds of the sidecar when lines it counts are gone: it hides none
+    /// of those that came after them.
+    fn meta(&self, meta: Option<SessionMeta>) -> Option<SessionMeta> {
+        let mut meta = meta?;
+        let lines = count(&self.bytes);
+        if let Some(gap) = self.gap
+            && meta.skip > gap
+        {
+            let lost = (meta.count - lines).max(0);
+            meta.skip = (meta.skip - lost).max(gap);
+        }
+        meta.count = lines;
+        Some(meta)
+    }
+}
+
+/// Lines as `skip` counts them.
+fn count(bytes: &[u8]) -> i64 {
+    let lines = session_file::lines(bytes);
+    let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);
+    lines.count() as i64
+}
+
+fn bytes_of(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
+    match load::read_whole(storage, path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|e| Error::io("read", path, e)),
+    }
+}

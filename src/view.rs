@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
 use crate::recovery::RecoveryReport;
 use crate::recovery::plan::{Base, Plan, Plans};
-use crate::recovery::redo::ours;
+use crate::recovery::redo::{self, glued, ours, resumed_at};
 use crate::recovery::survey::survey;
+use crate::session_file;
 use crate::shard::load as files;
 use crate::snapshot::{Meta, Snapshot};
 use crate::stats::Counters;
@@ -242,6 +243,9 @@ fn planned(
         Base::Swapped(swap) => {
             let temp = storage.open(&dir.join(&swap.temp), OpenMode::Read).ok();
             let file = if temp.is_some() { temp } else { log()? };
+            if file.is_none() {
+                return Err(redo::gone(&dir.join(session_file::log_name(stem))));
+            }
             (file, Some(swap.len), [&swap.tail, appended].concat())
         }
     };
@@ -267,7 +271,12 @@ pub(crate) fn behind_base(
     let Some(file) = file else {
         return Ok((0, journalled));
     };
-    if len < base || !ours(file, base, &journalled, len)? {
+    let holds = len >= base && ours(file, base, &journalled, len)?;
+    let base = if holds || journalled.is_empty() {
+        base
+    } else if let Some(resumed) = resumed_at(file, &journalled, len)? {
+        resumed
+    } else {
         let mut last = [b'\n'];
         if len > 0 {
             file.read_exact_at(&mut last, len - 1)?;
@@ -276,7 +285,22 @@ pub(crate) fn behind_base(
             journalled.insert(0, b'\n');
         }
         return Ok((len, journalled));
+    };
+    // The line feed before them is damaged; recovery puts it back.
+    if holds && len > base && glued(file, base, &journalled)? {
+        let (len, behind) = behind(file, len, base, journalled)?;
+        return Ok((len - 1, [b"\n", &behind[..]].concat()));
     }
+    behind(file, len, base, journalled)
+}
+
+/// The same where the journalled lines stand at `base`.
+fn behind(
+    file: &dyn StorageFile,
+    len: u64,
+    base: u64,
+    mut journalled: Vec<u8>,
+) -> io::Result<(u64, Vec<u8>)> {
     let end = base + journalled.len() as u64;
     let journal_len = journalled.len();
     journalled.resize(journal_len + len.saturating_sub(end) as usize, 0);

@@ -135,7 +135,7 @@ struct Repair<'a> {
     options: RepairOptions,
     report: RepairReport,
     backup: Option<Backup>,
-    /// Names tried for hidden files.
+    /// The next hidden file's number.
     temps: u64,
 }
 
@@ -297,6 +297,7 @@ impl Repair<'_> {
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
         self.back_up(census.strays.iter().map(|name| self.dir.join(name)))?;
         let mut records = Vec::new();
+        self.number_temps(inspection.next_number());
         for (stem, remains) in &salvage.sessions {
             let rescued = remains.rescue(&**self.storage, self.dir, stem)?;
             let Some(content) = rescued.content else {
@@ -354,6 +355,12 @@ impl Repair<'_> {
         written.map_err(|e| Error::io("write", path, e))
     }
 
+    /// Hidden files get names that no record in the journal has, also none of a
+    /// repair that was cut short: they carry the number of the segment to come.
+    fn number_temps(&mut self, segment: u64) {
+        self.temps = segment << 32;
+    }
+
     /// Commits `records` as one batch that also says that everything before it
     /// is in the session files.
     fn commit(&self, id: &StoreId, sequence: u64, number: u64, records: &[u8]) -> Result<()> {
@@ -404,6 +411,8 @@ impl Repair<'_> {
     /// Mends session files and sidecars.
     fn sessions(&mut self, id: &StoreId) -> Result<()> {
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
+        let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
+        self.number_temps(scan.next_number);
         let mut records = Vec::new();
         let mut dropped = Vec::new();
         for stem in &census.stems {
@@ -414,7 +423,6 @@ impl Repair<'_> {
             }
         }
         if !records.is_empty() {
-            let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
             self.commit(id, scan.sequence, scan.next_number, &records)?;
             self.settle(id)?;
         }

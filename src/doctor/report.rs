@@ -210,7 +210,6 @@ impl VerifyReport {
 impl JournalCheck {
     fn problems(&self) -> Vec<String> {
         let mut all = Vec::new();
-        all.extend(self.identity_fault.clone());
         all.extend(self.damage.iter().map(|why| format!("journal: {why}")));
         for segment in &self.segments {
             let name = &segment.name;

@@ -138,10 +138,10 @@ impl JournalCheck {
     ) {
         let Some(id) = id else {
             self.clean = inspection.segments.is_empty();
-            if !self.clean {
-                self.damage = Some(String::from(
-                    "the store's identity is missing, and its journal holds records",
-                ));
+            self.damage.clone_from(&self.identity_fault);
+            if !self.clean && self.damage.is_none() {
+                let why = "the store's identity is missing, and its journal holds records";
+                self.damage = Some(why.into());
             }
             return;
         };

@@ -3,9 +3,10 @@
 use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
 
 use crate::damage::{self, Damage};
-use crate::image::{self, Store, look};
-use crate::oracle::{repair, verify};
-use crate::{lines, tell};
+use crate::image::{self, Seen, Store, look};
+use crate::oracle::{Verdict, is_subsequence, repair, verify};
+use crate::sweep::in_parallel;
+use crate::{lines, long, tell};
 
 const LEFT: [Image; 5] = [
     Image::ProcessDeath,
@@ -18,21 +19,38 @@ const LEFT: [Image; 5] = [
 #[test]
 fn a_repair_cut_short_anywhere_is_carried_out_by_the_next_one() {
     let stores = image::all();
-    let (mut images, mut wrong) = (0, Vec::new());
+    let mut work: Vec<(String, MemoryStorage, Seen, u64)> = Vec::new();
+    let mut add = |name: String, hurt: MemoryStorage| {
+        let whole = hurt.image(Image::ProcessDeath);
+        repair(&whole, true).expect("undisturbed it succeeds");
+        let expected = look(&whole).expect("repaired, it reads");
+        // Not the same calls of every damage: many repairs begin alike.
+        let (step, nth) = if long() {
+            (1, 0)
+        } else {
+            (23, work.len() as u64)
+        };
+        let calls = (nth % step..whole.steps()).step_by(step as usize);
+        work.extend(calls.map(|call| (name.clone(), hurt.clone(), expected.clone(), call)));
+    };
     for store in &stores {
         for damage in chosen(store) {
-            let hurt = damage.inflict(&store.disk);
-            crash_everywhere(&hurt, store.name, &damage.how, &mut images, &mut wrong);
+            let name = format!("{}/{} {}", store.name, damage.how, damage.path);
+            add(name, damage.inflict(&store.disk));
         }
     }
-    let worst = lines::worst();
-    crash_everywhere(&worst, "lines", "all shapes", &mut images, &mut wrong);
+    add("lines/all shapes".into(), lines::worst());
+    let wrong = in_parallel(&work, |(name, hurt, expected, call)| {
+        let wrong = cut_short(hurt, expected, *call);
+        wrong.map_err(|wrong| format!("{name}: call {call}, {wrong}"))
+    });
+    let images = work.len() * (LEFT.len() + 1 + 3);
     tell(&format!(
         "repair: {images} images, {} violations",
         wrong.len()
     ));
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(8)]);
-    assert!(images >= 2_000, "{images}");
+    assert!(images >= 10_000, "{images}");
 }
 
 /// One damage of each kind that repair treats in its own way.
@@ -51,47 +69,45 @@ fn chosen(store: &Store) -> Vec<Damage> {
     all
 }
 
-fn crash_everywhere(
-    hurt: &MemoryStorage,
-    name: &str,
-    how: &str,
-    images: &mut usize,
-    wrong: &mut Vec<String>,
-) {
-    let whole = hurt.image(Image::ProcessDeath);
-    if let Err(e) = repair(&whole, true) {
-        wrong.push(format!("{name}/{how}: {e}"));
-        return;
-    }
-    let Ok(expected) = look(&whole) else {
-        wrong.push(format!("{name}/{how}: repaired, and cannot be read"));
-        return;
-    };
-    for call in 0..whole.steps() {
-        for crash in [true, false] {
-            let disk = hurt.image(Image::ProcessDeath);
-            if crash {
-                disk.crash_at(call);
-            } else {
-                disk.fail_at(call, Fault::Eio, Repeat::Once);
-            }
-            // How far it came is what the images are about.
-            let _ = repair(&disk, true);
-            disk.heal();
-            let named: &[Image] = if crash { &LEFT } else { &LEFT[..2] };
-            for left in named.iter().copied().chain([Image::Random(call)]) {
-                *images += 1;
-                let disk = disk.image(left);
-                let again = repair(&disk, true);
-                let now = look(&disk).map_err(|e| e.to_string());
-                let sound = verify(&disk).map(|found| found.problems());
-                let same = now.as_ref() == Ok(&expected);
-                if again.is_err() || !same || sound != Ok(Vec::new()) {
-                    wrong.push(format!(
-                        "{name}/{how}: call {call}, {left:?}: {again:?}, {sound:?}, {now:?}, not {expected:?}"
-                    ));
-                }
-            }
+/// Lets the power fail before a call, and that call fail; repairs again what
+/// either leaves.
+fn cut_short(hurt: &MemoryStorage, expected: &Seen, call: u64) -> Verdict {
+    for crash in [true, false] {
+        let disk = hurt.image(Image::ProcessDeath);
+        if crash {
+            disk.crash_at(call);
+        } else {
+            disk.fail_at(call, Fault::Eio, Repeat::Once);
         }
+        // How far it came is what the images are about.
+        let _ = repair(&disk, true);
+        disk.heal();
+        let named: &[Image] = if crash { &LEFT } else { &LEFT[..2] };
+        for left in named.iter().copied().chain([Image::Random(call)]) {
+            again(&disk.image(left), expected).map_err(|wrong| format!("{left:?}: {wrong}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn again(disk: &MemoryStorage, expected: &Seen) -> Verdict {
+    let report = repair(disk, true)?;
+    let now = look(disk).map_err(|e| e.to_string())?;
+    let found = verify(disk)?;
+    if !found.is_sound() {
+        return Err(format!("{found}"));
+    }
+    // Lines that recovery puts behind what another program changed may be torn
+    // by a second power loss, and are there twice then.
+    let behind = |key: &&str| {
+        let (now, expected) = (&now[*key], &expected[*key]);
+        now.0.iter().all(|text| expected.0.contains(text))
+            && is_subsequence(&expected.0, &now.0)
+            && now.1 == expected.1
+    };
+    if now == *expected || expected.keys().all(|key| behind(&key)) {
+        Ok(())
+    } else {
+        Err(format!("{now:?}, not {expected:?} after {report}"))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::damage::{self, Damage};
 use crate::image::{self, Store};
+use crate::oracle::Verdict;
 use crate::{lines, oracle};
 
 /// What was tried.
@@ -25,7 +26,7 @@ pub(crate) fn all(long: bool) -> Count {
         stores.extend(image::more());
     }
     let asked = std::env::var("SESSIONLOG_CORRUPTION").ok();
-    let stride = if long { 1 } else { 7 };
+    let stride = if long { 1 } else { 13 };
     let mut work: Vec<(&Store, Damage)> = Vec::new();
     for store in &stores {
         let every = damage::all(store, stride).into_iter();
@@ -35,7 +36,15 @@ pub(crate) fn all(long: bool) -> Count {
         let name = name(store, damage);
         asked.as_ref().is_none_or(|asked| name.contains(asked))
     });
-    let mut count = in_parallel(&work);
+    let violations = in_parallel(&work, |(store, damage)| {
+        let verdict = catch_unwind(AssertUnwindSafe(|| oracle::judge(store, damage)));
+        let verdict = verdict.unwrap_or_else(|_| Err("it panics".into()));
+        verdict.map_err(|wrong| format!("{}: {wrong}", name(store, damage)))
+    });
+    let mut count = Count {
+        variants: work.len(),
+        violations,
+    };
     if asked.is_none() {
         lines::shapes(&mut count);
     }
@@ -47,31 +56,27 @@ fn name(store: &Store, damage: &Damage) -> String {
     format!("{}/{} {path}", store.name, damage.how)
 }
 
-fn in_parallel(work: &[(&Store, Damage)]) -> Count {
+/// Judges every item of `work` on all processors, and returns what is wrong.
+pub(crate) fn in_parallel<T: Sync>(
+    work: &[T],
+    judge: impl Fn(&T) -> Verdict + Sync,
+) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let carry = || {
         let mut violations = Vec::new();
-        while let Some((store, damage)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let verdict = catch_unwind(AssertUnwindSafe(|| oracle::judge(store, damage)));
-            let verdict = verdict.unwrap_or_else(|_| Err("it panics".into()));
-            if let Err(wrong) = verdict {
-                violations.push(format!("{}: {wrong}", name(store, damage)));
-            }
+        while let Some(item) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            violations.extend(judge(item).err());
         }
         violations
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let violations = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let crew: Vec<_> = (0..threads).map(|_| scope.spawn(carry)).collect();
         let each = crew
             .into_iter()
-            .map(|one| one.join().expect("panics are caught"));
+            .map(|one| one.join().expect("a violation is no panic"));
         each.flatten().collect()
-    });
-    Count {
-        variants: work.len(),
-        violations,
-    }
+    })
 }
 
 impl fmt::Display for Count {

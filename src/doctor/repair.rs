@@ -148,7 +148,7 @@ impl Repair<'_> {
             Err(Error::Corrupt { .. }) => "damaged",
             Err(e) => return Err(e),
         };
-        let inspection = Inspection::read(&**self.storage, &self.home.journal, None)?;
+        let inspection = self.inspect(None)?;
         if let Some(id) = inspection.store() {
             self.replace_identity(&id)?;
             self.report.done.push(format!(
@@ -174,7 +174,7 @@ impl Repair<'_> {
 
     /// An identity that reads and that no segment has may be a damaged one.
     fn identity_of_journal(&mut self, id: StoreId) -> Result<Option<StoreId>> {
-        let inspection = Inspection::read(&**self.storage, &self.home.journal, None)?;
+        let inspection = self.inspect(None)?;
         let Some(other) = inspection.store().filter(|other| *other != id) else {
             return Ok(Some(id));
         };
@@ -197,7 +197,7 @@ impl Repair<'_> {
         if self.journal_holds(id)? {
             return Ok(true);
         }
-        let mut inspection = self.inspect(id)?;
+        let mut inspection = self.inspect(Some(id))?;
         self.back_up(inspection.segments.iter().map(|segment| &segment.path))?;
         let (covered, _): (Vec<_>, Vec<_>) = inspection
             .segments
@@ -213,7 +213,7 @@ impl Repair<'_> {
             if self.journal_holds(id)? {
                 return Ok(true);
             }
-            inspection = self.inspect(id)?;
+            inspection = self.inspect(Some(id))?;
         }
         if !self.may_lose_records(&inspection)? {
             return Ok(false);
@@ -222,8 +222,8 @@ impl Repair<'_> {
         Ok(true)
     }
 
-    fn inspect(&self, id: &StoreId) -> Result<Inspection> {
-        Inspection::read(&**self.storage, &self.home.journal, Some(id))
+    fn inspect(&self, id: Option<&StoreId>) -> Result<Inspection> {
+        Inspection::read(&**self.storage, &self.home.journal, id)?.refuse_unread()
     }
 
     /// Whether opening would carry the journal out.
@@ -416,10 +416,8 @@ impl Repair<'_> {
         let mut records = Vec::new();
         let mut dropped = Vec::new();
         for stem in &census.stems {
-            match mend::mending(&**self.storage, self.dir, stem) {
-                Ok(None) => {}
-                Ok(Some(mending)) => self.mend(&mut records, &mut dropped, stem, mending)?,
-                Err(error) => self.report.losses.push(format!("{stem}: {error}")),
+            if let Some(mending) = mend::mending(&**self.storage, self.dir, stem)? {
+                self.mend(&mut records, &mut dropped, stem, mending)?;
             }
         }
         if !records.is_empty() {

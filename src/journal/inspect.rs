@@ -31,6 +31,8 @@ pub(crate) struct Inspected {
     pub(crate) len: u64,
     /// What is wrong with its header, or keeps it from being read.
     pub(crate) fault: Option<String>,
+    /// What kept it from being read: it need not be damaged.
+    error: Option<Error>,
     /// Whose it says it is.
     pub(crate) store: Option<StoreId>,
     /// Whole batches; those behind damage, too.
@@ -75,6 +77,22 @@ impl Inspection {
         }
         inspection.segments.sort_by_key(|segment| segment.number);
         Ok(inspection)
+    }
+
+    /// Fails where a segment could not be read: what cannot be read now need
+    /// not be damaged, and must not be given up.
+    ///
+    /// # Errors
+    /// The first such error.
+    pub(crate) fn refuse_unread(self) -> Result<Self> {
+        let mut errors = self
+            .segments
+            .iter()
+            .filter_map(|segment| segment.error.clone());
+        match errors.next() {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
     }
 
     /// Whose journal this is, if all headers that hold agree.
@@ -175,6 +193,7 @@ impl Inspected {
             path,
             len: 0,
             fault: None,
+            error: None,
             store: None,
             batches: Vec::new(),
             leading: 0,
@@ -208,6 +227,7 @@ impl Inspected {
             Ok(data) => data,
             Err(e) => {
                 self.fault = Some(e.to_string());
+                self.error = Some(e);
                 return 0;
             }
         };

@@ -23,8 +23,8 @@ pub fn open_store(storage: Arc<dyn Storage>, dir: &Path, options: StoreOptions) 
 ///
 /// # Errors
 /// As [`Store::verify`].
-pub fn verify_store(storage: Arc<dyn Storage>, dir: &Path) -> Result<VerifyReport> {
-    crate::doctor::verify(&storage, dir)
+pub fn verify_store(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyReport> {
+    crate::doctor::verify(storage, dir)
 }
 
 /// Repairs a directory of any file system. `dir` is absolute.
@@ -32,11 +32,11 @@ pub fn verify_store(storage: Arc<dyn Storage>, dir: &Path) -> Result<VerifyRepor
 /// # Errors
 /// As [`Store::repair`].
 pub fn repair_store(
-    storage: Arc<dyn Storage>,
+    storage: &Arc<dyn Storage>,
     dir: &Path,
     options: RepairOptions,
 ) -> Result<RepairReport> {
-    crate::doctor::repair(&storage, dir, options)
+    crate::doctor::repair(storage, dir, options)
 }
 
 /// Opens a session store on any file system. `dir` is absolute.

@@ -75,8 +75,8 @@ mod view;
 
 pub use catalog::AliasConflict;
 pub use doctor::{
-    Claim, DamagedLine, JournalCheck, RepairOptions, RepairReport, SegmentCheck, SegmentEnd,
-    SessionCheck, SidecarCheck, VerifyReport,
+    Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
+    SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
 };
 pub use error::{Error, Result};
 pub use handle::StoreHandle;

@@ -10,15 +10,18 @@ mod backup;
 mod census;
 mod content;
 mod mend;
+mod outcome;
+mod print;
 mod repair;
 mod report;
 mod salvage;
+mod tools;
 mod verify;
 
+pub use outcome::{RepairOptions, RepairReport};
 pub(crate) use repair::repair;
-pub use repair::{RepairOptions, RepairReport};
 pub use report::{
-    Claim, DamagedLine, JournalCheck, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
-    VerifyReport,
+    Claim, DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck,
+    SidecarCheck, VerifyReport,
 };
 pub(crate) use verify::verify;

@@ -1,100 +1,25 @@
 //! Making a damaged directory sound again.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::backup::Backup;
 use super::census::Census;
 use super::mend::{self, Mending};
+use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::Salvage;
 use crate::engine::home::Home;
 use crate::engine::open;
 use crate::error::{Error, Result};
-use crate::journal::committer::{Committer, Counters};
 use crate::journal::inspect::{Inspected, Inspection};
-use crate::journal::pool::SegmentPool;
 use crate::journal::record::{self, Record};
 use crate::journal::scan::Scan;
-use crate::journal::segment::{Lengths, StoreId};
+use crate::journal::segment::StoreId;
 use crate::recovery::plan::{Base, Plans};
 use crate::recovery::redo::rewrite_fault;
 use crate::session_file;
-use crate::shard::load;
-use crate::shard::rewrite::{log_path, temp_name};
-use crate::storage::{OpenMode, Storage};
-
-/// A repair needs few and short records, and leaves no segment behind.
-const SEGMENTS: Lengths = Lengths {
-    first: 16 << 10,
-    largest: 64 << 20,
-};
-
-/// How [`Store::repair`](crate::Store::repair) may go about it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RepairOptions {
-    allow_data_loss: bool,
-}
-
-impl RepairOptions {
-    /// Nothing may be lost.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Whether to go on without what cannot be saved. `false` by default: what
-    /// is lossless is done, and [`RepairReport::needs_data_loss`] says what this
-    /// would be needed for.
-    #[must_use]
-    pub fn allow_data_loss(mut self, allow: bool) -> Self {
-        self.allow_data_loss = allow;
-        self
-    }
-}
-
-/// What a repair did. Its `Display` is a report for a person.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RepairReport {
-    /// Where copies of everything are that was changed; `None` where nothing
-    /// needed to be.
-    pub backup: Option<PathBuf>,
-    /// What was mended, one line each.
-    pub done: Vec<String>,
-    /// What is gone, one line each. Whatever of it could be read is in the
-    /// backup.
-    pub losses: Vec<String>,
-    /// Files in which bytes that are no records were set aside.
-    pub quarantined: Vec<PathBuf>,
-    /// What was left as it is, because mending it gives something up: repeat
-    /// with [`allow_data_loss`](RepairOptions::allow_data_loss). The store does
-    /// not open until then.
-    pub needs_data_loss: Vec<String>,
-}
-
-impl fmt::Display for RepairReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::default() {
-            return writeln!(f, "nothing to repair");
-        }
-        let mut list = |what: &str, lines: &[String]| {
-            lines
-                .iter()
-                .try_for_each(|line| writeln!(f, "{what}: {line}"))
-        };
-        list("mended", &self.done)?;
-        list("lost", &self.losses)?;
-        list("left, for it would lose data", &self.needs_data_loss)?;
-        for path in &self.quarantined {
-            writeln!(f, "set aside in {}", path.display())?;
-        }
-        match &self.backup {
-            Some(path) => writeln!(f, "what was there before is in {}", path.display()),
-            None => Ok(()),
-        }
-    }
-}
+use crate::shard::rewrite::log_path;
+use crate::storage::Storage;
 
 /// Makes `dir` sound. See [`Store::repair`](crate::Store::repair).
 ///
@@ -128,15 +53,16 @@ pub(crate) fn repair(
     Ok(repair.report)
 }
 
-struct Repair<'a> {
-    storage: &'a Arc<dyn Storage>,
-    dir: &'a Path,
-    home: &'a Home,
+/// A repair under way.
+pub(super) struct Repair<'a> {
+    pub(super) storage: &'a Arc<dyn Storage>,
+    pub(super) dir: &'a Path,
+    pub(super) home: &'a Home,
     options: RepairOptions,
-    report: RepairReport,
-    backup: Option<Backup>,
+    pub(super) report: RepairReport,
+    pub(super) backup: Option<Backup>,
     /// The next hidden file's number.
-    temps: u64,
+    pub(super) temps: u64,
 }
 
 impl Repair<'_> {
@@ -274,9 +200,11 @@ impl Repair<'_> {
             let rescued = remains.rescue(&**self.storage, self.dir, stem)?;
             losses.extend(rescued.losses);
         }
-        Ok(losses
-            .into_iter()
-            .fold(true, |may, loss| self.may_lose(loss) && may))
+        let mut may = true;
+        for loss in losses {
+            may = self.may_lose(loss);
+        }
+        Ok(may)
     }
 
     fn salvaged(&self, inspection: &Inspection) -> Result<Salvage> {
@@ -315,80 +243,6 @@ impl Repair<'_> {
             "the journal was damaged; what reads of it is in {sessions} session files"
         ));
         Ok(())
-    }
-
-    /// Prepares a session file beside the old one.
-    fn rewrite(
-        &mut self,
-        records: &mut Vec<u8>,
-        stem: &str,
-        content: &[u8],
-        image: &[u8],
-    ) -> Result<()> {
-        let temp = loop {
-            let name = temp_name(self.temps);
-            self.temps += 1;
-            if self.storage.info(&self.dir.join(&name)).is_err() {
-                break name;
-            }
-        };
-        self.write(&self.dir.join(&temp), content)?;
-        let swap = Record::Swap {
-            stem,
-            generation: 0,
-            image,
-            temp: &temp,
-            base_len: content.len() as u64,
-            base_crc: crc32fast::hash(content),
-            tail: b"",
-        };
-        record::encode(records, &swap);
-        Ok(())
-    }
-
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let file = self.storage.open(path, OpenMode::CreateNew);
-        let written = file.and_then(|file| {
-            file.write_all_at(bytes, 0)?;
-            file.sync_data()
-        });
-        written.map_err(|e| Error::io("write", path, e))
-    }
-
-    /// Hidden files get names that no record in the journal has, also none of a
-    /// repair that was cut short: they carry the number of the segment to come.
-    fn number_temps(&mut self, segment: u64) {
-        self.temps = segment << 32;
-    }
-
-    /// Commits `records` as one batch that also says that everything before it
-    /// is in the session files.
-    fn commit(&self, id: &StoreId, sequence: u64, number: u64, records: &[u8]) -> Result<()> {
-        let sync = |dir: &Path| {
-            let synced = self.storage.sync_dir(dir);
-            synced.map_err(|e| Error::io("sync", dir, e))
-        };
-        sync(self.dir)?;
-        sync(&self.home.quarantine)?;
-        let mut committer = self.committer(id, sequence, number)?;
-        open::commit_checkpoint(&mut committer, 0, sequence, false, records)
-    }
-
-    fn committer(&self, id: &StoreId, sequence: u64, number: u64) -> Result<Committer> {
-        let pool = Arc::new(SegmentPool::new(
-            self.storage.clone(),
-            self.home.journal.clone(),
-            *id,
-            number,
-            SEGMENTS,
-        ));
-        Committer::new(
-            pool,
-            sequence,
-            1,
-            Arc::default(),
-            Arc::<Counters>::default(),
-        )
     }
 
     /// Carries the journal out as opening does, and ends it as closing does.
@@ -466,13 +320,6 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn quarantine(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = load::free_path(&**self.storage, &self.home.quarantine, name);
-        self.write(&path, bytes)?;
-        self.report.quarantined.push(path);
-        Ok(())
-    }
-
     /// Whether something may go; noted as a loss, or as what it would take.
     fn may_lose(&mut self, what: String) -> bool {
         if self.options.allow_data_loss {
@@ -486,41 +333,6 @@ impl Repair<'_> {
     fn give_up(&mut self, segment: &Inspected) -> Result<()> {
         self.back_up([&segment.path])?;
         self.remove([&segment.path])
-    }
-
-    /// Copies files, durably, before anything happens to them.
-    fn back_up<P: AsRef<Path>>(&mut self, paths: impl IntoIterator<Item = P>) -> Result<()> {
-        let mut paths = paths.into_iter().peekable();
-        if paths.peek().is_none() {
-            return Ok(());
-        }
-        let storage = &**self.storage;
-        let backup = match &mut self.backup {
-            Some(backup) => backup,
-            none => none.insert(Backup::create(storage, &self.home.backups)?),
-        };
-        for path in paths {
-            backup.copy(storage, path.as_ref())?;
-        }
-        self.report.backup = Some(backup.path.clone());
-        backup.finish(storage)
-    }
-
-    fn remove<P: AsRef<Path>>(&self, paths: impl IntoIterator<Item = P>) -> Result<()> {
-        let mut parent = None;
-        for path in paths {
-            let path = path.as_ref();
-            match self.storage.remove_file(path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", path, e));
-                }
-                _ => parent = path.parent().map(Path::to_path_buf),
-            }
-        }
-        let Some(parent) = parent else { return Ok(()) };
-        self.storage
-            .sync_dir(&parent)
-            .map_err(|e| Error::io("sync", &parent, e))
     }
 }
 

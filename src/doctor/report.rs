@@ -1,7 +1,5 @@
 //! What a look at a directory found.
 
-use std::fmt;
-
 /// Everything [`Store::verify`](crate::Store::verify) found in a directory.
 ///
 /// Its `Display` is a report for a person: every problem, then every journal
@@ -120,12 +118,8 @@ pub struct SessionCheck {
     pub skip: i64,
     /// Lines that the sidecar counts.
     pub count: i64,
-    /// Whether it counts other lines than there are.
-    pub stale: bool,
-    /// Whether it hides more lines than there are.
-    pub skip_beyond: bool,
-    /// Whether there is a sidecar and no session file, though lines are counted.
-    pub orphan_sidecar: bool,
+    /// How what the sidecar says differs from what there is, if it does.
+    pub mismatch: Option<Mismatch>,
     /// Why a rewrite that the journal holds cannot be carried out, if it cannot.
     pub rewrite_fault: Option<String>,
     /// Why its files could not be read, if they could not.
@@ -160,6 +154,18 @@ pub enum SidecarCheck {
     },
     /// It is none, but a session of PicoClaw's older manager to be imported.
     Unimported,
+}
+
+/// How a sidecar differs from the lines there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// It counts lines, and there is no session file, or an empty one.
+    LinesMissing,
+    /// It hides more lines than there are.
+    SkipBeyond,
+    /// It counts other lines than there are.
+    Stale,
 }
 
 /// A name that several sessions claim.
@@ -249,125 +255,19 @@ impl SessionCheck {
         if let SidecarCheck::Corrupt { reason } = &self.sidecar {
             say(format!("the sidecar does not decode: {reason}"));
         }
-        if self.orphan_sidecar {
-            say(format!(
-                "the session file is missing; the sidecar counts {} lines",
-                self.count
-            ));
-        } else if self.skip_beyond {
-            say(format!(
-                "{} lines are to be skipped of {}",
-                self.skip, self.lines
-            ));
-        } else if self.stale {
-            say(format!(
-                "{} lines are counted, {} are there",
-                self.count, self.lines
-            ));
+        let Self {
+            lines, skip, count, ..
+        } = self;
+        match self.mismatch {
+            Some(Mismatch::LinesMissing) => {
+                say(format!(
+                    "the session file is missing; the sidecar counts {count} lines"
+                ));
+            }
+            Some(Mismatch::SkipBeyond) => say(format!("{skip} lines are to be skipped of {lines}")),
+            Some(Mismatch::Stale) => say(format!("{count} lines are counted, {lines} are there")),
+            None => {}
         }
         all
-    }
-}
-
-impl fmt::Display for VerifyReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems = self.problems();
-        match problems.len() {
-            0 => writeln!(f, "sound")?,
-            n => writeln!(f, "{n} problems")?,
-        }
-        for problem in &problems {
-            writeln!(f, "  {problem}")?;
-        }
-        if self.busy {
-            writeln!(
-                f,
-                "a writer is at work; what it has under way may look unfinished"
-            )?;
-        }
-        write!(f, "{}", self.journal)?;
-        writeln!(f, "{} sessions", self.sessions.len())?;
-        for session in &self.sessions {
-            writeln!(f, "  {session}")?;
-        }
-        for stray in &self.strays {
-            writeln!(f, "  left over: {stray}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for JournalCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "journal: {} segments, checkpoint at batch {}, synced up to {}",
-            self.segments.len(),
-            self.checkpoint,
-            self.watermark
-        )?;
-        for segment in &self.segments {
-            writeln!(f, "  {segment}")?;
-        }
-        match (&self.damage, self.clean) {
-            (Some(_), _) => writeln!(f, "  opening refuses it; repair can mend it"),
-            (None, true) => writeln!(f, "  closed in order; opening has nothing to do"),
-            (None, false) => writeln!(
-                f,
-                "  opening carries out {} records and discards {} torn bytes",
-                self.replayed_records, self.torn_bytes
-            ),
-        }
-    }
-}
-
-impl fmt::Display for SegmentCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            bytes,
-            batches,
-            records,
-            ..
-        } = self;
-        write!(
-            f,
-            "{name}: {bytes} bytes, {records} records in {batches} batches"
-        )?;
-        if let Some((first, last)) = self.range {
-            write!(f, " ({first} to {last})")?;
-        }
-        match self.end {
-            SegmentEnd::Whole => Ok(()),
-            SegmentEnd::Torn { offset } => write!(f, ", torn at {offset}"),
-            SegmentEnd::Damaged { offset, .. } => write!(f, ", damaged at {offset}"),
-        }
-    }
-}
-
-impl fmt::Display for SessionCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            stem,
-            key,
-            lines,
-            messages,
-            controls,
-            skip,
-            ..
-        } = self;
-        write!(
-            f,
-            "{stem} ({key:?}): {lines} lines, {messages} messages, {controls} controls, {} damaged, \
-             {skip} skipped",
-            self.damaged_lines
-        )?;
-        if self.torn_end {
-            write!(f, ", no last line feed")?;
-        }
-        if self.sidecar == SidecarCheck::Missing {
-            write!(f, ", no sidecar")?;
-        }
-        Ok(())
     }
 }

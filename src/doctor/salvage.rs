@@ -240,7 +240,8 @@ impl Rebuilt {
         if self.bytes.last().is_some_and(|last| *last != b'\n') {
             self.bytes.push(b'\n');
         }
-        self.shift = self.bytes.len() as i64 - offset as i64;
+        let end = self.bytes.len() as u64;
+        self.shift = end.wrapping_sub(offset).cast_signed();
         self.bytes.extend_from_slice(piece);
     }
 
@@ -272,7 +273,7 @@ impl Rebuilt {
 fn count(bytes: &[u8]) -> i64 {
     let lines = session_file::lines(bytes);
     let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);
-    lines.count() as i64
+    i64::try_from(lines.count()).unwrap_or(i64::MAX)
 }
 
 fn bytes_of(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::census::{self, Census};
 use super::content::Content;
 use super::report::{
-    DamagedLine, JournalCheck, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
+    DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
+    VerifyReport,
 };
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
@@ -77,9 +78,7 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
 impl SessionCheck {
     /// Beside a writer the file is read after the journal, and may hold more.
     fn forgive_haste(&mut self) {
-        self.stale = false;
-        self.skip_beyond = false;
-        self.orphan_sidecar = false;
+        self.mismatch = None;
     }
 }
 
@@ -245,9 +244,13 @@ impl SessionCheck {
             self.key.clone_from(&meta.key);
             (self.skip, self.count) = (meta.skip, meta.count);
             let lines = i64::try_from(self.lines).unwrap_or(i64::MAX);
-            self.stale = meta.count != lines;
-            self.skip_beyond = meta.skip > lines;
-            self.orphan_sidecar = content.is_empty() && meta.count > 0;
+            self.mismatch = if content.is_empty() && meta.count > 0 {
+                Some(Mismatch::LinesMissing)
+            } else if meta.skip > lines {
+                Some(Mismatch::SkipBeyond)
+            } else {
+                (meta.count != lines).then_some(Mismatch::Stale)
+            };
         }
         Ok(meta)
     }

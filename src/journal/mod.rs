@@ -16,11 +16,8 @@
 
 pub(crate) mod committer;
 pub mod group;
-<<<<<<< HEAD
 pub(crate) mod inspect;
-=======
 pub(crate) mod pace;
->>>>>>> main
 pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod scan;

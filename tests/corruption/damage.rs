@@ -64,19 +64,14 @@ impl File<'_> {
         self.path.contains("/journal/")
     }
 
-    /// What is not zeros: a header's fields, and records.
-    fn parts(&self) -> Vec<Range<usize>> {
-        if self.is_segment() && self.used > 4096 {
-            vec![0..56, 4096..self.used]
-        } else if self.is_segment() {
-            vec![0..56]
-        } else {
-            vec![0..self.used]
-        }
+    /// Every byte of a header's fields and of records.
+    fn parts(&self) -> Vec<usize> {
+        let whole = |at: &usize| !self.is_segment() || !(56..4096).contains(at);
+        (0..self.used).filter(whole).collect()
     }
 
     fn flips(&self, stride: usize, into: &mut Vec<Damage>) {
-        for at in self.parts().into_iter().flatten() {
+        for at in self.parts().into_iter() {
             for bit in 0..8 {
                 if (at * 8 + bit) % stride != 0 {
                     continue;
@@ -95,7 +90,7 @@ impl File<'_> {
 
     fn cuts(&self, stride: usize, into: &mut Vec<Damage>) {
         let end = self.bytes.len();
-        for len in self.parts().into_iter().flatten().step_by(stride.min(7)) {
+        for len in self.parts().into_iter().step_by(stride.min(7)) {
             let bytes = self.bytes[..len].to_vec();
             self.push(into, format!("cut to {len}"), len..end, Some(bytes));
         }

@@ -99,13 +99,13 @@ fn again(disk: &MemoryStorage, expected: &Seen) -> Verdict {
     }
     // Lines that recovery puts behind what another program changed may be torn
     // by a second power loss, and are there twice then.
-    let behind = |key: &&str| {
-        let (now, expected) = (&now[*key], &expected[*key]);
+    let behind = |key: &str| {
+        let (now, expected) = (&now[key], &expected[key]);
         now.0.iter().all(|text| expected.0.contains(text))
             && is_subsequence(&expected.0, &now.0)
             && now.1 == expected.1
     };
-    if now == *expected || expected.keys().all(|key| behind(&key)) {
+    if now == *expected || expected.keys().all(|key| behind(key)) {
         Ok(())
     } else {
         Err(format!("{now:?}, not {expected:?} after {report}"))

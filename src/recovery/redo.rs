@@ -458,6 +458,46 @@ mod tests {
         assert_eq!(log, b"{}\nedited\n{\"a\":1}\n{\"b\":2}\n");
     }
 
+    fn planned(base: Base, at: u64, lines: &[u8]) -> Plans {
+        let plan = Plan {
+            base,
+            appended: Some((at, lines.to_vec())),
+            ..Plan::default()
+        };
+        let mut plans = Plans::default();
+        plans.sessions.insert(String::from("cli"), plan);
+        plans
+    }
+
+    /// The rewrite was renamed into place, and then the file was changed.
+    #[test]
+    fn lines_acknowledged_since_a_rewrite_are_kept_where_its_file_was_changed() {
+        let storage = MemoryStorage::new();
+        storage
+            .write_foreign("/cli.jsonl", b"{\"edited\":1}\n")
+            .unwrap();
+        let swap = Swap {
+            temp: String::from(".sessionlog-0.tmp"),
+            len: 4,
+            crc: 1,
+            tail: Vec::new(),
+        };
+        syncs(&storage, &planned(Base::Swapped(swap), 4, b"{\"a\":1}\n"));
+        let log = storage.read_foreign("/cli.jsonl").unwrap();
+        assert_eq!(log, b"{\"edited\":1}\n{\"a\":1}\n");
+    }
+
+    #[test]
+    fn a_damaged_line_before_journalled_ones_does_not_take_the_first_along() {
+        let storage = MemoryStorage::new();
+        storage
+            .write_foreign("/cli.jsonl", b"{}\0\0\0\0\0:1}\n")
+            .unwrap();
+        syncs(&storage, &planned(Base::OnDisk, 3, b"{\"a\":1}\n"));
+        let log = storage.read_foreign("/cli.jsonl").unwrap();
+        assert_eq!(log, b"{}\n{\"a\":1}\n");
+    }
+
     fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
         let mut report = RecoveryReport::default();
         let (dir, quarantine) = (Path::new("/"), Path::new("/quarantine"));

@@ -71,7 +71,7 @@ impl File<'_> {
     }
 
     fn flips(&self, stride: usize, into: &mut Vec<Damage>) {
-        for at in self.parts().into_iter() {
+        for at in self.parts() {
             for bit in 0..8 {
                 if (at * 8 + bit) % stride != 0 {
                     continue;

@@ -265,8 +265,11 @@ impl Worker {
         };
         let due = since + LINGER;
         let left = due.saturating_sub(self.context.clock.monotonic());
-        if !wait || left.is_zero() || self.few_unwritten() {
+        if left.is_zero() || self.few_unwritten() || !(wait || self.stuck) {
             return Next::Work;
+        }
+        if !wait {
+            return Next::Nothing;
         }
         match self.inbox.recv_timeout(left) {
             Timeout::Item(event) => Next::Event(event),

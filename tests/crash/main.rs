@@ -11,6 +11,7 @@
 mod check;
 mod enumerate;
 mod errors;
+mod imports;
 mod model;
 mod play;
 mod recovery;
@@ -119,6 +120,13 @@ fn no_failing_call_loses_what_was_acknowledged_or_leaves_a_caller_waiting() {
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 10_000 * depth.times, "{count}");
+}
+
+#[test]
+fn an_import_cut_short_anywhere_is_finished_by_the_next_one() {
+    let (images, wrong) = imports::crashes(160);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(images >= 480);
 }
 
 /// Tells how much was tried, past the test harness: it shows the output of a

@@ -124,13 +124,13 @@ impl Repair<'_> {
             return Ok(true);
         }
         let mut inspection = self.inspect(Some(id))?;
-        self.back_up(inspection.segments.iter().map(|segment| &segment.path))?;
         let (covered, _): (Vec<_>, Vec<_>) = inspection
             .segments
             .iter()
             .partition(|segment| segment.fault.is_some() && inspection.is_covered(segment));
         if !covered.is_empty() {
             let paths: Vec<_> = covered.iter().map(|segment| segment.path.clone()).collect();
+            self.back_up(&paths)?;
             self.remove(&paths)?;
             let count = paths.len();
             self.report.done.push(format!(
@@ -173,7 +173,7 @@ impl Repair<'_> {
 
     /// Says what a damaged journal has lost, and whether to go on without it.
     fn may_lose_records(&mut self, inspection: &Inspection) -> Result<bool> {
-        let mut losses = Vec::new();
+        let (mut losses, mut spited) = (Vec::new(), Vec::new());
         for segment in &inspection.segments {
             let Some(fault) = &segment.fault else {
                 continue;
@@ -184,9 +184,7 @@ impl Repair<'_> {
             } else if segment.last() == Some(inspection.newest()) {
                 losses.push(format!("{name}: whatever came last in it ({fault})"));
             } else {
-                self.report
-                    .done
-                    .push(format!("{name}: read in spite of its header"));
+                spited.push(format!("{name}: read in spite of its header"));
             }
         }
         let missing = inspection.missing();
@@ -204,6 +202,9 @@ impl Repair<'_> {
         for loss in losses {
             may = self.may_lose(loss);
         }
+        if may {
+            self.report.done.append(&mut spited);
+        }
         Ok(may)
     }
 
@@ -216,6 +217,7 @@ impl Repair<'_> {
     /// Puts every session that the journal speaks of together anew, commits all
     /// of them at once, and gives the damaged segments up.
     fn salvage(&mut self, id: &StoreId, inspection: &Inspection) -> Result<()> {
+        self.back_up(inspection.segments.iter().map(|segment| &segment.path))?;
         let salvage = self.salvaged(inspection)?;
         for (stem, remains) in &salvage.sessions {
             self.back_up(files(self.dir, stem))?;

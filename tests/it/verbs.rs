@@ -5,5 +5,6 @@ mod aliases;
 mod appending;
 mod at_rest;
 mod concurrency;
+mod doctor;
 mod ensuring;
 mod rewriting;

@@ -2,66 +2,31 @@
 //! those that would come behind them.
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
 
 use memchr::memchr;
 
-use crate::error::{Error, Result};
-use crate::recovery::plan::{Base, Plan};
-use crate::shard::load;
-use crate::storage::{OpenMode, Storage, StorageFile};
-use crate::view::behind_base;
+use crate::error::Result;
+use crate::view::{Bytes, Planned};
 
 /// How much is read at a time.
 const CHUNK: u64 = 1 << 20;
 
 /// A session's lines, not read yet.
-#[derive(Debug, Default)]
-pub(super) struct Content {
-    file: Option<Arc<dyn StorageFile>>,
-    /// So much of the file counts.
-    len: u64,
-    /// What comes behind that.
-    behind: Vec<u8>,
-}
+#[derive(Debug)]
+pub(super) struct Content(Bytes);
 
 impl Content {
     /// The lines of `stem`, given what the journal says of it.
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(super) fn of(
-        storage: &dyn Storage,
-        dir: &Path,
-        stem: &str,
-        plan: Option<&Plan>,
-    ) -> Result<Self> {
-        let log = || load::open_log(storage, dir, stem, OpenMode::Read);
-        let appended = plan.and_then(|plan| plan.appended.as_ref());
-        let lines = appended.map_or(&[][..], |(_, lines)| lines);
-        let (file, base, journalled) = match plan.map(|plan| &plan.base) {
-            None | Some(Base::OnDisk) => (log()?, appended.map(|(at, _)| *at), lines.to_vec()),
-            Some(Base::Deleted) => (None, Some(0), lines.to_vec()),
-            Some(Base::Swapped(swap)) => {
-                let temp = storage.open(&dir.join(&swap.temp), OpenMode::Read).ok();
-                let file = if temp.is_some() { temp } else { log()? };
-                (file, Some(swap.len), [&swap.tail, lines].concat())
-            }
-        };
-        let wrap = |e| Error::io("read", dir, e);
-        let len = match &file {
-            Some(file) => file.info().map_err(wrap)?.len,
-            None => 0,
-        };
-        let base = base.unwrap_or(len);
-        let (len, behind) = behind_base(file.as_deref(), len, base, journalled).map_err(wrap)?;
-        Ok(Self { file, len, behind })
+    pub(super) fn of(planned: Planned<'_>, stem: &str) -> Result<Self> {
+        planned.lines(stem).map(Self)
     }
 
     /// Whether there are no bytes at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.len + self.behind.len() as u64 == 0
+        self.0.len + self.0.behind.len() as u64 == 0
     }
 
     /// Calls `visit` with every line, its offset, and whether a line feed ends
@@ -81,17 +46,17 @@ impl Content {
             }
             line.extend_from_slice(part);
         };
-        if let Some(file) = &self.file {
-            let mut chunk = vec![0; CHUNK.min(self.len) as usize];
+        if let Some(file) = &self.0.file {
+            let mut chunk = vec![0; CHUNK.min(self.0.len) as usize];
             let mut at = 0;
-            while at < self.len {
-                let want = CHUNK.min(self.len - at) as usize;
+            while at < self.0.len {
+                let want = CHUNK.min(self.0.len - at) as usize;
                 file.read_exact_at(&mut chunk[..want], at)?;
                 take(&chunk[..want]);
                 at += want as u64;
             }
         }
-        take(&self.behind);
+        take(&self.0.behind);
         if !line.is_empty() {
             visit(&line, begin, false);
         }

@@ -7,7 +7,7 @@ use super::backup::Backup;
 use super::census::Census;
 use super::mend::{self, Mending};
 use super::outcome::{RepairOptions, RepairReport};
-use super::salvage::Salvage;
+use super::salvage::{Salvage, Sources};
 use crate::engine::home::Home;
 use crate::engine::open;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::journal::record::{self, Record};
 use crate::journal::scan::Scan;
 use crate::journal::segment::StoreId;
 use crate::recovery::plan::{Base, Plans};
-use crate::recovery::redo::rewrite_fault;
+use crate::recovery::redo::{backup_fault, rewrite_fault};
 use crate::session_file;
 use crate::shard::rewrite::log_path;
 use crate::storage::Storage;
@@ -161,6 +161,12 @@ impl Repair<'_> {
         };
         let mut plans = Plans::default();
         scan.replay(&**self.storage, |record| plans.add(record))?;
+        for kept in &plans.backups {
+            match backup_fault(&**self.storage, &self.home.backups, kept) {
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                other => other?,
+            }
+        }
         for (stem, plan) in &plans.sessions {
             if let Base::Swapped(swap) = &plan.base
                 && rewrite_fault(&**self.storage, self.dir, stem, swap)?.is_some()
@@ -194,10 +200,7 @@ impl Repair<'_> {
                 "{count} journal batches between {first} and {last}"
             ));
         }
-        for (stem, remains) in &self.salvaged(inspection)?.sessions {
-            let rescued = remains.rescue(&**self.storage, self.dir, stem)?;
-            losses.extend(rescued.losses);
-        }
+        losses.extend(self.salvaged(inspection)?.losses(self.sources())?);
         let mut may = true;
         for loss in losses {
             may = self.may_lose(loss);
@@ -206,6 +209,14 @@ impl Repair<'_> {
             self.report.done.append(&mut spited);
         }
         Ok(may)
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            storage: &**self.storage,
+            dir: self.dir,
+            backups: &self.home.backups,
+        }
     }
 
     fn salvaged(&self, inspection: &Inspection) -> Result<Salvage> {
@@ -228,8 +239,9 @@ impl Repair<'_> {
         self.back_up(census.strays.iter().map(|name| self.dir.join(name)))?;
         let mut records = Vec::new();
         self.number_temps(inspection.next_number());
-        for (stem, remains) in &salvage.sessions {
-            let rescued = remains.rescue(&**self.storage, self.dir, stem)?;
+        self.salvage_backups(&salvage)?;
+        for stem in salvage.sessions.keys() {
+            let rescued = salvage.rescue(self.sources(), stem)?;
             let Some(content) = rescued.content else {
                 let generation = 0;
                 record::encode(&mut records, &Record::Delete { stem, generation });
@@ -245,6 +257,31 @@ impl Repair<'_> {
             "the journal was damaged; what reads of it is in {sessions} session files"
         ));
         Ok(())
+    }
+
+    /// Backups of sessions that the journal made or unmade. Done again it does
+    /// the same again; the session files are as they were until the commit.
+    fn salvage_backups(&mut self, salvage: &Salvage) -> Result<()> {
+        let dir = &self.home.backups;
+        for lost in &salvage.backups {
+            let Some(bytes) = salvage.backup(self.sources(), &lost.name)? else {
+                continue;
+            };
+            self.back_up([dir.join(&lost.name), dir.join(&lost.link)])?;
+            let temp = self.free_temp();
+            self.write(&self.dir.join(&temp), &bytes)?;
+            let to = dir.join(&lost.name);
+            let renamed = self.storage.rename(&self.dir.join(&temp), &to);
+            renamed.map_err(|e| Error::io("write", &to, e))?;
+        }
+        let gone = salvage.unmade(self.sources())?;
+        self.back_up(&gone)?;
+        self.remove(&gone)?;
+        if salvage.backups.is_empty() {
+            return Ok(());
+        }
+        let synced = self.storage.sync_dir(dir);
+        synced.map_err(|e| Error::io("sync", dir, e))
     }
 
     /// Carries the journal out as opening does, and ends it as closing does.

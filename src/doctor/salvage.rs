@@ -1,16 +1,17 @@
 //! Sessions from a journal with holes: whatever reads is carried out, and what
 //! is missing in between is said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::census;
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
-use crate::recovery::plan::{Patch, Swap};
+use crate::recovery::plan::{Patch, Prefix, Swap};
 use crate::recovery::redo::rewrite_fault;
 use crate::session_file::{self, Kind, SessionMeta};
+use crate::shard::backup::{self, Name};
 use crate::shard::load;
 use crate::shard::rewrite::log_path;
 use crate::storage::Storage;
@@ -19,6 +20,27 @@ use crate::storage::Storage;
 #[derive(Debug, Default)]
 pub(super) struct Salvage {
     pub(super) sessions: BTreeMap<String, Remains>,
+    /// Backups that were made, in order: a later one may be of an earlier one.
+    pub(super) backups: Vec<Lost>,
+    /// Sessions that were deleted, and their backups with them.
+    deleted: BTreeSet<String>,
+}
+
+/// A session's file that became a backup.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) name: String,
+    /// The name it may still have.
+    pub(super) link: String,
+    remains: Remains,
+}
+
+/// Where files are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) dir: &'a Path,
+    pub(super) backups: &'a Path,
 }
 
 /// What is left of what the journal said of a session.
@@ -39,6 +61,7 @@ enum Base {
         revived: bool,
     },
     Swapped(Swap),
+    Prefix(Prefix),
 }
 
 /// A session as it comes out of a damaged journal.
@@ -107,7 +130,31 @@ impl Salvage {
                 };
                 remains.set_image(image);
             }
+            Record::Rebase {
+                stem,
+                image,
+                of,
+                len,
+                link,
+                backup,
+                ..
+            } => {
+                let remains = self.remains(stem);
+                let was = std::mem::take(remains);
+                remains.base = Base::Prefix(Prefix { of: of.into(), len });
+                remains.set_image(image);
+                if !backup.is_empty() {
+                    self.backups.push(Lost {
+                        name: backup.into(),
+                        link: link.into(),
+                        remains: was,
+                    });
+                }
+            }
             Record::Delete { stem, .. } => {
+                let other = |lost: &Lost| Name::parse(&lost.name).is_none_or(|n| n.stem != stem);
+                self.backups.retain(other);
+                self.deleted.insert(stem.into());
                 *self.remains(stem) = Remains {
                     base: Base::Deleted { revived: false },
                     ..Remains::default()
@@ -115,6 +162,108 @@ impl Salvage {
             }
             Record::Checkpoint { .. } | Record::Commit(_) => {}
         }
+    }
+
+    /// Puts together what the files and the records hold of session `stem`.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(super) fn rescue(&self, sources: Sources<'_>, stem: &str) -> Result<Rescued> {
+        let Sources { storage, dir, .. } = sources;
+        let nothing = Remains::default();
+        let remains = self.sessions.get(stem).unwrap_or(&nothing);
+        if matches!(remains.base, Base::Deleted { revived: false }) && remains.pieces.is_empty() {
+            return Ok(Rescued {
+                content: None,
+                meta: None,
+                losses: Vec::new(),
+            });
+        }
+        let file = || bytes_of(storage, &log_path(dir, stem));
+        let mut rebuilt = remains.rebuild(self, sources, &file, 0)?;
+        if let Base::Swapped(swap) = &remains.base {
+            let fault = rewrite_fault(storage, dir, stem, swap)?;
+            rebuilt.losses.extend(fault);
+        }
+        if rebuilt.lost > 0 {
+            let lost = rebuilt.lost;
+            rebuilt
+                .losses
+                .push(format!("{lost} appended bytes are gone"));
+        }
+        let (_, on_disk) = census::sidecar(storage, dir, stem)?;
+        let meta = rebuilt.meta(remains.meta(on_disk));
+        let losses = rebuilt.losses.iter().map(|loss| format!("{stem}: {loss}"));
+        Ok(Rescued {
+            losses: losses.collect(),
+            content: Some(rebuilt.bytes),
+            meta,
+        })
+    }
+
+    /// Everything that cannot be saved, one line each.
+    ///
+    /// # Errors
+    /// If files cannot be read.
+    pub(super) fn losses(&self, sources: Sources<'_>) -> Result<Vec<String>> {
+        let mut losses = Vec::new();
+        for stem in self.sessions.keys() {
+            losses.extend(self.rescue(sources, stem)?.losses);
+        }
+        for lost in &self.backups {
+            if self.backup(sources, &lost.name)?.is_none() {
+                losses.push(format!("the backup {}", lost.name));
+            }
+        }
+        Ok(losses)
+    }
+
+    /// The bytes of a backup, if there is anything of it.
+    ///
+    /// # Errors
+    /// If files cannot be read.
+    pub(super) fn backup(&self, sources: Sources<'_>, name: &str) -> Result<Option<Vec<u8>>> {
+        self.backup_at(sources, name, 0)
+    }
+
+    fn backup_at(&self, sources: Sources<'_>, name: &str, depth: usize) -> Result<Option<Vec<u8>>> {
+        let path = sources.backups.join(name);
+        let there = |path: &Path| sources.storage.info(path).is_ok();
+        let Some(lost) = self.backups.iter().find(|lost| lost.name == name) else {
+            return there(&path)
+                .then(|| bytes_of(sources.storage, &path))
+                .transpose();
+        };
+        // A backup is only made of earlier ones; where damage left a circle,
+        // there is nothing at its end.
+        if depth > self.backups.len() {
+            return Ok(None);
+        }
+        let link = sources.backups.join(&lost.link);
+        let place = if there(&link) { link } else { path };
+        if !there(&place) && matches!(lost.remains.base, Base::OnDisk | Base::Swapped(_)) {
+            return Ok(None);
+        }
+        let file = || bytes_of(sources.storage, &place);
+        let rebuilt = lost.remains.rebuild(self, sources, &file, depth)?;
+        Ok(Some(rebuilt.bytes))
+    }
+
+    /// Backups that went with their session.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub(super) fn unmade(&self, sources: Sources<'_>) -> Result<Vec<PathBuf>> {
+        let Sources {
+            storage, backups, ..
+        } = sources;
+        let files = backup::files(storage, backups).map_err(|e| Error::io("list", backups, e))?;
+        let unmade = |file: &String| {
+            let made = self.backups.iter().any(|lost| lost.name == *file);
+            !made && Name::parse(file).is_some_and(|name| self.deleted.contains(&name.stem))
+        };
+        let unmade = files.into_iter().filter(unmade);
+        Ok(unmade.map(|file| backups.join(file)).collect())
     }
 
     fn remains(&mut self, stem: &str) -> &mut Remains {
@@ -141,56 +290,49 @@ impl Remains {
     pub(super) fn temp(&self) -> Option<&str> {
         match &self.base {
             Base::Swapped(swap) => Some(&swap.temp),
-            Base::OnDisk | Base::Deleted { .. } => None,
+            Base::OnDisk | Base::Deleted { .. } | Base::Prefix(_) => None,
         }
     }
 
-    /// Puts together what the files and the records hold of session `stem`.
-    ///
-    /// # Errors
-    /// If its files cannot be read.
-    pub(super) fn rescue(&self, storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Rescued> {
-        if matches!(self.base, Base::Deleted { revived: false }) && self.pieces.is_empty() {
-            return Ok(Rescued {
-                content: None,
-                meta: None,
-                losses: Vec::new(),
-            });
-        }
+    /// Puts together what a file and the records hold. `file` is what stands
+    /// in the place of the session's file now.
+    fn rebuild(
+        &self,
+        salvage: &Salvage,
+        sources: Sources<'_>,
+        file: &dyn Fn() -> Result<Vec<u8>>,
+        depth: usize,
+    ) -> Result<Rebuilt> {
         let mut rebuilt = Rebuilt::default();
         match &self.base {
             Base::Deleted { .. } => {}
-            Base::OnDisk => rebuilt.bytes = bytes_of(storage, &log_path(dir, stem))?,
+            Base::OnDisk => rebuilt.bytes = file()?,
             Base::Swapped(swap) => {
-                let fault = rewrite_fault(storage, dir, stem, swap)?;
-                rebuilt
-                    .losses
-                    .extend(fault.map(|why| format!("{stem}: {why}")));
-                let temp = dir.join(&swap.temp);
-                rebuilt.bytes = if storage.info(&temp).is_ok() {
-                    bytes_of(storage, &temp)?
+                let temp = sources.dir.join(&swap.temp);
+                rebuilt.bytes = if sources.storage.info(&temp).is_ok() {
+                    bytes_of(sources.storage, &temp)?
                 } else {
-                    bytes_of(storage, &log_path(dir, stem))?
+                    file()?
                 };
                 rebuilt.put(swap.len, &swap.tail);
+            }
+            Base::Prefix(prefix) => {
+                if let Some(mut bytes) = salvage.backup_at(sources, &prefix.of, depth + 1)? {
+                    bytes.truncate(prefix.len as usize);
+                    rebuilt.bytes = bytes;
+                } else {
+                    let of = &prefix.of;
+                    rebuilt
+                        .losses
+                        .push(format!("the backup {of} it was made of"));
+                    rebuilt.bytes = file()?;
+                }
             }
         }
         for (offset, piece) in &self.pieces {
             rebuilt.put(*offset, piece);
         }
-        if rebuilt.lost > 0 {
-            let lost = rebuilt.lost;
-            rebuilt
-                .losses
-                .push(format!("{stem}: {lost} appended bytes are gone"));
-        }
-        let (_, on_disk) = census::sidecar(storage, dir, stem)?;
-        let meta = rebuilt.meta(self.meta(on_disk));
-        Ok(Rescued {
-            content: Some(rebuilt.bytes),
-            meta,
-            losses: rebuilt.losses,
-        })
+        Ok(rebuilt)
     }
 
     fn meta(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {

@@ -31,13 +31,7 @@ impl Repair<'_> {
         content: &[u8],
         image: &[u8],
     ) -> Result<()> {
-        let temp = loop {
-            let name = temp_name(self.temps);
-            self.temps += 1;
-            if self.storage.info(&self.dir.join(&name)).is_err() {
-                break name;
-            }
-        };
+        let temp = self.free_temp();
         self.write(&self.dir.join(&temp), content)?;
         let swap = Record::Swap {
             stem,
@@ -52,13 +46,23 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let file = self.storage.open(path, OpenMode::CreateNew);
         let written = file.and_then(|file| {
             file.write_all_at(bytes, 0)?;
             file.sync_data()
         });
         written.map_err(|e| Error::io("write", path, e))
+    }
+
+    pub(super) fn free_temp(&mut self) -> String {
+        loop {
+            let name = temp_name(self.temps);
+            self.temps += 1;
+            if self.storage.info(&self.dir.join(&name)).is_err() {
+                return name;
+            }
+        }
     }
 
     /// Hidden files get names that no record in the journal has, also none of a

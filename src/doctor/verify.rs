@@ -14,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::journal::inspect::{Inspected, Inspection};
 use crate::journal::scan::Scan;
 use crate::journal::segment::StoreId;
-use crate::recovery::plan::{Base, Plan, Plans};
-use crate::recovery::redo::rewrite_fault;
+use crate::recovery::plan::{Base, Plans};
+use crate::recovery::redo::{backup_fault, rewrite_fault};
 use crate::session_file::{self, Decoded, SessionMeta};
 use crate::storage::{FileKind, Storage};
+use crate::view::Planned;
 
 /// How often a journal that changes while it is read is read again.
 const TRIES: usize = 5;
@@ -53,9 +54,14 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
     let census = Census::take(storage, dir, &look.plans)?;
     report.strays.extend(census.strays.iter().cloned());
     let mut aliases = Vec::new();
+    let planned = Planned {
+        storage,
+        dir,
+        home: &home,
+        plans: &look.plans,
+    };
     for stem in &census.stems {
-        let plan = look.plans.sessions.get(stem);
-        let (check, meta) = session(storage, dir, stem, plan);
+        let (check, meta) = session(planned, stem);
         let names = meta.into_iter().flat_map(|meta| meta.aliases);
         aliases.extend(names.map(|alias| (alias, stem.clone())));
         report.sessions.push(check);
@@ -146,6 +152,9 @@ impl JournalCheck {
         };
         let read = Scan::read(storage, &home.journal, &id).and_then(|scan| {
             scan.replay(storage, |record| plans.add(record))?;
+            for kept in &plans.backups {
+                backup_fault(storage, &home.backups, kept)?;
+            }
             Ok(scan)
         });
         match read {
@@ -197,17 +206,12 @@ fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> Segme
     }
 }
 
-fn session(
-    storage: &dyn Storage,
-    dir: &Path,
-    stem: &str,
-    plan: Option<&Plan>,
-) -> (SessionCheck, Option<SessionMeta>) {
+fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option<SessionMeta>) {
     let mut check = SessionCheck {
         stem: stem.into(),
         ..SessionCheck::default()
     };
-    let read = check.read(storage, dir, plan);
+    let read = check.read(planned);
     let meta = read.unwrap_or_else(|error| {
         check.unreadable = Some(error.to_string());
         None
@@ -216,12 +220,14 @@ fn session(
 }
 
 impl SessionCheck {
-    fn read(
-        &mut self,
-        storage: &dyn Storage,
-        dir: &Path,
-        plan: Option<&Plan>,
-    ) -> Result<Option<SessionMeta>> {
+    fn read(&mut self, planned: Planned<'_>) -> Result<Option<SessionMeta>> {
+        let Planned {
+            storage,
+            dir,
+            plans,
+            ..
+        } = planned;
+        let plan = plans.sessions.get(&self.stem);
         if let Some(Base::Swapped(swap)) = plan.map(|plan| &plan.base) {
             self.rewrite_fault = rewrite_fault(storage, dir, &self.stem, swap)?;
         }
@@ -237,7 +243,7 @@ impl SessionCheck {
                 meta = Some(plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty(""))));
             }
         }
-        let content = Content::of(storage, dir, &self.stem, plan)?;
+        let content = Content::of(planned, &self.stem)?;
         self.count_lines(&content)
             .map_err(|e| Error::io("read", dir, e))?;
         if let Some(meta) = &meta {

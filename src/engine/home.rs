@@ -14,9 +14,9 @@ use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 pub(crate) struct Home {
     pub(crate) journal: PathBuf,
     pub(crate) quarantine: PathBuf,
-    pub(crate) identity: PathBuf,
-    /// Where repairs put copies of what they change.
+    /// Made with the first backup. Repairs put copies of what they change there.
     pub(crate) backups: PathBuf,
+    pub(crate) identity: PathBuf,
     lock: PathBuf,
 }
 
@@ -30,8 +30,8 @@ impl Home {
         Self {
             journal: home.join("journal"),
             quarantine: home.join("quarantine"),
-            identity: home.join("identity"),
             backups: home.join("backups"),
+            identity: home.join("identity"),
             lock: home.join("lock"),
         }
     }

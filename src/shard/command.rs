@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::converse::Converse;
 use crate::Durability;
 use crate::error::Result;
 use crate::snapshot::Snapshot;
@@ -68,6 +69,8 @@ pub(crate) enum Verb {
     },
     /// A background compaction has its copy ready; swap it in.
     FinishCompaction,
+    /// About the session's conversation.
+    Converse(Box<Converse>),
 }
 
 impl Verb {
@@ -80,6 +83,7 @@ impl Verb {
             | Self::SetHistory { .. }
             | Self::Promote { .. }
             | Self::Ensure(_) => true,
+            Self::Converse(verb) => verb.creates(),
             Self::Truncate { .. }
             | Self::Compact { .. }
             | Self::Delete { .. }

@@ -62,7 +62,7 @@ impl Store {
 }
 
 pub(crate) fn all() -> Vec<Store> {
-    vec![journal(), flushed(), rewritten(), closed()]
+    vec![journal(), flushed(), rewritten(), taken_back(), closed()]
 }
 
 /// Others, for a long run.
@@ -126,6 +126,27 @@ fn rewritten() -> Store {
     maker.finish(false)
 }
 
+/// Conversations taken back and cleared, with their backups.
+fn taken_back() -> Store {
+    let mut maker = Maker::new("taken back");
+    for text in ["one", "two"] {
+        maker.append("a", text);
+        maker.append("c", text);
+    }
+    maker.run(|chats| chats.context("a").update_token_count(7));
+    maker.checkpoint("a");
+    maker.append("a", "three");
+    maker.run(|chats| chats.context("a").revert_to(0));
+    maker.append("a", "four");
+    maker.run(|chats| chats.context("c").clear());
+    maker.append("c", "five");
+    maker.run(|chats| chats.delete_session("c"));
+    maker.append("c", "six");
+    maker.run(|chats| chats.context("a").clear());
+    maker.append("a", "seven");
+    maker.finish(false)
+}
+
 /// Nothing but session files, sidecars and an identity.
 fn closed() -> Store {
     let mut maker = Maker::new("closed");
@@ -165,6 +186,19 @@ impl Maker {
             sim,
             commands: vec![start],
         }
+    }
+
+    fn checkpoint(&mut self, key: &str) {
+        let before = self.disk.dump();
+        let reply = self
+            .sim
+            .handle()
+            .exact_keys()
+            .context(key)
+            .checkpoint(false);
+        self.sim.run(reply).expect("the disk works");
+        self.sim.until_quiet();
+        self.note(&before);
     }
 
     fn append(&mut self, key: &str, text: &str) {

@@ -4,7 +4,9 @@
 mod aliases;
 mod appending;
 mod at_rest;
+mod backups;
 mod concurrency;
+mod conversation;
 mod doctor;
 mod ensuring;
 mod rewriting;

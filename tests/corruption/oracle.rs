@@ -267,7 +267,9 @@ fn check_kept(
         // The journal puts right what it covers, and zeros are nothing.
         let pieces = bytes.split(|byte| matches!(byte, b'\n' | 0));
         let mut pieces = pieces.filter(|piece| !piece.is_empty());
-        let outside_backups = kept.iter().filter(|(path, _)| !path.contains("/backups/"));
+        let outside_backups = kept
+            .iter()
+            .filter(|(path, _)| !path.contains("/backups/repair-"));
         let left: Vec<u8> = outside_backups
             .flat_map(|(_, bytes)| bytes.clone())
             .collect();

@@ -44,12 +44,12 @@ fn depth() -> Depth {
     let asked = std::env::var("SESSIONLOG_CRASH_SEEDS").ok();
     let asked = asked.map(|seeds| seeds.parse().expect("a number of seeds"));
     let quick = Depth {
-        images: asked.unwrap_or(2),
+        images: asked.unwrap_or(1),
         schedules: 2,
-        sample: 41,
-        orders: 100,
+        sample: 57,
+        orders: 80,
         failing: 1,
-        sparse: 5,
+        sparse: 9,
         times: 1,
     };
     let long = Depth {

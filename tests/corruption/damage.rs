@@ -1,6 +1,7 @@
 //! Ways in which a medium damages a file.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use sessionlog::storage::memory::{Image, MemoryStorage};
 
@@ -16,16 +17,52 @@ pub(crate) struct Damage {
     /// The bytes that are not what they were.
     pub(crate) range: Range<usize>,
     pub(crate) how: String,
-    /// The file's bytes now; `None`: it is gone.
-    bytes: Option<Vec<u8>>,
+    change: Change,
+}
+
+/// What happens to a file. Made when it is needed: the damaged copies of all
+/// damages together would be gigabytes.
+#[derive(Clone, Debug)]
+enum Change {
+    Flip {
+        at: usize,
+        bit: u32,
+    },
+    Cut(usize),
+    Removed,
+    Fill(Range<usize>, u8),
+    /// Two sectors from here on change places.
+    Swap(usize),
+    /// The bytes of this range, or all, are what they once were.
+    Stale(Option<Range<usize>>, Arc<[u8]>),
+}
+
+impl Change {
+    /// The file's bytes then; `None`: it is gone.
+    fn of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = bytes.to_vec();
+        match self {
+            Self::Flip { at, bit } => bytes[*at] ^= 1 << bit,
+            Self::Cut(len) => bytes.truncate(*len),
+            Self::Removed => return None,
+            Self::Fill(range, fill) => bytes[range.clone()].fill(*fill),
+            Self::Swap(at) => bytes[*at..at + 2 * SECTOR].rotate_left(SECTOR),
+            Self::Stale(Some(range), old) => {
+                bytes[range.clone()].copy_from_slice(&old[range.clone()]);
+            }
+            Self::Stale(None, old) => bytes = old.to_vec(),
+        }
+        Some(bytes)
+    }
 }
 
 impl Damage {
     /// A copy of `disk` with the damage done.
     pub(crate) fn inflict(&self, disk: &MemoryStorage) -> MemoryStorage {
         let disk = disk.image(Image::ProcessDeath);
-        match &self.bytes {
-            Some(bytes) => disk.write_foreign(&self.path, bytes),
+        let bytes = disk.read_foreign(&self.path).expect("the file is there");
+        match self.change.of(&bytes) {
+            Some(bytes) => disk.write_foreign(&self.path, &bytes),
             None => disk.remove_foreign(&self.path),
         }
         .expect("the file is there");
@@ -72,18 +109,12 @@ impl File<'_> {
 
     fn flips(&self, stride: usize, into: &mut Vec<Damage>) {
         for at in self.parts() {
-            for bit in 0..8 {
-                if (at * 8 + bit) % stride != 0 {
+            for bit in 0..8_u32 {
+                if !(at * 8 + bit as usize).is_multiple_of(stride) {
                     continue;
                 }
-                let mut bytes = self.bytes.to_vec();
-                bytes[at] ^= 1 << bit;
-                self.push(
-                    into,
-                    format!("flip bit {bit} of {at}"),
-                    at..at + 1,
-                    Some(bytes),
-                );
+                let how = format!("flip bit {bit} of {at}");
+                self.push(into, how, at..at + 1, Change::Flip { at, bit });
             }
         }
     }
@@ -91,24 +122,17 @@ impl File<'_> {
     fn cuts(&self, stride: usize, into: &mut Vec<Damage>) {
         let end = self.bytes.len();
         for len in self.parts().into_iter().step_by(stride.min(7)) {
-            let bytes = self.bytes[..len].to_vec();
-            self.push(into, format!("cut to {len}"), len..end, Some(bytes));
+            self.push(into, format!("cut to {len}"), len..end, Change::Cut(len));
         }
-        self.push(into, "removed".into(), 0..end, None);
+        self.push(into, "removed".into(), 0..end, Change::Removed);
     }
 
     fn sectors(&self, into: &mut Vec<Damage>) {
         for at in (0..self.used).step_by(SECTOR) {
             let range = at..(at + SECTOR).min(self.bytes.len());
             for (how, fill) in [("zeroed", 0), ("filled with ones", 255)] {
-                let mut bytes = self.bytes.to_vec();
-                bytes[range.clone()].fill(fill);
-                self.push(
-                    into,
-                    format!("sector {at} {how}"),
-                    range.clone(),
-                    Some(bytes),
-                );
+                let change = Change::Fill(range.clone(), fill);
+                self.push(into, format!("sector {at} {how}"), range.clone(), change);
             }
         }
     }
@@ -116,10 +140,8 @@ impl File<'_> {
     fn swaps(&self, into: &mut Vec<Damage>) {
         let starts = (0..self.used.saturating_sub(SECTOR)).step_by(SECTOR);
         for at in starts.filter(|at| at + 2 * SECTOR <= self.bytes.len()) {
-            let mut bytes = self.bytes.to_vec();
-            bytes[at..at + 2 * SECTOR].rotate_left(SECTOR);
             let how = format!("sectors {at} swapped");
-            self.push(into, how, at..at + 2 * SECTOR, Some(bytes));
+            self.push(into, how, at..at + 2 * SECTOR, Change::Swap(at));
         }
     }
 
@@ -128,26 +150,21 @@ impl File<'_> {
         let Some(older) = store.older.read_foreign(self.path) else {
             return;
         };
-        for at in (0..self.used).step_by(SECTOR) {
+        let older: Arc<[u8]> = older.into();
+        for at in (0..self.used.min(older.len())).step_by(SECTOR) {
             let range = at..(at + SECTOR).min(self.bytes.len());
-            let Some(old) = older.get(range.clone()) else {
+            if older.len() < range.end {
                 break;
-            };
-            let mut bytes = self.bytes.to_vec();
-            bytes[range.clone()].copy_from_slice(old);
-            self.push(into, format!("sector {at} stale"), range, Some(bytes));
+            }
+            let change = Change::Stale(Some(range.clone()), older.clone());
+            self.push(into, format!("sector {at} stale"), range, change);
         }
         let end = self.bytes.len();
-        self.push(into, "stale".into(), 0..end, Some(older));
+        self.push(into, "stale".into(), 0..end, Change::Stale(None, older));
     }
 
-    fn push(
-        &self,
-        into: &mut Vec<Damage>,
-        how: String,
-        range: Range<usize>,
-        bytes: Option<Vec<u8>>,
-    ) {
+    fn push(&self, into: &mut Vec<Damage>, how: String, range: Range<usize>, change: Change) {
+        let bytes = change.of(self.bytes);
         if bytes.as_deref() == Some(self.bytes) {
             return;
         }
@@ -166,7 +183,7 @@ impl File<'_> {
             path,
             range,
             how,
-            bytes,
+            change,
         });
     }
 }

@@ -249,7 +249,9 @@ impl Sim {
     /// any of them, time passing included.
     pub fn step(&mut self) -> bool {
         let first = self.crew.schedule.prefers_supervisor();
+        let aged = self.crew.schedule.lets_buffered_age();
         (first && self.supervise())
+            || (aged && self.crew.sync_buffered())
             || self.crew.step()
             || self.supervise()
             || self.crew.sync_buffered()
@@ -400,7 +402,8 @@ impl Crew {
             if let Some(ready) = ready() {
                 return Some(ready);
             }
-            if !self.step() && !self.sync_buffered() {
+            let aged = self.schedule.lets_buffered_age() && self.sync_buffered();
+            if !aged && !self.step() && !self.sync_buffered() {
                 break;
             }
         }
@@ -470,6 +473,12 @@ impl Schedule {
 
     fn prefers_supervisor(&mut self) -> bool {
         self.0 != 0 && self.below(4) == 0
+    }
+
+    /// Buffered records age even while somebody else is always busy, as a
+    /// worker is that finds no space for its lines.
+    fn lets_buffered_age(&mut self) -> bool {
+        self.0 != 0 && self.below(32) == 0
     }
 
     /// Xorshift: never 0 from a state that is not.

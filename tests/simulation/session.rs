@@ -63,15 +63,15 @@ impl Session {
 
     /// Whether every command so far did what it said.
     pub(crate) fn is_certain(&self) -> bool {
-        self.commands.iter().all(|c| matches!(c.answer, Some(Ok(()))))
+        self.commands
+            .iter()
+            .all(|c| matches!(c.answer, Some(Ok(()))))
     }
 
     /// Commands of which each may have taken effect whatever the others did:
     /// every one doubles what the session may look like.
     pub(crate) fn doubts(&self) -> usize {
-        let doubtful = |c: &&Command| {
-            Outcome::of(c.answer.as_ref(), c.level) == Outcome::Either
-        };
+        let doubtful = |c: &&Command| Outcome::of(c.answer.as_ref(), c.level) == Outcome::Either;
         self.commands.iter().filter(doubtful).count()
     }
 

@@ -238,7 +238,11 @@ impl World {
                 return Err(format!("{key}: {:?} is never answered", command.act));
             }
         }
-        if self.flushes.iter().any(|(ticket, _)| ticket.answer().is_none()) {
+        if self
+            .flushes
+            .iter()
+            .any(|(ticket, _)| ticket.answer().is_none())
+        {
             return Err("a flush is never answered".to_owned());
         }
         if self.reads.iter().any(|read| read.ticket.answer().is_none()) {
@@ -402,22 +406,21 @@ impl World {
 
     fn start_flush(&mut self) {
         self.tell(|_| "flush".to_owned());
-        let sessions = self.sessions.iter();
-        let reached = sessions.map(|(key, session)| (*key, session.answered()));
-        let reached = reached.collect();
+        let reached = self.reached();
         if let Some(sim) = &mut self.sim {
             self.flushes.push((sim.submit_flush(), reached));
         }
     }
 
     fn pass_time(&mut self) {
-        let time = Duration::from_millis(self.draw.pick(&[5, 100, 400, 1200]));
+        let time = Duration::from_millis(self.draw.pick(&[20, 100, 400, 1200]));
         self.tell(|_| format!("{time:?} pass"));
+        let reached = self.reached();
         let Some(sim) = &mut self.sim else { return };
         sim.pause(time);
-        self.sessions.values_mut().for_each(Session::collect);
         if !self.is_disturbed() {
-            self.keep_answered();
+            // Buffered records do not linger for longer than that.
+            self.keep(&reached);
         }
     }
 
@@ -477,6 +480,13 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// How many commands of each session are answered.
+    fn reached(&mut self) -> BTreeMap<&'static str, usize> {
+        self.sessions.values_mut().for_each(Session::collect);
+        let sessions = self.sessions.iter();
+        sessions.map(|(key, s)| (*key, s.answered())).collect()
     }
 
     fn keep(&mut self, reached: &BTreeMap<&'static str, usize>) {

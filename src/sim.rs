@@ -329,10 +329,15 @@ struct Crew {
 
 impl Crew {
     /// Lets the first who has something to do go on.
+    ///
+    /// A caller who goes on by submitting another command does not show that it
+    /// did; whoever came before it in the order gets a second look.
     fn step(&mut self) -> bool {
         let parties = self.workers.len() + 3;
         let order = self.schedule.order(parties);
-        order.into_iter().any(|party| self.turn_of(party))
+        order.iter().any(|party| self.turn_of(*party))
+            || (!self.callers.submitted.is_empty()
+                && order.iter().any(|party| self.turn_of(*party)))
     }
 
     fn turn_of(&mut self, party: usize) -> bool {

@@ -97,7 +97,7 @@ fn one_process_at_a_time_owns_a_directory_and_its_death_frees_it() {
 #[test]
 fn a_process_without_descriptors_loses_nothing_and_goes_on_when_it_has_some() {
     let stage = Stage::new();
-    let output = stage.script("ulimit -n 40 && $SELF no_descriptors");
+    let output = stage.script("ulimit -n 160 && $SELF no_descriptors");
     let output = output.expect("every shell can lower the limit");
     println!("no descriptors: {}", told(&output));
     let store = Store::open(stage.store()).unwrap();

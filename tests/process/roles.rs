@@ -9,7 +9,7 @@ use sessionlog::{Error, Store, StoreHandle, StoreOptions};
 use crate::stage::SAYS;
 
 /// Chats of a store that others fill or starve.
-pub(crate) const CHATS: usize = 60;
+pub(crate) const CHATS: usize = 90;
 
 /// Turns after which a file system of some megabytes must be full.
 const MANY: usize = 100_000;

@@ -22,10 +22,26 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// The session of this key belongs to another conversation: its scope and
+    /// the one given differ in their values and are written alike. Nothing was
+    /// changed; the two must not share a history.
+    #[error("session {key} belongs to another conversation")]
+    ScopeConflict {
+        /// The key they would share.
+        key: String,
+    },
+
     /// A message is malformed: not a JSON object, nested deeper than 128, or
     /// with a control role where a message was expected. Nothing was written.
     #[error("invalid message: {reason}")]
     InvalidMessage {
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A session's scope is not JSON, or not of the shape of one.
+    #[error("invalid scope: {reason}")]
+    InvalidScope {
         /// What is wrong with it.
         reason: String,
     },

@@ -1,5 +1,7 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod identity;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -140,7 +142,12 @@ impl StoreHandle {
     /// # Errors
     /// As [`add_message`](Self::add_message).
     pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
-        self.append_all(key, vec![message])
+        let (level, max) = (self.level, self.max_line);
+        self.write(key, move |engine, answer| {
+            let encoded = encode(std::slice::from_ref(&message), max, engine);
+            let lines = encoded.map_err(|unfit| unfit.hand_back(vec![message]))?;
+            Ok(Some(lines.into_append(level, answer)))
+        })
     }
 
     /// Appends several messages as one: after a crash all of them are there, or
@@ -167,16 +174,9 @@ impl StoreHandle {
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         let (level, max) = (self.level, self.max_line);
         self.write(key, move |engine, answer| {
-            let lines = encode(messages, max, engine)?;
-            Ok(Some((
-                Verb::Append {
-                    count: lines.count,
-                    lines: lines.bytes,
-                    level,
-                    answer,
-                },
-                lines.count == 0,
-            )))
+            let encoded = encode(&messages, max, engine);
+            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            Ok(Some(lines.into_append(level, answer)))
         })
     }
 
@@ -189,7 +189,8 @@ impl StoreHandle {
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         let max = self.max_line;
         self.write(key, move |engine, answer| {
-            let lines = encode(messages, max, engine)?;
+            let encoded = encode(&messages, max, engine);
+            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
             Ok(Some((
                 Verb::SetHistory {
                     count: lines.count,
@@ -273,8 +274,9 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -284,10 +286,10 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = Box::new(identity::of(scope, aliases));
             Ok(Some((
                 Verb::UpsertMeta {
-                    scope,
-                    aliases,
+                    identity,
                     level,
                     answer,
                 },
@@ -304,8 +306,7 @@ impl StoreHandle {
     /// durable.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
         &self,
         key: &str,
@@ -333,8 +334,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    scope,
-                    aliases,
+                    identity: Box::new(identity::of(scope, aliases)),
                     candidate,
                     answer: promise,
                 };
@@ -634,7 +634,7 @@ impl StoreHandle {
 }
 
 /// Runs `work` where it may block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -660,21 +660,51 @@ struct Lines {
     count: u32,
 }
 
+impl Lines {
+    /// The command that appends them, and whether there is nothing to do.
+    fn into_append(self, level: Durability, answer: Promise<Result<()>>) -> (Verb, bool) {
+        let nothing = self.count == 0;
+        let verb = Verb::Append {
+            count: self.count,
+            lines: self.bytes,
+            level,
+            answer,
+        };
+        (verb, nothing)
+    }
+}
+
+/// Why messages cannot be stored.
+enum Unfit {
+    Invalid(Error),
+    TooLarge { size: usize, limit: usize },
+}
+
+impl Unfit {
+    /// The error, with the messages in it that its caller may want back.
+    fn hand_back(self, messages: Vec<Message>) -> Error {
+        match self {
+            Self::Invalid(error) => error,
+            Self::TooLarge { size, limit } => Error::MessageTooLarge {
+                size,
+                limit,
+                messages,
+            },
+        }
+    }
+}
+
 /// Encodes what is to be stored; messages without a time get the time of now.
-fn encode(messages: Vec<Message>, max: usize, engine: &Engine) -> Result<Lines> {
+fn encode(messages: &[Message], max: usize, engine: &Engine) -> std::result::Result<Lines, Unfit> {
     let now = clock::rfc3339(engine.context.clock.now());
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,
     };
-    let mut too_large = None;
     for message in messages.iter().filter(|message| !message.is_transient()) {
-        message.check_writable()?;
+        message.check_writable().map_err(Unfit::Invalid)?;
         let line = session_file::encode(message, Some(&now));
-        if line.len() > max {
-            too_large = Some((line.len(), max));
-            break;
-        }
+        fits(line.len(), max)?;
         if lines.bytes.is_empty() {
             lines.bytes = line;
         } else {
@@ -682,19 +712,16 @@ fn encode(messages: Vec<Message>, max: usize, engine: &Engine) -> Result<Lines> 
         }
         lines.bytes.push(b'\n');
         lines.count += 1;
-        if lines.bytes.len() > MAX_BATCH {
-            too_large = Some((lines.bytes.len(), MAX_BATCH));
-            break;
-        }
+        fits(lines.bytes.len(), MAX_BATCH)?;
     }
-    match too_large {
-        None => Ok(lines),
-        Some((size, limit)) => Err(Error::MessageTooLarge {
-            size,
-            limit,
-            messages,
-        }),
+    Ok(lines)
+}
+
+fn fits(size: usize, limit: usize) -> std::result::Result<(), Unfit> {
+    if size > limit {
+        return Err(Unfit::TooLarge { size, limit });
     }
+    Ok(())
 }
 
 fn check_size(size: usize, limit: usize) -> Result<()> {

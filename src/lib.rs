@@ -31,6 +31,8 @@
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
+//! * [`backend`] puts the engine, memory and older files behind one trait.
+//! * [`scope`] finds the session of an inbound message.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -39,6 +41,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
+pub mod backend;
 mod catalog;
 #[doc(hidden)]
 pub mod clock;
@@ -55,6 +58,7 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+pub mod scope;
 mod session_file;
 mod shard;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
@@ -68,6 +72,7 @@ mod supervisor;
 mod sync;
 mod view;
 
+pub use catalog::AliasConflict;
 pub use error::{Error, Result};
 pub use handle::StoreHandle;
 pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};

@@ -18,13 +18,19 @@ use crate::{StoreHandle, StoreOptions};
 /// Most threads that carry shards; more only hand work to each other.
 const MAX_WORKERS: usize = 8;
 
+/// Threads that carry shards: three for four cores. The journal and the callers
+/// need the rest.
+fn workers() -> usize {
+    (thread::available_parallelism() * 3 / 4).clamp(1, MAX_WORKERS)
+}
+
 /// An open directory of sessions, owned by this process until closed.
 ///
 /// A gateway opens one, hands clones of its [`handle`](Self::handle) to
 /// whoever reads or writes, and closes it at the end. Dropping it closes it too,
 /// and blocks as long, but then nobody learns of an error.
 ///
-/// It runs one thread per core for its sessions (at most 8), one for the
+/// It runs three threads per four cores for its sessions (1 to 8), one for the
 /// journal, one that flushes, and three for background work.
 #[derive(Debug)]
 pub struct Store {
@@ -100,7 +106,7 @@ impl Store {
             clock: Arc::new(SystemClock::default()),
             dir,
             options,
-            workers: thread::available_parallelism().min(MAX_WORKERS),
+            workers: workers(),
             mailbox: open::MAILBOX,
         })?;
         let threads =

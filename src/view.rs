@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::catalog::Catalog;
+use crate::catalog::{AliasConflict, Catalog};
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
@@ -100,6 +100,14 @@ impl DirectoryView {
     /// If the directory cannot be read.
     pub(crate) fn resolve(&self, key: &str) -> Result<Option<String>> {
         Ok(self.look_again()?.catalog.resolve(key))
+    }
+
+    /// See [`Catalog::alias_conflicts`].
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn alias_conflicts(&self) -> Result<Vec<AliasConflict>> {
+        Ok(self.look_again()?.catalog.alias_conflicts())
     }
 
     /// A session as it stands: its file, and what the journal holds beyond it.

@@ -23,6 +23,7 @@ use crate::recovery::{self, RecoveryReport};
 use crate::shard::SHARDS;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
+use crate::shard::worker::bells::Bells;
 use crate::shard::worker::{Alarm, Event, Parts, Worker};
 use crate::stats::Counters;
 use crate::storage::{LockGuard, Storage};
@@ -200,13 +201,18 @@ fn assemble(
         workers: senders.clone(),
         outcomes: outcomes.clone(),
     };
+    let bells: Vec<_> = (0..site.workers)
+        .map(|_| Arc::new(Bells::default()))
+        .collect();
     let mut mailboxes = Vec::new();
     let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
     for shard in 0..SHARDS {
         let worker = shard % site.workers;
-        let inbox = senders[worker].clone();
+        let (inbox, bells) = (senders[worker].clone(), bells[worker].clone());
         let (sender, receiver) = mailbox::bounded(site.mailbox, move || {
-            inbox.send(Event::Ready(shard));
+            if bells.ring(shard) {
+                inbox.send(Event::Ready);
+            }
         });
         mailboxes.push(sender);
         shards[worker].push((shard, receiver.waking_through(runtime.clone())));
@@ -214,15 +220,17 @@ fn assemble(
     let open_files = open_files_per_shard(site);
     let workers = inboxes
         .into_iter()
+        .zip(bells)
         .zip(shards)
         .enumerate()
-        .map(|(id, (inbox, shards))| {
+        .map(|(id, ((inbox, bells), shards))| {
             Worker::new(Parts {
                 id,
                 context: context.clone(),
                 shards,
                 open_files_per_shard: open_files,
                 inbox,
+                bells,
                 jobs: background.clone(),
                 alarm: alarm.clone(),
                 runtime: runtime.clone(),

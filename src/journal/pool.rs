@@ -9,8 +9,11 @@ use crate::error::{Error, Result};
 use crate::storage::{FileKind, Storage, StorageFile};
 use crate::sync::{Condvar, Mutex};
 
-/// Retired segments kept for reuse; more are removed.
-const MAX_SPARES: usize = 2;
+/// Retired segments are kept for reuse up to so many times the largest; more are
+/// removed. As many as a busy store fills between two flushes: a segment taken
+/// over needs no zeros written into it, and a removed one costs the file system
+/// as much again.
+const SPARE_SEGMENTS: u64 = 5;
 
 /// Hands segments to the committer and takes them back.
 #[derive(Debug)]
@@ -190,7 +193,11 @@ impl SegmentPool {
     fn release(&self, full: &Full, spares: &mut Vec<Spare>) -> Result<()> {
         let path = self.dir.join(segment::name(full.number));
         let wrap = |e| Error::io("retire journal segment", &path, e);
-        if spares.len() + self.state.lock().spares.len() >= MAX_SPARES {
+        let kept: u64 = {
+            let state = self.state.lock();
+            spares.iter().chain(&state.spares).map(|s| s.len).sum()
+        };
+        if kept + full.len > SPARE_SEGMENTS * self.lengths.largest {
             return self.storage.remove_file(&path).map_err(wrap);
         }
         let spare = self.dir.join(format!("spare-{:016x}.tmp", full.number));

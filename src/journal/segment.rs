@@ -36,7 +36,7 @@ impl Default for Lengths {
 const MAGIC: [u8; 8] = *b"slJOURNL";
 const VERSION: u32 = 1;
 const FIELDS: usize = 8 + 4 + 16 + 8 + 8 + 8;
-const ZEROS: usize = 1 << 18;
+const ZEROS: usize = 1 << 20;
 
 /// A store's identity, in every segment header: a journal of another store is
 /// refused, not replayed.
@@ -141,6 +141,9 @@ fn fill(file: &dyn StorageFile, len: u64) -> io::Result<()> {
     while at < len {
         let n = (len - at).min(ZEROS as u64);
         file.write_all_at(&zeros[..n as usize], at)?;
+        // All at once, they would stand before every commit in the device's
+        // queue.
+        file.sync_data()?;
         at += n;
     }
     Ok(())

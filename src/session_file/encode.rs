@@ -111,27 +111,42 @@ impl Visitor for GoWriter<'_> {
 /// Appends `text` as Go writes a string: `<`, `>`, `&`, U+2028 and U+2029
 /// escaped, short escapes where JSON has them, DEL and the rest as they are.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
+    let mut rest = text.as_bytes();
     out.push(b'"');
-    let mut copied = 0;
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let length = match byte {
-            0..=0x1f | b'"' | b'\\' | b'<' | b'>' | b'&' => 1,
-            0xe2 if is_line_separator(&bytes[at..]) => 3,
-            _ => {
-                at += 1;
-                continue;
-            }
+    while let Some(at) = rest.iter().position(|&byte| MAY_ESCAPE[usize::from(byte)]) {
+        let length = match rest[at] {
+            0xe2 if is_line_separator(&rest[at..]) => 3,
+            _ => 1,
         };
-        out.extend_from_slice(&bytes[copied..at]);
-        write_escape(&bytes[at..at + length], out);
-        at += length;
-        copied = at;
+        out.extend_from_slice(&rest[..at]);
+        let (found, behind) = rest[at..].split_at(length);
+        if found == [0xe2] {
+            out.push(0xe2);
+        } else {
+            write_escape(found, out);
+        }
+        rest = behind;
     }
-    out.extend_from_slice(&bytes[copied..]);
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
+
+/// Bytes that are escaped, or begin what is escaped.
+const MAY_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = true;
+        byte += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table[b'<' as usize] = true;
+    table[b'>' as usize] = true;
+    table[b'&' as usize] = true;
+    table[0xe2] = true;
+    table
+};
 
 /// Appends JSON text with the escapes that Go adds to it: those that matter
 /// inside HTML.

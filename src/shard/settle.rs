@@ -43,7 +43,7 @@ impl Shard {
                 *shown = true;
                 self.replace_meta(id, meta.clone(), turn);
                 if let Some(answer) = answer.take() {
-                    turn.out.answer(answer, Ok(()));
+                    answer.settle(Ok(()), turn.out);
                 }
             }
             Change::Truncate { .. } | Change::Swap { .. } | Change::Delete { .. } => {}
@@ -82,7 +82,7 @@ impl Shard {
                     self.replace_meta(id, meta, turn);
                 }
                 if let Some(answer) = answer {
-                    turn.out.answer(answer, Ok(()));
+                    answer.settle(Ok(()), turn.out);
                 }
             }
             Change::Truncate {
@@ -112,9 +112,14 @@ impl Shard {
         session.busy = false;
         let result = Err(error.clone());
         match op.change {
-            Change::Append { answer, .. } | Change::Meta { answer, .. } => {
+            Change::Append { answer, .. } => {
                 if let Some(answer) = answer {
                     turn.out.answer(answer, result);
+                }
+            }
+            Change::Meta { answer, .. } => {
+                if let Some(answer) = answer {
+                    answer.settle(result, turn.out);
                 }
             }
             Change::Truncate { answer, .. } | Change::Delete { answer } => {

@@ -5,18 +5,17 @@
 //! until nothing of its session is in flight, and later commands wait for it.
 
 mod compact;
+mod identity;
 mod replace;
 mod truncate;
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
-use super::command::{Answer, Verb};
+use super::command::{Answer, Ensure, Verb};
 use super::context::{Outbox, Turn};
 use super::rewrite::Prepared;
 use super::session::Session;
-use super::staging::{Change, Op, SwapAnswer};
+use super::staging::{Change, MetaAnswer, Op, SwapAnswer};
 use super::{Shard, Slot};
 use crate::Durability;
 use crate::clock::ZERO_TIME;
@@ -69,13 +68,10 @@ impl Shard {
                 meta.text_mut().summary = summary;
             }),
             Verb::UpsertMeta {
-                scope,
-                aliases,
+                identity,
                 level,
                 answer,
-            } => self.stage_meta(id, level, answer, turn, |meta| {
-                replace_identity(meta, scope, &aliases);
-            }),
+            } => self.stage_upsert(id, *identity, level, answer, turn),
             Verb::Truncate { keep_last, answer } => {
                 self.stage_truncate(id, keep_last, answer, turn);
             }
@@ -87,11 +83,11 @@ impl Shard {
             Verb::Compact { answer } => self.stage_compact(id, answer, turn),
             Verb::Delete { answer } => self.stage_delete(id, answer, turn),
             Verb::Promote {
-                scope,
-                aliases,
+                identity,
                 candidate,
                 answer,
-            } => self.stage_promote(id, (scope, aliases), &candidate, answer, turn),
+            } => self.stage_promote(id, *identity, &candidate, answer, turn),
+            Verb::Ensure(ensure) => self.stage_ensure(id, *ensure, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),
         }
@@ -170,7 +166,7 @@ impl Shard {
         session.created(turn);
         change(&mut session.staged.meta);
         session.staged.meta.updated_at = turn.now.clone();
-        self.push_meta(id, level, Some(answer), turn);
+        self.push_meta(id, level, Some(MetaAnswer::Plain(answer)), turn);
     }
 
     /// Stages the session's whole sidecar as it stands.
@@ -178,7 +174,7 @@ impl Shard {
         &mut self,
         id: usize,
         level: Durability,
-        answer: Option<Answer<()>>,
+        answer: Option<MetaAnswer>,
         turn: &mut Turn<'_>,
     ) {
         let shard = self.id;
@@ -255,6 +251,7 @@ impl Session {
         match verb {
             Verb::Load { .. } => false,
             Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => self.busy,
+            Verb::Ensure(ensure) => self.busy || ensure.takes_over() && self.inflight > 0,
             Verb::Truncate { .. }
             | Verb::SetHistory { .. }
             | Verb::Compact { .. }
@@ -311,6 +308,7 @@ impl SwapAnswer {
         match self {
             Self::SetHistory(answer) => out.answer(answer, result.clone()),
             Self::Promote(answer) => out.answer(answer, result.clone().map(|()| true)),
+            Self::Ensure(answer) => out.answer(answer, result.clone().map(|()| Some(true))),
             Self::Compaction(answers) => answer_all(answers, result, out),
         }
     }
@@ -348,6 +346,10 @@ pub(super) fn refuse(verb: Verb, error: &Error, out: &mut Outbox) {
             answer: Some(answer),
         } => out.answer(answer, Err(error.clone())),
         Verb::Promote { answer, .. } => out.answer(answer, Err(error.clone())),
+        Verb::Ensure(ensure) => {
+            let Ensure { answer, .. } = *ensure;
+            out.answer(answer, Err(error.clone()));
+        }
         Verb::Load { answer } => out.answer(answer, Err(error.clone())),
         Verb::Compact { answer: None } | Verb::FinishCompaction => {}
     }
@@ -361,11 +363,4 @@ pub(super) fn discard(prepared: Option<Prepared>, turn: &Turn<'_>) {
             tracing::warn!(path = %path.display(), %error, "left behind until the next open");
         }
     }
-}
-
-fn replace_identity(meta: &mut Meta, scope: Option<Box<RawValue>>, aliases: &[String]) {
-    let aliases = session_file::normalize_aliases(&meta.text.key, aliases);
-    let text = meta.text_mut();
-    text.scope = scope;
-    text.aliases = aliases;
 }

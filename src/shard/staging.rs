@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::command::Answer;
+use super::command::{Answer, EnsureAnswer};
 use super::rewrite::Prepared;
 use crate::Durability;
 use crate::journal::record::{self, Record};
@@ -33,7 +33,7 @@ pub(crate) enum Change {
     },
     Meta {
         meta: Meta,
-        answer: Option<Answer<()>>,
+        answer: Option<MetaAnswer>,
         shown: bool,
     },
     Truncate {
@@ -66,11 +66,19 @@ impl Change {
     }
 }
 
+/// Who waits for a sidecar to change.
+#[derive(Debug)]
+pub(crate) enum MetaAnswer {
+    Plain(Answer<()>),
+    Ensure(EnsureAnswer),
+}
+
 /// Who waits for a swap.
 #[derive(Debug)]
 pub(crate) enum SwapAnswer {
     SetHistory(Answer<()>),
     Promote(Answer<bool>),
+    Ensure(EnsureAnswer),
     Compaction(Vec<Answer<()>>),
 }
 

@@ -5,6 +5,7 @@
 //! records to the journal and answers; between turns, settled lines are
 //! written to the session files.
 
+pub(crate) mod bells;
 mod chores;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -12,6 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::bells::Bells;
 use self::chores::LINGER;
 use super::command::{Command, Verb};
 use super::context::{Context, Outbox, Turn};
@@ -40,11 +42,15 @@ const MAX_BATCH: usize = 8 << 20;
 /// reaches the callers through their mailbox.
 const MAX_INFLIGHT: usize = 64 << 20;
 
+/// Empty lists of staged operations kept for later turns: as many as are in
+/// flight at a time.
+const SPARE_OPS: usize = 4;
+
 /// What a worker is told.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A shard's mailbox holds commands.
-    Ready(usize),
+    /// Bells of this worker's mailboxes rang: see [`Bells`].
+    Ready,
     /// What became of records.
     Journal(Signal),
     /// A background job ended.
@@ -74,6 +80,7 @@ pub(crate) struct Worker {
     /// Where a shard stands in `shards`.
     places: Vec<usize>,
     inbox: EventReceiver<Event>,
+    bells: Arc<Bells>,
     group: Arc<GroupCommit<Ticket>>,
     alarm: Alarm,
     runtime: wake::Runtime,
@@ -87,6 +94,9 @@ pub(crate) struct Worker {
     flush_epoch: u64,
     /// Shards to drain again.
     again: VecDeque<usize>,
+    /// Room for what is drained, and for what is staged: used again and again.
+    drained_commands: Vec<Command>,
+    spare_ops: Vec<VecDeque<Op>>,
     flush: Option<FlushTask>,
     /// Until its part of a flush is done, the checkpoint cannot have been
     /// written, and the sidecar images of the epoch before are in the journal.
@@ -151,6 +161,7 @@ pub(crate) struct Parts {
     pub(crate) shards: Vec<(usize, Receiver<Command>)>,
     pub(crate) open_files_per_shard: NonZeroUsize,
     pub(crate) inbox: EventReceiver<Event>,
+    pub(crate) bells: Arc<Bells>,
     pub(crate) jobs: EventSender<Job>,
     pub(crate) alarm: Alarm,
     pub(crate) runtime: wake::Runtime,
@@ -172,6 +183,7 @@ impl Worker {
             shards,
             places,
             inbox: parts.inbox,
+            bells: parts.bells,
             group: parts.alarm.group.clone(),
             alarm: parts.alarm,
             runtime: parts.runtime,
@@ -191,6 +203,8 @@ impl Worker {
             epoch: 0,
             flush_epoch: 1,
             again: VecDeque::new(),
+            drained_commands: Vec::new(),
+            spare_ops: Vec::new(),
             flush: None,
             flushing: false,
             sidecars: VecDeque::new(),
@@ -284,7 +298,7 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Ready(shard) => self.again.push_back(shard),
+            Event::Ready => self.again.extend(self.bells.answer()),
             Event::Journal(signal) => self.signal(signal),
             Event::Done { owner, done } => {
                 self.out.jobs_out -= 1;
@@ -317,13 +331,13 @@ impl Worker {
     }
 
     fn drain_again(&mut self) {
-        let mut commands = Vec::new();
+        let mut commands = std::mem::take(&mut self.drained_commands);
         for _ in 0..self.again.len() {
             if self.inflight_bytes > MAX_INFLIGHT {
-                return;
+                break;
             }
             let Some(shard) = self.again.pop_front() else {
-                return;
+                break;
             };
             let place = self.places[shard];
             if self.shards[place].mailbox.drain(&mut commands, DRAIN) {
@@ -333,6 +347,7 @@ impl Worker {
                 self.accept(shard, command);
             }
         }
+        self.drained_commands = commands;
     }
 
     fn accept(&mut self, shard: usize, command: Command) {
@@ -371,9 +386,10 @@ impl Worker {
         };
         let durable = self.staging.durable;
         let submitted = self.group.submit(&self.staging.records, ticket, durable);
+        let spare = self.spare_ops.pop().unwrap_or_default();
         self.inflight.push_back(Batch {
             number: ticket.number,
-            ops: std::mem::take(&mut self.staging.ops),
+            ops: std::mem::replace(&mut self.staging.ops, spare),
             bytes,
             shown: false,
         });
@@ -414,12 +430,15 @@ impl Worker {
 
     fn settle_up_to(&mut self, number: u64) {
         while self.inflight.front().is_some_and(|b| b.number <= number) {
-            let Some(batch) = self.inflight.pop_front() else {
+            let Some(mut batch) = self.inflight.pop_front() else {
                 return;
             };
             self.inflight_bytes -= batch.bytes;
-            for op in batch.ops {
+            for op in batch.ops.drain(..) {
                 self.with(op.shard, |shard, turn| shard.settle(op, turn));
+            }
+            if self.spare_ops.len() < SPARE_OPS {
+                self.spare_ops.push(batch.ops);
             }
         }
         self.note_unwritten();

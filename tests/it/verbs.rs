@@ -5,4 +5,5 @@ mod aliases;
 mod appending;
 mod at_rest;
 mod concurrency;
+mod ensuring;
 mod rewriting;

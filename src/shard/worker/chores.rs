@@ -22,7 +22,7 @@ const FEW: usize = 16;
 const MAX_UNWRITTEN: usize = 16 << 20;
 
 /// Sessions written or flushed between two turns.
-const SLICE: usize = 64;
+const SLICE: usize = 8;
 
 impl Worker {
     pub(super) fn start_flush(&mut self, exact: bool, promise: Promise<FlushPart>) {

@@ -114,6 +114,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
     let storage = &*site.storage;
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
+    plans.require_sound(&home.journal)?;
     scan.persist(storage)?;
     let mut report = recovery::RecoveryReport {
         clean: scan.clean || scan.is_empty(),

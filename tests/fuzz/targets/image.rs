@@ -37,7 +37,10 @@ pub(crate) fn image(data: &[u8]) {
     if rest.len() < 4 {
         let sim = Sim::open(left.image(Image::ProcessDeath), &options(), 0);
         let sim = sim.expect("a crash alone never keeps a store from opening");
-        assert!(sim.report().findings.is_empty(), "a crash alone is no damage");
+        assert!(
+            sim.report().findings.is_empty(),
+            "a crash alone is no damage"
+        );
     }
     damage(&left, rest);
     use_all(&left);

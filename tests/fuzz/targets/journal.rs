@@ -23,8 +23,16 @@ pub(crate) fn journal(data: &[u8]) {
     };
     let bytes = &bytes[..bytes.len().min(MAX_INPUT)];
     let storage = MemoryStorage::new();
-    put(&storage, "cli.jsonl", b"{\"role\":\"user\",\"content\":\"one\"}\n");
-    put(&storage, "cli.meta.json", b"{\"key\":\"cli\",\"skip\":0,\"count\":1}");
+    put(
+        &storage,
+        "cli.jsonl",
+        b"{\"role\":\"user\",\"content\":\"one\"}\n",
+    );
+    put(
+        &storage,
+        "cli.meta.json",
+        b"{\"key\":\"cli\",\"skip\":0,\"count\":1}",
+    );
     let segment = if mode % 2 == 0 {
         bytes.to_vec()
     } else {

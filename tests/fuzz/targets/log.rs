@@ -12,7 +12,10 @@ pub(crate) fn log(data: &[u8]) {
     let storage = MemoryStorage::new();
     put(&storage, "cli.jsonl", &bytes[..bytes.len().min(MAX_INPUT)]);
     if *skip < 0xF0 {
-        let sidecar = format!("{{\"key\":\"cli\",\"skip\":{},\"count\":{skip}}}", skip / 16);
+        let sidecar = format!(
+            "{{\"key\":\"cli\",\"skip\":{},\"count\":{skip}}}",
+            skip / 16
+        );
         put(&storage, "cli.meta.json", sidecar.as_bytes());
     }
     use_all(&storage);

@@ -13,6 +13,10 @@ const LINES: &[u8] = b"{\"role\":\"user\",\"content\":\"one\"}
 pub(crate) fn sidecar(data: &[u8]) {
     let storage = MemoryStorage::new();
     put(&storage, "cli.jsonl", LINES);
-    put(&storage, "cli.meta.json", &data[..data.len().min(MAX_INPUT)]);
+    put(
+        &storage,
+        "cli.meta.json",
+        &data[..data.len().min(MAX_INPUT)],
+    );
     use_all(&storage);
 }

@@ -13,6 +13,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
+    clippy::unwrap_used,
     reason = "the test is a program that edits files and runs cargo"
 )]
 

@@ -8,6 +8,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
+    clippy::unwrap_used,
     reason = "the tests are other programs, and look at files themselves"
 )]
 

@@ -118,7 +118,8 @@ fn only_sessions_are_left(world: &World) -> Verdict {
     files.retain(|path, _| {
         let own = path.strip_prefix("sessions/.sessionlog/");
         let kept = ["identity", "lock"];
-        let session = path.ends_with(".jsonl") || path.ends_with(".meta.json");
+        let suffixes = [".jsonl", ".meta.json"];
+        let session = suffixes.iter().any(|suffix| path.ends_with(suffix));
         !own.is_some_and(|name| kept.contains(&name)) && !session
     });
     if files.is_empty() {

@@ -9,6 +9,10 @@ use crate::tally::Tally;
 /// What was made to go wrong since the store was opened, and what of it
 /// happened.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each may be so or not, whatever the others are"
+)]
 pub(crate) struct Trouble {
     /// Faults that the engine must not notice: short calls and interruptions.
     mild_only: bool,

@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use sessionlog::internals::sim::{DIR, Sim, Ticket, read_now, read_only};
+use sessionlog::internals::sim::{DIR, Sim, Ticket};
 use sessionlog::storage::memory::{Image, MemoryStorage};
-use sessionlog::{Durability, Message, Result, StoreHandle, StoreOptions};
+use sessionlog::{Durability, Message, Result, StoreOptions};
 
 use crate::draw::Draw;
-use crate::model::{Act, Loss, State};
-use crate::session::{Command, Pending, Session};
+use crate::model::{Act, State};
+use crate::session::Session;
 use crate::tally::Tally;
 use crate::trouble::Trouble;
 
@@ -28,13 +27,6 @@ static KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     (0..400).map(key).collect()
 });
 
-/// Commands that one client submits before it waits for the first of them.
-const DEPTH: usize = 3;
-
-/// Commands of a session that may have taken effect or not, each for itself,
-/// before clients leave it alone.
-const MAX_DOUBTS: usize = 6;
-
 /// Everything there is in one run.
 pub(crate) struct World {
     pub(crate) draw: Draw,
@@ -43,21 +35,21 @@ pub(crate) struct World {
     pub(crate) trouble: Trouble,
     pub(crate) tally: Tally,
     options: StoreOptions,
-    keys: Vec<&'static str>,
-    sessions: BTreeMap<&'static str, Session>,
-    clients: usize,
-    flushes: Vec<(Ticket<()>, BTreeMap<&'static str, usize>)>,
-    reads: Vec<Read>,
-    texts: u64,
+    pub(crate) keys: Vec<&'static str>,
+    pub(crate) sessions: BTreeMap<&'static str, Session>,
+    pub(crate) clients: usize,
+    pub(crate) flushes: Vec<(Ticket<()>, BTreeMap<&'static str, usize>)>,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) texts: u64,
     told: Option<Vec<String>>,
 }
 
 /// A read under way.
-struct Read {
-    key: &'static str,
-    ticket: Ticket<Vec<Message>>,
+pub(crate) struct Read {
+    pub(crate) key: &'static str,
+    pub(crate) ticket: Ticket<Vec<Message>>,
     /// Commands of the session that were answered when it was asked for.
-    answered: usize,
+    pub(crate) answered: usize,
 }
 
 impl World {
@@ -138,80 +130,6 @@ impl World {
         self.sim = Some(sim);
     }
 
-    /// What every session looks like through a handle.
-    pub(crate) fn look(&self, sim: &mut Sim) -> Verdict<Seen> {
-        let handle = sim.handle().exact_keys();
-        let wrap = |e: sessionlog::Error| format!("reading failed: {e}");
-        let listed = sim.run(handle.list_sessions()).map_err(wrap)?;
-        let mut found = Seen::new();
-        for key in &self.keys {
-            let history = sim.run(handle.history(key)).map_err(wrap)?;
-            let meta = sim.run(handle.session_meta(key)).map_err(wrap)?;
-            let state = State {
-                listed: listed.iter().any(|listed| listed == key),
-                texts: texts_of(&history),
-                summary: meta.summary,
-                aliases: meta.aliases,
-            };
-            found.insert(*key, state);
-        }
-        Ok(found)
-    }
-
-    /// What a read-only look shows now and then, which must change nothing.
-    pub(crate) fn look_beside(&mut self) -> Verdict<Option<Seen>> {
-        let before = self.storage.dump();
-        if !self.draw.one_in(3) || !before.keys().any(|path| path.starts_with("sessions/")) {
-            return Ok(None);
-        }
-        let wrap = |e: sessionlog::Error| format!("read-only: {e}");
-        let handle = read_only(self.storage.clone()).map_err(wrap)?;
-        let handle = handle.exact_keys();
-        let listed = read_now(handle.list_sessions()).map_err(wrap)?;
-        let mut found = Seen::new();
-        for key in &self.keys {
-            let meta = read_now(handle.session_meta(key)).map_err(wrap)?;
-            let state = State {
-                listed: listed.iter().any(|listed| listed == key),
-                texts: texts_of(&read_now(handle.history(key)).map_err(wrap)?),
-                summary: meta.summary,
-                aliases: meta.aliases,
-            };
-            found.insert(*key, state);
-        }
-        if self.storage.dump() == before {
-            Ok(Some(found))
-        } else {
-            Err("a read-only look changed the files".to_owned())
-        }
-    }
-
-    /// Whether every session may look as it was found after a crash.
-    pub(crate) fn check(&self, found: &Seen, loss: Loss) -> Verdict {
-        for (key, state) in found {
-            let possible = self.sessions[key].possible(loss, self.trouble.met());
-            if !possible.contains(state) {
-                return Err(format!(
-                    "session {key} is {state:?}, and could only be one of {possible:?}"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// One client does something, or time passes.
-    pub(crate) fn go_on(&mut self) -> Verdict {
-        match self.draw.below(24) {
-            0..=11 => self.submit_something(),
-            12..=14 => self.read_something(),
-            15 => self.start_flush(),
-            16 => self.wait(),
-            17 => self.pass_time(),
-            _ => self.step_some(),
-        }
-        self.collect()
-    }
-
     /// Everything submitted is answered, or the store never will.
     pub(crate) fn wait(&mut self) {
         self.tell(|_| "wait".to_owned());
@@ -280,8 +198,8 @@ impl World {
     /// The last error a command of any session met.
     pub(crate) fn last_refusal(&self) -> Option<String> {
         let commands = self.sessions.values().flat_map(|s| &s.commands);
-        let errors = commands.filter_map(|c| c.answer.as_ref()?.as_ref().err());
-        errors.last().map(ToString::to_string)
+        let mut errors = commands.filter_map(|c| c.answer.as_ref()?.as_ref().err());
+        errors.next_back().map(ToString::to_string)
     }
 
     /// Notes what happens, if anybody asked.
@@ -297,145 +215,8 @@ impl World {
         self.told.as_deref().unwrap_or_default()
     }
 
-    fn submit_something(&mut self) {
-        let key = self.draw.pick(&self.keys);
-        let owed = self.sessions.values().flat_map(|s| &s.commands);
-        let owed = owed.filter(|c| c.answer.is_none()).count();
-        if owed >= self.clients * DEPTH || self.is_off_limits(key) {
-            return;
-        }
-        if let Some(act) = self.draw_act(key) {
-            let level = if self.draw.one_in(3) && !matches!(act, Act::Promote(_)) {
-                Durability::Buffered
-            } else {
-                Durability::Durable
-            };
-            self.submit(key, act, level);
-        }
-    }
-
-    /// A promotion looks at the other session before it takes its place in the
-    /// queue of its own: what is submitted beside it has no order to check.
-    fn is_off_limits(&self, key: &str) -> bool {
-        let promoting = |session: &Session, about: &str| {
-            session.commands.iter().any(|c| {
-                c.answer.is_none() && matches!(c.act, Act::TakeOver(alias, _) if alias == about)
-            })
-        };
-        let own = self.sessions[key].commands.last();
-        let own = own.is_some_and(|c| c.answer.is_none() && matches!(c.act, Act::TakeOver(..)));
-        own || self.sessions[key].doubts() >= MAX_DOUBTS
-            || self.sessions.values().any(|s| promoting(s, key))
-    }
-
-    fn draw_act(&mut self, key: &'static str) -> Option<Act> {
-        let act = match self.draw.below(20) {
-            0..=8 => Act::Append(vec![self.text()]),
-            9..=10 => {
-                let count = 1 + self.draw.below(5);
-                Act::Append((0..count).map(|_| self.text()).collect())
-            }
-            11..=12 => Act::Truncate(self.draw.below(4)),
-            13 => Act::Compact,
-            14 => {
-                let count = self.draw.below(4);
-                Act::SetHistory((0..count).map(|_| self.text()).collect())
-            }
-            15..=16 => Act::SetSummary(self.text()),
-            17 if self.draw.one_in(2) => Act::SetAliases(Vec::new()),
-            17 => Act::SetAliases(vec![alias_of(key)]),
-            18 => Act::Delete,
-            _ => {
-                let alias = self.draw.pick(&self.keys);
-                let sources = [&self.sessions[key], &self.sessions[alias]];
-                if alias == key || self.trouble.met() || !sources.iter().all(|s| s.is_quiet()) {
-                    return None;
-                }
-                Act::Promote(alias)
-            }
-        };
-        Some(act)
-    }
-
-    fn submit(&mut self, key: &'static str, act: Act, level: Durability) {
-        let act = match act {
-            Act::Promote(alias) => Act::TakeOver(alias, self.sessions[alias].latest()),
-            other => other,
-        };
-        self.tell(|_| format!("{key}: {act:?} {level:?}"));
-        let by_alias = self.may_use_alias(key, &act);
-        let Some(sim) = &mut self.sim else { return };
-        let handle = sim.handle().with_durability(level);
-        let pending = if by_alias {
-            self.tally.by_alias += 1;
-            submit(sim, &handle, &alias_of(key), &act)
-        } else {
-            submit(sim, &handle.exact_keys(), key, &act)
-        };
-        let session = self.sessions.entry(key).or_default();
-        session.commands.push(Command {
-            act,
-            level,
-            pending: Some(pending),
-            answer: None,
-        });
-        self.tally.commands += 1;
-    }
-
-    /// Whether the session's alias is known to lead to it.
-    fn may_use_alias(&mut self, key: &str, act: &Act) -> bool {
-        let literal = matches!(act, Act::SetAliases(_) | Act::TakeOver(..));
-        let session = &self.sessions[key];
-        !literal
-            && session.is_certain()
-            && session.latest().aliases.contains(&alias_of(key))
-            && self.draw.one_in(2)
-    }
-
-    fn read_something(&mut self) {
-        let key = self.draw.pick(&self.keys);
-        let answered = self.sessions[key].answered();
-        let Some(sim) = &mut self.sim else { return };
-        let ticket = sim.submit(sim.handle().exact_keys().history(key));
-        self.reads.push(Read {
-            key,
-            ticket,
-            answered,
-        });
-    }
-
-    fn start_flush(&mut self) {
-        self.tell(|_| "flush".to_owned());
-        let reached = self.reached();
-        if let Some(sim) = &mut self.sim {
-            self.flushes.push((sim.submit_flush(), reached));
-        }
-    }
-
-    fn pass_time(&mut self) {
-        let time = Duration::from_millis(self.draw.pick(&[20, 100, 400, 1200]));
-        self.tell(|_| format!("{time:?} pass"));
-        let reached = self.reached();
-        let Some(sim) = &mut self.sim else { return };
-        sim.pause(time);
-        if !self.is_disturbed() {
-            // Buffered records do not linger for longer than that.
-            self.keep(&reached);
-        }
-    }
-
-    fn step_some(&mut self) {
-        let steps = 1 + self.draw.below(30);
-        let Some(sim) = &mut self.sim else { return };
-        for _ in 0..steps {
-            if !sim.step() {
-                break;
-            }
-        }
-    }
-
     /// Notes all answers, and looks whether they may be true.
-    fn collect(&mut self) -> Verdict {
+    pub(crate) fn collect(&mut self) -> Verdict {
         // What a closing store had not taken in is refused.
         let disturbed = self.is_disturbed() || self.sim.is_none();
         for (key, session) in &mut self.sessions {
@@ -459,37 +240,14 @@ impl World {
         self.check_reads(disturbed)
     }
 
-    fn check_reads(&mut self, disturbed: bool) -> Verdict {
-        for read in std::mem::take(&mut self.reads) {
-            let Some(answer) = read.ticket.answer() else {
-                self.reads.push(read);
-                continue;
-            };
-            if disturbed {
-                continue;
-            }
-            let shown = answer.map_err(|e| format!("{}: a read failed: {e}", read.key))?;
-            let shown = texts_of(&shown);
-            let possible = self.sessions[read.key].between(read.answered);
-            self.tally.reads += 1;
-            if !possible.iter().any(|state| state.texts == shown) {
-                return Err(format!(
-                    "{}: a reader saw {shown:?}, and could only see one of {possible:?}",
-                    read.key
-                ));
-            }
-        }
-        Ok(())
-    }
-
     /// How many commands of each session are answered.
-    fn reached(&mut self) -> BTreeMap<&'static str, usize> {
+    pub(crate) fn reached(&mut self) -> BTreeMap<&'static str, usize> {
         self.sessions.values_mut().for_each(Session::collect);
         let sessions = self.sessions.iter();
         sessions.map(|(key, s)| (*key, s.answered())).collect()
     }
 
-    fn keep(&mut self, reached: &BTreeMap<&'static str, usize>) {
+    pub(crate) fn keep(&mut self, reached: &BTreeMap<&'static str, usize>) {
         for (key, nth) in reached {
             let session = self.sessions.entry(key).or_default();
             session.kept = session.kept.max(*nth);
@@ -529,18 +287,6 @@ impl World {
             }
         }
     }
-
-    /// A text nobody wrote before: one that is back shows.
-    fn text(&mut self) -> String {
-        self.texts += 1;
-        let long = match self.draw.below(12) {
-            0 => 600,
-            1 => 3000,
-            2 => 6000,
-            _ => 0,
-        };
-        format!("text {}{}", self.texts, "·".repeat(long / 2))
-    }
 }
 
 impl Session {
@@ -549,34 +295,4 @@ impl Session {
             command.collect();
         }
     }
-}
-
-fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending {
-    let messages = |texts: &[String]| texts.iter().map(Message::user).collect();
-    let reply = match act {
-        Act::Append(texts) => match &texts[..] {
-            [text] => handle.add_message(key, "user", text),
-            texts => handle.append_all(key, messages(texts)),
-        },
-        Act::Truncate(keep) => handle.truncate_history(key, *keep),
-        Act::Compact => handle.compact(key),
-        Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
-        Act::SetSummary(summary) => handle.set_summary(key, summary),
-        Act::SetAliases(aliases) => handle.upsert_session_meta(key, None, aliases.clone()),
-        Act::Delete => handle.delete_session(key),
-        Act::Promote(alias) | Act::TakeOver(alias, _) => {
-            let aliases = vec![(*alias).to_owned()];
-            let reply = handle.promote_alias_history(key, None, aliases);
-            return Pending::Promotion(sim.submit(reply));
-        }
-    };
-    Pending::Plain(sim.submit(reply))
-}
-
-fn texts_of(messages: &[Message]) -> Vec<String> {
-    messages.iter().map(|m| m.text().to_string()).collect()
-}
-
-fn alias_of(key: &str) -> String {
-    format!("alias-of-{key}")
 }

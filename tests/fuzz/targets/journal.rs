@@ -39,8 +39,8 @@ pub(crate) fn journal(data: &[u8]) {
         sealed(bytes, mode & 2 != 0)
     };
     let store = segment.get(12..28).unwrap_or(&STORE);
-    let id: String = store.iter().map(|byte| format!("{byte:02x}")).collect();
-    let identity = format!("sessionlog 1 {id}\n");
+    let store: [u8; 16] = store.try_into().expect("sixteen bytes");
+    let identity = format!("sessionlog 1 {:032x}\n", u128::from_be_bytes(store));
     put(&storage, ".sessionlog/identity", identity.as_bytes());
     let name = ".sessionlog/journal/segment-0000000000000001.log";
     put(&storage, name, &segment);

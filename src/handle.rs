@@ -1,6 +1,10 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod backups;
+mod conversation;
 mod identity;
+
+pub use backups::BackupLimits;
 
 use std::sync::Arc;
 
@@ -182,7 +186,8 @@ impl StoreHandle {
 
     /// Replaces a session's history; transient messages are left out, a missing
     /// `created_at` becomes the time of the call. Summary, scope and aliases
-    /// stay. Readers see the old history or the new one. Always durable.
+    /// stay; prompt, checkpoints and token counts of its
+    /// [conversation](Self::context) go with the lines. Readers see the old history or the new one. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
@@ -256,7 +261,8 @@ impl StoreHandle {
         })
     }
 
-    /// Deletes a session: both its files, and its aliases with it. Readers that
+    /// Deletes a session: both its files, and its aliases and
+    /// [backups](Self::list_backups) with it. Readers that
     /// hold a snapshot finish with it. Does nothing to a session that does not
     /// exist. Like every verb it resolves the key first: given an alias it deletes
     /// the session the alias names. Always durable.
@@ -335,7 +341,7 @@ impl StoreHandle {
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
                     identity: Box::new(identity::of(scope, aliases)),
-                    candidate,
+                    candidate: Box::new(candidate),
                     answer: promise,
                 };
                 Reply::command(Command { key, verb }, slot, engine).await
@@ -544,7 +550,10 @@ impl StoreHandle {
         let engine = engine.clone();
         blocking(place, move || {
             let context = &engine.context;
-            crate::view::load(&*context.storage, &context.dir, &stem, &key).map(Arc::new)
+            let pieces = crate::view::load(&*context.storage, &context.dir, &stem, &key)?;
+            let snapshot = pieces.snapshot();
+            let snapshot = snapshot.map_err(|e| Error::io("read", &context.dir, e))?;
+            Ok(Arc::new(snapshot))
         })
         .await
     }
@@ -582,7 +591,37 @@ impl StoreHandle {
         Ok(None)
     }
 
-    fn counters(&self) -> Arc<Counters> {
+    /// The live lines of a session as they are. Blocks.
+    pub(crate) fn raw_lines(&self, key: &str) -> Result<Vec<u8>> {
+        let snapshot = pollster::block_on(self.snapshot(key, Place::Here))?;
+        reader::raw_lines(&snapshot).map_err(|e| Error::io("read", std::path::Path::new(key), e))
+    }
+
+    /// Gives a session that has neither messages nor a summary the `lines`;
+    /// whether it did.
+    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>, count: usize) -> Reply<bool> {
+        let meta = match self.session_meta(key).wait() {
+            Ok(meta) => meta,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        self.write(key, move |_, answer| {
+            let candidate = Box::new(Candidate {
+                lines,
+                count: u32::try_from(count).unwrap_or(u32::MAX),
+                summary: String::new(),
+            });
+            Ok(Some((
+                Verb::Promote {
+                    identity: Box::new(identity::of(meta.scope, meta.aliases)),
+                    candidate,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    pub(crate) fn counters(&self) -> Arc<Counters> {
         match &self.side {
             Side::Writer(engine) => engine.context.counters.clone(),
             Side::Reader(view) => view.counters(),
@@ -624,6 +663,21 @@ impl StoreHandle {
     /// `MessageTooLarge`.
     pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
         check_size(summary.len(), self.max_line)
+    }
+
+    /// Refuses a system prompt over the limit of a line.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
+        check_size(
+            session_file::encode_system_prompt(prompt).len(),
+            self.max_line,
+        )
+    }
+
+    pub(crate) fn level(&self) -> Durability {
+        self.level
     }
 
     pub(crate) fn close_reader(&self) {

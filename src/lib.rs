@@ -28,11 +28,16 @@
 //! # Where what is
 //!
 //! * [`Store`] opens and closes a directory, [`StoreHandle`] holds the verbs.
+//! * [`Context`] is a session's conversation: checkpoints to go back to, token
+//!   usage, a system prompt. What it was before stays as a [`Backup`].
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
 //! * [`backend`] puts the engine, memory and older files behind one trait.
 //! * [`scope`] finds the session of an inbound message.
+//! * [`Context::open`] keeps the conversation of one file as kimi-cli does;
+//!   [`kimi`] has its rules, [`import_kimi`] and [`export_kimi`] the way between
+//!   such a file and a session.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -45,6 +50,7 @@ pub mod backend;
 mod catalog;
 #[doc(hidden)]
 pub mod clock;
+mod context;
 mod engine;
 mod error;
 mod handle;
@@ -52,6 +58,7 @@ mod handle;
 #[doc(hidden)]
 pub mod internals;
 mod journal;
+pub mod kimi;
 mod mailbox;
 mod migrate;
 mod options;
@@ -71,11 +78,16 @@ mod store;
 mod supervisor;
 mod sync;
 mod view;
+mod watch;
 
 pub use catalog::AliasConflict;
+pub use context::{Context, Fork, Messages};
 pub use error::{Error, Result};
-pub use handle::StoreHandle;
-pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};
+pub use handle::{BackupLimits, StoreHandle};
+pub use migrate::{
+    KimiImport, MigrationReport, export_kimi, import_kimi, migrate_from_json,
+    migrate_from_json_report,
+};
 pub use options::{Durability, StoreOptions};
 pub use recovery::RecoveryReport;
 pub use reply::Reply;
@@ -83,5 +95,7 @@ pub use session_file::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
     SystemPart, ToolCall,
 };
+pub use shard::backup::{Backup, BackupReason};
 pub use stats::StoreStats;
 pub use store::Store;
+pub use watch::{SessionState, Watch};

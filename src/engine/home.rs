@@ -14,6 +14,8 @@ use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 pub(crate) struct Home {
     pub(crate) journal: PathBuf,
     pub(crate) quarantine: PathBuf,
+    /// Made with the first backup.
+    pub(crate) backups: PathBuf,
     identity: PathBuf,
     lock: PathBuf,
 }
@@ -28,6 +30,7 @@ impl Home {
         Self {
             journal: home.join("journal"),
             quarantine: home.join("quarantine"),
+            backups: home.join("backups"),
             identity: home.join("identity"),
             lock: home.join("lock"),
         }

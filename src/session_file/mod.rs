@@ -8,11 +8,13 @@ mod carried;
 mod codec_tests;
 mod content;
 mod control;
+mod conversation;
 mod draft;
 mod encode;
 mod fold;
 #[cfg(test)]
 mod golden_tests;
+pub(crate) mod kimi;
 mod legacy;
 mod line;
 mod message;
@@ -27,6 +29,10 @@ mod text;
 mod timestamp;
 
 pub(crate) use carried::Carried;
+pub(crate) use control::{
+    encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
+};
+pub(crate) use conversation::{Before, Conversation, Mark, What};
 pub(crate) use fold::fold;
 pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::converse::Converse;
 use crate::Durability;
 use crate::error::Result;
 use crate::snapshot::Snapshot;
@@ -19,7 +20,8 @@ pub(crate) struct Command {
     pub(crate) verb: Verb,
 }
 
-/// Everything a session's owner can be asked.
+/// Everything a session's owner can be asked. What is rare is boxed: every command
+/// is as large as the largest.
 #[derive(Debug)]
 pub(crate) enum Verb {
     /// Append whole lines, each ended by LF.
@@ -58,7 +60,7 @@ pub(crate) enum Verb {
     /// Take over `candidate`, unless the session has something to lose.
     Promote {
         identity: Box<Identity>,
-        candidate: Candidate,
+        candidate: Box<Candidate>,
         answer: Answer<bool>,
     },
     Ensure(Box<Ensure>),
@@ -68,6 +70,8 @@ pub(crate) enum Verb {
     },
     /// A background compaction has its copy ready; swap it in.
     FinishCompaction,
+    /// About the session's conversation.
+    Converse(Box<Converse>),
 }
 
 impl Verb {
@@ -80,6 +84,7 @@ impl Verb {
             | Self::SetHistory { .. }
             | Self::Promote { .. }
             | Self::Ensure(_) => true,
+            Self::Converse(verb) => verb.creates(),
             Self::Truncate { .. }
             | Self::Compact { .. }
             | Self::Delete { .. }

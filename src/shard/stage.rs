@@ -5,14 +5,19 @@
 //! until nothing of its session is in flight, and later commands wait for it.
 
 mod compact;
+mod converse;
 mod identity;
+mod rebase;
 mod replace;
 mod truncate;
+
+pub(crate) use self::rebase::Rebasing;
 
 use std::sync::Arc;
 
 use super::command::{Answer, Ensure, Verb};
 use super::context::{Outbox, Turn};
+use super::converse::Converse;
 use super::rewrite::Prepared;
 use super::session::Session;
 use super::staging::{Change, MetaAnswer, Op, SwapAnswer};
@@ -90,6 +95,7 @@ impl Shard {
             Verb::Ensure(ensure) => self.stage_ensure(id, *ensure, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),
+            Verb::Converse(verb) => self.stage_converse(id, *verb, turn),
         }
     }
 
@@ -242,7 +248,11 @@ impl Shard {
 impl Session {
     /// Whether `verb` must wait, given what is under way and what waits.
     fn must_wait(&self, verb: &Verb) -> bool {
-        let reads = matches!(verb, Verb::Load { .. });
+        let reads = match verb {
+            Verb::Load { .. } => true,
+            Verb::Converse(verb) => verb.reads() && !self.blocks_converse(verb),
+            _ => false,
+        };
         !reads && (!self.waiting.is_empty() || self.blocks(verb))
     }
 
@@ -250,6 +260,7 @@ impl Session {
     fn blocks(&self, verb: &Verb) -> bool {
         match verb {
             Verb::Load { .. } => false,
+            Verb::Converse(verb) => self.blocks_converse(verb),
             Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => self.busy,
             Verb::Ensure(ensure) => self.busy || ensure.takes_over() && self.inflight > 0,
             Verb::Truncate { .. }
@@ -289,6 +300,7 @@ impl Session {
 #[derive(Debug)]
 pub(crate) enum Pending {
     Truncate(Answer<()>),
+    Fold(Converse),
     Swap {
         /// The file being written.
         temp: String,
@@ -306,7 +318,8 @@ impl Pending {
 impl SwapAnswer {
     pub(super) fn settle(self, result: &Result<()>, out: &mut Outbox) {
         match self {
-            Self::SetHistory(answer) => out.answer(answer, result.clone()),
+            Self::SetHistory(answer) | Self::Fork(answer) => out.answer(answer, result.clone()),
+            Self::Rebase(rebasing) => out.answer(rebasing.answer, result.clone()),
             Self::Promote(answer) => out.answer(answer, result.clone().map(|()| true)),
             Self::Ensure(answer) => out.answer(answer, result.clone().map(|()| Some(true))),
             Self::Compaction(answers) => answer_all(answers, result, out),
@@ -329,6 +342,7 @@ pub(super) fn answer_without_session(verb: Verb, key: &str, out: &mut Outbox) {
         | Verb::Compact {
             answer: Some(answer),
         } => out.answer(answer, Ok(())),
+        Verb::Converse(verb) => verb.answer_without_session(key, out),
         _ => {}
     }
 }
@@ -351,6 +365,7 @@ pub(super) fn refuse(verb: Verb, error: &Error, out: &mut Outbox) {
             out.answer(answer, Err(error.clone()));
         }
         Verb::Load { answer } => out.answer(answer, Err(error.clone())),
+        Verb::Converse(verb) => verb.refuse(error, out),
         Verb::Compact { answer: None } | Verb::FinishCompaction => {}
     }
 }

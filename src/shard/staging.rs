@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::command::{Answer, EnsureAnswer};
 use super::rewrite::Prepared;
+use super::stage::Rebasing;
 use crate::Durability;
 use crate::journal::record::{self, Record};
 use crate::snapshot::Meta;
@@ -42,7 +43,8 @@ pub(crate) enum Change {
         answer: Answer<()>,
     },
     Swap {
-        prepared: Prepared,
+        /// Boxed: every operation is as large as the largest.
+        prepared: Box<Prepared>,
         tail: Vec<u8>,
         tail_lines: u64,
         meta: Meta,
@@ -80,6 +82,8 @@ pub(crate) enum SwapAnswer {
     Promote(Answer<bool>),
     Ensure(EnsureAnswer),
     Compaction(Vec<Answer<()>>),
+    Fork(Answer<()>),
+    Rebase(Box<Rebasing>),
 }
 
 /// What one turn staged.

@@ -69,6 +69,10 @@ impl Storage for DiskStorage {
         Ok(rustix::fs::rename(from, to)?)
     }
 
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        Ok(rustix::fs::link(file, name)?)
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         Ok(rustix::fs::unlink(path)?)
     }
@@ -133,6 +137,14 @@ impl StorageFile for DiskFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(lock_error(e)),
+        }
     }
 }
 

@@ -39,6 +39,7 @@ const CRASHES: Rung = test("crash", "no_crash_loses");
 const RECOVERY: Rung = test("crash", "no_crash_of_a_recovery");
 const ERRORS: Rung = test("crash", "no_failing_call");
 const SIMULATION: Rung = test("simulation", "no_seed");
+const STALE: Rung = test("stale_records", "");
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -111,7 +112,7 @@ pub(crate) const BUGS: &[Bug] = &[
         replacement: r#"    let _ = (salt, number);
     0
 "#,
-        rung: CRASHES,
+        rung: STALE,
     },
     Bug {
         name: "segment-name-not-synced",
@@ -141,8 +142,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "segments-retired-too-early",
         file: "src/journal/pool.rs",
         original: r#"full.last_sequence <= sequence)"#,
-        replacement: r#"full.last_sequence <= sequence + 2)"#,
-        rung: CRASHES,
+        replacement: r#"full.last_sequence <= u64::MAX - sequence)"#,
+        rung: SIMULATION,
     },
     Bug {
         name: "checksum-not-checked",
@@ -207,7 +208,7 @@ pub(crate) const BUGS: &[Bug] = &[
         file: "src/shard/flush.rs",
         original: r#"session.synced_meta.to_sidecar()"#,
         replacement: r#"session.settled.meta.to_sidecar()"#,
-        rung: CRASHES,
+        rung: SIMULATION,
     },
     Bug {
         name: "sidecar-overwritten-without-an-image",
@@ -215,7 +216,7 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"        Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
         Sidecar::Present => replace(path, bytes, turn)?,"#,
         replacement: r#"        Sidecar::Present => return overwrite(storage, path, bytes, exact),"#,
-        rung: CRASHES,
+        rung: SIMULATION,
     },
     Bug {
         name: "sidecar-renamed-before-sync",
@@ -231,14 +232,14 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"        self.image_inflight();
         let mut queue"#,
         replacement: r#"        let mut queue"#,
-        rung: CRASHES,
+        rung: SIMULATION,
     },
     Bug {
         name: "lines-before-journal",
         file: "src/shard/session.rs",
         original: r#"(self.synced - self.written) as usize"#,
         replacement: r#"(self.settled.end - self.written) as usize"#,
-        rung: CRASHES,
+        rung: SIMULATION,
     },
     Bug {
         name: "rewrite-not-synced",

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use sessionlog::internals::sim::Sim;
-use sessionlog::{Durability, Message, StoreHandle};
+use sessionlog::{Durability, Fork, Message, StoreHandle};
 
-use crate::model::Act;
+use crate::model::{Act, State, Talk};
 use crate::session::{Command, Pending, Session};
 use crate::world::{Read, Verdict, World};
 
@@ -39,7 +39,7 @@ impl World {
             return;
         }
         if let Some(act) = self.draw_act(key) {
-            let level = if self.draw.one_in(3) && !matches!(act, Act::Promote(_)) {
+            let level = if self.draw.one_in(3) && !matches!(act, Act::Promote(_) | Act::Fork(_)) {
                 Durability::Buffered
             } else {
                 Durability::Durable
@@ -53,17 +53,20 @@ impl World {
     fn is_off_limits(&self, key: &str) -> bool {
         let promoting = |session: &Session, about: &str| {
             session.commands.iter().any(|c| {
-                c.answer.is_none() && matches!(c.act, Act::TakeOver(alias, _) if alias == about)
+                c.answer.is_none()
+                    && matches!(c.act, Act::TakeOver(of, _) | Act::Copy(of, _) if of == about)
             })
         };
         let own = self.sessions[key].commands.last();
-        let own = own.is_some_and(|c| c.answer.is_none() && matches!(c.act, Act::TakeOver(..)));
+        let own = own.is_some_and(|c| {
+            c.answer.is_none() && matches!(c.act, Act::TakeOver(..) | Act::Copy(..))
+        });
         own || self.sessions[key].doubts() >= MAX_DOUBTS
             || self.sessions.values().any(|s| promoting(s, key))
     }
 
     fn draw_act(&mut self, key: &'static str) -> Option<Act> {
-        let act = match self.draw.below(20) {
+        let act = match self.draw.below(21) {
             0..=8 => Act::Append(vec![self.text()]),
             9..=10 => {
                 let count = 1 + self.draw.below(5);
@@ -79,21 +82,50 @@ impl World {
             17 if self.draw.one_in(2) => Act::SetAliases(Vec::new()),
             17 => Act::SetAliases(vec![alias_of(key)]),
             18 => Act::Delete,
+            19 => return self.draw_talk(key),
             _ => {
                 let alias = self.draw.pick(&self.keys);
-                let sources = [&self.sessions[key], &self.sessions[alias]];
-                if alias == key || self.trouble.met() || !sources.iter().all(|s| s.is_quiet()) {
+                let both = [&self.sessions[key], &self.sessions[alias]];
+                if alias == key || self.trouble.met() || !both.iter().all(|s| s.is_quiet()) {
                     return None;
                 }
-                Act::Promote(alias)
+                let (own, other) = (both[0].latest(), both[1].latest());
+                if !own.listed && other.listed && !both[1].cut {
+                    Act::Fork(alias)
+                } else if is_silent(&own) && is_silent(&other) {
+                    Act::Promote(alias)
+                } else {
+                    return None;
+                }
             }
         };
         Some(act)
     }
 
+    /// A verb of conversations; those that need something to go back to only
+    /// where it is known to be there.
+    fn draw_talk(&mut self, key: &str) -> Option<Act> {
+        let session = &self.sessions[key];
+        let state = session.latest();
+        let known = session.is_certain() && !session.cut && !self.trouble.met();
+        let (points, kept) = (state.talk.points.len(), state.kept.len());
+        match self.draw.below(6) {
+            0..=1 => Some(Act::Checkpoint),
+            2 => Some(Act::Usage(self.draw.below(1000) as i64)),
+            // What truncation skips stands in the file, and would be backed up.
+            3 if !session.cut => Some(Act::Clear),
+            4 if known && points > 0 && state.talk.next == points as i64 => {
+                Some(Act::Revert(self.draw.below(points)))
+            }
+            5 if known && kept > 0 => Some(Act::Restore(1 + self.draw.below(kept) as u64)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn submit(&mut self, key: &'static str, act: Act, level: Durability) {
         let act = match act {
             Act::Promote(alias) => Act::TakeOver(alias, self.sessions[alias].latest()),
+            Act::Fork(from) => Act::Copy(from, self.sessions[from].latest()),
             other => other,
         };
         self.tell(|_| format!("{key}: {act:?} {level:?}"));
@@ -107,6 +139,7 @@ impl World {
             submit(sim, &handle.exact_keys(), key, &act)
         };
         let session = self.sessions.entry(key).or_default();
+        session.cut |= matches!(act, Act::Truncate(_) | Act::TakeOver(..));
         session.commands.push(Command {
             act,
             level,
@@ -118,7 +151,7 @@ impl World {
 
     /// Whether the session's alias is known to lead to it.
     fn may_use_alias(&mut self, key: &str, act: &Act) -> bool {
-        let literal = matches!(act, Act::SetAliases(_) | Act::TakeOver(..));
+        let literal = matches!(act, Act::SetAliases(_) | Act::TakeOver(..) | Act::Copy(..));
         let session = &self.sessions[key];
         !literal
             && session.is_certain()
@@ -194,6 +227,15 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
         Act::SetSummary(summary) => handle.set_summary(key, summary),
         Act::SetAliases(aliases) => handle.upsert_session_meta(key, None, aliases.clone()),
         Act::Delete => handle.delete_session(key),
+        Act::Checkpoint => {
+            let reply = handle.context(key).checkpoint(false);
+            return Pending::Checkpoint(sim.submit(reply));
+        }
+        Act::Usage(tokens) => handle.context(key).update_token_count(*tokens),
+        Act::Revert(id) => handle.context(key).revert_to(*id as i64),
+        Act::Clear => handle.context(key).clear(),
+        Act::Restore(number) => handle.restore_backup(key, *number),
+        Act::Fork(from) | Act::Copy(from, _) => handle.fork_session(from, key, Fork::End),
         Act::Promote(alias) | Act::TakeOver(alias, _) => {
             let aliases = vec![(*alias).to_owned()];
             let reply = handle.promote_alias_history(key, None, aliases);
@@ -205,4 +247,11 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
 
 fn alias_of(key: &str) -> String {
     format!("alias-of-{key}")
+}
+
+/// Whether a session holds nothing but messages, which is all that the model
+/// says of what another takes over.
+fn is_silent(state: &State) -> bool {
+    let Talk { tokens, next, .. } = state.talk;
+    (tokens, next) == (0, 0)
 }

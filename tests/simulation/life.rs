@@ -118,9 +118,11 @@ fn only_sessions_are_left(world: &World) -> Verdict {
     files.retain(|path, _| {
         let own = path.strip_prefix("sessions/.sessionlog/");
         let kept = ["identity", "lock"];
+        let backup =
+            own.is_some_and(|name| name.starts_with("backups/") && !name.contains(".sessionlog-"));
         let suffixes = [".jsonl", ".meta.json"];
         let session = suffixes.iter().any(|suffix| path.ends_with(suffix));
-        !own.is_some_and(|name| kept.contains(&name)) && !session
+        !own.is_some_and(|name| kept.contains(&name)) && !session && !backup
     });
     if files.is_empty() {
         return Ok(());
@@ -206,7 +208,7 @@ fn accept(
         return Err(format!("recovery took a crash for damage: {findings:?}"));
     }
     let found = world.look(&mut sim)?;
-    world.check(&found, loss)?;
+    let known = world.check(&found, loss)?;
     if beside.is_some_and(|beside| *beside != found) {
         return Err(format!(
             "a read-only look before recovery showed {beside:?}, recovery made {found:?}"
@@ -226,6 +228,6 @@ fn accept(
     }
     world.trouble.forget(&world.storage);
     world.tally.lives += 1;
-    world.restart(sim, found);
+    world.restart(sim, known);
     Ok(())
 }

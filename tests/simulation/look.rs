@@ -3,7 +3,7 @@
 use sessionlog::Message;
 use sessionlog::internals::sim::{Sim, read_now, read_only};
 
-use crate::model::{Loss, State};
+use crate::model::{Loss, State, Talk};
 use crate::world::{Seen, Verdict, World};
 
 impl World {
@@ -21,6 +21,13 @@ impl World {
                 texts: texts_of(&history),
                 summary: meta.summary,
                 aliases: meta.aliases,
+                talk: Talk {
+                    tokens: sim.run(handle.context(key).token_count()).map_err(wrap)?,
+                    next: sim.run(handle.context(key).n_checkpoints()).map_err(wrap)?,
+                    ..Talk::default()
+                },
+                backups: sim.run(handle.list_backups(key)).map_err(wrap)?.len(),
+                ..State::default()
             };
             found.insert(*key, state);
         }
@@ -45,6 +52,13 @@ impl World {
                 texts: texts_of(&read_now(handle.history(key)).map_err(wrap)?),
                 summary: meta.summary,
                 aliases: meta.aliases,
+                talk: Talk {
+                    tokens: read_now(handle.context(key).token_count()).map_err(wrap)?,
+                    next: read_now(handle.context(key).n_checkpoints()).map_err(wrap)?,
+                    ..Talk::default()
+                },
+                backups: read_now(handle.list_backups(key)).map_err(wrap)?.len(),
+                ..State::default()
             };
             found.insert(*key, state);
         }
@@ -55,17 +69,20 @@ impl World {
         }
     }
 
-    /// Whether every session may look as it was found after a crash.
-    pub(crate) fn check(&self, found: &Seen, loss: Loss) -> Verdict {
+    /// Whether every session may look as it was found after a crash. Returns
+    /// them with what no look shows.
+    pub(crate) fn check(&self, found: &Seen, loss: Loss) -> Verdict<Seen> {
+        let mut known = Seen::new();
         for (key, state) in found {
             let possible = self.sessions[key].possible(loss, self.trouble.met());
-            if !possible.contains(state) {
+            let Some(same) = possible.iter().find(|possible| *possible == state) else {
                 return Err(format!(
                     "session {key} is {state:?}, and could only be one of {possible:?}"
                 ));
-            }
+            };
+            known.insert(*key, same.clone());
         }
-        Ok(())
+        Ok(known)
     }
 
     /// Whether readers were shown what they may see.

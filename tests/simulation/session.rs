@@ -14,6 +14,9 @@ pub(crate) struct Session {
     pub(crate) commands: Vec<Command>,
     /// So many of its commands can no longer be lost.
     pub(crate) kept: usize,
+    /// Whether it was ever truncated: the model counts what stands before a
+    /// checkpoint from the first line on.
+    pub(crate) cut: bool,
 }
 
 #[derive(Debug)]
@@ -28,6 +31,7 @@ pub(crate) struct Command {
 pub(crate) enum Pending {
     Plain(Ticket<()>),
     Promotion(Ticket<bool>),
+    Checkpoint(Ticket<i64>),
 }
 
 impl Session {
@@ -75,12 +79,12 @@ impl Session {
         self.commands.iter().filter(doubtful).count()
     }
 
-    /// What a crash may leave. Where calls failed, a promotion may have found
-    /// nothing to take over.
+    /// What a crash may leave. Where calls failed, a promotion or a fork may have
+    /// found nothing to take over.
     pub(crate) fn possible(&self, loss: Loss, disturbed: bool) -> Vec<State> {
         let fates = self.commands.iter().enumerate().map(|(nth, command)| {
             let outcome = Outcome::of(command.answer.as_ref(), command.level);
-            let optional = disturbed && matches!(command.act, Act::TakeOver(..));
+            let optional = disturbed && matches!(command.act, Act::TakeOver(..) | Act::Copy(..));
             let outcome = match outcome {
                 Outcome::Durable if optional => Outcome::Either,
                 Outcome::Buffered if nth < self.kept => Outcome::Durable,
@@ -99,6 +103,7 @@ impl Session {
     pub(crate) fn restart(&mut self, found: State) {
         *self = Self {
             start: found,
+            cut: self.cut,
             ..Self::default()
         };
     }
@@ -110,6 +115,7 @@ impl Command {
         match &self.pending {
             Some(Pending::Plain(ticket)) => drop(sim.until_answered(ticket)),
             Some(Pending::Promotion(ticket)) => drop(sim.until_answered(ticket)),
+            Some(Pending::Checkpoint(ticket)) => drop(sim.until_answered(ticket)),
             None => {}
         }
         self.collect();
@@ -120,6 +126,7 @@ impl Command {
         let answer = match &self.pending {
             Some(Pending::Plain(ticket)) => ticket.answer(),
             Some(Pending::Promotion(ticket)) => ticket.answer().map(|a| a.map(drop)),
+            Some(Pending::Checkpoint(ticket)) => ticket.answer().map(|a| a.map(drop)),
             None => return,
         };
         if answer.is_some() {

@@ -1,7 +1,7 @@
 //! Staging what replaces a whole file: new histories, promotions, and swaps.
 
 use super::identity::replace_identity;
-use super::{Pending, answer_all, discard};
+use super::{Pending, Rebasing, answer_all, discard};
 use crate::error::{Error, Result};
 use crate::journal::record::Record;
 use crate::session_file::{self, Kind};
@@ -99,8 +99,14 @@ impl Shard {
         if let Some(Pending::Swap { answer, .. }) = session.pending.take_if(awaited) {
             session.busy = false;
             match prepared {
-                Ok(prepared) => self.push_swap(id, prepared, Vec::new(), 0, answer, turn),
+                Ok(prepared) => {
+                    answer.count(&prepared, session, turn);
+                    self.push_swap(id, prepared, Vec::new(), 0, answer, turn);
+                }
                 Err(error) => {
+                    if matches!(answer, SwapAnswer::Rebase(_)) {
+                        turn.context.names_changed();
+                    }
                     session.staged = session.settled.clone();
                     answer.settle(&Err(error), turn.out);
                 }
@@ -145,7 +151,7 @@ impl Shard {
         Ok(found == Located::Nothing)
     }
 
-    fn start_rewrite(
+    pub(super) fn start_rewrite(
         &mut self,
         id: usize,
         source: Source,
@@ -211,14 +217,21 @@ impl Shard {
         let session = self.session(id);
         let image = session.image(turn.epoch);
         session.hold();
-        let record = Record::Swap {
-            stem: &session.entry.stem,
-            generation: session.generation + 1,
-            image: &image,
-            temp: &prepared.temp,
-            base_len: prepared.len,
-            base_crc: prepared.crc,
-            tail: &tail,
+        let names = match &answer {
+            SwapAnswer::Rebase(rebasing) => Some(rebasing.names()),
+            _ => None,
+        };
+        let record = match &names {
+            Some(names) => Rebasing::record(names, session, &image, &prepared),
+            None => Record::Swap {
+                stem: &session.entry.stem,
+                generation: session.generation + 1,
+                image: &image,
+                temp: &prepared.temp,
+                base_len: prepared.len,
+                base_crc: prepared.crc,
+                tail: &tail,
+            },
         };
         crate::journal::record::encode(&mut turn.staging.records, &record);
         turn.staging.durable = true;
@@ -227,7 +240,7 @@ impl Shard {
             session: id,
             imaged: turn.epoch,
             change: Change::Swap {
-                prepared,
+                prepared: Box::new(prepared),
                 tail,
                 tail_lines,
                 meta: session.staged.meta.clone(),

@@ -1,5 +1,7 @@
 //! Records of another time, where new ones are expected.
 
+#![expect(clippy::unwrap_used, reason = "the test fails loudly")]
+
 use std::ops::Range;
 use std::path::Path;
 

@@ -224,7 +224,7 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"        file.sync_data()?;
         storage.rename(&temp, path)"#,
         replacement: r#"        storage.rename(&temp, path)"#,
-        rung: CRASHES,
+        rung: SIMULATION,
     },
     Bug {
         name: "in-flight-sessions-get-no-new-image",
@@ -315,7 +315,7 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"    scan.persist(storage)?;
 "#,
         replacement: r#""#,
-        rung: CRASHES,
+        rung: SIMULATION,
     },
     Bug {
         name: "recovery-checkpoint-covers-too-little",
@@ -330,7 +330,7 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"    sync()?;
     redo.change_names()?;"#,
         replacement: r#"    redo.change_names()?;"#,
-        rung: RECOVERY,
+        rung: SIMULATION,
     },
     Bug {
         name: "recovery-leaves-names-unsynced",

@@ -4,7 +4,7 @@
 //! * `cargo test --test ladder` seeds all of them, about half an hour's work,
 //!   and no part of a plain `cargo test`.
 //! * `cargo test --test ladder -- --list` names them,
-//! * `cargo test --test ladder -- sync` seeds those with `sync` in their names.
+//! * `cargo test --test ladder -- sync salt` seeds those with either in their names.
 //!
 //! A bug whose text is no longer there exactly once, or that does not compile,
 //! fails the run: it would prove nothing any more. So does a rung that fails
@@ -35,11 +35,14 @@ const ENOUGH: usize = 25;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let chosen = BUGS
-        .iter()
-        .filter(|bug| filter.is_none_or(|f| bug.name.contains(f.as_str())));
-    let chosen: Vec<_> = chosen.collect();
+    let filters: Vec<_> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    let wanted = |bug: &&Bug| {
+        filters.is_empty()
+            || filters
+                .iter()
+                .any(|filter| bug.name.contains(filter.as_str()))
+    };
+    let chosen: Vec<_> = BUGS.iter().filter(wanted).collect();
     if arguments.iter().any(|argument| argument == "--list") {
         for bug in &chosen {
             println!("{}: {} ({})", bug.name, bug.rung, bug.file);
@@ -84,7 +87,7 @@ fn main() -> ExitCode {
         }
     }
     println!("ladder: {caught} of {} seeded bugs caught", chosen.len());
-    if filter.is_none() && chosen.len() < ENOUGH {
+    if filters.is_empty() && chosen.len() < ENOUGH {
         failures.push(format!("{} bugs, and {ENOUGH} are due", chosen.len()));
     }
     for failure in &failures {

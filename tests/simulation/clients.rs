@@ -111,10 +111,10 @@ impl World {
         let (points, kept) = (state.talk.points.len(), state.kept.len());
         match self.draw.below(6) {
             0..=1 => Some(Act::Checkpoint),
-            2 => Some(Act::Usage(self.draw.below(1000) as i64)),
+            2 => Some(Act::Usage(i64::from(self.draw.below(1000) as u32))),
             // What truncation skips stands in the file, and would be backed up.
             3 if !session.cut => Some(Act::Clear),
-            4 if known && points > 0 && state.talk.next == points as i64 => {
+            4 if known && points > 0 && i64::try_from(points) == Ok(state.talk.next) => {
                 Some(Act::Revert(self.draw.below(points)))
             }
             5 if known && kept > 0 => Some(Act::Restore(1 + self.draw.below(kept) as u64)),
@@ -232,7 +232,9 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
             return Pending::Checkpoint(sim.submit(reply));
         }
         Act::Usage(tokens) => handle.context(key).update_token_count(*tokens),
-        Act::Revert(id) => handle.context(key).revert_to(*id as i64),
+        Act::Revert(id) => handle
+            .context(key)
+            .revert_to(i64::try_from(*id).expect("lives are short")),
         Act::Clear => handle.context(key).clear(),
         Act::Restore(number) => handle.restore_backup(key, *number),
         Act::Fork(from) | Act::Copy(from, _) => handle.fork_session(from, key, Fork::End),

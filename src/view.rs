@@ -261,6 +261,7 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
             Scan::end(storage, &home.journal).map_err(|e| Error::io("read", &home.journal, e))?;
         let scan = Scan::read(storage, &home.journal, &id)?;
         scan.replay(storage, |record| moment.plans.add(record))?;
+        moment.plans.require_sound(&home.journal)?;
         moment.journal = end;
         moment.report.clean = scan.is_empty() || scan.clean;
         moment.report.torn_bytes = scan.torn_bytes;

@@ -127,6 +127,7 @@ pub(crate) fn recover(
 ) -> Result<RecoveryReport> {
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
+    plans.require_sound(&home.journal)?;
     scan.persist(storage)?;
     let mut report = recovery::RecoveryReport {
         clean: scan.clean || scan.is_empty(),

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use dashmap::DashMap;
-
 use crate::session_file;
 use crate::snapshot::View;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::map::Map;
 
 /// Owns reserved file names: no session has this key.
 const NOBODY: &str = "";
@@ -50,14 +49,14 @@ impl Entry {
 /// Maps keys, aliases and file names to sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    entries: DashMap<Arc<str>, Arc<Entry>>,
+    entries: Map<Arc<str>, Arc<Entry>>,
     /// Who owns a file name. Claimed in one step: two keys that map to one name
     /// would otherwise write into one file.
-    owners: DashMap<Arc<str>, Arc<str>>,
+    owners: Map<Arc<str>, Arc<str>>,
     /// File names whose files name no owner: without sidecar, or with one that
     /// does not decode.
-    orphans: DashMap<Arc<str>, ()>,
-    aliases: DashMap<Box<str>, Vec<Arc<Entry>>>,
+    orphans: Map<Arc<str>, ()>,
+    aliases: Map<Box<str>, Vec<Arc<Entry>>>,
     /// Never less than there are aliases, so that 0 means none: raised before
     /// one is entered, lowered after one is gone. Stored as the map's length, it
     /// could be that of a moment before another worker's alias, which then would
@@ -247,7 +246,7 @@ impl Catalog {
     /// Lets go of every session's file: handles that outlive the store must not
     /// keep descriptors open.
     pub(crate) fn close_files(&self) {
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             entry.view.store(Arc::new(View::Cold));
         }
     }

@@ -55,6 +55,8 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+#[cfg(all(feature = "testing", sessionlog_loom))]
+mod rig;
 mod session_file;
 mod shard;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]

@@ -29,7 +29,7 @@ pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_sessio
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;
 pub(crate) use names::{
-    LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
+    LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
     normalize_aliases, plain_stem, shard_of, short_circuits, sidecar_name, validate_key,
 };
 pub use parts::{

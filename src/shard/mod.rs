@@ -36,8 +36,8 @@ use crate::error::{Error, Result};
 use crate::snapshot::{Meta, Tail};
 use crate::storage::{OpenMode, StorageFile};
 
-/// How many shards a store has. PicoClaw has as many locks.
-pub(crate) const SHARDS: usize = 64;
+/// How many shards a store has.
+pub(crate) const SHARDS: usize = crate::session_file::SHARDS as usize;
 
 /// A session file up to this many bytes is measured by its owner, a larger one
 /// in the background.

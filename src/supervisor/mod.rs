@@ -63,7 +63,7 @@ pub(crate) struct Supervisor {
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     /// Whether something was committed since the last flush began.
     active: Arc<AtomicBool>,
     outcomes: EventReceiver<Outcome>,

@@ -96,8 +96,7 @@ impl Threads {
         let clock = context.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(thread::spawn("sessionlog-journal", move || {
-            journal.run(&*clock);
-            guard.disarm();
+            run_journal(journal, &*clock, guard);
         })?);
         let jobs = Arc::new(Mutex::new(jobs));
         for id in 0..BACKGROUND {
@@ -132,14 +131,14 @@ impl Threads {
 }
 
 /// Poisons the store when its thread unwinds: callers get an error, not a hang.
-struct Guard {
+pub(crate) struct Guard {
     alarm: Alarm,
     reason: &'static str,
     armed: bool,
 }
 
 impl Guard {
-    fn new(alarm: &Alarm, reason: &'static str) -> Self {
+    pub(crate) fn new(alarm: &Alarm, reason: &'static str) -> Self {
         Self {
             alarm: alarm.clone(),
             reason,
@@ -162,13 +161,18 @@ impl Drop for Guard {
 
 /// The guard goes before the worker: whoever finds the worker's mailboxes
 /// closed must find the reason as well.
-fn run_worker(mut worker: Worker, guard: Guard) {
+pub(crate) fn run_worker(mut worker: Worker, guard: Guard) {
     let guard = guard;
     worker.run();
     guard.disarm();
 }
 
-fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
+pub(crate) fn run_journal(journal: Journal, clock: &dyn Clock, guard: Guard) {
+    journal.run(clock);
+    guard.disarm();
+}
+
+pub(crate) fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
     loop {
         let next = jobs.lock().recv();
         match next {
@@ -180,7 +184,7 @@ fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) 
 
 /// A job that panics poisons the store, and its owner is told all the same: a
 /// caller may wait for it, and closing waits for every job.
-fn run_job(job: Job, context: &Context, alarm: &Alarm) {
+pub(crate) fn run_job(job: Job, context: &Context, alarm: &Alarm) {
     let reason: Arc<str> = "a background job panicked".into();
     let lost = job.lost(Error::Poisoned {
         reason: reason.clone(),
@@ -309,7 +313,8 @@ pub(crate) trait Wait {
     fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T>;
 }
 
-struct Asleep;
+#[derive(Debug)]
+pub(crate) struct Asleep;
 
 impl Wait for Asleep {
     fn answer<T>(&mut self, slot: Slot<T>) -> Option<T> {
@@ -334,7 +339,7 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             let request = if self.busy {
                 self.requests.recv_timeout(TICK)
@@ -435,7 +440,7 @@ impl Loop {
 
     /// Ends the other threads. They end only when they are told to, and closing
     /// waits for them: it must not be left out, whatever went wrong.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.alarm.group.close();
         for worker in &self.alarm.workers {
             worker.send(Event::Exit);

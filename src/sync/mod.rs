@@ -31,5 +31,5 @@ mod published;
 pub mod slot;
 pub mod wake;
 
-pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread};
+pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, map, thread};
 pub use published::Published;

@@ -4,6 +4,8 @@
 //! condition never wakes spuriously, at most five threads run (the model's own
 //! included), and a `SeqCst` access is no stronger than `AcqRel`.
 
+pub mod map;
+
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 

@@ -91,11 +91,16 @@ fn a_file_name_has_one_owner() {
 fn what_is_listed_is_found() {
     let names = Arc::new(Names::default());
     let entered = names.claim("a");
-    let owner = spawned(move || entered.list());
-    for key in names.list() {
-        assert!(names.resolve(&key).is_some(), "listed and not found");
-    }
-    joined([owner]);
+    let caller = {
+        let names = names.clone();
+        spawned(move || {
+            for key in names.list() {
+                assert!(names.resolve(&key).is_some(), "listed and not found");
+            }
+        })
+    };
+    entered.list();
+    joined([caller]);
     assert_eq!(names.list(), ["a"]);
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sessionlog::internals::rig::{DIR, Moment, Rig, Setup};
+use sessionlog::internals::rig::{DIR, Moment, Rig, Setup, Supervisor};
 use sessionlog::internals::sync::thread::{JoinHandle, spawn};
 use sessionlog::storage::memory::{Image, MemoryStorage};
 
@@ -48,4 +48,12 @@ pub(crate) fn joined<const N: usize>(threads: [JoinHandle; N]) {
     for thread in threads {
         thread.join().expect("did not panic");
     }
+}
+
+/// Ends a store whose model has seen what it wanted to see: how the parts end is
+/// explored elsewhere.
+pub(crate) fn wound_up<const N: usize>(supervisor: &Supervisor, parts: [JoinHandle; N]) {
+    loom::stop_exploring();
+    supervisor.end();
+    joined(parts);
 }

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::open::{self, Site};
 use crate::catalog::{Catalog, Entry};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handle::Side;
 use crate::journal::committer::{Outcome, Progress, Ticket};
 use crate::journal::group::{Batch, Taken};
@@ -27,12 +27,12 @@ use crate::journal::record::{self, Record};
 use crate::mailbox::{EventReceiver, Timeout};
 use crate::reader;
 use crate::shard::context::Context;
-use crate::shard::job::{Done, Job, Owner};
+use crate::shard::job::Job;
 use crate::shard::worker::bells::Bells;
 use crate::shard::worker::{Alarm, Event};
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Request;
-use crate::supervisor::threads::{self, Asleep, Guard, Machine};
+use crate::supervisor::threads::{self, Asleep, Guard, Guarded, Machine};
 use crate::sync::Mutex;
 use crate::sync::slot::Slot;
 use crate::{Reply, StoreHandle, StoreOptions, StoreStats};
@@ -317,17 +317,6 @@ impl Control {
         self.alarm.workers[0].send(Event::Exit);
     }
 
-    /// Tells the worker of a job that nobody gave out, on which it panics.
-    pub fn break_worker(&self) {
-        let owner = Owner {
-            worker: 0,
-            shard: 0,
-            session: usize::MAX,
-        };
-        let done = Done::Measured(Err(Error::Closed));
-        self.alarm.workers[0].send(Event::Done { owner, done });
-    }
-
     /// Why the store takes no more records, if it does not.
     #[must_use]
     pub fn poisoned(&self) -> Option<Arc<str>> {
@@ -404,8 +393,13 @@ impl Control {
 impl Worker {
     /// Runs the thread's body.
     pub fn run(self) {
-        let guard = Guard::new(&self.alarm, "a shard panicked");
-        threads::run_worker(self.worker, guard);
+        Guarded::new(self.worker, &self.alarm).run();
+    }
+
+    /// Takes one turn, and panics: what unwinding drops is dropped, in its order.
+    pub fn die(self) {
+        let mut guarded = Guarded::new(self.worker, &self.alarm);
+        guarded.worker.step(false);
     }
 
     /// One turn; `false` where there was nothing to do.

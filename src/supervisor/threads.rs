@@ -74,12 +74,10 @@ impl Threads {
             pool,
         } = machine;
         for (id, worker) in workers.into_iter().enumerate() {
-            let guard = Guard::new(&alarm, "a shard panicked");
+            let guarded = Guarded::new(worker, &alarm);
             handles.push(thread::spawn(
                 &format!("sessionlog-shards-{id}"),
-                move || {
-                    run_worker(worker, guard);
-                },
+                move || guarded.run(),
             )?);
         }
         let journal = Journal {
@@ -131,6 +129,7 @@ impl Threads {
 }
 
 /// Poisons the store when its thread unwinds: callers get an error, not a hang.
+#[derive(Debug)]
 pub(crate) struct Guard {
     alarm: Alarm,
     reason: &'static str,
@@ -159,12 +158,27 @@ impl Drop for Guard {
     }
 }
 
-/// The guard goes before the worker: whoever finds the worker's mailboxes
+/// A worker that poisons the store when it unwinds. The guard stands before the
+/// worker, and so is dropped before it: whoever finds the worker's mailboxes
 /// closed must find the reason as well.
-pub(crate) fn run_worker(mut worker: Worker, guard: Guard) {
-    let guard = guard;
-    worker.run();
-    guard.disarm();
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    guard: Guard,
+    pub(crate) worker: Worker,
+}
+
+impl Guarded {
+    pub(crate) fn new(worker: Worker, alarm: &Alarm) -> Self {
+        Self {
+            guard: Guard::new(alarm, "a shard panicked"),
+            worker,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        self.worker.run();
+        self.guard.armed = false;
+    }
 }
 
 pub(crate) fn run_journal(journal: Journal, clock: &dyn Clock, guard: Guard) {
@@ -277,7 +291,7 @@ impl Journal {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
             self.supervise.send(Request::SegmentFull);
         }
-        if writes && !self.active.swap(true, Ordering::SeqCst) {
+        if writes && !self.active.swap(true, Ordering::AcqRel) {
             self.supervise.send(Request::Active);
         }
         Ok(())

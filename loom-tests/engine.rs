@@ -160,9 +160,9 @@ fn a_failed_sync_reaches_everyone() {
     };
     let refused = handle.add_message("a", "user", "2").wait();
     assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+    joined([other]);
     let late = handle.add_message("a", "user", "3").wait();
     assert!(matches!(late, Err(Error::Poisoned { .. })), "{late:?}");
-    joined([other]);
     wound_up(&supervisor, parts);
     storage.heal();
     let seen = said(&control.moment("a").expect("is loaded"));

@@ -72,7 +72,7 @@ fn committing(group: &Arc<GroupCommit<Promise<()>>>, disk: &Arc<Mutex<Disk>>) ->
     let (group, disk) = (Arc::clone(group), Arc::clone(disk));
     spawned("committer", move || {
         let mut batch = Batch::new();
-        while group.take(&mut batch, None) == Taken::Batch {
+        while group.take(&mut batch, None, None) == Taken::Batch {
             disk.lock().written.extend_from_slice(&batch.bytes);
             {
                 let mut disk = disk.lock();
@@ -139,7 +139,7 @@ fn a_ticket_ends_in_one_place() {
             let mut batch = Batch::new();
             loop {
                 let failed = group.poisoned().is_some();
-                if group.take(&mut batch, None) != Taken::Batch {
+                if group.take(&mut batch, None, None) != Taken::Batch {
                     break;
                 }
                 assert!(!failed, "accepted after the failure");

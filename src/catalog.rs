@@ -1,13 +1,18 @@
 //! The catalog: which session has which files, and which alias names which
 //! session. Every look-up is a hash look-up; no directory is scanned.
 
+mod aliases;
+
 use std::sync::Arc;
 
 use crate::session_file;
 use crate::snapshot::View;
 use crate::sync::Published;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::map::Map;
+
+pub use aliases::AliasConflict;
+use aliases::Aliases;
 
 /// Owns reserved file names: no session has this key.
 const NOBODY: &str = "";
@@ -56,12 +61,7 @@ pub(crate) struct Catalog {
     /// File names whose files name no owner: without sidecar, or with one that
     /// does not decode.
     orphans: Map<Arc<str>, ()>,
-    aliases: Map<Box<str>, Vec<Arc<Entry>>>,
-    /// Never less than there are aliases, so that 0 means none: raised before
-    /// one is entered, lowered after one is gone. Stored as the map's length, it
-    /// could be that of a moment before another worker's alias, which then would
-    /// not be found, and a message for it would start a session of its own.
-    alias_count: AtomicUsize,
+    aliases: Aliases,
 }
 
 impl Catalog {
@@ -166,38 +166,32 @@ impl Catalog {
 
     /// Forgets a deleted session; its file name and aliases are free again.
     pub(crate) fn remove(&self, entry: &Arc<Entry>, aliases: &[String]) {
-        self.set_aliases(entry, aliases, &[]);
+        self.aliases.replace(entry, aliases, &[]);
         self.entries.remove(&entry.key);
         self.owners.remove(&entry.stem);
     }
 
-    /// Replaces a session's aliases.
+    /// Replaces a session's aliases. Another session may claim one of them, too:
+    /// whom it means then is settled, and a log says that it is claimed twice.
     pub(crate) fn set_aliases(&self, entry: &Arc<Entry>, old: &[String], new: &[String]) {
         if old == new {
             return;
         }
-        for alias in old {
-            let gone = self.aliases.remove_if_mut(alias.as_str(), |_, claims| {
-                claims.retain(|claim| claim.key != entry.key);
-                claims.is_empty()
-            });
-            if gone.is_some() {
-                self.alias_count.fetch_sub(1, Ordering::AcqRel);
-            }
+        for alias in self.aliases.replace(entry, old, new) {
+            let means = self.resolve(&alias);
+            tracing::warn!(alias, session = %entry.key, means, "an alias of several sessions");
         }
-        for alias in new {
-            let mut claims = self
-                .aliases
-                .entry(alias.as_str().into())
-                .or_insert_with(|| {
-                    self.alias_count.fetch_add(1, Ordering::AcqRel);
-                    Vec::new()
-                });
-            if !claims.iter().any(|claim| claim.key == entry.key) {
-                claims.push(entry.clone());
-                claims.sort_by_cached_key(|claim| session_file::sidecar_name(&claim.stem));
-            }
-        }
+    }
+
+    /// Enters the aliases of a session found on disk. Those that several claim
+    /// are in [`alias_conflicts`](Self::alias_conflicts).
+    pub(crate) fn enter_aliases(&self, entry: &Arc<Entry>, aliases: &[String]) {
+        self.aliases.replace(entry, &[], aliases);
+    }
+
+    /// Every alias that several sessions claim, in order.
+    pub(crate) fn alias_conflicts(&self) -> Vec<AliasConflict> {
+        self.aliases.conflicts()
     }
 
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
@@ -212,28 +206,21 @@ impl Catalog {
         if session_file::short_circuits(key) && self.has_files(key) {
             return Some(key.into());
         }
-        self.by_alias(key)
+        self.aliases
+            .resolve(key)
+            .map(|key| key.to_string())
             .or_else(|| self.has_files(key).then(|| key.into()))
     }
 
     /// The canonical key for `key`, where it is another one.
     pub(crate) fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
         let padded = key.trim() != key;
-        if !padded && self.alias_count.load(Ordering::Acquire) == 0 {
+        if !padded && self.aliases.is_empty() {
             return None;
         }
         self.resolve(key)
             .filter(|resolved| resolved != key)
             .map(Into::into)
-    }
-
-    fn by_alias(&self, alias: &str) -> Option<String> {
-        if self.alias_count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let claims = self.aliases.get(alias)?;
-        let first = claims.iter().find(|claim| *claim.key != *alias)?;
-        Some(first.key.to_string())
     }
 
     fn has_files(&self, key: &str) -> bool {

@@ -22,10 +22,26 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// The session of this key belongs to another conversation: its scope and
+    /// the one given differ in their values and are written alike. Nothing was
+    /// changed; the two must not share a history.
+    #[error("session {key} belongs to another conversation")]
+    ScopeConflict {
+        /// The key they would share.
+        key: String,
+    },
+
     /// A message is malformed: not a JSON object, nested deeper than 128, or
     /// with a control role where a message was expected. Nothing was written.
     #[error("invalid message: {reason}")]
     InvalidMessage {
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A session's scope is not JSON, or not of the shape of one.
+    #[error("invalid scope: {reason}")]
+    InvalidScope {
         /// What is wrong with it.
         reason: String,
     },
@@ -80,13 +96,39 @@ pub enum Error {
     #[error("the store is open read-only")]
     ReadOnly,
 
-    /// No such checkpoint. No verb returns this yet.
-    #[error("checkpoint {id} not found; {existing} exist")]
+    /// No such checkpoint to go back to. Nothing was changed.
+    #[error("checkpoint {id} {}; {}", if *.lost { "is no longer there, its lines were truncated" } else { "does not exist" }, list_ids(.existing))]
     CheckpointNotFound {
         /// The id asked for.
         id: i64,
-        /// The ids that exist, as text.
-        existing: String,
+        /// The ids that exist, in the order of their lines.
+        existing: Vec<i64>,
+        /// Whether it existed, and went when lines were truncated.
+        lost: bool,
+    },
+
+    /// The session has no backup of this number. Nothing was changed.
+    #[error("backup {number} of {key:?} does not exist")]
+    BackupNotFound {
+        /// The session.
+        key: String,
+        /// The number asked for.
+        number: u64,
+    },
+
+    /// A session of this key exists, and would have been overwritten. Nothing
+    /// was changed.
+    #[error("session {key:?} exists already")]
+    SessionExists {
+        /// The session.
+        key: String,
+    },
+
+    /// There is no session of this key. Nothing was changed.
+    #[error("session {key:?} does not exist")]
+    SessionNotFound {
+        /// The key asked for.
+        key: String,
     },
 
     /// The session changed since the version the caller named. No verb returns
@@ -176,4 +218,46 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+/// Checkpoint ids for a person: neighbours are drawn together.
+fn list_ids(ids: &[i64]) -> String {
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    for &id in ids {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
+            _ => ranges.push((id, id)),
+        }
+    }
+    let texts = ranges
+        .iter()
+        .map(|&(first, last)| match last.saturating_sub(first) {
+            0 => first.to_string(),
+            _ => format!("{first} to {last}"),
+        });
+    match &*texts.collect::<Vec<_>>() {
+        [] => String::from("there are none"),
+        texts => format!("there are {}", texts.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    #[test]
+    fn a_missing_checkpoint_names_those_that_exist() {
+        let error = |id, existing: &[i64], lost| {
+            let existing = existing.to_vec();
+            Error::CheckpointNotFound { id, existing, lost }.to_string()
+        };
+        assert_eq!(
+            error(9, &[3, 4, 5, 8], false),
+            "checkpoint 9 does not exist; there are 3 to 5, 8"
+        );
+        assert_eq!(
+            error(0, &[], true),
+            "checkpoint 0 is no longer there, its lines were truncated; there are none"
+        );
+    }
 }

@@ -1,5 +1,11 @@
 //! The store's face: one cloneable handle with every verb.
 
+mod backups;
+mod conversation;
+mod identity;
+
+pub use backups::BackupLimits;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -180,7 +186,8 @@ impl StoreHandle {
 
     /// Replaces a session's history; transient messages are left out, a missing
     /// `created_at` becomes the time of the call. Summary, scope and aliases
-    /// stay. Readers see the old history or the new one. Always durable.
+    /// stay; prompt, checkpoints and token counts of its
+    /// [conversation](Self::context) go with the lines. Readers see the old history or the new one. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
@@ -254,7 +261,8 @@ impl StoreHandle {
         })
     }
 
-    /// Deletes a session: both its files, and its aliases with it. Readers that
+    /// Deletes a session: both its files, and its aliases and
+    /// [backups](Self::list_backups) with it. Readers that
     /// hold a snapshot finish with it. Does nothing to a session that does not
     /// exist. Like every verb it resolves the key first: given an alias it deletes
     /// the session the alias names. Always durable.
@@ -272,8 +280,9 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -283,10 +292,10 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = Box::new(identity::of(scope, aliases));
             Ok(Some((
                 Verb::UpsertMeta {
-                    scope,
-                    aliases,
+                    identity,
                     level,
                     answer,
                 },
@@ -303,8 +312,7 @@ impl StoreHandle {
     /// durable.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a scope and aliases over the limit of a line.
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
         &self,
         key: &str,
@@ -332,8 +340,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    scope,
-                    aliases,
+                    identity: Box::new(identity::of(scope, aliases)),
                     candidate,
                     answer: promise,
                 };
@@ -543,7 +550,10 @@ impl StoreHandle {
         let engine = engine.clone();
         blocking(place, move || {
             let context = &engine.context;
-            crate::view::load(&*context.storage, &context.dir, &stem, &key).map(Arc::new)
+            let pieces = crate::view::load(&*context.storage, &context.dir, &stem, &key)?;
+            let snapshot = pieces.snapshot();
+            let snapshot = snapshot.map_err(|e| Error::io("read", &context.dir, e))?;
+            Ok(Arc::new(snapshot))
         })
         .await
     }
@@ -581,7 +591,7 @@ impl StoreHandle {
         Ok(None)
     }
 
-    fn counters(&self) -> Arc<Counters> {
+    pub(crate) fn counters(&self) -> Arc<Counters> {
         match &self.side {
             Side::Writer(engine) => engine.context.counters.clone(),
             Side::Reader(view) => view.counters(),
@@ -625,6 +635,21 @@ impl StoreHandle {
         check_size(summary.len(), self.max_line)
     }
 
+    /// Refuses a system prompt over the limit of a line.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
+        check_size(
+            session_file::encode_system_prompt(prompt).len(),
+            self.max_line,
+        )
+    }
+
+    pub(crate) fn level(&self) -> Durability {
+        self.level
+    }
+
     pub(crate) fn close_reader(&self) {
         if let Side::Reader(view) = &self.side {
             view.close();
@@ -633,7 +658,7 @@ impl StoreHandle {
 }
 
 /// Runs `work` where it may block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -28,9 +28,13 @@
 //! # Where what is
 //!
 //! * [`Store`] opens and closes a directory, [`StoreHandle`] holds the verbs.
+//! * [`Context`] is a session's conversation: checkpoints to go back to, token
+//!   usage, a system prompt. What it was before stays as a [`Backup`].
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
 //! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
 //!   since.
+//! * [`backend`] puts the engine, memory and older files behind one trait.
+//! * [`scope`] finds the session of an inbound message.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -39,9 +43,11 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
+pub mod backend;
 mod catalog;
 #[doc(hidden)]
 pub mod clock;
+mod context;
 mod engine;
 mod error;
 mod handle;
@@ -57,6 +63,7 @@ mod recovery;
 mod reply;
 #[cfg(all(feature = "testing", sessionlog_loom))]
 mod rig;
+pub mod scope;
 mod session_file;
 mod shard;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
@@ -69,9 +76,12 @@ mod store;
 mod supervisor;
 mod sync;
 mod view;
+mod watch;
 
+pub use catalog::AliasConflict;
+pub use context::{Context, Fork, Messages};
 pub use error::{Error, Result};
-pub use handle::StoreHandle;
+pub use handle::{BackupLimits, StoreHandle};
 pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};
 pub use options::{Durability, StoreOptions};
 pub use recovery::RecoveryReport;
@@ -80,5 +90,7 @@ pub use session_file::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
     SystemPart, ToolCall,
 };
+pub use shard::backup::{Backup, BackupReason};
 pub use stats::StoreStats;
 pub use store::Store;
+pub use watch::{SessionState, Watch};

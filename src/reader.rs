@@ -7,7 +7,7 @@ use crate::Message;
 use crate::session_file::{self, Decoded};
 use crate::shard::locate::for_each_line_back;
 use crate::shard::rewrite::for_each_line;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Looked, Snapshot};
 use crate::stats::Counters;
 
 /// Every visible message of a snapshot, oldest first.
@@ -68,6 +68,36 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
     };
     each_line(snapshot, &mut take)?;
     Ok(live)
+}
+
+/// Visits the messages at `start` and behind, hidden ones included.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn messages_from(
+    looked: &Looked,
+    start: u64,
+    counters: &Counters,
+    visit: &mut dyn FnMut(Message),
+) -> io::Result<()> {
+    let live = &looked.snapshot.live;
+    let mut take = |raw: &[u8]| {
+        if let Some(message) = visible(raw, counters) {
+            visit(message);
+        }
+        Ok(())
+    };
+    if let Some(file) = &live.file
+        && start < live.end
+    {
+        for_each_line(&**file, start, live.end, &mut take)?;
+    }
+    let tail = looked.snapshot.tail();
+    let from = start.saturating_sub(live.end) as usize;
+    for (_, raw) in session_file::lines(tail.get(from..).unwrap_or_default()) {
+        take(raw)?;
+    }
+    Ok(())
 }
 
 fn each_line(snapshot: &Snapshot, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {

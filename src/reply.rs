@@ -71,6 +71,28 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
+    /// An answer that is there already.
+    pub fn ready(result: Result<T>) -> Self {
+        Self::known(result)
+    }
+
+    /// The answer that `work` comes to, polled where the reply is. For stores of
+    /// one's own behind a [`SessionStore`](crate::backend::SessionStore); a
+    /// future that blocks, blocks who awaits it.
+    pub fn from_future(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        Self {
+            state: State::Running(Box::pin(work)),
+        }
+    }
+
+    /// The answer, with what blocks done at `place`.
+    pub(crate) async fn at(self, place: Place) -> Result<T> {
+        match self.state {
+            State::Lookup(Some(lookup)) => lookup(place).await,
+            state => Self { state }.await,
+        }
+    }
+
     pub(crate) fn known(result: Result<T>) -> Self {
         Self {
             state: State::Known(Some(result)),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::session_file::SessionMeta;
+use crate::error::Result;
+use crate::session_file::{Before, Conversation, Mark, SessionMeta};
 use crate::storage::StorageFile;
 use crate::sync::Mutex;
 
@@ -185,6 +186,54 @@ impl Snapshot {
     /// The lines that only the journal holds.
     pub(crate) fn tail(&self) -> Vec<u8> {
         self.live.tail.copy(0..self.tail_len)
+    }
+}
+
+/// Where a session stands, for those who watch it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) generation: u64,
+    pub(crate) lines: u64,
+    pub(crate) skip: u64,
+}
+
+/// One moment of a session's conversation.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// What the control records say; those behind `end` are not there yet.
+    pub(crate) conversation: Arc<Conversation>,
+    /// Where the live lines begin, and where the lines end.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Raw lines, skipped ones included.
+    pub(crate) lines: u64,
+    /// All lines, skipped ones included.
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Looked {
+    /// That of a session without lines.
+    pub(crate) fn empty(key: &str) -> Self {
+        Self {
+            conversation: Arc::default(),
+            start: 0,
+            end: 0,
+            lines: 0,
+            snapshot: Snapshot::empty(key),
+        }
+    }
+
+    /// The conversation as it stands.
+    pub(crate) fn now(&self) -> Before<'_> {
+        self.conversation.before(self.end)
+    }
+
+    /// The checkpoint `id`.
+    ///
+    /// # Errors
+    /// `CheckpointNotFound` where there is none to go back to.
+    pub(crate) fn checkpoint(&self, id: i64) -> Result<&Mark> {
+        self.now().existing(id, self.start)
     }
 }
 

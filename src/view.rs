@@ -1,11 +1,12 @@
 //! Reading a directory without owning it: beside its writer, or after a crash
 //! before anybody recovered it. Writes nothing, locks nothing.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::catalog::Catalog;
+use crate::catalog::{AliasConflict, Catalog};
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
@@ -13,8 +14,10 @@ use crate::recovery::RecoveryReport;
 use crate::recovery::plan::{Base, Plan, Plans};
 use crate::recovery::redo::ours;
 use crate::recovery::survey::survey;
+use crate::shard::backup::{self, Backup, Name};
+use crate::shard::conversation::fold;
 use crate::shard::load as files;
-use crate::snapshot::{Meta, Snapshot};
+use crate::snapshot::{Looked, Meta, Snapshot};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 use crate::sync::Mutex;
@@ -44,6 +47,17 @@ struct Moment {
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
     journal: Option<End>,
+}
+
+impl Moment {
+    /// The session that `key` means, and the name of its files, if it has any.
+    fn find(&self, key: &str, resolve: bool) -> (Arc<str>, Option<Arc<str>>) {
+        let other = resolve.then(|| self.catalog.resolve_other(key)).flatten();
+        let key: Arc<str> = other.unwrap_or_else(|| key.into());
+        let entry = self.catalog.get(&key).map(|entry| entry.stem.clone());
+        let stem = entry.or_else(|| self.catalog.orphan_of(&key));
+        (key, stem)
+    }
 }
 
 impl DirectoryView {
@@ -102,15 +116,81 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.resolve(key))
     }
 
+    /// See [`Catalog::alias_conflicts`].
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn alias_conflicts(&self) -> Result<Vec<AliasConflict>> {
+        Ok(self.look_again()?.catalog.alias_conflicts())
+    }
+
     /// A session as it stands: its file, and what the journal holds beyond it.
     ///
     /// # Errors
     /// If its files cannot be read.
     pub(crate) fn snapshot(&self, key: &str, resolve: bool) -> Result<Arc<Snapshot>> {
+        let snapshot = self.session(key, resolve, Pieces::snapshot)?;
+        Ok(Arc::new(snapshot))
+    }
+
+    /// A session's conversation, as [`snapshot`](Self::snapshot) gives its lines.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn looked(&self, key: &str, resolve: bool) -> Result<Looked> {
+        self.session(key, resolve, Pieces::looked)
+    }
+
+    /// A session's backups, oldest first.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub(crate) fn backups(&self, key: &str, resolve: bool) -> Result<Vec<Backup>> {
+        let moment = self.look_again()?;
+        let (_, Some(stem)) = moment.find(key, resolve) else {
+            return Ok(Vec::new());
+        };
+        let planned = self.planned(&moment);
+        let wrap = |e| Error::io("list", &self.home.backups, e);
+        let found = backup::list(&*self.storage, &self.home.backups).map_err(wrap)?;
+        let mut own: BTreeMap<u64, Backup> = found
+            .into_iter()
+            .filter(|stored| *stored.name.stem == *stem && !moment.plans.unmakes(&stored.name))
+            .map(|stored| (stored.name.number, stored.name.describe(stored.size)))
+            .collect();
+        for kept in &moment.plans.backups {
+            let name = Name::parse(&kept.name).filter(|name| *name.stem == *stem);
+            if let Some(name) = name
+                && let Some(bytes) = planned.backup(&kept.name)?
+            {
+                let size = bytes.len + bytes.behind.len() as u64;
+                own.insert(name.number, name.describe(size));
+            }
+        }
+        Ok(own.into_values().collect())
+    }
+
+    fn planned<'a>(&'a self, moment: &'a Moment) -> Planned<'a> {
+        Planned {
+            storage: &*self.storage,
+            dir: &self.dir,
+            home: &self.home,
+            plans: &moment.plans,
+        }
+    }
+
+    fn session<T>(
+        &self,
+        key: &str,
+        resolve: bool,
+        read: impl Fn(Pieces) -> io::Result<T>,
+    ) -> Result<T> {
         let mut last = Err(Error::Closed);
         for _ in 0..TRIES {
             let moment = self.current(key)?;
-            last = self.read(&moment, key, resolve);
+            last = self
+                .pieces(&moment, key, resolve)
+                .and_then(|pieces| read(pieces).map_err(|e| Error::io("read", &self.dir, e)));
             // Beside a writer, a file may have been replaced, or its sidecar
             // written over, since the journal was read.
             let unchanged = self.is_current(&moment);
@@ -121,18 +201,15 @@ impl DirectoryView {
         last
     }
 
-    fn read(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Arc<Snapshot>> {
-        let other = resolve.then(|| moment.catalog.resolve_other(key)).flatten();
-        let key: Arc<str> = other.unwrap_or_else(|| key.into());
-        let entry = moment.catalog.get(&key).map(|entry| entry.stem.clone());
-        let Some(stem) = entry.or_else(|| moment.catalog.orphan_of(&key)) else {
-            return Ok(Arc::new(Snapshot::empty(&key)));
+    fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
+        let (key, stem) = moment.find(key, resolve);
+        let Some(stem) = stem else {
+            return Ok(Pieces::empty(&key));
         };
-        let snapshot = match moment.plans.sessions.get(&*stem) {
-            Some(plan) => planned(&*self.storage, &self.dir, &stem, &key, plan)?,
-            None => load(&*self.storage, &self.dir, &stem, &key)?,
-        };
-        Ok(Arc::new(snapshot))
+        match moment.plans.sessions.get(&*stem) {
+            Some(plan) => self.planned(moment).session(&stem, &key, plan),
+            None => load(&*self.storage, &self.dir, &stem, &key),
+        }
     }
 
     /// The last look, if the journal has not moved and knows the key.
@@ -205,51 +282,186 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
 ///
 /// # Errors
 /// If they cannot be read.
-pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Snapshot> {
+pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Pieces> {
     let (meta, _) = files::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
-    let len = match &file {
-        Some(file) => file.info().map_err(|e| Error::io("read", dir, e))?.len,
-        None => 0,
-    };
-    compose(file, len, &[], meta, dir)
+    Ok(Pieces {
+        bytes: Bytes::whole(file, dir)?,
+        meta,
+    })
 }
 
-/// A session the journal may hold more of than its files.
-fn planned(
-    storage: &dyn Storage,
-    dir: &Path,
-    stem: &str,
-    key: &str,
-    plan: &Plan,
-) -> Result<Snapshot> {
-    if !plan.exists() {
-        return Ok(Snapshot::empty(key));
+/// What a session is made of when nobody owns it.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    bytes: Bytes,
+    meta: Meta,
+}
+
+/// The lines of a session, or of a backup: a file as far as it counts, and what
+/// the journal puts behind that.
+#[derive(Debug)]
+struct Bytes {
+    file: Option<Arc<dyn StorageFile>>,
+    len: u64,
+    behind: Vec<u8>,
+}
+
+impl Bytes {
+    fn whole(file: Option<Arc<dyn StorageFile>>, path: &Path) -> Result<Self> {
+        let len = match &file {
+            Some(file) => file.info().map_err(|e| Error::io("read", path, e))?.len,
+            None => 0,
+        };
+        Ok(Self {
+            file,
+            len,
+            behind: Vec::new(),
+        })
     }
-    let (on_disk, _) = files::read_sidecar(storage, dir, stem, key)?;
-    let meta = Meta::of(plan.meta(|| on_disk.to_sidecar()));
-    let (appended_at, appended) = match &plan.appended {
-        Some((offset, lines)) => (Some(*offset), &lines[..]),
-        None => (None, &[][..]),
-    };
-    let log = || files::open_log(storage, dir, stem, OpenMode::Read);
-    let (file, base, journalled) = match &plan.base {
-        Base::Deleted => (None, Some(0), appended.to_vec()),
-        Base::OnDisk => (log()?, appended_at, appended.to_vec()),
-        Base::Swapped(swap) => {
-            let temp = storage.open(&dir.join(&swap.temp), OpenMode::Read).ok();
-            let file = if temp.is_some() { temp } else { log()? };
-            (file, Some(swap.len), [&swap.tail, appended].concat())
+
+    /// Without what stands at `len` and behind.
+    fn cut(mut self, len: u64) -> Self {
+        self.behind.truncate(len.saturating_sub(self.len) as usize);
+        self.len = self.len.min(len);
+        self
+    }
+}
+
+impl Pieces {
+    fn empty(key: &str) -> Self {
+        Self {
+            bytes: Bytes {
+                file: None,
+                len: 0,
+                behind: Vec::new(),
+            },
+            meta: Meta::empty(key),
         }
-    };
-    let len = match &file {
-        Some(file) => file.info().map_err(|e| Error::io("read", dir, e))?.len,
-        None => 0,
-    };
-    let base = base.unwrap_or(len);
-    let (len, behind) = behind_base(file.as_deref(), len, base, journalled)
-        .map_err(|e| Error::io("read", dir, e))?;
-    compose(file, len, &behind, meta, dir)
+    }
+
+    /// The live lines.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn snapshot(self) -> io::Result<Snapshot> {
+        let start = self.extent()?.start;
+        Ok(self.from(start))
+    }
+
+    /// All lines, and what they say of the conversation.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn looked(self) -> io::Result<Looked> {
+        let extent = self.extent()?;
+        let Bytes { file, len, behind } = &self.bytes;
+        let conversation = fold(file.as_deref(), *len, behind)?;
+        Ok(Looked {
+            conversation: Arc::new(conversation),
+            start: extent.start,
+            end: extent.end,
+            lines: extent.lines,
+            snapshot: self.from(0),
+        })
+    }
+
+    fn extent(&self) -> io::Result<files::Extent> {
+        let Bytes { file, len, behind } = &self.bytes;
+        files::measure(file.as_deref(), *len, behind, self.meta.skip)
+    }
+
+    fn from(self, start: u64) -> Snapshot {
+        let Bytes { file, len, behind } = self.bytes;
+        let live = start.saturating_sub(len) as usize;
+        let mut snapshot = Snapshot::without_lines(self.meta.clone());
+        snapshot.live.tail.extend(&behind[live..], self.meta);
+        snapshot.tail_len = behind.len() - live;
+        snapshot.live.file = file;
+        snapshot.live.start = start.min(len);
+        snapshot.live.end = len;
+        snapshot
+    }
+}
+
+/// What the journal may hold more of than the files.
+#[derive(Debug, Clone, Copy)]
+struct Planned<'a> {
+    storage: &'a dyn Storage,
+    dir: &'a Path,
+    home: &'a Home,
+    plans: &'a Plans,
+}
+
+impl Planned<'_> {
+    fn session(self, stem: &str, key: &str, plan: &Plan) -> Result<Pieces> {
+        if !plan.exists() {
+            return Ok(Pieces::empty(key));
+        }
+        let (on_disk, _) = files::read_sidecar(self.storage, self.dir, stem, key)?;
+        let meta = Meta::of(plan.meta(|| on_disk.to_sidecar()));
+        let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
+        Ok(Pieces {
+            bytes: self.bytes(plan, &log)?,
+            meta,
+        })
+    }
+
+    /// A file that `log` opens, as `plan` would have it.
+    fn bytes(
+        self,
+        plan: &Plan,
+        log: &dyn Fn() -> Result<Option<Arc<dyn StorageFile>>>,
+    ) -> Result<Bytes> {
+        let (appended_at, appended) = match &plan.appended {
+            Some((offset, lines)) => (Some(*offset), &lines[..]),
+            None => (None, &[][..]),
+        };
+        let (file, base, journalled) = match &plan.base {
+            Base::Deleted => (None, Some(0), appended.to_vec()),
+            Base::OnDisk => (log()?, appended_at, appended.to_vec()),
+            Base::Swapped(swap) => {
+                let temp = self.dir.join(&swap.temp);
+                let temp = self.storage.open(&temp, OpenMode::Read).ok();
+                let file = if temp.is_some() { temp } else { log()? };
+                (file, Some(swap.len), [&swap.tail, appended].concat())
+            }
+            Base::Prefix(prefix) => {
+                if let Some(backup) = self.backup(&prefix.of)? {
+                    let mut bytes = backup.cut(prefix.len);
+                    bytes.behind.extend_from_slice(appended);
+                    return Ok(bytes);
+                }
+                (log()?, appended_at, appended.to_vec())
+            }
+        };
+        let Bytes { file, len, .. } = Bytes::whole(file, self.dir)?;
+        let base = base.unwrap_or(len);
+        let (len, behind) = behind_base(file.as_deref(), len, base, journalled)
+            .map_err(|e| Error::io("read", self.dir, e))?;
+        Ok(Bytes { file, len, behind })
+    }
+
+    /// A backup, if it is there.
+    fn backup(self, name: &str) -> Result<Option<Bytes>> {
+        let path = self.home.backups.join(name);
+        let open = |path: &Path| match self.storage.open(path, OpenMode::Read) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("open", path, e)),
+        };
+        let Some(kept) = self.plans.backup(name) else {
+            let file = open(&path)?;
+            let there = file.is_some();
+            return Ok(there.then_some(Bytes::whole(file, &path)?));
+        };
+        let link = self.home.backups.join(&kept.link);
+        let log = || match open(&path)? {
+            None => open(&link),
+            found => Ok(found),
+        };
+        Ok(Some(self.bytes(&kept.plan, &log)?))
+    }
 }
 
 /// How much of a file recovery would leave alone, and what it would make stand
@@ -279,24 +491,4 @@ fn behind_base(
     journalled.resize(journal_len + len.saturating_sub(end) as usize, 0);
     file.read_exact_at(&mut journalled[journal_len..], end)?;
     Ok((base, journalled))
-}
-
-/// A snapshot of `file[..len]` and the journalled lines behind it.
-fn compose(
-    file: Option<Arc<dyn StorageFile>>,
-    len: u64,
-    journalled: &[u8],
-    meta: Meta,
-    dir: &Path,
-) -> Result<Snapshot> {
-    let extent = files::measure(file.as_deref(), len, journalled, meta.skip)
-        .map_err(|e| Error::io("read", dir, e))?;
-    let live = extent.start.saturating_sub(len) as usize;
-    let mut snapshot = Snapshot::without_lines(meta.clone());
-    snapshot.live.tail.extend(&journalled[live..], meta);
-    snapshot.tail_len = journalled.len() - live;
-    snapshot.live.file = file;
-    snapshot.live.start = extent.start.min(len);
-    snapshot.live.end = len;
-    Ok(snapshot)
 }

@@ -21,6 +21,10 @@ mod canonical;
 mod case;
 #[path = "golden_suite/json.rs"]
 mod json;
+#[path = "golden_suite/keys.rs"]
+mod keys;
+#[path = "golden_suite/layer.rs"]
+mod layer;
 #[path = "golden_suite/legacy.rs"]
 mod legacy;
 #[path = "golden_suite/lines.rs"]
@@ -56,7 +60,7 @@ const CORPORA: [(&str, Option<Runner>); 7] = [
     ("sessions", Some(sessions::run)),
     ("legacy", Some(legacy::run)),
     ("ops", Some(ops::run)),
-    ("keys.json", None),
+    ("keys.json", Some(keys::run)),
     ("kimi", None),
     ("cross", None),
 ];

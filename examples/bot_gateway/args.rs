@@ -31,6 +31,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE|-", default_value = default_updates(), hide_default_value = true)]
     pub(crate) updates: PathBuf,
 
+    /// What tells conversations apart and who is one person, as JSON
+    /// [default: the gateway.json beside the example's source].
+    ///
+    /// `{"agent_id":…,"session":{"dimensions":[…],"identity_links":{…}}}`, the
+    /// dimensions being of `space`, `chat`, `topic` and `sender`.
+    #[arg(long, value_name = "FILE", default_value = default_config(), hide_default_value = true)]
+    pub(crate) config: PathBuf,
+
     /// Turns under way at once.
     #[arg(long, value_name = "N", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -60,7 +68,7 @@ pub(crate) struct Args {
     /// Run nothing: open the store, which recovers it if a run was killed, and
     /// check it against a file that --ack-log wrote.
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["updates", "concurrency", "durability", "repeat", "flush_every", "ack_log"])]
+          conflicts_with_all = ["updates", "config", "concurrency", "durability", "repeat", "flush_every", "ack_log"])]
     pub(crate) verify_acks: Option<PathBuf>,
 }
 
@@ -93,6 +101,13 @@ fn default_updates() -> &'static str {
     concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/examples/bot_gateway/updates.jsonl"
+    )
+}
+
+fn default_config() -> &'static str {
+    concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/bot_gateway/gateway.json"
     )
 }
 

@@ -3,7 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead};
 
+use sessionlog::scope::Allocation;
+
 use crate::inbound::{self, Ignored, Inbound, Parsed, Platform};
+use crate::sessions::Sessions;
 
 /// What the updates held.
 #[derive(Default)]
@@ -17,7 +20,9 @@ pub(crate) struct Intake {
 
 /// The messages of one session, in order of arrival.
 pub(crate) struct Chat {
-    pub(crate) key: String,
+    pub(crate) session: Allocation,
+    /// The linked person whose private conversation this is.
+    pub(crate) person: Option<String>,
     pub(crate) messages: Vec<Inbound>,
 }
 
@@ -36,8 +41,13 @@ pub(crate) struct Counts {
 
 impl Intake {
     /// Reads to the end. A line that is no update is noted and passed over.
-    pub(crate) fn read(mut lines: impl BufRead) -> io::Result<Self> {
-        let mut sorter = Sorter::default();
+    pub(crate) fn read(mut lines: impl BufRead, sessions: &Sessions) -> io::Result<Self> {
+        let mut sorter = Sorter {
+            intake: Self::default(),
+            chat_at: HashMap::new(),
+            seen: HashSet::new(),
+            sessions,
+        };
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -53,19 +63,50 @@ impl Intake {
     }
 }
 
-#[derive(Default)]
-struct Sorter {
+impl Chat {
+    /// How many messages came from each platform, in the order of
+    /// [`Platform::ALL`].
+    pub(crate) fn by_platform(&self) -> [usize; 3] {
+        let from = |platform| self.messages.iter().filter(move |m| m.platform == platform);
+        Platform::ALL.map(|platform| from(platform).count())
+    }
+
+    /// The chats' own names are the aliases. PicoClaw's are for a gateway that
+    /// takes over its directory: they go by sender, and here a sender may have
+    /// several private chats, which would all claim them.
+    fn begin(mut session: Allocation, first: &Inbound, sessions: &Sessions) -> Self {
+        session.session_aliases.clear();
+        let private = first.context.chat_type == "direct";
+        let person = sessions.person(&first.context).filter(|_| private);
+        Self {
+            session,
+            person: person.map(String::from),
+            messages: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, message: Inbound) {
+        let aliases = &mut self.session.session_aliases;
+        if !aliases.contains(&message.alias) {
+            aliases.push(message.alias.clone());
+        }
+        self.messages.push(message);
+    }
+}
+
+struct Sorter<'a> {
     intake: Intake,
     chat_at: HashMap<String, usize>,
     seen: HashSet<(Platform, String)>,
+    sessions: &'a Sessions,
 }
 
-impl Sorter {
+impl Sorter<'_> {
     fn take(&mut self, number: u64, line: &[u8]) {
         let counts = &mut self.intake.counts;
         counts.updates += 1;
         match inbound::parse(line) {
-            Ok(Parsed::Message(message)) => self.sort(message),
+            Ok(Parsed::Message(message)) => self.sort(*message),
             Ok(Parsed::Ignored(Ignored::Edit)) => counts.edits += 1,
             Ok(Parsed::Ignored(Ignored::Bot)) => counts.bots += 1,
             Ok(Parsed::Ignored(Ignored::Service)) => counts.service += 1,
@@ -85,20 +126,20 @@ impl Sorter {
         counts.messages += 1;
         counts.by_platform[message.platform as usize] += 1;
         let chats = &mut self.intake.chats;
-        let at = *self.chat_at.entry(message.key.clone()).or_insert_with(|| {
-            chats.push(Chat {
-                key: message.key.clone(),
-                messages: Vec::new(),
-            });
+        let session = self.sessions.find(&message.context);
+        let key = session.session_key.clone();
+        let at = *self.chat_at.entry(key).or_insert_with(|| {
+            chats.push(Chat::begin(session, &message, self.sessions));
             chats.len() - 1
         });
-        chats[at].messages.push(message);
+        chats[at].add(message);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     fn update(id: u32, chat: u32, text: &str) -> String {
         format!(
@@ -108,8 +149,12 @@ mod tests {
         .replace('\n', "")
     }
 
+    fn sessions() -> Sessions {
+        Sessions::new(Config::checked_in())
+    }
+
     fn read(lines: &[String]) -> Intake {
-        Intake::read(lines.join("\n").as_bytes()).unwrap()
+        Intake::read(lines.join("\n").as_bytes(), &sessions()).unwrap()
     }
 
     #[test]
@@ -148,7 +193,7 @@ mod tests {
     /// shrink or lose a kind of update, the example would show less than it says.
     #[test]
     fn the_checked_in_updates_cover_what_a_gateway_meets() {
-        let intake = Intake::read(&include_bytes!("updates.jsonl")[..]).unwrap();
+        let intake = Intake::read(&include_bytes!("updates.jsonl")[..], &sessions()).unwrap();
         let counts = &intake.counts;
         assert!(intake.malformed.is_empty(), "{:?}", intake.malformed);
         assert!(counts.updates >= 2_400 && intake.chats.len() >= 240);
@@ -158,7 +203,8 @@ mod tests {
         assert!(counts.by_platform.iter().all(|&messages| messages >= 300));
         let keys = |prefix: &str, slashes: usize| {
             let matching = |chat: &&Chat| {
-                chat.key.starts_with(prefix) && chat.key.matches('/').count() == slashes
+                let alias = &chat.messages[0].alias;
+                alias.starts_with(prefix) && alias.matches('/').count() == slashes
             };
             intake.chats.iter().filter(matching).count()
         };

@@ -5,8 +5,8 @@
 //! cargo run --release --example bot_gateway
 //! ```
 //!
-//! `inbound` brings the platforms' updates to one shape, `intake` sorts them by
-//! chat, `run` drives the chats with the answers of `bot`, `ledger` keeps what
+//! `inbound` brings the platforms' updates to one shape, `sessions` finds the
+//! session of each as `config` says, `intake` sorts them by session, `run` drives the chats with the answers of `bot`, `ledger` keeps what
 //! the store owes, `check` reopens the store and compares, `report` tells a
 //! person. `acks` writes the ledger to a file, so that even a run that was
 //! killed can be checked.
@@ -20,12 +20,14 @@ mod acks;
 mod args;
 mod bot;
 mod check;
+mod config;
 mod inbound;
 mod intake;
 mod ledger;
 mod progress;
 mod report;
 mod run;
+mod sessions;
 mod units;
 
 use std::fs::File;
@@ -39,10 +41,12 @@ use sessionlog::{Store, StoreOptions, StoreStats};
 
 use crate::acks::{AckLog, Expected};
 use crate::args::Args;
+use crate::config::Config;
 use crate::intake::{Chat, Intake};
 use crate::progress::Progress;
-use crate::report::Report;
+use crate::report::{Person, Report};
 use crate::run::{Outcome, Plan};
+use crate::sessions::Sessions;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -67,7 +71,8 @@ fn main() -> ExitCode {
 fn serve(args: &Args) -> Result<bool> {
     let screen = Screen::beside(args.ack_log.as_deref());
     let acks = args.ack_log.as_deref().map(AckLog::open).transpose()?;
-    let intake = read_updates(&args.updates)?;
+    let sessions = Sessions::new(Config::read(&args.config)?);
+    let intake = read_updates(&args.updates, &sessions)?;
     refuse_foreign(&args.dir)?;
     let options = StoreOptions::new().durability(args.durability.into());
     let store = Store::open_with(&args.dir, options)?;
@@ -78,7 +83,8 @@ fn serve(args: &Args) -> Result<bool> {
     screen.print(report)?;
 
     let busiest = intake.chats.iter().max_by_key(|chat| chat.messages.len());
-    let busiest = busiest.map(|chat| chat.key.clone());
+    let busiest = busiest.map(|chat| chat.session.session_key.clone());
+    let people = Person::of(&intake.chats);
     let plan = Plan {
         concurrency: args.concurrency as usize,
         repeat: args.repeat,
@@ -96,6 +102,7 @@ fn serve(args: &Args) -> Result<bool> {
     let checked = check::check_run(&args.dir, &outcome)?;
     let mut report = screen.report();
     report.checked(&checked);
+    report.people(&people);
     if let Some(key) = busiest {
         report.look(&args.dir, &key);
     }
@@ -133,13 +140,13 @@ fn verify(dir: &Path, log: &Path) -> Result<bool> {
     Ok(checked.faults.is_empty())
 }
 
-fn read_updates(path: &Path) -> Result<Intake> {
+fn read_updates(path: &Path, sessions: &Sessions) -> Result<Intake> {
     if path == Path::new("-") {
-        return Ok(Intake::read(io::stdin().lock())?);
+        return Ok(Intake::read(io::stdin().lock(), sessions)?);
     }
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(named)?;
-    Ok(Intake::read(BufReader::new(file)).map_err(named)?)
+    Ok(Intake::read(BufReader::new(file), sessions).map_err(named)?)
 }
 
 fn source_name(path: &Path) -> String {
@@ -193,5 +200,53 @@ impl Screen {
         } else {
             io::stdout().write_all(text.as_bytes())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM_TELEGRAM: &str = r#"{"update_id":1,"message":{"message_id":1,"date":0,"text":"on the train",
+        "from":{"id":353714237,"is_bot":false,"first_name":"Sam"},"chat":{"id":353714237,"type":"private"}}}"#;
+    const FROM_SLACK: &str = r#"{"team_id":"T1","type":"event_callback","event":{"type":"message","channel":"D1",
+        "channel_type":"im","user":"U0J3UM5AUCW","ts":"1762156919.000200","text":"at my desk"}}"#;
+    const FROM_A_STRANGER: &str = r#"{"team_id":"T1","type":"event_callback","event":{"type":"message","channel":"D2",
+        "channel_type":"im","user":"sam","ts":"1762156919.000300","text":"it is me"}}"#;
+
+    #[test]
+    fn two_senders_linked_across_two_platforms_share_one_conversation() {
+        let updates =
+            [FROM_TELEGRAM, FROM_SLACK, FROM_A_STRANGER].map(|line| line.replace('\n', ""));
+        let sessions = Sessions::new(Config::checked_in());
+        let intake = Intake::read(updates.join("\n").as_bytes(), &sessions).unwrap();
+        assert_eq!(intake.chats.len(), 2);
+        let sam = intake.chats[0].session.session_key.clone();
+
+        let scratch = tempfile::tempdir().unwrap();
+        let store = Store::open(scratch.path()).unwrap();
+        let plan = Plan {
+            concurrency: 2,
+            repeat: 1,
+            flush_every: None,
+            acks: None,
+        };
+        let (outcome, _) = drive(&store, intake.chats, plan, 3).unwrap();
+        assert_eq!(outcome.tally.failures, [""; 0]);
+
+        let chats = store.handle();
+        for name in ["telegram:353714237", "slack:T1/D1"] {
+            let owner = chats.resolve_session_key(name).wait().unwrap();
+            assert_eq!(owner.as_deref(), Some(sam.as_str()), "{name}");
+        }
+        let history = chats.history("slack:T1/D1").wait().unwrap();
+        let said = history.iter().filter(|message| message.role() == "user");
+        let said: Vec<String> = said.map(|message| message.text().into_owned()).collect();
+        assert_eq!(
+            said,
+            ["[#1 Sam] on the train", "[#2 U0J3UM5AUCW] at my desk"]
+        );
+        assert_eq!(chats.history("slack:T1/D2").wait().unwrap().len(), 4);
+        store.close().unwrap();
     }
 }

@@ -9,7 +9,7 @@ use sessionlog::{RecoveryReport, StoreStats};
 use crate::acks::Expected;
 use crate::check::Checked;
 use crate::inbound::Platform;
-use crate::intake::Intake;
+use crate::intake::{Chat, Intake};
 use crate::run::Outcome;
 use crate::units::{bytes, duration, grouped, per_second, ratio};
 
@@ -158,6 +158,20 @@ impl Report {
         }
     }
 
+    /// Who wrote from several platforms and had one conversation.
+    pub(crate) fn people(&mut self, people: &[Person]) {
+        for Person { name, by_platform } in people {
+            let mut platforms = Vec::new();
+            for (platform, messages) in Platform::ALL.iter().zip(by_platform) {
+                if *messages > 0 {
+                    platforms.push(format!("{messages} messages on {}", platform.name()));
+                }
+            }
+            let conversation = format!("{}: one conversation", platforms.join(", "));
+            self.row("linked", name, &conversation);
+        }
+    }
+
     pub(crate) fn acks(&mut self, expected: &Expected) {
         self.blank();
         self.row(
@@ -233,6 +247,26 @@ impl Report {
         if lines.len() > SHOWN {
             let _ = writeln!(self.text, "    and {} more", lines.len() - SHOWN);
         }
+    }
+}
+
+/// A person linked across platforms, and the messages from each, in the order
+/// of [`Platform::ALL`].
+pub(crate) struct Person {
+    name: String,
+    by_platform: [usize; 3],
+}
+
+impl Person {
+    /// Those of whom one chat has messages from several platforms.
+    pub(crate) fn of(chats: &[Chat]) -> Vec<Self> {
+        let person = |chat: &Chat| {
+            let by_platform = chat.by_platform();
+            let platforms = by_platform.iter().filter(|messages| **messages > 0);
+            let name = chat.person.clone().filter(|_| platforms.count() > 1)?;
+            Some(Self { name, by_platform })
+        };
+        chats.iter().filter_map(person).collect()
     }
 }
 

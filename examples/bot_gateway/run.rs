@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sessionlog::scope::{Allocation, SessionScope};
 use sessionlog::{Error, Reply, StoreHandle};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -71,7 +72,7 @@ pub(crate) async fn drive(
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for chat in chats {
-        let conversation = Conversation::new(store.clone(), chat.key, Arc::clone(&plan));
+        let conversation = Conversation::new(store.clone(), chat.session, Arc::clone(&plan));
         let places = Arc::clone(&places);
         tasks.spawn(conversation.run(chat.messages, places, progress.clone()));
     }
@@ -154,6 +155,9 @@ impl From<std::io::Error> for Stop {
 struct Conversation {
     store: StoreHandle,
     key: String,
+    /// Where the session belongs, and its older names.
+    scope: SessionScope,
+    aliases: Vec<String>,
     plan: Arc<Plan>,
     /// `None` until the first turn has read what is there.
     ledger: Option<Ledger>,
@@ -165,10 +169,12 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn new(store: StoreHandle, key: String, plan: Arc<Plan>) -> Self {
+    fn new(store: StoreHandle, session: Allocation, plan: Arc<Plan>) -> Self {
         Self {
             store,
-            key,
+            key: session.session_key,
+            scope: session.scope,
+            aliases: session.session_aliases,
             plan,
             ledger: None,
             from_user: Vec::new(),
@@ -223,10 +229,15 @@ impl Conversation {
         Ok(())
     }
 
-    /// Goes on from what the store holds, so that a second run on the same
-    /// directory continues its chats.
+    /// Goes on from what the store holds, under whatever name, so that a second
+    /// run on the same directory continues its chats.
     async fn resume(&mut self) -> Result<(), Stop> {
         let unreadable = |error: Error| Stop::Chat(error.to_string());
+        let (scope, aliases) = (self.scope.to_raw(), std::mem::take(&mut self.aliases));
+        let ensured = self
+            .store
+            .ensure_session_metadata(&self.key, Some(scope), aliases);
+        ensured.await.map_err(unreadable)?;
         let history = self.store.history(&self.key).await.map_err(unreadable)?;
         let summary = self.store.summary(&self.key).await.map_err(unreadable)?;
         self.turn = history.iter().filter_map(bot::turn_of).max().unwrap_or(0);

@@ -14,6 +14,8 @@ use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 pub(crate) struct Home {
     pub(crate) journal: PathBuf,
     pub(crate) quarantine: PathBuf,
+    /// Made with the first backup.
+    pub(crate) backups: PathBuf,
     identity: PathBuf,
     lock: PathBuf,
 }
@@ -28,6 +30,7 @@ impl Home {
         Self {
             journal: home.join("journal"),
             quarantine: home.join("quarantine"),
+            backups: home.join("backups"),
             identity: home.join("identity"),
             lock: home.join("lock"),
         }
@@ -65,6 +68,38 @@ impl Home {
             path: dir.into(),
             pid: self.holder(storage),
         })
+    }
+
+    /// Takes the writer's lock of a directory that has no journal, creating both
+    /// directories if needed.
+    ///
+    /// # Errors
+    /// `Locked` if another has it.
+    pub(crate) fn lock_only(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
+        Self::create_site(storage, dir)?;
+        Self::create_site(storage, &dir.join(NAME))?;
+        Self::of(dir).lock(storage, dir)
+    }
+
+    /// Whether there is a journal, or something that keeps one from being seen.
+    pub(crate) fn may_have_journal(&self, storage: &dyn Storage) -> bool {
+        match self.has_segments(storage) {
+            Ok(found) => found,
+            Err(Error::Io { source, .. }) => !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ),
+            Err(_) => true,
+        }
+    }
+
+    /// Creates a directory, its parents included.
+    ///
+    /// # Errors
+    /// If a name stands for something else, or the directory is another user's.
+    pub(crate) fn create_site(storage: &dyn Storage, dir: &Path) -> Result<()> {
+        create_all(storage, dir)?;
+        check_dir(storage, dir)
     }
 
     fn holder(&self, storage: &dyn Storage) -> Option<u32> {

@@ -17,10 +17,11 @@ use crate::journal::record::{self, Record};
 use crate::journal::scan::Scan;
 use crate::mailbox;
 use crate::recovery::plan::Plans;
-use crate::recovery::redo::redo;
+use crate::recovery::redo::{Places, redo};
 use crate::recovery::survey::survey;
 use crate::recovery::{self, RecoveryReport};
 use crate::shard::SHARDS;
+use crate::shard::backup::Backups;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
 use crate::shard::worker::bells::Bells;
@@ -73,6 +74,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let mut report = recover(site, &home, &scan)?;
     let catalog = Catalog::default();
     survey(storage, site.dir, &Plans::default(), &catalog, &mut report)?;
+    let backups = Backups::survey(storage, home.backups.clone())
+        .map_err(|e| Error::io("list", &home.backups, e))?;
 
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
@@ -96,10 +99,12 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         clock: site.clock.clone(),
         dir: site.dir.into(),
         quarantine: home.quarantine,
+        backups,
         catalog,
         counters,
         auto_compact: site.options.auto_compact,
         temp_counter: std::sync::atomic::AtomicU64::new(1),
+        rebased: std::sync::atomic::AtomicU64::new(0),
     });
     let (engine, machine) = assemble(site, context, committer, pool, progress);
     Ok(Opened {
@@ -121,7 +126,12 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
-    redo(storage, site.dir, &home.quarantine, &plans, &mut report)?;
+    let places = Places {
+        dir: site.dir,
+        quarantine: &home.quarantine,
+        backups: &home.backups,
+    };
+    redo(storage, places, &plans, &mut report)?;
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {
         let path = home.journal.join(stray);

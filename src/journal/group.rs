@@ -39,6 +39,23 @@ pub enum Taken {
     Closed,
 }
 
+/// How long a take may wait for company.
+///
+/// Callers that were just answered come back with their next command a moment
+/// later. Taken at once, what others queued meanwhile would go out alone and make
+/// them wait for two syncs, again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Linger {
+    /// Bytes of the batch that was answered last. The take waits until most of
+    /// that is there again, on top of what is queued when it starts.
+    pub behind: usize,
+    /// For at most so long once anything is queued.
+    pub timeout: Duration,
+    /// Whether what was waited for came; `None` where there was nothing to wait
+    /// for. Set by the take.
+    pub came: Option<bool>,
+}
+
 /// Why a submission was turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -72,9 +89,9 @@ struct State<T> {
     batch: Batch<T>,
     closed: bool,
     poison: Option<Arc<str>>,
-    /// Whether the committer sleeps. A submission pays for a notification only
-    /// then; while a sync runs, nobody listens.
-    committer_waits: bool,
+    /// Bytes at which the committer wants to be woken, if it sleeps. A submission
+    /// pays for a notification only then; while a sync runs, nobody listens.
+    committer_wants: Option<usize>,
 }
 
 impl<T> GroupCommit<T> {
@@ -86,7 +103,7 @@ impl<T> GroupCommit<T> {
                 batch: Batch::new(),
                 closed: false,
                 poison: None,
-                committer_waits: false,
+                committer_wants: None,
             }),
             queued: Condvar::new(),
         }
@@ -106,34 +123,66 @@ impl<T> GroupCommit<T> {
         state.batch.bytes.extend_from_slice(records);
         state.batch.tickets.push(ticket);
         state.batch.durable |= durable;
-        self.rouse(state);
+        let queued = state.batch.bytes.len();
+        if state.committer_wants.is_some_and(|wanted| queued >= wanted) {
+            self.rouse(state);
+        }
         Ok(())
     }
 
     /// Swaps `batch`, emptied, with everything queued; blocks until there is
-    /// something, for at most `idle`. For one committing thread.
+    /// something, for at most `idle`, and then for company as `linger` says. For
+    /// one committing thread.
     ///
     /// A submission that arrives after this returns is in the next batch.
-    pub fn take(&self, batch: &mut Batch<T>, idle: Option<Duration>) -> Taken {
+    pub fn take(
+        &self,
+        batch: &mut Batch<T>,
+        idle: Option<Duration>,
+        linger: Option<&mut Linger>,
+    ) -> Taken {
         batch.empty();
         let mut state = self.state.lock();
-        loop {
-            let taken = state.hand_over(batch);
-            if taken != Taken::Idle {
-                return taken;
-            }
-            state.committer_waits = true;
-            let timed_out = if let Some(idle) = idle {
-                self.queued.wait_timeout(&mut state, idle)
-            } else {
-                self.queued.wait(&mut state);
-                false
-            };
-            state.committer_waits = false;
-            if timed_out {
+        let wanted = linger.as_ref().map(|l| state.wanted(l.behind));
+        while !state.has_news() {
+            if self.sleep(&mut state, 0, idle) {
                 return state.hand_over(batch);
             }
         }
+        if let (Some(linger), Some(wanted)) = (linger, wanted) {
+            self.linger(&mut state, linger, wanted);
+        }
+        state.hand_over(batch)
+    }
+
+    fn linger(&self, state: &mut MutexGuard<'_, State<T>>, linger: &mut Linger, wanted: usize) {
+        linger.came = None;
+        while state.batch.bytes.len() < wanted && !state.is_over() {
+            let timed_out = self.sleep(state, wanted, Some(linger.timeout));
+            linger.came = Some(state.batch.bytes.len() >= wanted);
+            if timed_out {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until that many bytes are queued, or the store is closed or
+    /// poisoned. True if the time ran out.
+    fn sleep(
+        &self,
+        state: &mut MutexGuard<'_, State<T>>,
+        wanted: usize,
+        timeout: Option<Duration>,
+    ) -> bool {
+        state.committer_wants = Some(wanted);
+        let timed_out = if let Some(timeout) = timeout {
+            self.queued.wait_timeout(state, timeout)
+        } else {
+            self.queued.wait(state);
+            false
+        };
+        state.committer_wants = None;
+        timed_out
     }
 
     /// As [`take`](Self::take), without ever blocking: `Idle` when nothing is
@@ -154,7 +203,9 @@ impl<T> GroupCommit<T> {
         state.poison.get_or_insert(reason);
         state.batch.bytes.clear();
         state.batch.durable = false;
-        mem::take(&mut state.batch.tickets)
+        let tickets = mem::take(&mut state.batch.tickets);
+        self.rouse(state);
+        tickets
     }
 
     /// Why the store is poisoned, if it is.
@@ -172,9 +223,9 @@ impl<T> GroupCommit<T> {
     }
 
     fn rouse(&self, mut state: MutexGuard<'_, State<T>>) {
-        let waits = mem::take(&mut state.committer_waits);
+        let waits = state.committer_wants.take();
         drop(state);
-        if waits {
+        if waits.is_some() {
             self.queued.notify_one();
         }
     }
@@ -194,6 +245,21 @@ impl<T> State<T> {
             None if self.closed => Some(Refusal::Closed),
             None => None,
         }
+    }
+
+    /// Most of `behind` bytes on top of what is queued: not quite all of them, for
+    /// a caller that has nothing more to say would be waited for in vain.
+    fn wanted(&self, behind: usize) -> usize {
+        self.batch.bytes.len() + behind - behind / 8
+    }
+
+    fn has_news(&self) -> bool {
+        !self.batch.tickets.is_empty() || self.closed
+    }
+
+    /// Nothing more is to be waited for.
+    fn is_over(&self) -> bool {
+        self.closed || self.poison.is_some()
     }
 
     fn hand_over(&mut self, batch: &mut Batch<T>) -> Taken {
@@ -248,7 +314,7 @@ mod tests {
         group.submit(b"", 3, false).unwrap();
 
         let mut batch = Batch::new();
-        assert_eq!(group.take(&mut batch, None), Taken::Batch);
+        assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
         assert_eq!(batch.bytes, b"one two ");
         assert_eq!(batch.tickets, [1, 2, 3]);
         assert!(batch.durable);
@@ -276,7 +342,7 @@ mod tests {
         assert_eq!(group.try_take(&mut batch), Taken::Idle);
         assert!(batch.bytes.is_empty() && batch.tickets.is_empty() && !batch.durable);
         let brief = Some(Duration::from_millis(1));
-        assert_eq!(group.take(&mut batch, brief), Taken::Idle);
+        assert_eq!(group.take(&mut batch, brief, None), Taken::Idle);
     }
 
     #[test]
@@ -286,9 +352,9 @@ mod tests {
             let group = Arc::clone(&group);
             thread::spawn("committer", move || {
                 let mut batch = Batch::new();
-                assert_eq!(group.take(&mut batch, None), Taken::Batch);
+                assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
                 assert_eq!(batch.tickets, [1]);
-                assert_eq!(group.take(&mut batch, None), Taken::Closed);
+                assert_eq!(group.take(&mut batch, None, None), Taken::Closed);
             })
         };
         group.submit(b"a", 1, true).unwrap();
@@ -305,9 +371,9 @@ mod tests {
         assert_eq!((refused.ticket, refused.reason), (2, Refusal::Closed));
 
         let mut batch = Batch::new();
-        assert_eq!(group.take(&mut batch, None), Taken::Batch);
+        assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
         assert_eq!(batch.bytes, b"a");
-        assert_eq!(group.take(&mut batch, None), Taken::Closed);
+        assert_eq!(group.take(&mut batch, None, None), Taken::Closed);
     }
 
     #[test]

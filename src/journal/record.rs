@@ -26,6 +26,7 @@ const SWAP: u8 = 3;
 const DELETE: u8 = 4;
 const CHECKPOINT: u8 = 5;
 const COMMIT: u8 = 6;
+const REBASE: u8 = 7;
 
 /// How a record states the sidecar that holds after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,22 @@ pub(crate) enum Record<'a> {
         base_crc: u32,
         tail: &'a [u8],
     },
-    /// Both files of the session are gone.
+    /// The session's file becomes the first `len` bytes of the backup `of`, and
+    /// what it was becomes the backup `backup`, which may be the same. The file
+    /// that was has the name `link` beside the backups until then, and that
+    /// name is on disk before this record: what it was is not copied, and what
+    /// becomes of it need not be synced, for it can be made again. A file that
+    /// was empty becomes no backup: both names are empty then.
+    Rebase {
+        stem: &'a str,
+        generation: u64,
+        image: &'a [u8],
+        of: &'a str,
+        len: u64,
+        link: &'a str,
+        backup: &'a str,
+    },
+    /// Both files of the session are gone, and its backups.
     Delete { stem: &'a str, generation: u64 },
     /// Everything up to batch `sequence` is in the session files and synced.
     Checkpoint { sequence: u64, clean: bool },
@@ -143,6 +159,24 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             put_u64(out, base_len);
             out.extend_from_slice(&base_crc.to_le_bytes());
             put_bytes(out, tail);
+        }
+        Record::Rebase {
+            stem,
+            generation,
+            image,
+            of,
+            len,
+            link,
+            backup,
+        } => {
+            out.push(REBASE);
+            put_str(out, stem);
+            put_u64(out, generation);
+            put_bytes(out, image);
+            put_str(out, of);
+            put_u64(out, len);
+            put_str(out, link);
+            put_str(out, backup);
         }
         Record::Delete { stem, generation } => {
             out.push(DELETE);
@@ -243,6 +277,15 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
             base_len: reader.u64()?,
             base_crc: reader.u32()?,
             tail: reader.bytes()?,
+        },
+        REBASE => Record::Rebase {
+            stem: reader.str()?,
+            generation: reader.u64()?,
+            image: reader.bytes()?,
+            of: reader.str()?,
+            len: reader.u64()?,
+            link: reader.str()?,
+            backup: reader.str()?,
         },
         DELETE => Record::Delete {
             stem: reader.str()?,
@@ -389,6 +432,15 @@ mod tests {
                 base_len: 10,
                 base_crc: 5,
                 tail: b"x\n",
+            },
+            Record::Rebase {
+                stem: "a",
+                generation: 3,
+                image: b"{}",
+                of: "a.1-revert-0-0.jsonl",
+                len: 7,
+                link: ".l",
+                backup: "a.2-restore-0-0.jsonl",
             },
             Record::Delete {
                 stem: "a",

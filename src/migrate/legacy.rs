@@ -77,32 +77,131 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 ///
 /// # Errors
 /// [`Error::ReadOnly`] on a store opened read-only; any error of the store, or
-/// of listing or renaming files. Sessions imported before stay imported, their
+/// of listing or renaming files, and those of reading them that the disk is to
+/// blame for. Sessions imported before stay imported, their
 /// files renamed; the one that failed and all after it are imported by the next
 /// run.
 pub fn migrate_from_json_report(
     dir: impl AsRef<Path>,
     store: &StoreHandle,
 ) -> Result<MigrationReport> {
-    let import = Import {
-        dir: dir.as_ref(),
-        storage: store.storage(),
-        engine: store.engine()?,
-        store: store.exact_keys().with_durability(Durability::Durable),
-    };
+    let import = Import::of(dir.as_ref(), store)?;
     let mut report = MigrationReport::default();
     for name in import.candidates()? {
-        match import.file(&name)? {
-            Outcome::Imported => report.migrated += 1,
-            Outcome::Left(reason) => {
-                let path = import.dir.join(name);
-                tracing::warn!(path = %path.display(), reason, "not imported");
-                report.skipped.push((path, reason));
-            }
-            Outcome::Sidecar => {}
+        if import.counted(&name, &mut report)? {
+            import.retire(&name)?;
         }
     }
     Ok(report)
+}
+
+/// As [`migrate_from_json_report`], but no file gets its new name before every
+/// session is in the store, and if that fails for one, all have their old names
+/// again: the files hold everything, or nothing that the store does not hold.
+///
+/// # Errors
+/// As [`migrate_from_json_report`]. Where a file could not be given its old name
+/// back, that error.
+pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<MigrationReport> {
+    let import = Import::of(dir, store)?;
+    let mut report = MigrationReport::default();
+    let mut imported = Vec::new();
+    for name in import.candidates()? {
+        if import.counted(&name, &mut report)? {
+            imported.push(name);
+        }
+    }
+    if imported.is_empty() {
+        return Ok(report);
+    }
+    import.retire_all(&imported)?;
+    Ok(report)
+}
+
+/// The keys of the sessions in a directory that are still to be imported.
+///
+/// # Errors
+/// If the directory cannot be listed, or a file cannot be read.
+pub(crate) fn keys_to_import(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let mut keys = Vec::new();
+    for name in candidates(storage, dir)? {
+        if let Found::Session(session) = read(storage, dir, &name)? {
+            keys.push(session.key);
+        }
+    }
+    Ok(keys)
+}
+
+/// The names of the files that a session of the older manager may be in. What
+/// has the name of a sidecar comes first: until it is renamed, the session that
+/// would have that sidecar cannot have its usual file names.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(crate) fn candidates(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    let mut names: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| entry.kind != FileKind::Directory)
+        .map(|entry| entry.name)
+        .filter(|name| name.strip_suffix(".json").is_some())
+        .collect();
+    names.sort_unstable_by(|a, b| (!a.ends_with(SIDECAR), a).cmp(&(!b.ends_with(SIDECAR), b)));
+    Ok(names)
+}
+
+/// What a file holds that may be a session of the older manager.
+pub(crate) enum Found {
+    Session(LegacySession),
+    Sidecar,
+    /// None of both, and why.
+    Neither(String),
+}
+
+/// Reads a file. One that is not ours to read, or no file, is none; where the
+/// disk fails to read a file nothing is known of it, and it must not be passed
+/// over.
+///
+/// # Errors
+/// If the disk fails.
+pub(crate) fn read(storage: &dyn Storage, dir: &Path, name: &str) -> Result<Found> {
+    let path = dir.join(name);
+    let bytes = match load::read_whole(storage, &path) {
+        Ok(bytes) => bytes,
+        Err(e) if !is_about_the_file(&e, storage, &path) => {
+            return Err(Error::io("read", &path, e));
+        }
+        Err(_) if name.ends_with(SIDECAR) => return Ok(Found::Sidecar),
+        Err(e) => return Ok(Found::Neither(e.to_string())),
+    };
+    if name.ends_with(SIDECAR) && !session_file::holds_own_session(name, &bytes) {
+        return Ok(Found::Sidecar);
+    }
+    Ok(match session_file::decode_legacy(&bytes) {
+        Err(reason) => Found::Neither(reason),
+        Ok(mut session) => {
+            if session.key.is_empty() {
+                name.strip_suffix(".json")
+                    .unwrap_or(name)
+                    .clone_into(&mut session.key);
+            }
+            Found::Session(session)
+        }
+    })
+}
+
+fn is_about_the_file(error: &io::Error, storage: &dyn Storage, path: &Path) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    let no_file = || {
+        storage
+            .info(path)
+            .is_ok_and(|info| info.kind != FileKind::File)
+    };
+    matches!(error.kind(), NotFound | PermissionDenied) || no_file()
 }
 
 /// What became of one file.
@@ -121,44 +220,45 @@ struct Import<'a> {
     store: StoreHandle,
 }
 
-impl Import<'_> {
-    /// The files to look at. What has the name of a sidecar comes first: until
-    /// it is renamed, the session that would have that sidecar cannot have its
-    /// usual file names.
+impl<'a> Import<'a> {
+    fn of(dir: &'a Path, store: &'a StoreHandle) -> Result<Self> {
+        Ok(Self {
+            dir,
+            storage: store.storage(),
+            engine: store.engine()?,
+            store: store.exact_keys().with_durability(Durability::Durable),
+        })
+    }
+
     fn candidates(&self) -> Result<Vec<String>> {
-        let entries = match self.storage.read_dir(self.dir) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(Error::io("list", self.dir, e)),
-        };
-        let mut names: Vec<_> = entries
-            .into_iter()
-            .filter(|entry| entry.kind != FileKind::Directory)
-            .map(|entry| entry.name)
-            .filter(|name| name.strip_suffix(".json").is_some())
-            .collect();
-        names.sort_unstable_by(|a, b| (!a.ends_with(SIDECAR), a).cmp(&(!b.ends_with(SIDECAR), b)));
-        Ok(names)
+        candidates(&*self.storage, self.dir)
+    }
+
+    /// Imports a file, and says whether it may be retired.
+    fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
+        match self.file(name)? {
+            Outcome::Imported => {
+                report.migrated += 1;
+                return Ok(true);
+            }
+            Outcome::Left(reason) => {
+                let path = self.dir.join(name);
+                tracing::warn!(path = %path.display(), reason, "not imported");
+                report.skipped.push((path, reason));
+            }
+            Outcome::Sidecar => {}
+        }
+        Ok(false)
     }
 
     fn file(&self, name: &str) -> Result<Outcome> {
-        let path = self.dir.join(name);
-        let bytes = load::read_whole(&*self.storage, &path);
-        if name.ends_with(SIDECAR) {
-            let own = |bytes: &Vec<u8>| session_file::holds_own_session(name, bytes);
-            if !bytes.as_ref().is_ok_and(own) {
-                return Ok(Outcome::Sidecar);
-            }
-        }
-        let session = bytes
-            .map_err(|e| e.to_string())
-            .and_then(|bytes| session_file::decode_legacy(&bytes));
-        let session = match session {
-            Ok(session) => session,
-            Err(reason) => return Ok(Outcome::Left(reason)),
+        let session = match read(&*self.storage, self.dir, name)? {
+            Found::Session(session) => session,
+            Found::Sidecar => return Ok(Outcome::Sidecar),
+            Found::Neither(reason) => return Ok(Outcome::Left(reason)),
         };
-        match self.store_session(name, session) {
-            Ok(()) => self.retire(name, &path).map(|()| Outcome::Imported),
+        match self.store_session(session) {
+            Ok(()) => Ok(Outcome::Imported),
             // About the session, not the store, and the same at every run: it
             // must not keep those behind it from being imported.
             Err(error @ (Error::InvalidKey { .. } | Error::MessageTooLarge { .. })) => {
@@ -171,17 +271,13 @@ impl Import<'_> {
     /// Both commands are on disk when this returns. What the store would refuse
     /// is refused before the first: a session left half imported would be
     /// replaced again by every later run.
-    fn store_session(&self, name: &str, session: LegacySession) -> Result<()> {
+    fn store_session(&self, session: LegacySession) -> Result<()> {
         let LegacySession {
-            mut key,
+            key,
             messages,
             summary,
+            ..
         } = session;
-        if key.is_empty() {
-            name.strip_suffix(".json")
-                .unwrap_or(name)
-                .clone_into(&mut key);
-        }
         session_file::validate_key(&key)?;
         self.store.check_summary(&summary)?;
         let messages = self.stamped(messages)?;
@@ -206,29 +302,67 @@ impl Import<'_> {
     /// Takes the file out of the way. Not before the session is on disk, and on
     /// disk before anything is added to the session: the next run would import
     /// the file over that.
-    fn retire(&self, name: &str, path: &Path) -> Result<()> {
-        let migrated = self.dir.join(format!("{name}.migrated"));
+    fn retire(&self, name: &str) -> Result<()> {
+        self.rename(name, &retired(name))?;
+        self.sync_names()?;
+        self.release(name);
+        Ok(())
+    }
+
+    /// Takes all files out of the way, or none.
+    fn retire_all(&self, names: &[String]) -> Result<()> {
+        let mut done = 0;
+        let mut rename = |name: &String| {
+            self.rename(name, &retired(name))?;
+            done += 1;
+            Ok(())
+        };
+        let renamed = names.iter().try_for_each(&mut rename);
+        let Err(error) = renamed.and_then(|()| self.sync_names()) else {
+            // Not before: a sidecar under that name would be in the way of the
+            // file if that had to come back.
+            for name in names {
+                self.release(name);
+            }
+            return Ok(());
+        };
+        for name in &names[..done] {
+            self.rename(&retired(name), name)?;
+        }
+        self.sync_names()?;
+        Err(error)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.dir.join(from), self.dir.join(to));
         self.storage
-            .rename(path, &migrated)
-            .map_err(|e| Error::io("rename", path, e))?;
+            .rename(&from, &to)
+            .map_err(|e| Error::io("rename", &from, e))
+    }
+
+    fn sync_names(&self) -> Result<()> {
         self.storage
             .sync_dir(self.dir)
-            .map_err(|e| Error::io("sync", self.dir, e))?;
-        if let Some(stem) = name.strip_suffix(SIDECAR) {
-            self.release(name, stem);
-        }
-        Ok(())
+            .map_err(|e| Error::io("sync", self.dir, e))
     }
 
     /// Gives the file's name back to sidecars, if it was in the store's own
     /// directory.
-    fn release(&self, name: &str, stem: &str) {
+    fn release(&self, name: &str) {
+        let Some(stem) = name.strip_suffix(SIDECAR) else {
+            return;
+        };
         let context = &self.engine.context;
         let found = self.storage.info(&context.dir.join(name));
         if found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
             context.catalog.release(stem);
         }
     }
+}
+
+/// What an imported file is called.
+fn retired(name: &str) -> String {
+    format!("{name}.migrated")
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What the journal says about each session, folded into one plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::journal::record::{MetaState, Record};
 use crate::session_file::{self, SessionMeta};
+use crate::shard::backup::Name;
 
 /// What must be true of a session's files.
 #[derive(Debug, Default, Clone)]
@@ -35,6 +36,26 @@ pub(crate) enum Base {
     Deleted,
     /// A prepared file.
     Swapped(Swap),
+    /// The first bytes of a backup.
+    Prefix(Prefix),
+}
+
+/// What a session was taken back to.
+#[derive(Debug, Clone)]
+pub(crate) struct Prefix {
+    /// The backup's file name.
+    pub(crate) of: String,
+    pub(crate) len: u64,
+}
+
+/// A session's file that became a backup.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    /// The backup's file name, and the one it may still have.
+    pub(crate) name: String,
+    pub(crate) link: String,
+    /// What must be true of it: what had to be true of the session's file.
+    pub(crate) plan: Plan,
 }
 
 /// A prepared file that takes a session file's name.
@@ -50,6 +71,11 @@ pub(crate) struct Swap {
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) sessions: BTreeMap<String, Plan>,
+    /// Backups, in the order in which they were made: a later one may be made
+    /// of an earlier one.
+    pub(crate) backups: Vec<Kept>,
+    /// Sessions that were deleted: their backups from before are gone.
+    pub(crate) deleted: BTreeSet<String>,
     pub(crate) records: u64,
 }
 
@@ -108,7 +134,32 @@ impl Plans {
                 };
                 plan.set_image(image);
             }
+            Record::Rebase {
+                stem,
+                image,
+                of,
+                len,
+                link,
+                backup,
+                ..
+            } => {
+                let plan = self.plan(stem);
+                let base = Base::Prefix(Prefix { of: of.into(), len });
+                let was = std::mem::take(plan);
+                plan.base = base;
+                plan.set_image(image);
+                if !backup.is_empty() {
+                    self.backups.push(Kept {
+                        name: backup.into(),
+                        link: link.into(),
+                        plan: was,
+                    });
+                }
+            }
             Record::Delete { stem, .. } => {
+                let other = |kept: &Kept| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);
+                self.backups.retain(other);
+                self.deleted.insert(stem.into());
                 *self.plan(stem) = Plan {
                     base: Base::Deleted,
                     ..Plan::default()
@@ -116,6 +167,16 @@ impl Plans {
             }
             Record::Checkpoint { .. } | Record::Commit(_) => {}
         }
+    }
+
+    /// The backup of this name, if the journal made it.
+    pub(crate) fn backup(&self, name: &str) -> Option<&Kept> {
+        self.backups.iter().find(|kept| kept.name == name)
+    }
+
+    /// Whether a backup from before the journal's records is gone.
+    pub(crate) fn unmakes(&self, backup: &Name) -> bool {
+        self.deleted.contains(&backup.stem) && self.backup(&backup.to_text()).is_none()
     }
 
     fn plan(&mut self, stem: &str) -> &mut Plan {

@@ -2,6 +2,9 @@
 //! written beside what is there is written and synced; then names change. A
 //! crash between them finds the journal untouched and both sets of files whole.
 
+mod backups;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,23 +17,39 @@ use crate::shard::load;
 use crate::shard::rewrite::{is_temp_name, log_path};
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Brings all session files up to the journal and makes them durable. What has
-/// the name of a sidecar and is somebody's session is set aside in `quarantine`.
+/// Where a store's files are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places<'a> {
+    pub(crate) dir: &'a Path,
+    /// Where what has the name of a sidecar and is somebody's session is set
+    /// aside.
+    pub(crate) quarantine: &'a Path,
+    pub(crate) backups: &'a Path,
+}
+
+/// Brings all session files and backups up to the journal and makes them
+/// durable.
 ///
 /// # Errors
 /// As the operating system reports them. The journal is untouched then, and
 /// opening again does the same again.
 pub(crate) fn redo(
     storage: &dyn Storage,
-    dir: &Path,
-    quarantine: &Path,
+    places: Places<'_>,
     plans: &Plans,
     report: &mut RecoveryReport,
 ) -> Result<()> {
+    let Places {
+        dir,
+        quarantine,
+        backups,
+    } = places;
     let mut redo = Redo {
         storage,
         dir,
         quarantine,
+        backups,
+        kept: BTreeMap::new(),
         report,
         renames: Vec::new(),
         removals: Vec::new(),
@@ -42,9 +61,13 @@ pub(crate) fn redo(
         // wrote; there is nothing of ours to wait for.
         return redo.clear_temps(plans);
     }
+    for kept in &plans.backups {
+        redo.backup(kept)?;
+    }
     for (stem, plan) in &plans.sessions {
         redo.session(stem, plan)?;
     }
+    redo.remove_backups(plans)?;
     let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
     sync()?;
     redo.change_names()?;
@@ -56,6 +79,10 @@ struct Redo<'a> {
     storage: &'a dyn Storage,
     dir: &'a Path,
     quarantine: &'a Path,
+    backups: &'a Path,
+    /// Where the bytes of each backup that the journal made are now, by its
+    /// file name.
+    kept: BTreeMap<String, PathBuf>,
     report: &'a mut RecoveryReport,
     renames: Vec<(PathBuf, PathBuf)>,
     removals: Vec<PathBuf>,
@@ -78,6 +105,13 @@ impl Redo<'_> {
             Base::OnDisk => self.append_in_place(stem, plan),
             Base::Deleted => self.start_anew(stem, plan),
             Base::Swapped(swap) => self.swap(stem, swap, plan),
+            Base::Prefix(prefix) => match self.rebuild(prefix, plan)? {
+                Some(scratch) => {
+                    self.renames.push((scratch, log_path(self.dir, stem)));
+                    Ok(())
+                }
+                None => self.append_in_place(stem, plan),
+            },
         }
     }
 
@@ -253,10 +287,11 @@ impl Redo<'_> {
         let named = |name: &str| {
             plans.sessions.values().any(|plan| match &plan.base {
                 Base::Swapped(swap) => swap.temp == name,
-                Base::OnDisk | Base::Deleted => false,
+                Base::OnDisk | Base::Deleted | Base::Prefix(_) => false,
             })
         };
-        self.clear(|name| is_temp_name(name) && !named(name))
+        self.clear(|name| is_temp_name(name) && !named(name))?;
+        self.clear_links()
     }
 
     fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<()> {
@@ -333,8 +368,12 @@ mod tests {
 
     fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
         let mut report = RecoveryReport::default();
-        let (dir, quarantine) = (Path::new("/"), Path::new("/quarantine"));
-        redo(storage, dir, quarantine, plans, &mut report).unwrap();
+        let places = Places {
+            dir: Path::new("/"),
+            quarantine: Path::new("/quarantine"),
+            backups: Path::new("/backups"),
+        };
+        redo(storage, places, plans, &mut report).unwrap();
         let calls = storage.last_calls(100);
         calls
             .iter()

@@ -16,6 +16,9 @@ pub struct RecoveryReport {
     pub torn_bytes: u64,
     /// Sessions found.
     pub sessions: usize,
+    /// Aliases that several sessions claim; see
+    /// [`StoreHandle::alias_conflicts`](crate::StoreHandle::alias_conflicts).
+    pub contested_aliases: usize,
     /// Everything else that was met, one line each, for a person: damaged
     /// sidecars, keys claimed twice, files another program changed.
     pub findings: Vec<String>,

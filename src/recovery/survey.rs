@@ -130,7 +130,12 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
             continue;
         }
         if let Some(entry) = catalog.get(&meta.key) {
-            catalog.set_aliases(&entry, &[], &meta.aliases);
+            catalog.enter_aliases(&entry, &meta.aliases);
         }
+    }
+    report.contested_aliases = catalog.alias_conflicts().len();
+    if report.contested_aliases > 0 {
+        let aliases = report.contested_aliases;
+        tracing::warn!(aliases, "aliases that several sessions claim");
     }
 }

@@ -1,6 +1,6 @@
 //! What skipped control records still say.
 
-use super::control::Control;
+use super::control::{Control, encode_lost_checkpoint};
 use super::line::{Decoded, decode};
 
 /// The control records among skipped lines whose effect outlives them: the last
@@ -17,21 +17,20 @@ pub(crate) struct Carried {
 impl Carried {
     /// Takes note of a skipped line.
     pub(crate) fn note(&mut self, raw: &[u8]) {
-        // Control records start like this, give or take blanks; most lines are
-        // ruled out without being decoded.
-        if memchr::memmem::find(&raw[..raw.len().min(64)], b"\"_").is_none() {
+        if !may_be_control(raw) {
             return;
         }
         let Decoded::Control(control) = decode(raw) else {
             return;
         };
-        let place = match control {
-            Control::Usage { .. } => &mut self.usage,
-            Control::Checkpoint { .. } => &mut self.checkpoint,
-            Control::SystemPrompt { .. } => &mut self.prompt,
-            Control::Foreign => return,
-        };
-        *place = Some(raw.to_vec());
+        match control {
+            Control::Usage { .. } => self.usage = Some(raw.to_vec()),
+            Control::Checkpoint { id, .. } => {
+                self.checkpoint = Some(encode_lost_checkpoint(id).into_bytes());
+            }
+            Control::SystemPrompt { .. } => self.prompt = Some(raw.to_vec()),
+            Control::Foreign => {}
+        }
     }
 
     /// The lines to carry on.
@@ -40,6 +39,12 @@ impl Carried {
             .into_iter()
             .flatten()
     }
+}
+
+/// Whether a line is worth decoding where only control records matter. Most
+/// lines are ruled out.
+pub(super) fn may_be_control(raw: &[u8]) -> bool {
+    memchr::memmem::find(raw, b"\"_").is_some()
 }
 
 #[cfg(test)]
@@ -63,7 +68,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                br#"{"role": "_checkpoint", "id": 1}"#.to_vec(),
+                br#"{"role": "_checkpoint", "id": 1, "lost": true}"#.to_vec(),
                 br#"{"role":"_usage","token_count":7}"#.to_vec(),
             ]
         );

@@ -160,7 +160,10 @@ fn control_records_are_told_by_their_role() {
         ),
         (
             r#"{"id":-1,"role":"_checkpoint"}"#,
-            Control::Checkpoint { id: -1 },
+            Control::Checkpoint {
+                id: -1,
+                lost: false,
+            },
         ),
         (
             r#"{"role":"_system_prompt","content":"new\nline"}"#,

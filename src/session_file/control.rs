@@ -2,6 +2,7 @@
 //! appear in a history, and carry the state of a conversation.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use super::scan::{Scan, Scanner};
 use super::text::{Text, same_name};
@@ -18,6 +19,9 @@ pub(crate) enum Control {
     Checkpoint {
         /// Its number; usually, not necessarily, they ascend from 0.
         id: i64,
+        /// Whether the lines before it were dropped: it numbers the next one,
+        /// and nothing is there to go back to.
+        lost: bool,
     },
     /// The system prompt; the last one counts.
     SystemPrompt {
@@ -45,11 +49,66 @@ pub(super) fn decode(text: &str) -> Option<Control> {
     role.starts_with('_').then(|| fields.into_control(&role))
 }
 
+/// The line of a token count, without its line feed, as kimi-cli writes it.
+pub(crate) fn encode_usage(token_count: i64) -> String {
+    format!(r#"{{"role": "_usage", "token_count": {token_count}}}"#)
+}
+
+/// The line of a checkpoint, without its line feed, as kimi-cli writes it.
+pub(crate) fn encode_checkpoint(id: i64) -> String {
+    format!(r#"{{"role": "_checkpoint", "id": {id}}}"#)
+}
+
+/// The line of a checkpoint whose place in the conversation is gone.
+pub(super) fn encode_lost_checkpoint(id: i64) -> String {
+    format!(r#"{{"role": "_checkpoint", "id": {id}, "lost": true}}"#)
+}
+
+/// The line of the message that tells the model of a checkpoint, without its
+/// line feed, as kimi-cli writes it.
+pub(crate) fn encode_checkpoint_message(id: i64) -> String {
+    format!(r#"{{"role":"user","content":"<system>CHECKPOINT {id}</system>"}}"#)
+}
+
+/// The line of a system prompt, without its line feed, as kimi-cli writes it:
+/// in ASCII.
+pub(crate) fn encode_system_prompt(content: &str) -> String {
+    let mut line = String::from(r#"{"role": "_system_prompt", "content": "#);
+    push_ascii_string(&mut line, content);
+    line.push('}');
+    line
+}
+
+/// A JSON string as Python's `json.dumps` writes it.
+fn push_ascii_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='~' => out.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+}
+
 /// Values by exact name, of equal ones the last, as kimi-cli reads them.
 #[derive(Default)]
 struct ControlFields<'a> {
     token_count: Option<i64>,
     id: Option<i64>,
+    lost: bool,
     content: Option<Cow<'a, str>>,
 }
 
@@ -63,6 +122,7 @@ impl<'a> ControlFields<'a> {
             }
             ("token_count", _) => self.token_count = integer(scanner.value()?),
             ("id", _) => self.id = integer(scanner.value()?),
+            ("lost", _) => self.lost = scanner.value()? == "true",
             _ => {
                 scanner.value()?;
             }
@@ -75,7 +135,10 @@ impl<'a> ControlFields<'a> {
             "_usage" => self
                 .token_count
                 .map(|token_count| Control::Usage { token_count }),
-            "_checkpoint" => self.id.map(|id| Control::Checkpoint { id }),
+            "_checkpoint" => self.id.map(|id| Control::Checkpoint {
+                id,
+                lost: self.lost,
+            }),
             "_system_prompt" => self.content.map(|content| Control::SystemPrompt {
                 content: content.into_owned(),
             }),
@@ -91,5 +154,28 @@ fn integer(raw: &str) -> Option<i64> {
         "true" => Some(1),
         "false" => Some(0),
         number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        assert_eq!(
+            decode(&encode_usage(-7)),
+            Some(Control::Usage { token_count: -7 })
+        );
+        for (line, lost) in [
+            (encode_checkpoint(3), false),
+            (encode_lost_checkpoint(3), true),
+        ] {
+            assert_eq!(decode(&line), Some(Control::Checkpoint { id: 3, lost }));
+        }
+        let content = String::from("a\"b\\c\n\u{1}\u{7f}é\u{1f600}\u{2028}");
+        let line = encode_system_prompt(&content);
+        assert!(line.is_ascii());
+        assert_eq!(decode(&line), Some(Control::SystemPrompt { content }));
     }
 }

@@ -163,7 +163,7 @@ fn every_message_kimi_cli_reads_from_valid_json_is_a_message() {
             ("usage", Decoded::Control(Control::Usage { token_count })) => {
                 assert_eq!(state["token_count"], token_count, "{shown}");
             }
-            ("checkpoint", Decoded::Control(Control::Checkpoint { id })) => {
+            ("checkpoint", Decoded::Control(Control::Checkpoint { id, .. })) => {
                 assert_eq!(state["n_checkpoints"], id + 1, "{shown}");
             }
             ("system_prompt", Decoded::Control(Control::SystemPrompt { content })) => {

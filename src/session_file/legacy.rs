@@ -1,23 +1,74 @@
 //! A session as PicoClaw's older manager kept it: one JSON object per file.
 
+use std::borrow::Cow;
+
 use super::draft::Draft;
+use super::encode::write_string;
+use super::line;
 use super::message::Message;
 use super::names::plain_stem;
 use super::nested::string;
 use super::scan::{Fault, Scan, Scanner};
+use super::sidecar::indent;
 use super::text::{known_field, to_text};
 use super::timestamp;
+use crate::clock::ZERO_TIME;
 
 const FIELDS: [&str; 5] = ["key", "messages", "summary", "created", "updated"];
 
-/// What a file of the older manager holds. Its times are checked and not kept:
-/// an imported session is created when it is imported.
-#[derive(Debug, Default)]
+/// What a file of the older manager holds.
+#[derive(Debug)]
 pub(crate) struct LegacySession {
     /// `""` where the file names none.
     pub(crate) key: String,
     pub(crate) messages: Vec<Message>,
     pub(crate) summary: String,
+    /// When it was first and last written to. An imported session is created
+    /// when it is imported.
+    pub(crate) created: String,
+    pub(crate) updated: String,
+}
+
+impl Default for LegacySession {
+    fn default() -> Self {
+        Self {
+            key: String::new(),
+            messages: Vec::new(),
+            summary: String::new(),
+            created: ZERO_TIME.into(),
+            updated: ZERO_TIME.into(),
+        }
+    }
+}
+
+/// The file of a session, exactly as the older manager writes it, with the
+/// unknown fields of messages behind the known ones.
+pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
+    let mut flat = Vec::new();
+    let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
+        flat.push(if flat.is_empty() { b'{' } else { b',' });
+        write_string(name, &mut flat);
+        flat.push(b':');
+        write(&mut flat);
+    };
+    field("key", &|out| write_string(&session.key, out));
+    field("messages", &|out| {
+        out.push(b'[');
+        for (index, message) in session.messages.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend(line::encode(message, None));
+        }
+        out.push(b']');
+    });
+    if !session.summary.is_empty() {
+        field("summary", &|out| write_string(&session.summary, out));
+    }
+    field("created", &|out| write_string(&session.created, out));
+    field("updated", &|out| write_string(&session.updated, out));
+    flat.push(b'}');
+    indent(&flat)
 }
 
 /// Reads a file of the older manager as Go's `json.Unmarshal` does: names in
@@ -81,7 +132,8 @@ impl LegacySession {
             "key" => string(scanner, &mut self.key),
             "messages" => self.read_messages(scanner),
             "summary" => string(scanner, &mut self.summary),
-            "created" | "updated" => time(scanner),
+            "created" => time(scanner, &mut self.created),
+            "updated" => time(scanner, &mut self.updated),
             _ => scanner.value().map(|_| ()),
         }
     }
@@ -99,12 +151,14 @@ impl LegacySession {
     }
 }
 
-fn time(scanner: &mut Scanner<'_>) -> Scan<()> {
-    let text = scanner.text()?;
-    let valid = text.is_none_or(|text| timestamp::canonical(text.body()).is_some());
-    valid
-        .then_some(())
-        .ok_or(Fault::Shape("created or updated is not a time"))
+fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
+    if let Some(text) = scanner.text()? {
+        let time = timestamp::canonical(text.body());
+        *into = time
+            .map(Cow::into_owned)
+            .ok_or(Fault::Shape("created or updated is not a time"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ mod carried;
 mod codec_tests;
 mod content;
 mod control;
+mod conversation;
 mod draft;
 mod encode;
+mod fold;
 #[cfg(test)]
 mod golden_tests;
 mod legacy;
@@ -20,20 +22,33 @@ mod nested;
 mod parts;
 mod raw;
 mod scan;
+mod scope;
 mod sidecar;
 mod text;
 mod timestamp;
 
 pub(crate) use carried::Carried;
-pub(crate) use legacy::{LegacySession, decode as decode_legacy, holds_own_session, holds_session};
+pub(crate) use control::{
+    encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
+};
+pub(crate) use conversation::{Before, Conversation, Mark, What};
+pub(crate) use fold::fold;
+pub(crate) use legacy::{
+    LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
+    holds_session,
+};
 pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
 pub use message::Message;
+#[cfg(any(feature = "testing", sessionlog_loom))]
+pub(crate) use names::fnv1a32;
 pub(crate) use names::{
     LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
-    normalize_aliases, plain_stem, shard_of, short_circuits, sidecar_name, validate_key,
+    normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
+    validate_key,
 };
 pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,
 };
+pub use scope::SessionScope;
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{decode as decode_sidecar, encode as encode_sidecar};

@@ -1,7 +1,10 @@
 //! Keys, aliases, and the file names and shards they lead to.
 
+use std::collections::HashSet;
+
 use sha2::{Digest, Sha256};
 
+use super::fold::fold;
 use crate::{Error, Result};
 
 /// Bytes that a key may have.
@@ -97,14 +100,13 @@ pub(crate) fn validate_key(key: &str) -> Result<()> {
 /// their order and case stay.
 pub(crate) fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<String> {
     let canonical = canonical.trim();
-    let mut normal: Vec<String> = Vec::with_capacity(aliases.len());
-    for alias in aliases.iter().map(|alias| alias.trim()) {
-        let wanted = !alias.is_empty() && alias != canonical;
-        if wanted && !normal.iter().any(|known| known == alias) {
-            normal.push(alias.to_owned());
-        }
-    }
-    normal
+    let mut known = HashSet::with_capacity(aliases.len());
+    aliases
+        .iter()
+        .map(|alias| alias.trim())
+        .filter(|alias| !alias.is_empty() && *alias != canonical && known.insert(*alias))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether an alias names an agent's main session, which is nobody's history to
@@ -130,7 +132,7 @@ pub(crate) fn is_main_among(alias: &str, names: &[String]) -> bool {
         return false;
     };
     let mut main = names.iter().filter(|name| is_main_alias(name));
-    main.any(|name| sha256_hex(name.to_lowercase().as_bytes()) == hash)
+    main.any(|name| sha256_hex(fold(name).as_bytes()) == hash)
 }
 
 /// Whether a key resolves to itself as soon as its files exist, before any
@@ -157,7 +159,8 @@ fn is_reserved(stem: &str) -> bool {
         || stem.ends_with(['.', ' '])
 }
 
-fn sha256_hex(bytes: &[u8]) -> String {
+/// A SHA-256 in lower-case hexadecimal.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digest = Sha256::digest(bytes);
     let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);

@@ -168,7 +168,7 @@ fn write_list(texts: &[String], out: &mut Vec<u8>) {
 }
 
 /// Lays valid JSON out with two spaces per level; empty containers stay closed.
-fn indent(json: &[u8]) -> Vec<u8> {
+pub(super) fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut depth = 0;
     let mut opened = false;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::converse::Converse;
 use crate::Durability;
 use crate::error::Result;
 use crate::snapshot::Snapshot;
@@ -35,8 +36,7 @@ pub(crate) enum Verb {
         answer: Answer<()>,
     },
     UpsertMeta {
-        scope: Option<Box<RawValue>>,
-        aliases: Vec<String>,
+        identity: Box<Identity>,
         level: Durability,
         answer: Answer<()>,
     },
@@ -58,17 +58,19 @@ pub(crate) enum Verb {
     },
     /// Take over `candidate`, unless the session has something to lose.
     Promote {
-        scope: Option<Box<RawValue>>,
-        aliases: Vec<String>,
+        identity: Box<Identity>,
         candidate: Candidate,
         answer: Answer<bool>,
     },
+    Ensure(Box<Ensure>),
     /// Publish a snapshot that can be read.
     Load {
         answer: Answer<Arc<Snapshot>>,
     },
     /// A background compaction has its copy ready; swap it in.
     FinishCompaction,
+    /// About the session's conversation.
+    Converse(Box<Converse>),
 }
 
 impl Verb {
@@ -79,7 +81,9 @@ impl Verb {
             | Self::SetSummary { .. }
             | Self::UpsertMeta { .. }
             | Self::SetHistory { .. }
-            | Self::Promote { .. } => true,
+            | Self::Promote { .. }
+            | Self::Ensure(_) => true,
+            Self::Converse(verb) => verb.creates(),
             Self::Truncate { .. }
             | Self::Compact { .. }
             | Self::Delete { .. }
@@ -87,6 +91,42 @@ impl Verb {
             | Self::FinishCompaction => false,
         }
     }
+}
+
+/// Where a session belongs, and what else it is called.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) scope: Option<Box<RawValue>>,
+    pub(crate) aliases: Vec<String>,
+    /// What a scope means is no business of the engine's.
+    pub(crate) judge: Judge,
+}
+
+/// Whether two scopes that lead to one key may have one session: the one
+/// stored, and the one to come.
+pub(crate) type Judge = fn(&RawValue, &RawValue) -> bool;
+
+/// Give a session its identity and, if it has nothing to lose, take over what an
+/// alias has, in one record.
+#[derive(Debug)]
+pub(crate) struct Ensure {
+    pub(crate) identity: Box<Identity>,
+    pub(crate) search: Search,
+    pub(crate) level: Durability,
+    pub(crate) answer: EnsureAnswer,
+}
+
+/// Whether it took something over; `None` where the caller must search first.
+pub(crate) type EnsureAnswer = Answer<Option<bool>>;
+
+/// What became of the search for something to take over.
+#[derive(Debug)]
+pub(crate) enum Search {
+    /// The session had something to lose.
+    Needless,
+    /// No alias has anything.
+    Vain,
+    Found(Candidate),
 }
 
 /// What an alias session offers for promotion.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
+use super::backup::Backups;
 use super::command::Answer;
 use super::job::Job;
 use super::staging::{Staging, Stamp};
@@ -23,15 +24,24 @@ pub(crate) struct Context {
     pub(crate) dir: PathBuf,
     /// Where damaged files are set aside.
     pub(crate) quarantine: PathBuf,
+    pub(crate) backups: Backups,
     pub(crate) catalog: Catalog,
     pub(crate) counters: Arc<Counters>,
     pub(crate) auto_compact: bool,
     pub(crate) temp_counter: AtomicU64,
+    /// Counts the files that became backups, or stopped being some: the flush
+    /// after one syncs everything.
+    pub(crate) rebased: AtomicU64,
 }
 
 impl Context {
     pub(crate) fn next_temp(&self) -> String {
         super::rewrite::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Names among the backups are about to change, or did.
+    pub(crate) fn names_changed(&self) {
+        self.rebased.fetch_add(1, Ordering::AcqRel);
     }
 }
 

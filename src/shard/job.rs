@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use super::context::Context;
+use super::conversation;
 use super::load::{self, Loaded};
 use super::locate::{self, Located};
 use super::rewrite::{self, Prepared, Source};
 use super::worker::Event;
 use crate::error::{Error, Result};
 use crate::journal::pool::SegmentPool;
+use crate::session_file::Conversation;
 use crate::storage::StorageFile;
 
 /// Who gets a result: a session of a shard.
@@ -31,6 +33,13 @@ pub(crate) enum Job {
         file: Arc<dyn StorageFile>,
         query: locate::Query,
     },
+    /// Find out what a big session's control records say.
+    Fold {
+        owner: Owner,
+        file: Option<Arc<dyn StorageFile>>,
+        len: u64,
+        behind: Vec<u8>,
+    },
     /// Write a new session file.
     Rewrite {
         owner: Owner,
@@ -51,6 +60,7 @@ pub(crate) enum Job {
 pub(crate) enum Done {
     Measured(Result<Loaded>),
     Located(Result<Located>),
+    Folded(Result<Conversation>),
     /// The file of this name is ready, or nothing is left of it.
     Rewritten {
         temp: String,
@@ -69,6 +79,7 @@ impl Job {
         let (owner, done) = match self {
             Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
             Self::Locate { owner, .. } => (*owner, Done::Located(Err(error))),
+            Self::Fold { owner, .. } => (*owner, Done::Folded(Err(error))),
             Self::Rewrite { owner, temp, .. } => {
                 let (temp, prepared) = (temp.clone(), Err(error));
                 (*owner, Done::Rewritten { temp, prepared })
@@ -86,6 +97,16 @@ impl Job {
                 let located =
                     locate::locate(&*file, &query).map_err(|e| Error::io("read", &context.dir, e));
                 (owner, Done::Located(located))
+            }
+            Self::Fold {
+                owner,
+                file,
+                len,
+                behind,
+            } => {
+                let folded = conversation::fold(file.as_deref(), len, &behind)
+                    .map_err(|e| Error::io("read", &context.dir, e));
+                (owner, Done::Folded(folded))
             }
             Self::Rewrite {
                 owner,

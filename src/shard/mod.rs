@@ -6,13 +6,17 @@
 //! to the background as a [`job`] and comes back as an event. A [`worker`]
 //! drives several shards on one thread.
 
+pub(crate) mod backup;
 pub(crate) mod command;
 pub(crate) mod context;
+pub(crate) mod conversation;
+pub(crate) mod converse;
 pub(crate) mod flush;
 pub(crate) mod handles;
 pub(crate) mod job;
 pub(crate) mod load;
 pub(crate) mod locate;
+pub(crate) mod rebase;
 pub(crate) mod rewrite;
 pub(crate) mod session;
 pub(crate) mod settle;
@@ -27,14 +31,16 @@ use std::sync::Arc;
 
 use self::command::{Command, Verb};
 use self::context::{Context, Outbox, Turn};
+use self::converse::Converse;
 use self::handles::Handles;
 use self::job::{Done, Job, Owner};
 use self::load::Loaded;
 use self::session::{Session, Sidecar};
 use crate::catalog::Entry;
 use crate::error::{Error, Result};
-use crate::snapshot::{Meta, Tail};
+use crate::snapshot::{Meta, Standing, Tail};
 use crate::storage::{OpenMode, StorageFile};
+use crate::sync::watch::WatchSender;
 
 /// How many shards a store has.
 pub(crate) const SHARDS: usize = crate::session_file::SHARDS as usize;
@@ -50,6 +56,8 @@ pub(crate) struct Shard {
     sessions: Vec<Slot>,
     by_key: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     handles: Handles,
+    /// Those who want to know of sessions that are not there yet.
+    early: HashMap<Arc<str>, WatchSender<Standing>>,
     /// Sessions whose files or sidecars changed since the last flush.
     dirty: Vec<usize>,
     /// Sessions with lines that are in the journal and not in their file,
@@ -83,6 +91,7 @@ impl Shard {
             sessions: Vec::new(),
             by_key: HashMap::default(),
             handles: Handles::new(open_files),
+            early: HashMap::new(),
             dirty: Vec::new(),
             unwritten: VecDeque::new(),
             unwritten_bytes: 0,
@@ -98,6 +107,9 @@ impl Shard {
             // Entered for nothing, it would hold a file name that another key
             // may need.
             None if !verb.creates() && !turn.context.catalog.knows(&key) => {
+                if matches!(&verb, Verb::Converse(v) if matches!(**v, Converse::Subscribe { .. })) {
+                    return self.subscribe_early(&key, verb, turn);
+                }
                 return stage::answer_without_session(verb, &key, turn.out);
             }
             None => self.admit(&key, turn),
@@ -119,6 +131,7 @@ impl Shard {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
             Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
             Done::Located(located) => self.located(id, located, turn),
+            Done::Folded(folded) => self.folded(id, folded, turn),
             Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
         self.pump(id, turn);
@@ -246,6 +259,7 @@ impl Shard {
         };
         let mut session = Session::vacant(entry.clone());
         session.waiting = std::mem::take(waiting);
+        session.watch = self.early.remove(&entry.key);
         session.exists = loaded.file.is_some() || loaded.sidecar != Sidecar::Missing;
         session.sidecar = loaded.sidecar;
         session.start = loaded.extent.start;

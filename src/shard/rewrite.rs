@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::load;
+use super::rebase::{self, Rebase};
 use crate::error::{Error, Result};
 use crate::session_file::{self, Carried, Kind};
 use crate::storage::{OpenMode, Storage, StorageFile};
@@ -31,6 +33,16 @@ pub(crate) enum Source {
         start: u64,
         end: u64,
     },
+    /// Bytes as they are: the first `len` of a file, and what comes behind.
+    Bytes {
+        file: Option<Arc<dyn StorageFile>>,
+        len: u64,
+        behind: Vec<u8>,
+        /// Lines that stay hidden.
+        skip: u64,
+    },
+    /// What a session is taken back to.
+    Rebase(Rebase),
 }
 
 /// A file that is ready to take a session file's name.
@@ -41,6 +53,10 @@ pub(crate) struct Prepared {
     pub(crate) len: u64,
     pub(crate) crc: u32,
     pub(crate) lines: u64,
+    /// Where the lines begin that are not hidden.
+    pub(crate) start: u64,
+    /// Whether its last line lacks the LF.
+    pub(crate) torn: bool,
 }
 
 /// Writes and syncs the file `temp`. Where that fails nothing is left of it.
@@ -54,6 +70,9 @@ pub(crate) fn prepare(
     temp: &str,
     source: &Source,
 ) -> Result<Prepared> {
+    if let Source::Rebase(rebase) = source {
+        return rebase::prepare(storage, dir, temp, rebase);
+    }
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
         let mut out = Output {
@@ -62,6 +81,8 @@ pub(crate) fn prepare(
             len: 0,
             crc: crc32fast::Hasher::new(),
             lines: 0,
+            start: 0,
+            torn: false,
         };
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
@@ -69,6 +90,16 @@ pub(crate) fn prepare(
                 out.put_controls(&**file, *start)?;
                 out.put_live(&**file, *start, *end)?;
             }
+            Source::Bytes {
+                file,
+                len,
+                behind,
+                skip,
+            } => {
+                out.put_bytes(file.as_deref(), *len, behind, *skip)?;
+            }
+            // Prepared above.
+            Source::Rebase(_) => {}
         }
         out.finish(temp.to_owned())
     };
@@ -88,6 +119,8 @@ struct Output {
     len: u64,
     crc: crc32fast::Hasher,
     lines: u64,
+    start: u64,
+    torn: bool,
 }
 
 impl Output {
@@ -124,6 +157,31 @@ impl Output {
         )
     }
 
+    fn put_bytes(
+        &mut self,
+        file: Option<&dyn StorageFile>,
+        len: u64,
+        behind: &[u8],
+        skip: u64,
+    ) -> io::Result<()> {
+        let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+        let extent = load::measure(file, len, behind, skip)?;
+        (self.lines, self.start, self.torn) = (extent.lines, extent.start, extent.torn);
+        let mut at = 0;
+        while let Some(file) = file
+            && at < len
+        {
+            let want = (len - at).min(SYNC_STEP as u64) as usize;
+            self.buffer.resize(want, 0);
+            file.read_exact_at(&mut self.buffer, at)?;
+            at += want as u64;
+            self.write_out()?;
+            self.file.sync_data()?;
+        }
+        self.buffer.extend_from_slice(behind);
+        Ok(())
+    }
+
     fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(raw);
         self.buffer.push(b'\n');
@@ -152,6 +210,8 @@ impl Output {
             len: self.len,
             crc: self.crc.finalize(),
             lines: self.lines,
+            start: self.start,
+            torn: self.torn,
         })
     }
 }

@@ -7,8 +7,10 @@ use super::command::{Answer, Verb};
 use super::rewrite::Prepared;
 use super::stage::Pending;
 use crate::catalog::Entry;
-use crate::snapshot::{Live, Meta, Tail, View};
+use crate::session_file::Conversation;
+use crate::snapshot::{Live, Meta, Standing, Tail, View};
 use crate::storage::StorageFile;
+use crate::sync::watch::WatchSender;
 
 /// Where a session stands: after everything settled by the journal, or after
 /// everything staged.
@@ -83,6 +85,11 @@ pub(crate) struct Session {
     /// What the job under way is for.
     pub(crate) pending: Option<Pending>,
     pub(crate) compaction: Option<Compaction>,
+    /// What the control records say, staged ones included; unknown until
+    /// somebody asks, and again after a rewrite.
+    pub(crate) conversation: Option<Arc<Conversation>>,
+    /// Those who are told of changes.
+    pub(crate) watch: Option<WatchSender<Standing>>,
     pub(crate) sidecar: Sidecar,
     pub(crate) sidecar_dirty: bool,
     /// Blanks stand at its end, for the next exact flush to cut off.
@@ -124,6 +131,8 @@ impl Session {
             waiting: VecDeque::new(),
             pending: None,
             compaction: None,
+            conversation: None,
+            watch: None,
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
             sidecar_padded: false,

@@ -8,16 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Shard;
+use super::backup::Stored;
 use super::command::{Answer, Verb};
-use super::context::Turn;
+use super::context::{Context, Turn};
 use super::job::Job;
 use super::rewrite::{self, Prepared};
 use super::session::{Session, Sidecar};
 use super::stage;
+use super::stage::Rebasing;
 use super::staging::{Change, Op, SwapAnswer};
 use crate::error::{Error, Result};
 use crate::session_file;
 use crate::snapshot::{Meta, Tail, View};
+use crate::stats::Counters;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
@@ -43,7 +46,7 @@ impl Shard {
                 *shown = true;
                 self.replace_meta(id, meta.clone(), turn);
                 if let Some(answer) = answer.take() {
-                    turn.out.answer(answer, Ok(()));
+                    answer.settle(Ok(()), turn.out);
                 }
             }
             Change::Truncate { .. } | Change::Swap { .. } | Change::Delete { .. } => {}
@@ -82,7 +85,7 @@ impl Shard {
                     self.replace_meta(id, meta, turn);
                 }
                 if let Some(answer) = answer {
-                    turn.out.answer(answer, Ok(()));
+                    answer.settle(Ok(()), turn.out);
                 }
             }
             Change::Truncate {
@@ -96,7 +99,7 @@ impl Shard {
                 tail_lines,
                 meta,
                 answer,
-            } => self.settle_swap(id, prepared, (&tail, tail_lines), meta, answer, turn),
+            } => self.settle_swap(id, *prepared, (&tail, tail_lines), meta, answer, turn),
             Change::Delete { answer } => self.settle_delete(id, answer, turn),
         }
         if self.session(id).inflight == 0 {
@@ -112,9 +115,14 @@ impl Shard {
         session.busy = false;
         let result = Err(error.clone());
         match op.change {
-            Change::Append { answer, .. } | Change::Meta { answer, .. } => {
+            Change::Append { answer, .. } => {
                 if let Some(answer) = answer {
                     turn.out.answer(answer, result);
+                }
+            }
+            Change::Meta { answer, .. } => {
+                if let Some(answer) = answer {
+                    answer.settle(result, turn.out);
                 }
             }
             Change::Truncate { answer, .. } | Change::Delete { answer } => {
@@ -126,7 +134,10 @@ impl Shard {
                 // After a failed sync the record may be on disk all the same;
                 // recovery would then look for this file.
                 if !matches!(error, Error::Poisoned { .. }) {
-                    stage::discard(Some(prepared), turn);
+                    stage::discard(Some(*prepared), turn);
+                    if let SwapAnswer::Rebase(rebasing) = &answer {
+                        rebasing.discard(turn);
+                    }
                 }
                 answer.settle(&result, turn.out);
             }
@@ -159,6 +170,7 @@ impl Shard {
                 _ => {}
             }
         }
+        session.forget_refused();
     }
 
     fn settle_append(
@@ -191,6 +203,7 @@ impl Shard {
         session.settled.lines += lines;
         session.settled.torn = false;
         session.settled.meta = meta;
+        session.notify();
         self.sidecar_changed(id);
     }
 
@@ -202,6 +215,7 @@ impl Shard {
             .catalog
             .set_aliases(&session.entry, &old.text.aliases, &new.aliases);
         session.tail.set_meta(session.settled.meta.clone());
+        session.notify();
         self.sidecar_changed(id);
     }
 
@@ -237,44 +251,46 @@ impl Shard {
     ) {
         let stem = self.session(id).entry.stem.clone();
         let path = rewrite::log_path(&turn.context.dir, &stem);
-        if let Err(error) = swap_in(&prepared, &path, turn) {
+        let kept = match &answer {
+            SwapAnswer::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
+            _ => Ok(()),
+        };
+        if let Err(error) = kept.and_then(|()| swap_in(&prepared, &path, turn)) {
             // The journal says that the swap happened, the directory that it
             // did not: only recovery can bring them together.
             let error = turn.out.stop_store(&error);
             return answer.settle(&Err(error), turn.out);
         }
-        if matches!(answer, SwapAnswer::Compaction(_)) {
-            turn.context
-                .counters
-                .compactions
-                .fetch_add(1, Ordering::Relaxed);
-        } else {
-            let counters = &turn.context.counters;
-            counters
-                .messages
-                .fetch_add(prepared.lines, Ordering::Relaxed);
-        }
+        answer.count_in(&turn.context.counters, prepared.lines);
         let end = prepared.len + tail.0.len() as u64;
         self.forget_unwritten(id);
         let session = self.session(id);
         session.busy = false;
         session.generation += 1;
-        session.start = 0;
+        session.start = prepared.start;
         session.settled.end = end;
         session.settled.lines = prepared.lines + tail.1;
-        session.settled.torn = false;
+        session.settled.torn = prepared.torn && tail.0.is_empty();
+        session.conversation = match &answer {
+            SwapAnswer::Rebase(rebasing) => rebasing.conversation.clone(),
+            _ => None,
+        };
         (session.written, session.synced) = (end, end);
         session.tail = Tail::new(meta.clone());
         let replaced = session.file.replace(prepared.file);
         session.publish();
         session.staged.end = end;
         session.staged.lines = session.settled.lines;
-        session.staged.torn = false;
+        session.staged.torn = session.settled.torn;
         if let Some(file) = replaced {
             turn.out.start(Job::Close(file));
         }
         self.replace_meta(id, meta, turn);
         self.used(id);
+        let overdue = self.session(id).mostly_dead() && turn.context.auto_compact;
+        if overdue && matches!(answer, SwapAnswer::Rebase(_)) {
+            self.submit(id, Verb::Compact { answer: None }, turn);
+        }
         answer.settle(&Ok(()), turn.out);
     }
 
@@ -292,6 +308,7 @@ impl Shard {
         let listed_dirty = session.listed_dirty;
         let waiting = std::mem::take(&mut session.waiting);
         let compaction = session.compaction.take();
+        let watch = session.watch.take();
         if let Some(file) = session.file.take() {
             turn.out.start(Job::Close(file));
         }
@@ -299,12 +316,14 @@ impl Shard {
             generation,
             waiting,
             compaction,
+            watch,
             listed_dirty,
             deleted: true,
             ..Session::vacant(entry.clone())
         };
         entry.view.store(Arc::new(View::Gone));
         turn.context.catalog.remove(&entry, &aliases);
+        self.session(id).notify();
         // The removed names must reach the disk with the next flush.
         self.mark_dirty(id);
         turn.out.answer(answer, Ok(()));
@@ -318,6 +337,27 @@ impl Shard {
     }
 }
 
+/// What was a session's file becomes a backup.
+fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Result<()> {
+    let context = turn.context;
+    // Before any name changes: a flush that finds the new file by its name must
+    // find this too, and sync the old one.
+    context.names_changed();
+    let Some((link, name)) = &rebasing.keep else {
+        return Ok(());
+    };
+    let path = context.backups.path(name);
+    context
+        .storage
+        .rename(&context.backups.dir.join(link), &path)
+        .map_err(|e| Error::io("keep", &path, e))?;
+    context.backups.enter(Stored {
+        name: name.clone(),
+        size: session.settled.end,
+    });
+    Ok(())
+}
+
 fn swap_in(prepared: &Prepared, path: &std::path::Path, turn: &Turn<'_>) -> Result<()> {
     let temp = turn.context.dir.join(&prepared.temp);
     let storage = &turn.context.storage;
@@ -326,13 +366,20 @@ fn swap_in(prepared: &Prepared, path: &std::path::Path, turn: &Turn<'_>) -> Resu
         .map_err(|e| Error::io("replace", path, e))
 }
 
+/// Removes both files of a session, and its backups.
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
-    let dir = &turn.context.dir;
-    for name in [
+    let Context { dir, backups, .. } = turn.context;
+    let own = [
         session_file::log_name(stem),
         session_file::sidecar_name(stem),
-    ] {
-        let path = dir.join(name);
+    ];
+    let mut paths: Vec<_> = own.iter().map(|name| dir.join(name)).collect();
+    for Stored { name, .. } in backups.of(stem) {
+        backups.forget(&name);
+        paths.push(backups.path(&name));
+        turn.context.names_changed();
+    }
+    for path in paths {
         match turn.context.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &path, e));
@@ -343,7 +390,29 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     Ok(())
 }
 
+impl SwapAnswer {
+    fn count_in(&self, counters: &Counters, lines: u64) {
+        let (counter, by) = match self {
+            Self::Compaction(_) => (&counters.compactions, 1),
+            // Its lines were counted when they were written.
+            Self::Rebase(_) => return,
+            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Fork(_) => {
+                (&counters.messages, lines)
+            }
+        };
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
 impl Session {
+    /// Forgets the control records that were staged and are not any more.
+    fn forget_refused(&mut self) {
+        let end = self.staged.end;
+        if let Some(conversation) = &mut self.conversation {
+            Arc::make_mut(conversation).cut(end);
+        }
+    }
+
     /// Whether the sidecar on disk can be set right from the journal if writing
     /// over it tears it.
     pub(super) fn image_in_journal(&self, epoch: u64) -> bool {

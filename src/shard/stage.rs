@@ -5,18 +5,22 @@
 //! until nothing of its session is in flight, and later commands wait for it.
 
 mod compact;
+mod converse;
+mod identity;
+mod rebase;
 mod replace;
 mod truncate;
 
+pub(crate) use self::rebase::Rebasing;
+
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
-use super::command::{Answer, Verb};
+use super::command::{Answer, Ensure, Verb};
 use super::context::{Outbox, Turn};
+use super::converse::Converse;
 use super::rewrite::Prepared;
 use super::session::Session;
-use super::staging::{Change, Op, SwapAnswer};
+use super::staging::{Change, MetaAnswer, Op, SwapAnswer};
 use super::{Shard, Slot};
 use crate::Durability;
 use crate::clock::ZERO_TIME;
@@ -69,13 +73,10 @@ impl Shard {
                 meta.text_mut().summary = summary;
             }),
             Verb::UpsertMeta {
-                scope,
-                aliases,
+                identity,
                 level,
                 answer,
-            } => self.stage_meta(id, level, answer, turn, |meta| {
-                replace_identity(meta, scope, &aliases);
-            }),
+            } => self.stage_upsert(id, *identity, level, answer, turn),
             Verb::Truncate { keep_last, answer } => {
                 self.stage_truncate(id, keep_last, answer, turn);
             }
@@ -87,13 +88,14 @@ impl Shard {
             Verb::Compact { answer } => self.stage_compact(id, answer, turn),
             Verb::Delete { answer } => self.stage_delete(id, answer, turn),
             Verb::Promote {
-                scope,
-                aliases,
+                identity,
                 candidate,
                 answer,
-            } => self.stage_promote(id, (scope, aliases), &candidate, answer, turn),
+            } => self.stage_promote(id, *identity, &candidate, answer, turn),
+            Verb::Ensure(ensure) => self.stage_ensure(id, *ensure, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),
+            Verb::Converse(verb) => self.stage_converse(id, *verb, turn),
         }
     }
 
@@ -170,7 +172,7 @@ impl Shard {
         session.created(turn);
         change(&mut session.staged.meta);
         session.staged.meta.updated_at = turn.now.clone();
-        self.push_meta(id, level, Some(answer), turn);
+        self.push_meta(id, level, Some(MetaAnswer::Plain(answer)), turn);
     }
 
     /// Stages the session's whole sidecar as it stands.
@@ -178,7 +180,7 @@ impl Shard {
         &mut self,
         id: usize,
         level: Durability,
-        answer: Option<Answer<()>>,
+        answer: Option<MetaAnswer>,
         turn: &mut Turn<'_>,
     ) {
         let shard = self.id;
@@ -246,7 +248,11 @@ impl Shard {
 impl Session {
     /// Whether `verb` must wait, given what is under way and what waits.
     fn must_wait(&self, verb: &Verb) -> bool {
-        let reads = matches!(verb, Verb::Load { .. });
+        let reads = match verb {
+            Verb::Load { .. } => true,
+            Verb::Converse(verb) => verb.reads() && !self.blocks_converse(verb),
+            _ => false,
+        };
         !reads && (!self.waiting.is_empty() || self.blocks(verb))
     }
 
@@ -254,7 +260,9 @@ impl Session {
     fn blocks(&self, verb: &Verb) -> bool {
         match verb {
             Verb::Load { .. } => false,
+            Verb::Converse(verb) => self.blocks_converse(verb),
             Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => self.busy,
+            Verb::Ensure(ensure) => self.busy || ensure.takes_over() && self.inflight > 0,
             Verb::Truncate { .. }
             | Verb::SetHistory { .. }
             | Verb::Compact { .. }
@@ -292,6 +300,7 @@ impl Session {
 #[derive(Debug)]
 pub(crate) enum Pending {
     Truncate(Answer<()>),
+    Fold(Converse),
     Swap {
         /// The file being written.
         temp: String,
@@ -309,8 +318,10 @@ impl Pending {
 impl SwapAnswer {
     pub(super) fn settle(self, result: &Result<()>, out: &mut Outbox) {
         match self {
-            Self::SetHistory(answer) => out.answer(answer, result.clone()),
+            Self::SetHistory(answer) | Self::Fork(answer) => out.answer(answer, result.clone()),
+            Self::Rebase(rebasing) => out.answer(rebasing.answer, result.clone()),
             Self::Promote(answer) => out.answer(answer, result.clone().map(|()| true)),
+            Self::Ensure(answer) => out.answer(answer, result.clone().map(|()| Some(true))),
             Self::Compaction(answers) => answer_all(answers, result, out),
         }
     }
@@ -331,6 +342,7 @@ pub(super) fn answer_without_session(verb: Verb, key: &str, out: &mut Outbox) {
         | Verb::Compact {
             answer: Some(answer),
         } => out.answer(answer, Ok(())),
+        Verb::Converse(verb) => verb.answer_without_session(key, out),
         _ => {}
     }
 }
@@ -348,7 +360,12 @@ pub(super) fn refuse(verb: Verb, error: &Error, out: &mut Outbox) {
             answer: Some(answer),
         } => out.answer(answer, Err(error.clone())),
         Verb::Promote { answer, .. } => out.answer(answer, Err(error.clone())),
+        Verb::Ensure(ensure) => {
+            let Ensure { answer, .. } = *ensure;
+            out.answer(answer, Err(error.clone()));
+        }
         Verb::Load { answer } => out.answer(answer, Err(error.clone())),
+        Verb::Converse(verb) => verb.refuse(error, out),
         Verb::Compact { answer: None } | Verb::FinishCompaction => {}
     }
 }
@@ -361,11 +378,4 @@ pub(super) fn discard(prepared: Option<Prepared>, turn: &Turn<'_>) {
             tracing::warn!(path = %path.display(), %error, "left behind until the next open");
         }
     }
-}
-
-fn replace_identity(meta: &mut Meta, scope: Option<Box<RawValue>>, aliases: &[String]) {
-    let aliases = session_file::normalize_aliases(&meta.text.key, aliases);
-    let text = meta.text_mut();
-    text.scope = scope;
-    text.aliases = aliases;
 }

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::command::Answer;
+use super::command::{Answer, EnsureAnswer};
 use super::rewrite::Prepared;
+use super::stage::Rebasing;
 use crate::Durability;
 use crate::journal::record::{self, Record};
 use crate::snapshot::Meta;
@@ -33,7 +34,7 @@ pub(crate) enum Change {
     },
     Meta {
         meta: Meta,
-        answer: Option<Answer<()>>,
+        answer: Option<MetaAnswer>,
         shown: bool,
     },
     Truncate {
@@ -42,7 +43,8 @@ pub(crate) enum Change {
         answer: Answer<()>,
     },
     Swap {
-        prepared: Prepared,
+        /// Boxed: every operation is as large as the largest.
+        prepared: Box<Prepared>,
         tail: Vec<u8>,
         tail_lines: u64,
         meta: Meta,
@@ -66,12 +68,22 @@ impl Change {
     }
 }
 
+/// Who waits for a sidecar to change.
+#[derive(Debug)]
+pub(crate) enum MetaAnswer {
+    Plain(Answer<()>),
+    Ensure(EnsureAnswer),
+}
+
 /// Who waits for a swap.
 #[derive(Debug)]
 pub(crate) enum SwapAnswer {
     SetHistory(Answer<()>),
     Promote(Answer<bool>),
+    Ensure(EnsureAnswer),
     Compaction(Vec<Answer<()>>),
+    Fork(Answer<()>),
+    Rebase(Box<Rebasing>),
 }
 
 /// What one turn staged.

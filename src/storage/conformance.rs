@@ -281,6 +281,42 @@ fn a_rename_replaces_and_open_files_keep_what_they_had() {
 }
 
 #[test]
+fn a_link_is_the_same_file_until_one_of_its_names_is_given_away() {
+    on_both(|storage, dir| {
+        let (file, link) = (dir.join("file"), dir.join("link"));
+        create(storage, &file, b"old");
+        create(storage, &dir.join("next"), b"new");
+        storage.link(&file, &link).unwrap();
+        let taken = storage.link(&file, &link).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        let inode = |path| storage.info(path).unwrap().inode;
+        assert_eq!(inode(&file), inode(&link));
+        storage.rename(&dir.join("next"), &file).unwrap();
+        assert_eq!(read(storage, &link), b"old");
+        assert_eq!(read(storage, &file), b"new");
+        let missing = storage.link(&dir.join("none"), &dir.join("any"));
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn a_copy_has_the_bytes_asked_for_and_no_more() {
+    on_both(|storage, dir| {
+        let bytes = vec![b'x'; (3 << 20) + 5];
+        let from = create(storage, &dir.join("from"), &bytes);
+        for len in [0, 1, 1 << 20, bytes.len() as u64] {
+            let name = dir.join(format!("to {len}"));
+            let to = create(storage, &name, b"");
+            from.copy_to(&*to, len).unwrap();
+            assert_eq!(contents(&*to), bytes[..len as usize]);
+        }
+        let to = create(storage, &dir.join("short"), b"");
+        let past = from.copy_to(&*to, bytes.len() as u64 + 1).unwrap_err();
+        assert_eq!(past.kind(), ErrorKind::UnexpectedEof);
+    });
+}
+
+#[test]
 fn a_rename_onto_itself_changes_nothing() {
     on_both(|storage, dir| {
         let path = dir.join("a");

@@ -69,6 +69,10 @@ impl Storage for DiskStorage {
         Ok(rustix::fs::rename(from, to)?)
     }
 
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        Ok(rustix::fs::link(file, name)?)
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         Ok(rustix::fs::unlink(path)?)
     }

@@ -9,7 +9,8 @@
 //! * `write_at` reaches the page cache: it survives the death of the process,
 //!   not a power loss.
 //! * `sync_data` makes a file's bytes and size survive power loss, not its name.
-//! * `sync_dir` makes names created, renamed or removed in a directory survive.
+//! * `sync_dir` makes names created, linked, renamed or removed in a directory
+//!   survive.
 //! * After a failed sync nothing is known about the bytes it covered; it must
 //!   not be retried.
 
@@ -25,6 +26,9 @@ pub(crate) use disk::DiskStorage;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+/// How much is copied at a time.
+const COPY: u64 = 1 << 20;
 
 /// How [`Storage::open`] opens a file. No mode follows a symbolic link in the
 /// last component, and every descriptor is close-on-exec.
@@ -116,6 +120,13 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file a second name, in a directory of the same file system.
+    /// `AlreadyExists` if the name is taken.
+    ///
+    /// # Errors
+    /// As the operating system reports them; not every file system can.
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()>;
+
     /// Removes a file's name. Open files stay readable.
     ///
     /// # Errors
@@ -184,6 +195,23 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// A failure leaves the outcome unknown; the sync must not be retried.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// Copies the first `len` bytes to the start of `to`, a file of the same
+    /// storage. No byte passes through the caller where the system can copy.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends first, and those of reading and writing.
+    fn copy_to(&self, to: &dyn StorageFile, len: u64) -> io::Result<()> {
+        let mut chunk = vec![0; len.min(COPY) as usize];
+        let mut at = 0;
+        while at < len {
+            let want = (len - at).min(COPY) as usize;
+            self.read_exact_at(&mut chunk[..want], at)?;
+            to.write_all_at(&chunk[..want], at)?;
+            at += want as u64;
+        }
+        Ok(())
+    }
 
     /// Fills `buf` from `offset`, through short reads and interruptions.
     ///

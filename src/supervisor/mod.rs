@@ -71,6 +71,8 @@ pub(crate) struct Supervisor {
     /// Brought up to date by a flush that then failed: the next one that
     /// succeeds must sync them too, for its checkpoint covers them.
     unsynced: Vec<Flushed>,
+    /// Up to which change among the backups everything is synced.
+    rebased_synced: u64,
     commits_seen: u64,
     changed_at: Duration,
     sidecars_at: Duration,
@@ -95,6 +97,7 @@ impl Supervisor {
             outcomes,
             tickets: 0,
             unsynced: Vec::new(),
+            rebased_synced: 0,
             commits_seen: 0,
             changed_at: Duration::ZERO,
             sidecars_at: Duration::ZERO,
@@ -248,11 +251,27 @@ impl Supervisor {
         })
     }
 
-    fn sync_files(&self) -> Result<()> {
+    fn sync_files(&mut self) -> Result<()> {
         let Context { storage, dir, .. } = &*self.context;
-        if self.unsynced.len() > SYNC_EACH {
-            return storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
+        let rebased = || self.context.rebased.load(Ordering::Acquire);
+        let before = rebased();
+        if self.unsynced.len() <= SYNC_EACH && before == self.rebased_synced {
+            self.sync_each()?;
+            if rebased() == before {
+                return Ok(());
+            }
+            // What one of them was has another name now, and was passed over.
         }
+        let before = rebased();
+        storage
+            .sync_all(dir)
+            .map_err(|e| Error::io("sync", dir, e))?;
+        self.rebased_synced = before;
+        Ok(())
+    }
+
+    fn sync_each(&self) -> Result<()> {
+        let Context { storage, dir, .. } = &*self.context;
         for flushed in &self.unsynced {
             self.sync_log(flushed)?;
             let sidecar = dir.join(session_file::sidecar_name(&flushed.stem));

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::journal::group::{Batch, Taken};
+use crate::journal::pace::Pace;
 use crate::journal::pool::SegmentPool;
 use crate::mailbox::{EventReceiver, EventSender, Timeout};
 use crate::shard::context::Context;
@@ -229,6 +230,8 @@ pub(crate) struct Journal {
 impl Journal {
     fn run(mut self, clock: &dyn Clock) {
         let mut written_since: Option<Duration> = None;
+        let mut pace = Pace::default();
+        let mut linger = None;
         loop {
             // Counted from the oldest record that waits: were it counted from
             // the newest, a trickle of buffered records would never be synced.
@@ -236,14 +239,22 @@ impl Journal {
                 .map(|since| (since + BUFFERED_LINGER).saturating_sub(clock.monotonic()));
             let taken = match left {
                 Some(Duration::ZERO) => Taken::Idle,
-                _ => self.alarm.group.take(&mut self.batch, left),
+                _ => self
+                    .alarm
+                    .group
+                    .take(&mut self.batch, left, linger.as_mut()),
             };
+            if let Some(linger) = linger.take() {
+                pace.learn(&linger);
+            }
             if taken == Taken::Closed {
                 return self.end();
             }
+            let (bytes, started) = (self.batch.bytes.len(), clock.monotonic());
             if !self.turn(taken) {
                 return;
             }
+            linger = pace.linger(bytes, clock.monotonic().saturating_sub(started));
             written_since = match written_since {
                 _ if !self.committer.has_unsynced() => None,
                 None => Some(clock.monotonic()),

@@ -30,6 +30,7 @@ use model as imp;
 mod published;
 pub mod slot;
 pub mod wake;
+pub mod watch;
 
 pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, map, thread};
 pub use published::Published;

@@ -131,6 +131,7 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
 /// up stays locked for as long as it is held.
 pub mod map {
     pub use dashmap::DashMap as Map;
+    pub use dashmap::mapref::entry::Entry;
 }
 
 /// Atomic numbers and flags.

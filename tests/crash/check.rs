@@ -8,9 +8,12 @@ use sessionlog::StoreOptions;
 use sessionlog::internals::sim::{Sim, read_now, read_only};
 use sessionlog::storage::memory::{Image, MemoryStorage};
 
-use crate::model::{Loss, State};
+use crate::model::{Loss, State, Talk};
 use crate::play::Play;
 use crate::script::Script;
+
+/// Where backups are.
+const BACKUPS: &str = "sessions/.sessionlog/backups/";
 
 /// What is wrong, in words.
 pub(crate) type Verdict<T> = Result<T, String>;
@@ -47,6 +50,7 @@ pub(crate) fn after_crash(play: &Play<'_>, left: &MemoryStorage, loss: Loss) -> 
         ));
     }
     check_states(play, &seen, loss)?;
+    check_backups(play, &again, &seen, loss)?;
     if loss == Loss::Power {
         return Ok(4);
     }
@@ -64,6 +68,32 @@ pub(crate) fn check_states(play: &Play<'_>, seen: &Seen, loss: Loss) -> Verdict<
             return Err(format!(
                 "session {key} is {state:?}, and could only be one of {possible:?}"
             ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks what stands in the backups: what the session was before it was taken
+/// back, whole.
+fn check_backups(play: &Play<'_>, storage: &MemoryStorage, seen: &Seen, loss: Loss) -> Verdict<()> {
+    let files = storage.dump();
+    for (key, state) in seen {
+        let prefix = format!("{BACKUPS}{key}.");
+        let own = files.iter().filter_map(|(path, bytes)| {
+            let number = path.strip_prefix(&prefix)?.split('-').next()?;
+            Some((number.parse::<u64>().ok()?, bytes))
+        });
+        let mut kept = Vec::new();
+        for (number, bytes) in own.collect::<BTreeMap<_, _>>() {
+            let texts = texts_of(bytes).map_err(|e| format!("backup {number} of {key}: {e}"))?;
+            kept.push(texts);
+        }
+        let holds = |possible: &State| {
+            let texts = possible.kept.iter().map(|(texts, _)| texts);
+            possible == state && texts.eq(&kept)
+        };
+        if !play.possible(key, loss).iter().any(holds) {
+            return Err(format!("the backups of {key} hold {kept:?}, of {state:?}"));
         }
     }
     Ok(())
@@ -145,6 +175,13 @@ pub(crate) fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Ver
             texts: history.iter().map(|m| m.text().to_string()).collect(),
             summary: meta.summary,
             aliases: meta.aliases,
+            talk: Talk {
+                tokens: read_now(handle.context(key).token_count()).map_err(wrap)?,
+                next: read_now(handle.context(key).n_checkpoints()).map_err(wrap)?,
+                ..Talk::default()
+            },
+            backups: read_now(handle.list_backups(key)).map_err(wrap)?.len(),
+            ..State::default()
         };
         seen.insert(*key, state);
     }
@@ -175,6 +212,13 @@ fn read_all(sim: &mut Sim, keys: &[&'static str]) -> Verdict<Seen> {
             texts,
             summary: meta.summary,
             aliases: meta.aliases,
+            talk: Talk {
+                tokens: sim.run(handle.context(key).token_count()).map_err(wrap)?,
+                next: sim.run(handle.context(key).n_checkpoints()).map_err(wrap)?,
+                ..Talk::default()
+            },
+            backups: sim.run(handle.list_backups(key)).map_err(wrap)?.len(),
+            ..State::default()
         };
         seen.insert(*key, state);
     }
@@ -192,7 +236,10 @@ fn session_files(storage: &MemoryStorage) -> BTreeMap<String, Vec<u8>> {
 fn check_closed(storage: &MemoryStorage, expected: &Seen, counted: bool) -> Verdict<()> {
     let mut files = check_files(storage, expected, counted)?;
     let allowed = ["sessions/.sessionlog/identity", "sessions/.sessionlog/lock"];
-    files.retain(|path, _| !allowed.contains(&path.as_str()));
+    files.retain(|path, _| {
+        let backup = path.starts_with(BACKUPS) && !path.contains(".sessionlog-");
+        !backup && !allowed.contains(&path.as_str())
+    });
     if files.is_empty() {
         Ok(())
     } else {
@@ -240,19 +287,10 @@ fn check_session(
     sidecar: &Value,
     counted: bool,
 ) -> Verdict<()> {
-    let text = std::str::from_utf8(log).map_err(|e| format!("{key}: {e}"))?;
-    if !text.is_empty() && !text.ends_with('\n') {
-        return Err(format!("{key}: the last line is torn"));
-    }
-    let mut texts = Vec::new();
-    for line in text.lines() {
-        let line: Value =
-            serde_json::from_str(line).map_err(|e| format!("{key}: damaged line {line:?}: {e}"))?;
-        texts.push(line["content"].as_str().unwrap_or_default().to_owned());
-    }
-    let lines = texts.len();
+    let all = lines_of(log).map_err(|e| format!("{key}: {e}"))?;
+    let lines = all.len();
     let skip = sidecar["skip"].as_u64().unwrap_or(u64::MAX) as usize;
-    texts.drain(..skip.min(lines));
+    let texts = messages(&all[skip.min(lines)..]);
     if texts != state.texts || sidecar["summary"] != state.summary.as_str() {
         return Err(format!(
             "{key}: the files hold {texts:?} and {sidecar}, not {state:?}"
@@ -264,6 +302,29 @@ fn check_session(
         ));
     }
     Ok(())
+}
+
+fn texts_of(log: &[u8]) -> Verdict<Vec<String>> {
+    lines_of(log).map(|lines| messages(&lines))
+}
+
+/// Whole lines, each a record.
+fn lines_of(log: &[u8]) -> Verdict<Vec<Value>> {
+    let text = std::str::from_utf8(log).map_err(|e| e.to_string())?;
+    if !text.is_empty() && !text.ends_with('\n') {
+        return Err("the last line is torn".to_owned());
+    }
+    let parse = |line| serde_json::from_str(line).map_err(|e| format!("damaged {line:?}: {e}"));
+    text.lines().map(parse).collect()
+}
+
+/// The texts of the lines that are no control records.
+fn messages(lines: &[Value]) -> Vec<String> {
+    let text = |name: &str, line: &Value| line[name].as_str().unwrap_or_default().to_owned();
+    let messages = lines
+        .iter()
+        .filter(|line| !text("role", line).starts_with('_'));
+    messages.map(|line| text("content", line)).collect()
 }
 
 /// The disks that a crash of `storage` may leave, `seeds` of them random.

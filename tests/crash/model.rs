@@ -3,13 +3,41 @@
 
 use sessionlog::{Durability, Error, Result};
 
-/// All that a caller can see of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// All that a caller can see of a session, and what it would be taken back to.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) listed: bool,
     pub(crate) texts: Vec<String>,
     pub(crate) summary: String,
     pub(crate) aliases: Vec<String>,
+    pub(crate) talk: Talk,
+    /// How many backups it has.
+    pub(crate) backups: usize,
+    /// What stands in them, which no verb shows.
+    pub(crate) kept: Vec<(Vec<String>, Talk)>,
+}
+
+/// What the control records of a session say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Talk {
+    pub(crate) tokens: i64,
+    pub(crate) next: i64,
+    /// How many texts stood before each checkpoint, and how many tokens there
+    /// were, which no verb shows.
+    pub(crate) points: Vec<(usize, i64)>,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        let seen = |state: &Self| {
+            let talk = (state.talk.tokens, state.talk.next);
+            (state.listed, talk, state.backups)
+        };
+        seen(self) == seen(other)
+            && self.texts == other.texts
+            && self.summary == other.summary
+            && self.aliases == other.aliases
+    }
 }
 
 /// One command to one session.
@@ -26,6 +54,15 @@ pub(crate) enum Act {
     Promote(&'static str),
     /// The same, with what that was.
     TakeOver(&'static str, State),
+    Checkpoint,
+    Usage(i64),
+    Revert(usize),
+    Clear,
+    Restore(u64),
+    /// Copy what this session holds then.
+    Fork(&'static str),
+    /// The same, with what that was.
+    Copy(&'static str, State),
 }
 
 impl State {
@@ -40,7 +77,53 @@ impl State {
                 return next;
             }
             Act::Compact => return next,
-            Act::SetHistory(texts) => next.texts.clone_from(texts),
+            Act::SetHistory(texts) => {
+                next.texts.clone_from(texts);
+                next.talk = Talk::default();
+            }
+            Act::Checkpoint => {
+                next.talk.points.push((next.texts.len(), next.talk.tokens));
+                next.talk.next += 1;
+            }
+            Act::Usage(tokens) => next.talk.tokens = *tokens,
+            Act::Revert(id) => {
+                let talk = &mut next.talk;
+                let Some(&(texts, tokens)) = talk.points.get(*id) else {
+                    return next;
+                };
+                next = next.keep();
+                next.texts.truncate(texts);
+                next.talk.points.truncate(*id);
+                (next.talk.tokens, next.talk.next) =
+                    (tokens, i64::try_from(*id).unwrap_or(i64::MAX));
+            }
+            Act::Clear => {
+                if next.texts.is_empty() && next.talk.next == 0 && next.talk.tokens == 0 {
+                    return next;
+                }
+                next = next.keep();
+                next.texts.clear();
+                next.talk = Talk::default();
+            }
+            Act::Restore(number) => {
+                let Some(kept) = next.kept.get(*number as usize - 1).cloned() else {
+                    return next;
+                };
+                next = next.keep();
+                (next.texts, next.talk) = kept;
+            }
+            Act::Fork(_) => unreachable!("becomes a copy when it is submitted"),
+            Act::Copy(_, source) => {
+                if next.listed {
+                    return next;
+                }
+                next = Self {
+                    aliases: Vec::new(),
+                    backups: 0,
+                    kept: Vec::new(),
+                    ..source.clone()
+                };
+            }
             Act::SetSummary(summary) => next.summary.clone_from(summary),
             Act::SetAliases(aliases) => next.aliases.clone_from(aliases),
             Act::Delete => return Self::default(),
@@ -57,6 +140,15 @@ impl State {
         }
         next.listed = true;
         next
+    }
+
+    /// With a backup of what it is, unless that is nothing.
+    fn keep(mut self) -> Self {
+        if !self.texts.is_empty() || self.talk.next > 0 || self.talk.tokens != 0 {
+            self.kept.push((self.texts.clone(), self.talk.clone()));
+            self.backups += 1;
+        }
+        self
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sessionlog::internals::sim::{DIR, Sim, Ticket};
 use sessionlog::storage::memory::{Image, MemoryStorage};
-use sessionlog::{Durability, Message, Result, StoreHandle};
+use sessionlog::{Durability, Fork, Message, Result, StoreHandle};
 
 use crate::check::check_files;
 use crate::model::{Act, Fate, Loss, Outcome, State, possible};
@@ -48,6 +48,7 @@ struct Command {
 enum Pending {
     Plain(Ticket<()>),
     Promotion(Ticket<bool>),
+    Checkpoint(Ticket<i64>),
 }
 
 impl<'a> Play<'a> {
@@ -182,7 +183,7 @@ impl<'a> Play<'a> {
             let outcome = Outcome::of(command.answer.as_ref(), command.level);
             let covered = outcome == Outcome::Buffered && nth < kept;
             // Where calls fail there may be nothing to take over.
-            let optional = disturbed && matches!(command.act, Act::TakeOver(..));
+            let optional = disturbed && matches!(command.act, Act::TakeOver(..) | Act::Copy(..));
             let outcome = match outcome {
                 Outcome::Durable if optional => Outcome::Either,
                 Outcome::Buffered if covered => Outcome::Durable,
@@ -304,10 +305,11 @@ impl<'a> Play<'a> {
     }
 
     fn resolve(&self, act: &Act) -> Act {
-        let Act::Promote(alias) = act else {
-            return act.clone();
-        };
-        Act::TakeOver(alias, self.sessions[alias].latest())
+        match act {
+            Act::Promote(alias) => Act::TakeOver(alias, self.sessions[alias].latest()),
+            Act::Fork(from) => Act::Copy(from, self.sessions[from].latest()),
+            other => other.clone(),
+        }
     }
 
     fn start_flush(&mut self) {
@@ -400,6 +402,7 @@ impl Command {
         match &self.pending {
             Some(Pending::Plain(ticket)) => drop(sim.until_answered(ticket)),
             Some(Pending::Promotion(ticket)) => drop(sim.until_answered(ticket)),
+            Some(Pending::Checkpoint(ticket)) => drop(sim.until_answered(ticket)),
             None => {}
         }
         self.collect();
@@ -409,6 +412,7 @@ impl Command {
         let answer = match &self.pending {
             Some(Pending::Plain(ticket)) => ticket.answer(),
             Some(Pending::Promotion(ticket)) => ticket.answer().map(|a| a.map(drop)),
+            Some(Pending::Checkpoint(ticket)) => ticket.answer().map(|a| a.map(drop)),
             None => return,
         };
         if answer.is_some() {
@@ -432,6 +436,18 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
             let reply = handle.promote_alias_history(key, None, aliases);
             return Pending::Promotion(sim.submit(reply));
         }
+        Act::Checkpoint => {
+            let reply = handle.context(key).checkpoint(false);
+            return Pending::Checkpoint(sim.submit(reply));
+        }
+        Act::Usage(tokens) => handle.context(key).update_token_count(*tokens),
+        Act::Revert(id) => {
+            let id = i64::try_from(*id).expect("scripts are short");
+            handle.context(key).revert_to(id)
+        }
+        Act::Clear => handle.context(key).clear(),
+        Act::Restore(number) => handle.restore_backup(key, *number),
+        Act::Fork(from) | Act::Copy(from, _) => handle.fork_session(from, key, Fork::End),
     };
     Pending::Plain(sim.submit(reply))
 }

@@ -53,6 +53,7 @@ pub(crate) fn all() -> Vec<Script> {
     all.extend(buffered_writes());
     all.extend(truncations());
     all.extend(rewrites());
+    all.extend(conversations());
     all.extend(sidecars());
     all.extend(flushes());
     all.extend(openings());
@@ -290,6 +291,88 @@ fn rewrites() -> Vec<Script> {
             ],
         )
         .schedules(4),
+    ]
+}
+
+fn conversations() -> Vec<Script> {
+    vec![
+        script(
+            "checkpoint_and_revert",
+            vec![
+                wait([add("a", "one"), checkpoint("a"), add("a", "two")]),
+                wait([usage("a", 5), checkpoint("a")]),
+                wait([long("a", "three", 2000), revert("a", 1)]),
+                wait([add("a", "four"), add("b", "five")]),
+                wait([checkpoint("a"), add("a", "six"), revert("a", 1)]),
+                wait([revert("a", 0)]),
+                wait([add("a", "seven")]),
+            ],
+        )
+        .schedules(3),
+        script(
+            "revert_between_flushes",
+            vec![
+                wait([append("a", ["one", "two"]), checkpoint("a")]),
+                Step::Flush,
+                wait([append("a", ["three"]), revert("a", 0)]),
+                wait([add("a", "four")]),
+                Step::Flush,
+                wait([checkpoint("a"), add("a", "five")]),
+                Step::StartFlush,
+                wait([revert("a", 0), add("a", "six"), add("b", "seven")]),
+                Step::Flush,
+            ],
+        )
+        .schedules(4),
+        script(
+            "clear_and_restore",
+            vec![
+                wait([append("a", ["one", "two"]), checkpoint("a"), usage("a", 3)]),
+                wait([clear("a")]),
+                wait([restore("a", 1)]),
+                wait([add("a", "three"), revert("a", 0)]),
+                wait([clear("a"), add("a", "four"), restore("a", 2)]),
+                Step::Flush,
+                wait([restore("a", 1), add("a", "five")]),
+            ],
+        )
+        .schedules(3),
+        script(
+            "fork",
+            vec![
+                wait([append("a", ["one", "two"]), summary("a", "sum")]),
+                wait([checkpoint("a"), usage("a", 9)]),
+                wait([fork("b", "a")]),
+                wait([add("a", "three"), add("b", "four"), revert("b", 0)]),
+                wait([delete("a"), add("b", "five")]),
+                wait([fork("a", "b")]),
+                wait([clear("b"), add("a", "six")]),
+            ],
+        ),
+        script(
+            "conversation_in_company",
+            vec![
+                wait([append("a", ["one", "two"]), checkpoint("a")]),
+                wait([
+                    set_history("a", ["three"]),
+                    checkpoint("a"),
+                    add("a", "four"),
+                ]),
+                wait([revert("a", 0), set_history("a", ["five"]), clear("a")]),
+                wait([
+                    add("a", "six"),
+                    checkpoint("a"),
+                    buffered(add("a", "seven")),
+                ]),
+                wait([clear("a"), delete("a")]),
+                wait([add("a", "eight"), checkpoint("a"), clear("a")]),
+                Step::Restart,
+                wait([restore("a", 1)]),
+                Step::Reopen,
+                wait([delete("a")]),
+            ],
+        )
+        .schedules(3),
     ]
 }
 
@@ -584,6 +667,30 @@ fn long_summary(key: &'static str, bytes: usize) -> Op {
 
 fn aliases<const N: usize>(key: &'static str, names: [&str; N]) -> Op {
     op(key, Act::SetAliases(names.map(str::to_owned).into()))
+}
+
+fn checkpoint(key: &'static str) -> Op {
+    op(key, Act::Checkpoint)
+}
+
+fn usage(key: &'static str, tokens: i64) -> Op {
+    op(key, Act::Usage(tokens))
+}
+
+fn revert(key: &'static str, id: usize) -> Op {
+    op(key, Act::Revert(id))
+}
+
+fn clear(key: &'static str) -> Op {
+    op(key, Act::Clear)
+}
+
+fn restore(key: &'static str, number: u64) -> Op {
+    op(key, Act::Restore(number))
+}
+
+fn fork(key: &'static str, from: &'static str) -> Op {
+    op(key, Act::Fork(from))
 }
 
 fn delete(key: &'static str) -> Op {

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use sessionlog::backend::{LegacyJsonStore, SessionStore};
 use sessionlog::migrate_from_json;
 
 use crate::case::{self, Check, Models, Options};
 use crate::model::{Model, Tree};
-use crate::report::Report;
-use crate::subject::{Subject, failure, list, listed, text};
+use crate::report::{Report, same};
+use crate::subject::{Subject, failure, list, listed, messages, text};
 use crate::tree::{read_tree, with_placeholders};
 
 pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result<(), String> {
@@ -24,8 +25,51 @@ pub(crate) fn run(path: &Path, options: &Options, report: &mut Report) -> Result
                 Tree::new()
             };
             let expected = case::read_json(&path.join(dir).join("expected.json"))?;
+            if dir.starts_with("manager") && !options.reference_only {
+                older_store(&name, &tree, &expected, report)?;
+            }
             import(&name, &tree, &expected, options, report)
         });
+    }
+    Ok(())
+}
+
+/// The manager's own files, in the store that keeps such files: it shows what
+/// they hold, and writes them as the manager does.
+fn older_store(
+    name: &str,
+    tree: &Tree,
+    expected: &Value,
+    report: &mut Report,
+) -> Result<(), String> {
+    let dir = tempfile::tempdir().map_err(text)?;
+    for (file, bytes) in tree {
+        std::fs::write(dir.path().join(file), bytes).map_err(text)?;
+    }
+    let store = LegacyJsonStore::open(dir.path()).map_err(text)?;
+    for session in list(&expected["sessions"]) {
+        let key = session["key"].as_str().unwrap_or("");
+        let summary = store.summary(key).wait().map_err(text)?;
+        let history = messages(&store.history(key).wait().map_err(text)?);
+        let got = json!({ "history": history, "summary": summary });
+        let recorded = json!({ "history": session["history"], "summary": session["summary"] });
+        report.check(&format!("{name} {key:?} unimported"), same(&recorded, &got));
+        // Writes the file again: what it says of its last change is all that changes.
+        store.set_summary(key, &summary).wait().map_err(text)?;
+    }
+    store.close().wait().map_err(text)?;
+    let written = read_tree(dir.path())?;
+    for (file, bytes) in tree {
+        let (before, after) = (String::from_utf8_lossy(bytes), written.get(file));
+        let after = String::from_utf8_lossy(after.map_or(&[][..], Vec::as_slice));
+        let updated = |text: &str| text.rfind("  \"updated\": ").unwrap_or(text.len());
+        let same = before[..updated(&before)] == after[..updated(&after)];
+        let outcome = if same {
+            Ok(())
+        } else {
+            Err(format!("wrote {after}"))
+        };
+        report.check(&format!("{name} {file} written again"), outcome);
     }
     Ok(())
 }

@@ -59,6 +59,12 @@ impl Subject {
             .exact_keys()
     }
 
+    /// A handle to which an alias means its session, as to the reference's
+    /// session layer.
+    pub(crate) fn resolving_handle(&self) -> StoreHandle {
+        self.store.as_ref().expect("the store is open").handle()
+    }
+
     pub(crate) fn close(&mut self) -> Result<(), String> {
         self.store
             .take()
@@ -294,7 +300,7 @@ pub(crate) fn failure(error: impl std::fmt::Display) -> Value {
     format!("error: {}", text(error)).into()
 }
 
-fn message(json: &Value) -> Result<Message, String> {
+pub(crate) fn message(json: &Value) -> Result<Message, String> {
     Message::from_json(json.to_string().as_bytes()).map_err(text)
 }
 
@@ -307,7 +313,7 @@ fn scope(args: &Value) -> Result<Option<Box<serde_json::value::RawValue>>, Strin
     }
 }
 
-fn strings(value: &Value) -> Vec<String> {
+pub(crate) fn strings(value: &Value) -> Vec<String> {
     list(value)
         .iter()
         .filter_map(|item| item.as_str().map(str::to_owned))

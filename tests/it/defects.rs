@@ -1,6 +1,7 @@
-//! What broke PicoClaw, one claim per defect, numbered as they were found:
-//! `p01` to `p15`.
+//! What broke PicoClaw and kimi-cli, one claim per defect, numbered as they were
+//! found: `p01` to `p15`, `k01` to `k12`.
 
+mod conversations;
 mod cost;
 mod crashes;
 mod damaged_files;

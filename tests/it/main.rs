@@ -8,6 +8,7 @@
     reason = "the tests play the other programs that read and write a store's files, and fail loudly"
 )]
 
+mod backends;
 mod bad_input;
 mod defects;
 mod read_only;

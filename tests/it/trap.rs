@@ -115,6 +115,11 @@ impl Storage for Trapped {
         self.disk.rename(from, to)
     }
 
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        self.check("link", name)?;
+        self.disk.link(file, name)
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         self.check("remove_file", path)?;
         self.disk.remove_file(path)

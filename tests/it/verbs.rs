@@ -4,5 +4,8 @@
 mod aliases;
 mod appending;
 mod at_rest;
+mod backups;
 mod concurrency;
+mod conversation;
+mod ensuring;
 mod rewriting;

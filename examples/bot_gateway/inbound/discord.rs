@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sessionlog::scope::InboundContext;
 
 use super::{Ignored, Inbound, Malformed, Parsed, Platform, identifier, reason};
 
@@ -20,7 +21,8 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
     if message.author.bot || message.webhook_id.is_some() {
         return Ok(Parsed::Ignored(Ignored::Bot));
     }
-    message.into_inbound().map(Parsed::Message)
+    let inbound = message.into_inbound()?;
+    Ok(Parsed::Message(Box::new(inbound)))
 }
 
 /// The opcode of events; every other one is about the connection.
@@ -54,6 +56,8 @@ struct Message {
 
 #[derive(Deserialize)]
 struct Author {
+    #[serde(default)]
+    id: String,
     username: String,
     global_name: Option<String>,
     #[serde(default)]
@@ -78,7 +82,19 @@ impl Message {
         };
         Ok(Inbound {
             platform: Platform::Discord,
-            key: format!("discord:{place}/{channel}"),
+            context: InboundContext {
+                channel: Platform::Discord.name().into(),
+                chat_id: channel.into(),
+                chat_type: match self.guild_id {
+                    Some(_) => "channel".into(),
+                    None => "direct".into(),
+                },
+                space_id: self.guild_id.clone().unwrap_or_default(),
+                space_type: "guild".into(),
+                sender_id: self.author.id.clone(),
+                ..InboundContext::default()
+            },
+            alias: format!("discord:{place}/{channel}"),
             // Resuming a connection replays events; the message's snowflake
             // stays, whatever sequence number it comes under.
             dedupe_id: identifier("id", &self.id)?.to_owned(),
@@ -104,15 +120,15 @@ mod tests {
     const ANA: &str = r#""author":{"id":"1","username":"ana","global_name":"Ana F."}"#;
 
     #[test]
-    fn a_guild_channel_and_a_direct_message_have_different_keys() {
+    fn a_guild_channel_and_a_direct_message_are_different_chats() {
         let guild = format!(r#""type":0,"guild_id":"10",{ANA}"#);
         let direct = format!(r#""type":19,"message_reference":{{"message_id":"5"}},{ANA}"#);
         assert_eq!(
-            message(&dispatch("MESSAGE_CREATE", 1, &guild)).key,
+            message(&dispatch("MESSAGE_CREATE", 1, &guild)).alias,
             "discord:10/20"
         );
         let inbound = message(&dispatch("MESSAGE_CREATE", 2, &direct));
-        assert_eq!(inbound.key, "discord:dm/20");
+        assert_eq!(inbound.alias, "discord:dm/20");
         assert_eq!(inbound.sender, "Ana F.");
     }
 

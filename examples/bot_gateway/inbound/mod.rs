@@ -11,6 +11,7 @@ mod telegram;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use sessionlog::scope::InboundContext;
 
 /// Where an update came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -37,8 +38,10 @@ impl Platform {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inbound {
     pub(crate) platform: Platform,
-    /// The session it belongs to.
-    pub(crate) key: String,
+    /// What tells its session apart.
+    pub(crate) context: InboundContext,
+    /// The chat's name on its platform, by which a person looks its session up.
+    pub(crate) alias: String,
     /// The same for every delivery of the same message on this platform.
     pub(crate) dedupe_id: String,
     pub(crate) sender: String,
@@ -50,7 +53,7 @@ pub(crate) struct Inbound {
 /// What a well-formed update turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    Message(Inbound),
+    Message(Box<Inbound>),
     Ignored(Ignored),
 }
 
@@ -116,8 +119,8 @@ fn reason(error: impl std::fmt::Display) -> Malformed {
     error.to_string()
 }
 
-/// An identifier that goes into a session key. One that could hold a separator
-/// would let its sender write into somebody else's session.
+/// An identifier that goes into an alias. One that could hold a separator would
+/// let its sender name somebody else's session.
 fn identifier<'a>(field: &str, id: &'a str) -> Result<&'a str, Malformed> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if id.is_empty() || id.len() > 64 || !id.chars().all(allowed) {
@@ -133,7 +136,7 @@ mod tests {
     /// The message of a body that must hold one.
     pub(super) fn message(body: &str) -> Inbound {
         match parse(body.as_bytes()) {
-            Ok(Parsed::Message(inbound)) => inbound,
+            Ok(Parsed::Message(inbound)) => *inbound,
             other => panic!("expected a message, got {other:?}"),
         }
     }

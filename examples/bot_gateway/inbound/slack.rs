@@ -1,6 +1,7 @@
 //! Slack's Events API: the `event_callback` wrapper around a `message` event.
 
 use serde::Deserialize;
+use sessionlog::scope::InboundContext;
 
 use super::{Ignored, Inbound, Malformed, Parsed, Platform, identifier, reason};
 
@@ -14,7 +15,8 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
     if let Some(ignored) = event.ignored() {
         return Ok(Parsed::Ignored(ignored));
     }
-    event.into_inbound(&team).map(Parsed::Message)
+    let inbound = event.into_inbound(&team)?;
+    Ok(Parsed::Message(Box::new(inbound)))
 }
 
 #[derive(Deserialize)]
@@ -31,6 +33,7 @@ struct Event {
     kind: String,
     subtype: Option<String>,
     channel: Option<String>,
+    channel_type: Option<String>,
     user: Option<String>,
     bot_id: Option<String>,
     ts: Option<String>,
@@ -64,15 +67,30 @@ impl Event {
         let channel = self.channel.ok_or("missing field `channel`")?;
         let channel = identifier("channel", &channel)?;
         let ts = self.ts.ok_or("missing field `ts`")?;
-        let mut key = format!("slack:{team}/{channel}");
+        let mut alias = format!("slack:{team}/{channel}");
+        let mut topic_id = String::new();
         // The message that opens a thread carries its own `ts` as `thread_ts`;
         // it was said in the channel.
         if let Some(thread) = self.thread_ts.filter(|thread| *thread != ts) {
-            key = format!("{key}/{}", identifier("thread_ts", &thread)?);
+            alias = format!("{alias}/{}", identifier("thread_ts", &thread)?);
+            topic_id = thread;
         }
         Ok(Inbound {
             platform: Platform::Slack,
-            key,
+            context: InboundContext {
+                channel: Platform::Slack.name().into(),
+                chat_id: channel.into(),
+                chat_type: match self.channel_type.as_deref() {
+                    Some("im") => "direct".into(),
+                    other => other.unwrap_or("channel").into(),
+                },
+                topic_id,
+                space_id: team.into(),
+                space_type: "team".into(),
+                sender_id: self.user.clone().unwrap_or_default(),
+                ..InboundContext::default()
+            },
+            alias,
             // A retry repeats the `event_id`, but a mention arrives as
             // `message` and as `app_mention` with two of them. What both share
             // is the message: `ts` is unique in its channel.
@@ -114,11 +132,11 @@ mod tests {
     #[test]
     fn a_thread_is_a_session_and_its_first_message_is_not_in_it() {
         let said = message(&callback("Ev1", &format!(r#""type":"message",{HELLO}"#)));
-        assert_eq!(said.key, "slack:T1/C1");
+        assert_eq!(said.alias, "slack:T1/C1");
         assert_eq!(said.text, "a < b &gt; c");
         let with = |thread: &str| {
             let event = format!(r#""type":"message",{HELLO},"thread_ts":"{thread}""#);
-            message(&callback("Ev1", &event)).key
+            message(&callback("Ev1", &event)).alias
         };
         assert_eq!(with("1762150000.000100"), "slack:T1/C1/1762150000.000100");
         assert_eq!(with("1762156919.000200"), "slack:T1/C1");
@@ -132,7 +150,7 @@ mod tests {
             &format!(r#""type":"app_mention",{HELLO}"#),
         ));
         assert_eq!(plain.dedupe_id, mention.dedupe_id);
-        assert_eq!(plain.key, mention.key);
+        assert_eq!(plain.alias, mention.alias);
     }
 
     #[test]

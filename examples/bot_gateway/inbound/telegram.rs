@@ -6,6 +6,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use sessionlog::scope::InboundContext;
 
 use super::{Ignored, Inbound, Malformed, Parsed, Platform, reason};
 
@@ -23,14 +24,15 @@ pub(super) fn parse(body: &[u8]) -> Result<Parsed, Malformed> {
     let Some(text) = message.content() else {
         return Ok(Parsed::Ignored(Ignored::Service));
     };
-    Ok(Parsed::Message(Inbound {
+    Ok(Parsed::Message(Box::new(Inbound {
         platform: Platform::Telegram,
-        key: message.key(),
+        context: message.context(),
+        alias: message.alias(),
         dedupe_id: update.update_id.to_string(),
         sender: message.sender(),
         text,
         media: message.media(),
-    }))
+    })))
 }
 
 #[derive(Deserialize)]
@@ -62,6 +64,7 @@ struct Message {
 
 #[derive(Deserialize)]
 struct User {
+    id: i64,
     is_bot: bool,
     first_name: String,
     last_name: Option<String>,
@@ -70,6 +73,8 @@ struct User {
 #[derive(Deserialize)]
 struct Chat {
     id: i64,
+    #[serde(rename = "type", default)]
+    kind: String,
     title: Option<String>,
 }
 
@@ -92,14 +97,36 @@ struct Location {
 }
 
 impl Message {
-    /// In supergroups without topics `message_thread_id` names a reply chain,
-    /// which is no conversation of its own: only `is_topic_message` makes it a
-    /// topic. A forum's General topic has no id and is the chat itself.
-    fn key(&self) -> String {
-        match self.message_thread_id.filter(|_| self.is_topic_message) {
+    fn context(&self) -> InboundContext {
+        let from = self.from.as_ref().map(|user| user.id);
+        let sender = self.sender_chat.as_ref().map(|chat| chat.id).or(from);
+        let text = |id: Option<i64>| id.map(|id| id.to_string()).unwrap_or_default();
+        InboundContext {
+            channel: Platform::Telegram.name().into(),
+            chat_id: self.chat.id.to_string(),
+            chat_type: match &*self.chat.kind {
+                "private" => "direct".into(),
+                "supergroup" => "group".into(),
+                other => other.into(),
+            },
+            topic_id: text(self.topic()),
+            sender_id: text(sender),
+            ..InboundContext::default()
+        }
+    }
+
+    fn alias(&self) -> String {
+        match self.topic() {
             Some(topic) => format!("telegram:{}/{topic}", self.chat.id),
             None => format!("telegram:{}", self.chat.id),
         }
+    }
+
+    /// In supergroups without topics `message_thread_id` names a reply chain,
+    /// which is no conversation of its own: only `is_topic_message` makes it a
+    /// topic. A forum's General topic has no id and is the chat itself.
+    fn topic(&self) -> Option<i64> {
+        self.message_thread_id.filter(|_| self.is_topic_message)
     }
 
     /// Anonymous admins and channels write through a service bot; what tells
@@ -188,7 +215,7 @@ mod tests {
     fn a_forum_topic_is_a_session_of_its_own() {
         let topic = r#""message_thread_id":42,"is_topic_message":true,"text":"hi""#;
         let inbound = message(&update("message", &format!("{ANA},{FORUM},{topic}")));
-        assert_eq!(inbound.key, "telegram:-1001/42");
+        assert_eq!(inbound.alias, "telegram:-1001/42");
         assert_eq!(inbound.dedupe_id, "10");
         assert_eq!(inbound.sender, "Ana Ferreira");
     }
@@ -197,7 +224,7 @@ mod tests {
     fn a_reply_chain_in_a_supergroup_is_no_topic() {
         let reply = r#""message_thread_id":42,"reply_to_message":{"message_id":42},"text":"hi""#;
         let inbound = message(&update("message", &format!("{ANA},{FORUM},{reply}")));
-        assert_eq!(inbound.key, "telegram:-1001");
+        assert_eq!(inbound.alias, "telegram:-1001");
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Staging what replaces a whole file: new histories, promotions, and swaps.
 
-use serde_json::value::RawValue;
-
-use super::{Pending, answer_all, discard, replace_identity};
+use super::identity::replace_identity;
+use super::{Pending, Rebasing, answer_all, discard};
 use crate::error::{Error, Result};
 use crate::journal::record::Record;
 use crate::session_file::{self, Kind};
 use crate::shard::Shard;
-use crate::shard::command::{Answer, Candidate, Verb};
+use crate::shard::command::{Answer, Candidate, Identity, Verb};
 use crate::shard::context::Turn;
 use crate::shard::job::Job;
 use crate::shard::locate::{self, Located, Query};
@@ -36,27 +35,43 @@ impl Shard {
     pub(super) fn stage_promote(
         &mut self,
         id: usize,
-        (scope, aliases): (Option<Box<RawValue>>, Vec<String>),
+        identity: Identity,
         candidate: &Candidate,
         answer: Answer<bool>,
         turn: &mut Turn<'_>,
     ) {
+        if let Err(error) = self.session(id).admits(&identity) {
+            return turn.out.answer(answer, Err(error));
+        }
         match self.is_blank(id, turn) {
             Ok(true) => {}
             Ok(false) => return turn.out.answer(answer, Ok(false)),
             Err(error) => return turn.out.answer(answer, Err(error)),
         }
+        self.take_over(id, identity, candidate, SwapAnswer::Promote(answer), turn);
+    }
+
+    /// Puts a candidate's lines and summary in the place of a history that shows
+    /// nothing.
+    pub(super) fn take_over(
+        &mut self,
+        id: usize,
+        identity: Identity,
+        candidate: &Candidate,
+        answer: SwapAnswer,
+        turn: &mut Turn<'_>,
+    ) {
         // Live lines that are no messages stay, ahead of what is taken over.
         let (start, end) = (self.session(id).start, self.session(id).settled.end);
         let (mut lines, own) = match self.read_lines(id, start, end, turn) {
             Ok(own) => own,
-            Err(error) => return turn.out.answer(answer, Err(error)),
+            Err(error) => return answer.settle(&Err(error), turn.out),
         };
         lines.extend_from_slice(&candidate.lines);
         let session = self.reclaim(id, turn);
         session.created(turn);
         let meta = &mut session.staged.meta;
-        replace_identity(meta, scope, &aliases);
+        replace_identity(meta, identity);
         let summary = candidate.summary.trim();
         if !summary.is_empty() {
             meta.text_mut().summary = summary.into();
@@ -64,7 +79,6 @@ impl Shard {
         meta.skip = 0;
         meta.count = i64::try_from(own + u64::from(candidate.count)).unwrap_or(i64::MAX);
         meta.updated_at = turn.now.clone();
-        let answer = SwapAnswer::Promote(answer);
         self.start_rewrite(id, Source::Lines(lines), answer, turn);
     }
 
@@ -85,8 +99,14 @@ impl Shard {
         if let Some(Pending::Swap { answer, .. }) = session.pending.take_if(awaited) {
             session.busy = false;
             match prepared {
-                Ok(prepared) => self.push_swap(id, prepared, Vec::new(), 0, answer, turn),
+                Ok(prepared) => {
+                    answer.count(&prepared, session, turn);
+                    self.push_swap(id, prepared, Vec::new(), 0, answer, turn);
+                }
                 Err(error) => {
+                    if matches!(answer, SwapAnswer::Rebase(_)) {
+                        turn.context.names_changed();
+                    }
                     session.staged = session.settled.clone();
                     answer.settle(&Err(error), turn.out);
                 }
@@ -111,7 +131,7 @@ impl Shard {
     }
 
     /// Whether the session has neither summary nor visible message.
-    fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<bool> {
+    pub(super) fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<bool> {
         if !self.session(id).settled.meta.text.summary.trim().is_empty() {
             return Ok(false);
         }
@@ -131,7 +151,7 @@ impl Shard {
         Ok(found == Located::Nothing)
     }
 
-    fn start_rewrite(
+    pub(super) fn start_rewrite(
         &mut self,
         id: usize,
         source: Source,
@@ -197,14 +217,21 @@ impl Shard {
         let session = self.session(id);
         let image = session.image(turn.epoch);
         session.hold();
-        let record = Record::Swap {
-            stem: &session.entry.stem,
-            generation: session.generation + 1,
-            image: &image,
-            temp: &prepared.temp,
-            base_len: prepared.len,
-            base_crc: prepared.crc,
-            tail: &tail,
+        let names = match &answer {
+            SwapAnswer::Rebase(rebasing) => Some(rebasing.names()),
+            _ => None,
+        };
+        let record = match &names {
+            Some(names) => Rebasing::record(names, session, &image, &prepared),
+            None => Record::Swap {
+                stem: &session.entry.stem,
+                generation: session.generation + 1,
+                image: &image,
+                temp: &prepared.temp,
+                base_len: prepared.len,
+                base_crc: prepared.crc,
+                tail: &tail,
+            },
         };
         crate::journal::record::encode(&mut turn.staging.records, &record);
         turn.staging.durable = true;
@@ -213,7 +240,7 @@ impl Shard {
             session: id,
             imaged: turn.epoch,
             change: Change::Swap {
-                prepared,
+                prepared: Box::new(prepared),
                 tail,
                 tail_lines,
                 meta: session.staged.meta.clone(),

@@ -53,6 +53,12 @@ impl Storage for MemoryStorage {
         self.call(call, Demand::Space, |tree, _| tree.rename(from, to))
     }
 
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        let mut call = on("link", file);
+        call.path = format!("{} -> {}", file.display(), name.display()).into();
+        self.call(call, Demand::Space, |tree, _| tree.link(file, name))
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let call = on("remove_file", path);
         self.call(call, Demand::Nothing, |tree, _| tree.remove_file(path))

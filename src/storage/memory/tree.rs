@@ -188,6 +188,20 @@ impl Tree {
         }
     }
 
+    pub(super) fn link(&mut self, file: &Path, name: &Path) -> io::Result<()> {
+        let ino = self.lookup(file)?;
+        let (directory, name) = self.place(name)?;
+        if self.entries(ino).is_ok() {
+            return Err(Errno::PERM.into());
+        }
+        if self.entries(directory)?.contains_key(name) {
+            return Err(Errno::EXIST.into());
+        }
+        let seq = self.tick();
+        self.names.apply(seq, &[(directory, name, Some(ino))]);
+        Ok(())
+    }
+
     pub(super) fn remove_file(&mut self, path: &Path) -> io::Result<()> {
         let ino = self.lookup(path)?;
         let (directory, name) = self.place(path)?;

@@ -3,7 +3,7 @@
 use sessionlog::storage::memory::{Image, MemoryStorage};
 use sessionlog::{Message, StoreHandle};
 
-use crate::support::{add_numbers, numbers, open_memory, texts, wait_for_spare_segment};
+use crate::support::{add_numbers, numbers, open_memory, scope, texts, wait_for_spare_segment};
 
 const KEY: &str = "telegram:1";
 
@@ -163,4 +163,31 @@ fn p04_a_disk_that_fills_up_during_a_compaction_changes_nothing() {
             break;
         }
     }
+}
+
+#[test]
+fn p05_no_crash_leaves_an_identity_without_its_inheritance_or_the_other_way_round() {
+    let alias = "telegram:old";
+    let json = "{\"v\":1}";
+    crash_at_every_step(
+        |chats| add_numbers(chats, alias, 0..3),
+        |chats| {
+            let ensured = chats.ensure_session_metadata(KEY, scope(json), vec![alias.into()]);
+            ensured.wait().is_ok_and(|taken| taken)
+        },
+        |chats, acknowledged, when| {
+            let exact = chats.exact_keys();
+            let meta = exact.session_meta(KEY).wait().unwrap();
+            let found = texts(&exact, KEY);
+            let resolved = chats.resolve_session_key(alias).wait().unwrap();
+            if !acknowledged && found.is_empty() {
+                assert!(meta.scope.is_none() && meta.aliases.is_empty(), "{when}");
+                assert_eq!(resolved.as_deref(), Some(alias), "{when}");
+            } else {
+                assert_eq!(found, numbers(0..3), "{when}");
+                assert_eq!(meta.scope.unwrap().get(), json, "{when}");
+                assert_eq!(resolved.as_deref(), Some(KEY), "{when}");
+            }
+        },
+    );
 }

@@ -1,0 +1,114 @@
+//! Sessions in memory that several callers share: the verbs that the stores
+//! without an engine have in common.
+
+use std::sync::Arc;
+
+use super::book::{Book, Limits};
+use crate::Message;
+use crate::error::{Error, Result};
+use crate::reply::Reply;
+use crate::scope::SessionScope;
+use crate::sync::Mutex;
+
+/// A book that several callers share. Its lock is held for work in memory only.
+#[derive(Clone, Debug)]
+pub(super) struct Desk(Arc<Mutex<Option<Book>>>);
+
+impl Desk {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self(Arc::new(Mutex::new(Some(Book::new(limits)))))
+    }
+
+    /// Work on the sessions, now.
+    pub(super) fn now<T>(&self, work: impl FnOnce(&mut Book) -> Result<T>) -> Result<T> {
+        self.0.lock().as_mut().map_or(Err(Error::Closed), work)
+    }
+
+    /// Work on the sessions, done when its reply is asked for.
+    fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Book) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let desk = self.clone();
+        Reply::lookup(move |_| Box::pin(async move { desk.now(work) }))
+    }
+
+    /// Work on the session that a key means.
+    pub(super) fn work_on<T: Send + 'static>(
+        &self,
+        key: &str,
+        work: impl FnOnce(&mut Book, String) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let key = key.to_owned();
+        self.work(move |book| {
+            let key = book.canonical(&key)?;
+            work(book, key)
+        })
+    }
+
+    /// Forgets everything; later work is refused. `false` where it was before.
+    pub(super) fn shut(&self) -> bool {
+        self.0.lock().take().is_some()
+    }
+
+    pub(super) fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.work_on(key, |book, key| book.append(key, messages))
+    }
+
+    pub(super) fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        self.work_on(key, |book, key| Ok(book.history(&key)))
+    }
+
+    pub(super) fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.work_on(key, |book, key| book.set_history(key, messages))
+    }
+
+    pub(super) fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.work_on(key, move |book, key| {
+            book.truncate(key, keep_last);
+            Ok(())
+        })
+    }
+
+    pub(super) fn summary(&self, key: &str) -> Reply<String> {
+        self.work_on(key, |book, key| Ok(book.summary(&key)))
+    }
+
+    pub(super) fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        let summary = summary.to_owned();
+        self.work_on(key, |book, key| book.set_summary(key, summary))
+    }
+
+    pub(super) fn list_sessions(&self) -> Reply<Vec<String>> {
+        self.work(|book| Ok(book.keys()))
+    }
+
+    pub(super) fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let (key, scope) = (key.to_owned(), scope.cloned());
+        self.work(move |book| book.ensure(&key, scope, &aliases))
+    }
+
+    pub(super) fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        let key = key.to_owned();
+        self.work(move |book| Ok(book.resolve(&key)))
+    }
+
+    pub(super) fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        self.work_on(key, |book, key| Ok(book.scope(&key)))
+    }
+
+    pub(super) fn close(&self) -> Reply<()> {
+        let desk = self.clone();
+        Reply::lookup(move |_| {
+            Box::pin(async move {
+                desk.shut();
+                Ok(())
+            })
+        })
+    }
+}

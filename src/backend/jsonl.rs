@@ -1,0 +1,142 @@
+//! The engine as a session store: PicoClaw's session layer.
+
+use std::sync::Arc;
+
+use super::store::{SessionStore, StoreKind};
+use crate::handle::blocking;
+use crate::scope::SessionScope;
+use crate::sync::Mutex;
+use crate::{Message, Reply, Store, StoreHandle};
+
+/// A [`Store`] as a [`SessionStore`].
+///
+/// A write is kept, as the store's [`Durability`](crate::Durability) says, when
+/// its reply arrives. [`save`](SessionStore::save) compacts the session.
+/// Dropping it closes the store it was made of, as dropping a [`Store`] does.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sessionlog::backend::{JsonlBackend, SessionStore};
+/// use sessionlog::Store;
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// let chats: Arc<dyn SessionStore> = Arc::new(JsonlBackend::new(Store::open(dir)?));
+/// chats.add_message("telegram:123", "user", "hi").wait()?;
+/// chats.save("telegram:123").wait()?;
+/// assert_eq!(chats.history("telegram:123").wait()?[0].text(), "hi");
+/// chats.close().wait()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct JsonlBackend {
+    chats: StoreHandle,
+    store: Arc<Mutex<Option<Store>>>,
+}
+
+impl JsonlBackend {
+    /// The sessions of `store`, which is closed with this.
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self {
+            chats: store.handle(),
+            store: Arc::new(Mutex::new(Some(store))),
+        }
+    }
+
+    /// The sessions behind a handle. Closing this leaves the store open, which
+    /// somebody else owns.
+    #[must_use]
+    pub fn over(chats: StoreHandle) -> Self {
+        Self {
+            chats,
+            store: Arc::default(),
+        }
+    }
+
+    /// The handle behind it, for what only the engine can do.
+    #[must_use]
+    pub fn handle(&self) -> StoreHandle {
+        self.chats.clone()
+    }
+}
+
+impl SessionStore for JsonlBackend {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Jsonl
+    }
+
+    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.chats.append_all(key, messages)
+    }
+
+    fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        self.chats.history(key)
+    }
+
+    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.chats.set_history(key, messages)
+    }
+
+    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.chats.truncate_history(key, keep_last)
+    }
+
+    fn summary(&self, key: &str) -> Reply<String> {
+        self.chats.summary(key)
+    }
+
+    fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        self.chats.set_summary(key, summary)
+    }
+
+    fn save(&self, key: &str) -> Reply<()> {
+        self.chats.compact(key)
+    }
+
+    fn delete_session(&self, key: &str) -> Reply<()> {
+        self.chats.delete_session(key)
+    }
+
+    fn list_sessions(&self) -> Reply<Vec<String>> {
+        self.chats.list_sessions()
+    }
+
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let scope = scope.map(SessionScope::to_raw);
+        self.chats.ensure_session_metadata(key, scope, aliases)
+    }
+
+    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        self.chats.resolve_session_key(key)
+    }
+
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        let meta = self.chats.session_meta(key);
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let scope = meta.at(place).await?.scope;
+                let scope = scope.filter(|scope| scope.get() != "null");
+                scope
+                    .map(|scope| SessionScope::from_json(scope.get()))
+                    .transpose()
+            })
+        })
+    }
+
+    fn close(&self) -> Reply<()> {
+        let store = self.store.clone();
+        Reply::lookup(move |place| {
+            Box::pin(blocking(place, move || {
+                let store = store.lock().take();
+                store.map_or(Ok(()), Store::close)
+            }))
+        })
+    }
+}

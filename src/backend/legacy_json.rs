@@ -1,0 +1,215 @@
+//! PicoClaw's older sessions: one JSON file each, whole in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::book::{Limits, Page};
+use super::desk::Desk;
+use super::files::Files;
+use super::store::{SessionStore, StoreKind};
+use crate::error::{Error, Result};
+use crate::handle::blocking;
+use crate::migrate::{self, Found};
+use crate::scope::SessionScope;
+use crate::storage::{DiskStorage, Storage};
+use crate::{Message, Reply, session_file};
+
+/// The files of PicoClaw's older session manager, one `*.json` per session, read
+/// and written as it does.
+///
+/// All sessions are in memory. A write is kept only once
+/// [`save`](SessionStore::save) or [`close`](SessionStore::close) has returned;
+/// each saves a session by a hidden file, a sync and a rename, so that a crash
+/// leaves the old file or the new one. Dropping the store saves what is unsaved,
+/// and logs where that fails. Scopes and aliases have no place in these files:
+/// they hold until the store is closed.
+///
+/// A key with `.` or `..` between its `/` or `\` is refused as
+/// [`Error::InvalidKey`]. A file belongs to the key in it; where another key
+/// would have the same file, or the name is unsafe, the second gets a name with a
+/// hash in it. Files that do not decode are left alone. Sidecars, JSONL files and
+/// imported files (`….json.migrated`) are not looked at: open a directory that
+/// may have them through [`open_session_store`](super::open_session_store).
+///
+/// One process writes: the store holds the directory's lock, the one that
+/// [`Store`](crate::Store) takes, unless the directory has no place for it, which
+/// is logged.
+///
+/// ```
+/// use sessionlog::backend::{LegacyJsonStore, SessionStore};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// let chats = LegacyJsonStore::open(dir)?;
+/// chats.add_message("telegram:123", "user", "hi").wait()?;
+/// chats.save("telegram:123").wait()?;
+/// assert!(dir.join("telegram_123.json").exists());
+/// assert!(chats.save("../elsewhere").wait().is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LegacyJsonStore {
+    desk: Desk,
+    files: Arc<Files>,
+}
+
+impl LegacyJsonStore {
+    /// Opens a directory, creating it if needed, and reads all sessions in it.
+    /// Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another process, or another store in this one,
+    /// writes to the directory; [`Error::Io`] where the directory is a file, a
+    /// symbolic link or another user's, or cannot be made or listed, or where
+    /// the disk fails to read a file.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
+        Self::open_on(Arc::new(DiskStorage), &dir)
+    }
+
+    pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
+        let files = Files::open(storage, dir)?;
+        let desk = Desk::new(Limits {
+            paths: false,
+            ..Limits::none()
+        });
+        load(&files, &desk)?;
+        Ok(Self {
+            desk,
+            files: Arc::new(files),
+        })
+    }
+
+    /// Something done to a session and its file, where it may block.
+    fn filed(
+        &self,
+        key: &str,
+        work: impl FnOnce(&Files, &Desk, &str) -> Result<()> + Send + 'static,
+    ) -> Reply<()> {
+        let (desk, files, key) = (self.desk.clone(), self.files.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(blocking(place, move || {
+                let key = desk.now(|book| book.canonical(&key))?;
+                work(&files, &desk, &key)
+            }))
+        })
+    }
+}
+
+/// Reads every session; of several files with one key the last by name counts,
+/// as in PicoClaw.
+fn load(files: &Files, desk: &Desk) -> Result<()> {
+    for name in migrate::candidates(&*files.storage, &files.dir)? {
+        let session = match migrate::read(&*files.storage, &files.dir, &name)? {
+            Found::Session(session) if session_file::validate_key(&session.key).is_ok() => session,
+            other => {
+                if let Found::Neither(reason) = other {
+                    tracing::warn!(name, reason, "left alone: no session");
+                }
+                files.reserve(&name);
+                continue;
+            }
+        };
+        files.own(&name, &session.key);
+        let page = Page::found(
+            session.messages,
+            session.summary,
+            (session.created, session.updated),
+        );
+        desk.now(|book| {
+            book.put(session.key, page);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Saves everything, then refuses further work. A store that could not be saved
+/// stays open: what is only in memory would be gone.
+fn close(files: &Files, desk: &Desk) -> Result<()> {
+    let unsaved = match desk.now(|book| Ok(book.unsaved())) {
+        Err(Error::Closed) => return Ok(()),
+        other => other?,
+    };
+    for key in unsaved {
+        files.save(desk, &key)?;
+    }
+    desk.shut();
+    files.unlock();
+    Ok(())
+}
+
+impl Drop for LegacyJsonStore {
+    fn drop(&mut self) {
+        if let Err(error) = close(&self.files, &self.desk) {
+            tracing::error!(%error, "sessions were not saved");
+        }
+    }
+}
+
+impl SessionStore for LegacyJsonStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::LegacyJson
+    }
+
+    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.desk.append_all(key, messages)
+    }
+
+    fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        self.desk.history(key)
+    }
+
+    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.desk.set_history(key, messages)
+    }
+
+    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.desk.truncate_history(key, keep_last)
+    }
+
+    fn summary(&self, key: &str) -> Reply<String> {
+        self.desk.summary(key)
+    }
+
+    fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        self.desk.set_summary(key, summary)
+    }
+
+    fn save(&self, key: &str) -> Reply<()> {
+        self.filed(key, Files::save)
+    }
+
+    fn delete_session(&self, key: &str) -> Reply<()> {
+        self.filed(key, Files::delete)
+    }
+
+    fn list_sessions(&self) -> Reply<Vec<String>> {
+        self.desk.list_sessions()
+    }
+
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        self.desk.ensure_session_metadata(key, scope, aliases)
+    }
+
+    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        self.desk.resolve_session_key(key)
+    }
+
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        self.desk.session_scope(key)
+    }
+
+    fn close(&self) -> Reply<()> {
+        let (desk, files) = (self.desk.clone(), self.files.clone());
+        Reply::lookup(move |place| Box::pin(blocking(place, move || close(&files, &desk))))
+    }
+}

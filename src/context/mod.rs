@@ -1,0 +1,282 @@
+//! Conversations: what kimi-cli's `Context` does for one file, for a session of
+//! a store.
+
+mod session;
+
+use self::session::SessionContext;
+use crate::reply::Reply;
+use crate::{Message, StoreHandle};
+
+/// A conversation: its messages, and what belongs to them: checkpoints to which
+/// it can be taken back, token usage, and a system prompt.
+///
+/// [`StoreHandle::context`] gives that of a session. It holds no state of its
+/// own: everything is the session's, so that two contexts on one session, and
+/// contexts beside the handle's other verbs, always agree.
+///
+/// Cheap to clone. Its verbs return a lazy [`Reply`]; none blocks when called.
+/// Keys resolve, and errors are shared, as with every verb of a [`StoreHandle`].
+///
+/// ```
+/// # use sessionlog::{Message, Store};
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let store = Store::open(scratch.path())?;
+/// let chat = store.handle().context("telegram:123");
+/// chat.write_system_prompt("You are kind.").wait()?;
+/// chat.append_message([Message::user("hi"), Message::assistant("hello")]).wait()?;
+/// chat.update_token_count(12).wait()?;
+/// let checkpoint = chat.checkpoint(true).wait()?;
+/// chat.append_message(Message::user("12345678")).wait()?;
+/// assert_eq!(chat.token_count().wait()?, 12);
+/// assert_eq!(chat.token_count_with_pending().wait()?, 12 + (29 + 8) / 4);
+///
+/// chat.revert_to(checkpoint).wait()?;
+/// assert_eq!(chat.history().wait()?.len(), 2);
+/// assert_eq!(chat.n_checkpoints().wait()?, checkpoint);
+/// # store.close()
+/// # }
+/// ```
+///
+/// # On disk
+///
+/// Prompts, checkpoints and token counts are lines of the session's file, as
+/// kimi-cli writes them: `{"role": "_checkpoint", "id": 0}`. They count as lines,
+/// are in no history, and no limit on messages counts them. PicoClaw would show
+/// them as empty messages: compact sessions that have them with this crate only.
+///
+/// Truncating and compacting a session leave prompt, token count and the number
+/// of the next checkpoint as they are, and take the checkpoints among the hidden
+/// lines: there is nothing to go back to. Replacing its history starts all of
+/// it anew.
+#[derive(Clone, Debug)]
+pub struct Context {
+    inner: Inner,
+}
+
+/// What a context is a context of.
+#[derive(Clone, Debug)]
+enum Inner {
+    Session(SessionContext),
+}
+
+/// What [`Context::append_message`] takes: one message, or several that are
+/// there all or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Messages(pub(crate) Vec<Message>);
+
+impl From<Message> for Messages {
+    fn from(message: Message) -> Self {
+        Self(vec![message])
+    }
+}
+
+impl From<Vec<Message>> for Messages {
+    fn from(messages: Vec<Message>) -> Self {
+        Self(messages)
+    }
+}
+
+impl<const N: usize> From<[Message; N]> for Messages {
+    fn from(messages: [Message; N]) -> Self {
+        Self(messages.into())
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self(messages.into_iter().collect())
+    }
+}
+
+/// Where [`StoreHandle::fork_session`] ends the fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fork {
+    /// At the end of the session.
+    End,
+    /// Before this checkpoint: the fork is what [`Context::revert_to`] would
+    /// leave.
+    Checkpoint(i64),
+    /// Behind so many lines of the session's file, counted as
+    /// [`SessionMeta::count`](crate::SessionMeta::count) counts them: hidden ones
+    /// and control records too. Where there are fewer, at the end.
+    Line(u64),
+}
+
+/// How many characters of `message` count for the estimate of its tokens: those
+/// of its text, or its text parts.
+pub(crate) fn characters(message: &Message) -> i64 {
+    i64::try_from(message.text().chars().count()).unwrap_or(i64::MAX)
+}
+
+/// How many tokens so many characters of text may be.
+pub(crate) fn tokens(characters: i64) -> i64 {
+    characters / 4
+}
+
+impl Context {
+    pub(crate) fn of_session(handle: StoreHandle, key: &str) -> Self {
+        Self {
+            inner: Inner::Session(SessionContext::new(handle, key)),
+        }
+    }
+
+    /// Brings the conversation in; whether there was anything: `false` for one
+    /// that has no line. No verb needs it before: each brings in what it needs,
+    /// and the first one of a session reads its whole file, once.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn restore(&self) -> Reply<bool> {
+        match &self.inner {
+            Inner::Session(session) => session.restore(),
+        }
+    }
+
+    /// Appends one message, or several as one: after a crash all of them are
+    /// there, or none. For a session,
+    /// [`append_all`](StoreHandle::append_all), at the handle's level of
+    /// durability.
+    ///
+    /// # Errors
+    /// As [`append_all`](StoreHandle::append_all).
+    pub fn append_message(&self, messages: impl Into<Messages>) -> Reply<()> {
+        let messages = messages.into();
+        match &self.inner {
+            Inner::Session(session) => session.append_message(messages),
+        }
+    }
+
+    /// Records how many tokens the conversation has, as the model counted them.
+    /// At the handle's level of durability.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.update_token_count(token_count),
+        }
+    }
+
+    /// Sets a point to which the conversation can be taken back; its id, counted
+    /// from 0. With `add_user_message` the model is told of it, by a user message
+    /// `<system>CHECKPOINT n</system>` right behind it; both are there, or neither.
+    /// At the handle's level of durability.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.checkpoint(add_user_message),
+        }
+    }
+
+    /// Takes the conversation back to where it was before checkpoint `id`: that
+    /// checkpoint and everything behind it go, and prompt, token count and the
+    /// number of the next checkpoint are what they were. What the file was
+    /// becomes a [backup](StoreHandle::list_backups). One commit, always durable:
+    /// a crash leaves the one or the other. Messages that others append meanwhile
+    /// fall wholly before or after it; who reads holds what they began with.
+    /// Costs a copy of the bytes that stay, and space for them.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound), which
+    /// says what there is to go back to, and whether lines that were truncated
+    /// took it; and those all verbs share.
+    pub fn revert_to(&self, id: i64) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.revert_to(id),
+        }
+    }
+
+    /// Starts the conversation anew: no message, prompt, count or checkpoint is
+    /// left, and what the file was becomes a
+    /// [backup](StoreHandle::list_backups). A session's summary, scope and
+    /// aliases stay. Does nothing where there is no line. One commit, as
+    /// [`revert_to`](Self::revert_to).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn clear(&self) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.clear(),
+        }
+    }
+
+    /// Replaces the system prompt. At the handle's level of durability.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without
+    /// messages, where its line would be over the limit; and those all verbs
+    /// share.
+    pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.write_system_prompt(prompt),
+        }
+    }
+
+    /// Every message, oldest first; for a session,
+    /// [`history`](StoreHandle::history).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn history(&self) -> Reply<Vec<Message>> {
+        match &self.inner {
+            Inner::Session(session) => session.history(),
+        }
+    }
+
+    /// The token count last recorded; 0 if there is none.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn token_count(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.token_count(),
+        }
+    }
+
+    /// The token count last recorded, and an estimate for the messages since:
+    /// the characters of the texts that are not hidden, divided by four.
+    /// Reads those messages.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn token_count_with_pending(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.token_count_with_pending(),
+        }
+    }
+
+    /// The id that the next checkpoint gets: one more than the last one's.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn n_checkpoints(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.n_checkpoints(),
+        }
+    }
+
+    /// The system prompt, if one was written.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn system_prompt(&self) -> Reply<Option<String>> {
+        match &self.inner {
+            Inner::Session(session) => session.system_prompt(),
+        }
+    }
+
+    /// Every token count recorded, oldest first, for an audit. A compaction
+    /// leaves the last one of those it drops.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn usage_history(&self) -> Reply<Vec<i64>> {
+        match &self.inner {
+            Inner::Session(session) => session.usage_history(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! When a commit waits for company.
+
+use std::time::Duration;
+
+use super::group::Linger;
+
+/// A sync quicker than this is not waited for: threads wake up no quicker.
+const WORTHWHILE: Duration = Duration::from_micros(100);
+
+/// Commits that go out at once after waiting was in vain: at least, at most.
+const PAUSE: (u32, u32) = (4, 256);
+
+/// Decides whether the next commit waits for those the last one answered.
+///
+/// Callers that wait for their answers fall into two halves, one in the sync
+/// under way, one behind it. Waiting a part of a sync for the first half brings
+/// all of them into one. It pays where they come back sooner than a sync takes;
+/// where they do not, the pace learns it and waits ever more rarely.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Commits to let go before waiting is tried again.
+    pause: u32,
+    /// What `pause` becomes when waiting is in vain again.
+    next_pause: u32,
+}
+
+impl Pace {
+    /// How the next commit waits, after one of `bytes` whose sync took `sync`.
+    pub(crate) fn linger(&mut self, bytes: usize, sync: Duration) -> Option<Linger> {
+        if bytes == 0 || sync < WORTHWHILE {
+            return None;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        Some(Linger {
+            behind: bytes,
+            timeout: sync / 2,
+            came: None,
+        })
+    }
+
+    /// Learns from what became of waiting.
+    pub(crate) fn learn(&mut self, linger: &Linger) {
+        match linger.came {
+            None => {}
+            Some(true) => self.next_pause = PAUSE.0,
+            Some(false) => {
+                self.pause = self.next_pause.max(PAUSE.0);
+                self.next_pause = (self.pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNC: Duration = Duration::from_millis(1);
+
+    fn told(pace: &mut Pace, came: bool) -> bool {
+        let Some(mut linger) = pace.linger(100, SYNC) else {
+            return false;
+        };
+        linger.came = Some(came);
+        pace.learn(&linger);
+        true
+    }
+
+    #[test]
+    fn a_pace_that_waits_in_vain_waits_ever_more_rarely_and_never_not_at_all() {
+        let mut pace = Pace::default();
+        let waits = |pace: &mut Pace| (0..1_000).filter(|_| told(pace, false)).count();
+        let (first, later) = (waits(&mut pace), waits(&mut pace));
+        assert!(later < first && later >= 1_000 / (PAUSE.1 as usize + 1));
+    }
+
+    #[test]
+    fn a_pace_whose_waiting_pays_waits_every_time() {
+        let mut pace = Pace::default();
+        assert!((0..100).all(|_| told(&mut pace, true)));
+    }
+
+    #[test]
+    fn a_quick_sync_is_not_waited_for() {
+        assert!(Pace::default().linger(100, WORTHWHILE / 2).is_none());
+    }
+}

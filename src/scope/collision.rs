@@ -1,0 +1,54 @@
+//! Two conversations, one key.
+
+use serde_json::value::RawValue;
+
+use super::key::{canonical_scope_signature, signature_parts};
+use crate::session_file::SessionScope;
+
+/// Whether two scopes are of one conversation: equal in every part, but for case
+/// and surrounding white space.
+#[must_use]
+pub fn same_conversation(one: &SessionScope, other: &SessionScope) -> bool {
+    one.version == other.version && signature_parts(one) == signature_parts(other)
+}
+
+/// Whether the session that carries the scope `stored` belongs to another
+/// conversation than `new`, though both get one key: a value holds a forged
+/// piece of signature. Then `new` must not have the session, neither to read it
+/// nor to replace its scope.
+///
+/// Scopes with different signatures do not collide, since they do not get one
+/// key: whoever stores one in place of the other, under a key of their own
+/// choice, means to. Nothing can be said of a stored scope that does not decode,
+/// so it collides with every scope that could be a forgery.
+///
+/// ```
+/// use sessionlog::scope::{SessionScope, collides};
+///
+/// let scope = |dimensions: &[&str], values: &[(&str, &str)]| SessionScope {
+///     version: 1,
+///     dimensions: dimensions.iter().map(|&name| name.into()).collect(),
+///     values: values.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+///     ..SessionScope::default()
+/// };
+/// let bob = scope(&["chat", "sender"], &[("chat", "direct:1"), ("sender", "bob")]);
+/// let forged = scope(&["chat"], &[("chat", "direct:1|sender=bob")]);
+/// assert!(collides(&bob.to_raw(), &forged));
+/// assert!(!collides(&bob.to_raw(), &bob));
+/// ```
+#[must_use]
+pub fn collides(stored: &RawValue, new: &SessionScope) -> bool {
+    match SessionScope::from_json(stored.get()) {
+        Ok(stored) => {
+            !same_conversation(&stored, new)
+                && canonical_scope_signature(&stored) == canonical_scope_signature(new)
+        }
+        Err(_) => could_be_forged(new),
+    }
+}
+
+fn could_be_forged(scope: &SessionScope) -> bool {
+    let parts = signature_parts(scope);
+    let mut parts = parts.iter();
+    parts.any(|(name, value)| name.contains(['|', '=']) || value.contains('|'))
+}

@@ -1,0 +1,211 @@
+//! What the control records of a session add up to.
+
+use std::sync::Arc;
+
+use super::carried::may_be_control;
+use super::control::Control;
+use super::line::{Decoded, decode};
+use crate::error::{Error, Result};
+
+/// The control records of one session file that have an effect, in the order of
+/// their lines: where each stands, and what it says. Skipped lines count: what
+/// they say outlives them.
+///
+/// Taking a conversation back is cutting this off at the checkpoint; what holds
+/// then is what the records before it say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Conversation {
+    marks: Vec<Mark>,
+}
+
+/// One control record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Where its line begins.
+    pub(crate) offset: u64,
+    /// How many lines stand before it.
+    pub(crate) lines: u64,
+    pub(crate) what: What,
+}
+
+/// What a control record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Usage(i64),
+    Checkpoint {
+        id: i64,
+        /// See [`Control::Checkpoint`].
+        lost: bool,
+    },
+    SystemPrompt(Arc<str>),
+}
+
+impl Conversation {
+    /// Takes note of the line at `offset`, the `lines`th of its file counted
+    /// from 0.
+    pub(crate) fn note(&mut self, raw: &[u8], offset: u64, lines: u64) {
+        if !may_be_control(raw) {
+            return;
+        }
+        let Decoded::Control(control) = decode(raw) else {
+            return;
+        };
+        let what = match control {
+            Control::Usage { token_count } => What::Usage(token_count),
+            Control::Checkpoint { id, lost } => What::Checkpoint { id, lost },
+            Control::SystemPrompt { content } => What::SystemPrompt(content.into()),
+            Control::Foreign => return,
+        };
+        self.push(offset, lines, what);
+    }
+
+    /// Adds a record that was just written.
+    pub(crate) fn push(&mut self, offset: u64, lines: u64, what: What) {
+        self.marks.push(Mark {
+            offset,
+            lines,
+            what,
+        });
+    }
+
+    /// Forgets the records at and behind `end`.
+    pub(crate) fn cut(&mut self, end: u64) {
+        let kept = self.marks.partition_point(|mark| mark.offset < end);
+        self.marks.truncate(kept);
+    }
+
+    /// As it stands at the end of `..end`.
+    pub(crate) fn before(&self, end: u64) -> Before<'_> {
+        let kept = self.marks.partition_point(|mark| mark.offset < end);
+        Before {
+            marks: &self.marks[..kept],
+        }
+    }
+}
+
+/// A conversation as far as a position in its file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before<'a> {
+    marks: &'a [Mark],
+}
+
+impl<'a> Before<'a> {
+    /// The last token count, 0 before the first, and where its record begins.
+    pub(crate) fn usage(self) -> (i64, Option<u64>) {
+        let last = self.marks.iter().rev().find_map(|mark| match mark.what {
+            What::Usage(token_count) => Some((token_count, Some(mark.offset))),
+            _ => None,
+        });
+        last.unwrap_or((0, None))
+    }
+
+    /// Every token count, oldest first.
+    pub(crate) fn usages(self) -> impl Iterator<Item = i64> + 'a {
+        self.marks.iter().filter_map(|mark| match mark.what {
+            What::Usage(token_count) => Some(token_count),
+            _ => None,
+        })
+    }
+
+    /// The id of the next checkpoint: one more than the last one's.
+    pub(crate) fn next_checkpoint(self) -> i64 {
+        let last = self.marks.iter().rev().find_map(|mark| match mark.what {
+            What::Checkpoint { id, .. } => Some(id),
+            _ => None,
+        });
+        last.map_or(0, |id| id.saturating_add(1))
+    }
+
+    /// The last system prompt.
+    pub(crate) fn system_prompt(self) -> Option<&'a Arc<str>> {
+        self.marks.iter().rev().find_map(|mark| match &mark.what {
+            What::SystemPrompt(content) => Some(content),
+            _ => None,
+        })
+    }
+
+    /// The first checkpoint of this id among the live lines, which begin at
+    /// `start`.
+    pub(crate) fn checkpoint(self, id: i64, start: u64) -> Option<&'a Mark> {
+        let sought = What::Checkpoint { id, lost: false };
+        self.live(start).find(|mark| mark.what == sought)
+    }
+
+    /// As [`checkpoint`](Self::checkpoint).
+    ///
+    /// # Errors
+    /// `CheckpointNotFound`.
+    pub(crate) fn existing(self, id: i64, start: u64) -> Result<&'a Mark> {
+        self.checkpoint(id, start)
+            .ok_or_else(|| Error::CheckpointNotFound {
+                id,
+                existing: self.checkpoints(start).collect(),
+                lost: (0..self.next_checkpoint()).contains(&id),
+            })
+    }
+
+    /// The checkpoints that can be gone back to.
+    pub(crate) fn checkpoints(self, start: u64) -> impl Iterator<Item = i64> + 'a {
+        self.live(start).filter_map(|mark| match mark.what {
+            What::Checkpoint { id, lost: false } => Some(id),
+            _ => None,
+        })
+    }
+
+    fn live(self, start: u64) -> impl Iterator<Item = &'a Mark> {
+        self.marks.iter().filter(move |mark| mark.offset >= start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conversation(lines: &[&str]) -> (Conversation, Vec<u64>) {
+        let (mut conversation, mut offsets) = (Conversation::default(), Vec::new());
+        let mut at = 0;
+        for (nth, line) in lines.iter().enumerate() {
+            conversation.note(line.as_bytes(), at, nth as u64);
+            offsets.push(at);
+            at += line.len() as u64 + 1;
+        }
+        offsets.push(at);
+        (conversation, offsets)
+    }
+
+    #[test]
+    fn what_holds_at_a_position_is_what_the_records_before_it_say() {
+        let (conversation, at) = conversation(&[
+            r#"{"role": "_system_prompt", "content": "be kind"}"#,
+            r#"{"role": "_checkpoint", "id": 0}"#,
+            r#"{"role":"user","content":"\"_usage\""}"#,
+            r#"{"role": "_usage", "token_count": 5}"#,
+            r#"{"role": "_checkpoint", "id": 1}"#,
+            r#"{"role": "_usage", "token_count": 9}"#,
+            r#"{"role": "_checkpoint", "id": "two"}"#,
+        ]);
+        let all = conversation.before(at[7]);
+        assert_eq!(all.usage(), (9, Some(at[5])));
+        assert_eq!(all.usages().collect::<Vec<_>>(), [5, 9]);
+        assert_eq!(all.next_checkpoint(), 2);
+        assert_eq!(all.checkpoints(0).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(all.checkpoints(at[2]).collect::<Vec<_>>(), [1]);
+        let mark = all.checkpoint(1, 0).unwrap();
+        assert_eq!((mark.offset, mark.lines), (at[4], 4));
+        let before = conversation.before(mark.offset);
+        assert_eq!(before.usage().0, 5);
+        assert_eq!(before.next_checkpoint(), 1);
+        assert_eq!(before.system_prompt().map(|p| &**p), Some("be kind"));
+        assert_eq!(conversation.before(0).system_prompt(), None);
+    }
+
+    #[test]
+    fn a_lost_checkpoint_numbers_the_next_one_and_cannot_be_gone_back_to() {
+        let (conversation, _) =
+            conversation(&[r#"{"role": "_checkpoint", "id": 6, "lost": true}"#]);
+        let all = conversation.before(100);
+        assert_eq!(all.next_checkpoint(), 7);
+        assert_eq!(all.checkpoint(6, 0), None);
+        assert_eq!(all.checkpoints(0).count(), 0);
+    }
+}

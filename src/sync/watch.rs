@@ -1,0 +1,74 @@
+//! The latest value of something, for whoever wants to know when it changes.
+
+use tokio::sync::watch;
+
+/// Says what the latest value is.
+#[derive(Debug)]
+pub struct WatchSender<T>(watch::Sender<T>);
+
+/// Learns what the latest value is. A value that was replaced before anyone
+/// looked is never seen.
+#[derive(Debug)]
+pub struct WatchReceiver<T>(watch::Receiver<T>);
+
+impl<T> Clone for WatchReceiver<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Copy> WatchSender<T> {
+    /// A first value, which nobody has seen.
+    #[must_use]
+    pub fn new(first: T) -> Self {
+        Self(watch::Sender::new(first))
+    }
+
+    /// One who has seen the present value.
+    #[must_use]
+    pub fn subscribe(&self) -> WatchReceiver<T> {
+        WatchReceiver(self.0.subscribe())
+    }
+
+    /// Replaces the value.
+    pub fn send(&self, next: T) {
+        self.0.send_replace(next);
+    }
+
+    /// Whether nobody would learn of another value.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        self.0.receiver_count() == 0
+    }
+}
+
+impl<T: Copy> WatchReceiver<T> {
+    /// The latest value, from now on seen.
+    pub fn latest(&mut self) -> T {
+        *self.0.borrow_and_update()
+    }
+
+    /// Waits for a value that was not seen yet; `None` once no more will come.
+    pub async fn changed(&mut self) -> Option<T> {
+        self.0.changed().await.ok()?;
+        Some(self.latest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WatchSender;
+
+    #[test]
+    fn the_latest_value_wins_and_the_end_is_told() {
+        let sender = WatchSender::new(0);
+        let mut receiver = sender.subscribe();
+        assert_eq!(receiver.latest(), 0);
+        sender.send(1);
+        sender.send(2);
+        assert_eq!(pollster::block_on(receiver.changed()), Some(2));
+        assert!(!sender.is_unheard());
+        drop(sender);
+        assert_eq!(pollster::block_on(receiver.changed()), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Learning that a session changed.
+
+use crate::error::{Error, Result};
+use crate::snapshot::Standing;
+use crate::sync::watch::WatchReceiver;
+
+/// Where a session stands: equal values mean that its lines are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionState {
+    /// Goes up whenever lines may have gone or moved: with a revert, a clear, a
+    /// restored backup, a replaced history, a compaction, a deletion. While it
+    /// stays, lines are only added, or hidden from the start. Counted from 0
+    /// anew each time the store is opened.
+    pub generation: u64,
+    /// Lines of the session's file, hidden ones and control records included.
+    pub lines: u64,
+    /// How many of them are hidden, from the start.
+    pub skip: u64,
+}
+
+/// Learns of the changes to one session; see
+/// [`StoreHandle::subscribe`](crate::StoreHandle::subscribe).
+///
+/// The latest state wins: of changes that come faster than somebody looks, only
+/// the last is seen. A clone has seen what this one has.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    states: WatchReceiver<Standing>,
+}
+
+impl Watch {
+    pub(crate) fn new(states: WatchReceiver<Standing>) -> Self {
+        Self { states }
+    }
+
+    /// The session as it stands, from now on seen.
+    pub fn latest(&mut self) -> SessionState {
+        self.states.latest().into()
+    }
+
+    /// Waits for a state not seen yet. Under any async runtime; dropping the
+    /// future loses nothing.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] once the store is closed.
+    pub async fn changed(&mut self) -> Result<SessionState> {
+        let state = self.states.changed().await;
+        state.map(Into::into).ok_or(Error::Closed)
+    }
+
+    /// As [`changed`](Self::changed), blocking this thread.
+    ///
+    /// # Errors
+    /// As [`changed`](Self::changed).
+    pub fn wait_changed(&mut self) -> Result<SessionState> {
+        pollster::block_on(self.changed())
+    }
+}
+
+impl From<Standing> for SessionState {
+    fn from(standing: Standing) -> Self {
+        Self {
+            generation: standing.generation,
+            lines: standing.lines,
+            skip: standing.skip,
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! What every store promises.
+
+use sessionlog::scope::build_session_key;
+use sessionlog::{Error, Message};
+
+use super::{add, for_each_store, open_kind, owned, scope, texts};
+use crate::support::{Caller, files, numbers, scratch};
+
+#[test]
+fn messages_come_back_in_their_order_with_all_they_hold() {
+    for_each_store(|store, _| {
+        add(store, "telegram:1", &["0", "1"]);
+        let json = br#"{"role":"assistant","content":"2","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}],"mood":"good"}"#;
+        let full = Message::from_json(json).unwrap();
+        store.add_full_message("telegram:1", full).wait().unwrap();
+        let turn = vec![Message::tool("c", "3"), Message::assistant("4")];
+        store.append_all("telegram:1", turn).wait().unwrap();
+        assert_eq!(texts(store, "telegram:1"), numbers(0..5));
+        let history = store.history("telegram:1").wait().unwrap();
+        assert_eq!(history[2].tool_calls().len(), 1);
+        assert_eq!(history[2].unknown_field("mood"), Some("\"good\""));
+        assert!(history.iter().all(|message| message.created_at().is_some()));
+        assert_eq!(store.list_sessions().wait().unwrap(), ["telegram:1"]);
+    });
+}
+
+#[test]
+fn what_finds_nothing_creates_nothing() {
+    for_each_store(|store, _| {
+        let thought = Message::assistant("").with_reasoning("hm");
+        store.add_full_message("a", thought).wait().unwrap();
+        store.append_all("a", Vec::new()).wait().unwrap();
+        store.truncate_history("a", 1).wait().unwrap();
+        store.save("a").wait().unwrap();
+        store.delete_session("a").wait().unwrap();
+        assert!(store.history("a").wait().unwrap().is_empty());
+        assert_eq!(store.summary("a").wait().unwrap(), "");
+        assert_eq!(store.session_scope("a").wait().unwrap(), None);
+        assert_eq!(store.resolve_session_key("a").wait().unwrap(), None);
+        assert!(store.list_sessions().wait().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn histories_are_replaced_and_truncated_and_summaries_kept() {
+    for_each_store(|store, _| {
+        add(store, "a", &["0", "1", "2", "3"]);
+        store.set_summary("a", "so far").wait().unwrap();
+        store.truncate_history("a", 9).wait().unwrap();
+        assert_eq!(texts(store, "a"), numbers(0..4));
+        store.truncate_history("a", 3).wait().unwrap();
+        store.save("a").wait().unwrap();
+        assert_eq!(texts(store, "a"), numbers(1..4));
+        store
+            .set_history("a", vec![Message::user("x")])
+            .wait()
+            .unwrap();
+        add(store, "a", &["y"]);
+        assert_eq!(texts(store, "a"), ["x", "y"]);
+        store.truncate_history("a", 0).wait().unwrap();
+        assert!(texts(store, "a").is_empty());
+        assert_eq!(store.summary("a").wait().unwrap(), "so far");
+        store.set_history("new", Vec::new()).wait().unwrap();
+        let mut listed = store.list_sessions().wait().unwrap();
+        listed.sort();
+        assert_eq!(listed, ["a", "new"]);
+    });
+}
+
+#[test]
+fn an_alias_means_its_session_until_that_is_deleted() {
+    for_each_store(|store, _| {
+        let (key, alias) = ("sk_1", "agent:main:irc:direct:bob");
+        let bob = scope(&[("sender", "bob")]);
+        let ensure = |aliases| store.ensure_session_metadata(key, Some(&bob), aliases);
+        assert!(!ensure(owned(&[alias, " ", key])).wait().unwrap());
+        assert!(!ensure(owned(&[alias])).wait().unwrap());
+        add(store, alias, &["0"]);
+        add(store, &format!(" {alias}\n"), &["1"]);
+        assert_eq!(texts(store, key), numbers(0..2));
+        let resolved = store.resolve_session_key(alias).wait().unwrap();
+        assert_eq!(resolved.as_deref(), Some(key));
+        assert_eq!(
+            store.session_scope(alias).wait().unwrap(),
+            Some(bob.clone())
+        );
+        assert_eq!(store.list_sessions().wait().unwrap(), [key]);
+
+        store.delete_session(alias).wait().unwrap();
+        assert_eq!(store.resolve_session_key(alias).wait().unwrap(), None);
+        assert!(store.list_sessions().wait().unwrap().is_empty());
+        add(store, alias, &["own"]);
+        assert_eq!(store.list_sessions().wait().unwrap(), [alias]);
+    });
+}
+
+#[test]
+fn a_promotion_copies_once_and_only_into_a_session_that_shows_nothing() {
+    for_each_store(|store, _| {
+        let aliases = || owned(&["agent:main:main", "nobody", "old:1", "old:2"]);
+        add(store, "agent:main:main", &["main"]);
+        add(store, "old:1", &["0", "1", "2"]);
+        store.truncate_history("old:1", 2).wait().unwrap();
+        store.set_summary("old:1", " was ").wait().unwrap();
+        add(store, "old:2", &["other"]);
+        let ensure = |key, aliases| store.ensure_session_metadata(key, None, aliases).wait();
+        assert!(ensure(" new ", aliases()).unwrap());
+        assert_eq!(texts(store, "new"), numbers(1..3));
+        assert_eq!(store.summary("new").wait().unwrap(), "was");
+        // From here on the alias leads to the session; nothing comes twice.
+        add(store, "old:1", &["3"]);
+        assert!(!ensure("new", aliases()).unwrap());
+        assert_eq!(texts(store, "new"), numbers(1..4));
+        store.truncate_history("new", 0).wait().unwrap();
+        assert!(!ensure("new", aliases()).unwrap(), "a summary is something");
+        assert!(!ensure("mine", owned(&["agent:main:main"])).unwrap());
+        assert!(texts(store, "mine").is_empty());
+    });
+}
+
+#[test]
+fn an_alias_of_two_sessions_means_the_first_by_file_name() {
+    for_each_store(|store, _| {
+        for key in ["sk_b", "sk_a", "sk_c"] {
+            let ensured = store.ensure_session_metadata(key, None, owned(&["group:1"]));
+            ensured.wait().unwrap();
+        }
+        let resolve = || store.resolve_session_key("group:1").wait().unwrap();
+        assert_eq!(resolve().as_deref(), Some("sk_a"));
+        store.delete_session("sk_a").wait().unwrap();
+        assert_eq!(resolve().as_deref(), Some("sk_b"));
+    });
+}
+
+/// PicoClaw joins the parts of a scope without escaping them.
+#[test]
+fn a_forged_scope_does_not_get_anothers_session() {
+    for_each_store(|store, _| {
+        let bob = scope(&[("chat", "direct:1"), ("sender", "bob")]);
+        let forged = scope(&[("chat", "direct:1|sender=bob")]);
+        let key = build_session_key(&bob);
+        assert_eq!(build_session_key(&forged), key);
+        let ensure = |scope, aliases| store.ensure_session_metadata(&key, Some(scope), aliases);
+        ensure(&bob, owned(&["irc:bob"])).wait().unwrap();
+        add(store, "irc:forged", &["evil"]);
+        let refused = ensure(&forged, owned(&["irc:forged"])).wait();
+        assert!(
+            matches!(refused, Err(Error::ScopeConflict { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(store.session_scope(&key).wait().unwrap(), Some(bob.clone()));
+        assert!(texts(store, &key).is_empty());
+        let resolved = store.resolve_session_key("irc:forged").wait().unwrap();
+        assert_eq!(resolved.as_deref(), Some("irc:forged"));
+        ensure(&bob, owned(&["irc:bob"])).wait().unwrap();
+    });
+}
+
+#[test]
+fn keys_that_are_none_are_refused_by_every_verb() {
+    for_each_store(|store, _| {
+        let long = "k".repeat(64 << 10);
+        for key in ["", "nul\0", &long] {
+            let results = [
+                store.add_message(key, "user", "x").wait(),
+                store.append_all(key, Vec::new()).wait(),
+                store.set_history(key, Vec::new()).wait(),
+                store.truncate_history(key, 0).wait(),
+                store.set_summary(key, "s").wait(),
+                store.save(key).wait(),
+                store.delete_session(key).wait(),
+                store.history(key).wait().map(drop),
+                store.summary(key).wait().map(drop),
+                store.session_scope(key).wait().map(drop),
+                store
+                    .ensure_session_metadata(key, None, Vec::new())
+                    .wait()
+                    .map(drop),
+            ];
+            for (verb, result) in results.into_iter().enumerate() {
+                assert!(
+                    matches!(result, Err(Error::InvalidKey { .. })),
+                    "{verb}: {result:?}"
+                );
+            }
+            assert_eq!(store.resolve_session_key(key).wait().unwrap(), None);
+        }
+        let blank = store
+            .ensure_session_metadata(" \t\n", None, Vec::new())
+            .wait();
+        assert!(matches!(blank, Err(Error::InvalidKey { .. })));
+        assert!(store.list_sessions().wait().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn aliases_that_no_key_can_be_harm_nobody() {
+    for_each_store(|store, _| {
+        add(store, "old:1", &["0"]);
+        let long = "a".repeat(64 << 10);
+        let aliases = owned(&[&long, "nul\0", "", "\u{2003}", "old:1"]);
+        let ensured = store.ensure_session_metadata("new", None, aliases);
+        assert!(ensured.wait().unwrap());
+        assert_eq!(texts(store, "new"), ["0"]);
+    });
+}
+
+/// What looks like a path is a name or an error, never a path; and keys that
+/// would have one file are two sessions.
+#[test]
+fn no_key_leads_out_of_the_directory_or_into_anothers_session() {
+    let keys = [
+        "..",
+        ".",
+        "../outside",
+        "..\\outside",
+        "/etc/passwd",
+        "a/../../b",
+        "./a",
+        ".hidden",
+        "a:b",
+        "a/b",
+        "a_b",
+        "a\\b",
+        "con",
+        "line\nfeed",
+        "x.meta",
+        "ключ/日本",
+        "-rf",
+        "~",
+        "~/x",
+        "k|a=b",
+    ];
+    for_each_store(|store, dir| {
+        let accepted = |key: &&str| match store.add_message(key, "user", key).wait() {
+            Ok(()) => true,
+            Err(Error::InvalidKey { .. }) => false,
+            Err(error) => panic!("{key:?}: {error}"),
+        };
+        let accepted: Vec<_> = keys.into_iter().filter(accepted).collect();
+        assert!(accepted.len() >= 12, "{accepted:?}");
+        for key in &accepted {
+            store.save(key).wait().unwrap();
+            assert_eq!(texts(store, key), [*key]);
+        }
+        let mut listed = store.list_sessions().wait().unwrap();
+        let mut expected = accepted.clone();
+        listed.sort();
+        expected.sort_unstable();
+        assert_eq!(listed, expected);
+        let outside = files(dir.parent().unwrap());
+        assert!(
+            outside.keys().all(|path| path.starts_with("sessions")),
+            "{outside:?}"
+        );
+
+        store.close().wait().unwrap();
+        let again = open_kind(store.kind(), dir);
+        for key in accepted.iter().filter(|_| dir.exists()) {
+            assert_eq!(texts(&*again, key), [*key], "{key:?}");
+        }
+        again.close().wait().unwrap();
+    });
+}
+
+#[test]
+fn messages_that_are_none_and_those_over_the_limit_are_refused_whole() {
+    for_each_store(|store, _| {
+        let control = Message::from_json(br#"{"role":"_usage"}"#);
+        let huge = Message::user("x".repeat(17 << 20));
+        for bad in control.into_iter().chain([huge]) {
+            let batch = vec![Message::user("good"), bad];
+            let refused = store.append_all("a", batch.clone()).wait();
+            match refused {
+                Err(Error::MessageTooLarge { messages, .. }) => assert_eq!(messages.len(), 2),
+                Err(Error::InvalidMessage { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+            assert!(store.set_history("a", batch).wait().is_err());
+        }
+        assert!(
+            store
+                .set_summary("a", &"s".repeat(17 << 20))
+                .wait()
+                .is_err()
+        );
+        let heap = vec!["x".repeat(17 << 20)];
+        assert!(
+            store
+                .ensure_session_metadata("a", None, heap)
+                .wait()
+                .is_err()
+        );
+        assert!(store.list_sessions().wait().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_verb_does_nothing_before_it_is_asked_for_its_answer() {
+    for_each_store(|store, _| {
+        drop(store.add_message("a", "user", "x"));
+        let later = store.add_message("a", "user", "y");
+        assert!(texts(store, "a").is_empty());
+        later.wait().unwrap();
+        assert_eq!(texts(store, "a"), ["y"]);
+    });
+}
+
+#[test]
+fn every_way_of_waiting_gets_the_same_answers() {
+    for caller in Caller::each() {
+        for_each_store(|store, _| {
+            caller.ok(store.add_message("old:1", "user", "x"));
+            assert!(caller.ok(store.ensure_session_metadata("a", None, owned(&["old:1"]))));
+            caller.ok(store.save("old:1"));
+            assert_eq!(caller.ok(store.history("old:1")).len(), 1);
+            assert_eq!(caller.ok(store.session_scope("a")), None);
+            caller.ok(store.delete_session("a"));
+            caller.ok(store.close());
+        });
+    }
+}
+
+#[test]
+fn a_closed_store_refuses_everything_and_closes_again() {
+    for_each_store(|store, _| {
+        add(store, "a", &["x"]);
+        store.close().wait().unwrap();
+        store.close().wait().unwrap();
+        for result in [
+            store.add_message("a", "user", "x").wait(),
+            store.history("a").wait().map(drop),
+            store.save("a").wait(),
+            store.list_sessions().wait().map(drop),
+            store.resolve_session_key("a").wait().map(drop),
+            store
+                .ensure_session_metadata("a", None, Vec::new())
+                .wait()
+                .map(drop),
+        ] {
+            assert!(matches!(result, Err(Error::Closed)), "{result:?}");
+        }
+    });
+}
+
+#[test]
+fn threads_that_write_to_one_session_lose_nothing() {
+    for_each_store(|store, _| {
+        std::thread::scope(|threads| {
+            for thread in 0..4 {
+                threads.spawn(move || {
+                    for n in 0..10 {
+                        add(store, "a", &[&format!("{thread}-{n}")]);
+                        store.save("a").wait().unwrap();
+                    }
+                });
+            }
+        });
+        let texts = texts(store, "a");
+        assert_eq!(texts.len(), 40);
+        for thread in 0..4 {
+            let prefix = format!("{thread}-");
+            let own: Vec<_> = texts
+                .iter()
+                .filter(|text| text.starts_with(&prefix))
+                .collect();
+            assert!(own.is_sorted(), "{own:?}");
+        }
+    });
+}
+
+#[test]
+fn what_was_closed_is_there_when_it_is_opened_again() {
+    for kind in super::KINDS {
+        let dir = scratch();
+        let store = open_kind(kind, dir.path());
+        add(&*store, "telegram:1", &["0", "1", "2"]);
+        store.set_summary("telegram:1", "s").wait().unwrap();
+        store.truncate_history("telegram:1", 2).wait().unwrap();
+        store.close().wait().unwrap();
+        let again = open_kind(kind, dir.path());
+        let lasting = dir.path().read_dir().unwrap().next().is_some();
+        let expected = if lasting { numbers(1..3) } else { Vec::new() };
+        assert_eq!(texts(&*again, "telegram:1"), expected);
+        assert_eq!(
+            again.summary("telegram:1").wait().unwrap().is_empty(),
+            !lasting
+        );
+    }
+}
+
+/// The file system is where a scope can be anything.
+#[test]
+fn a_scope_that_is_none_costs_itself_alone() {
+    let scopes = [
+        "5",
+        "\"x\"",
+        "{\"version\":\"one\"}",
+        "[{}]",
+        "{\"values\":[1]}",
+    ];
+    for json in scopes {
+        let dir = scratch();
+        let sidecar = format!("{{\"key\":\"a\",\"scope\":{json},\"aliases\":[\"b:1\"]}}");
+        std::fs::write(dir.path().join("a.meta.json"), sidecar).unwrap();
+        std::fs::write(dir.path().join("a.jsonl"), crate::support::line("x")).unwrap();
+        let store = open_kind(sessionlog::backend::StoreKind::Jsonl, dir.path());
+        assert_eq!(texts(&*store, "b:1"), ["x"]);
+        let found = store.session_scope("a").wait();
+        assert!(
+            matches!(found, Err(Error::InvalidScope { .. })),
+            "{found:?}"
+        );
+        let bob = scope(&[("sender", "bob")]);
+        store
+            .ensure_session_metadata("a", Some(&bob), Vec::new())
+            .wait()
+            .unwrap();
+        assert_eq!(store.session_scope("a").wait().unwrap(), Some(bob));
+        assert_eq!(texts(&*store, "a"), ["x"]);
+    }
+}

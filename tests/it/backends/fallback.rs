@@ -1,0 +1,261 @@
+//! Which store a directory gets, and that its sessions are never in two.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use sessionlog::backend::{SessionStore, StoreKind, open_session_store};
+use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
+use sessionlog::{Error, Result, internals};
+
+use super::{add, texts};
+use crate::support::{in_memory, open, scratch, small_segments, visible_names};
+
+fn legacy(dir: &Path, key: &str, text: &str) {
+    let json = format!(
+        r#"{{"key":"{key}","messages":[{{"role":"user","content":"{text}"}}],"summary":"of {key}"}}"#
+    );
+    fs::write(dir.join(key.replace(':', "_") + ".json"), json).unwrap();
+}
+
+fn sorted(store: &dyn SessionStore) -> Vec<String> {
+    let mut keys = store.list_sessions().wait().unwrap();
+    keys.sort();
+    keys
+}
+
+fn expect(store: Result<Arc<dyn SessionStore>>, kind: StoreKind) -> Arc<dyn SessionStore> {
+    let store = store.unwrap();
+    assert_eq!(store.kind(), kind);
+    store
+}
+
+#[test]
+fn older_files_are_imported_and_stay_so() {
+    let dir = scratch();
+    legacy(dir.path(), "a:1", "one");
+    fs::write(dir.path().join("broken.json"), "{").unwrap();
+    for _ in 0..2 {
+        let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+        assert_eq!(sorted(&*store), ["a:1"]);
+        assert_eq!(texts(&*store, "a:1")[0], "one");
+        assert_eq!(store.summary("a:1").wait().unwrap(), "of a:1");
+        add(&*store, "a:1", &["more"]);
+        store.close().wait().unwrap();
+    }
+    assert!(dir.path().join("a_1.json.migrated").exists());
+    assert!(dir.path().join("broken.json").exists());
+}
+
+#[test]
+fn a_directory_that_cannot_be_opened_keeps_its_older_files() {
+    let dir = scratch();
+    legacy(dir.path(), "a:1", "one");
+    fs::write(dir.path().join(".sessionlog"), "in the way").unwrap();
+    let store = expect(open_session_store(dir.path()), StoreKind::LegacyJson);
+    assert_eq!(texts(&*store, "a:1"), ["one"]);
+    add(&*store, "a:1", &["two"]);
+    add(&*store, "b:1", &["new"]);
+    store.close().wait().unwrap();
+
+    fs::remove_file(dir.path().join(".sessionlog")).unwrap();
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(sorted(&*store), ["a:1", "b:1"]);
+    assert_eq!(texts(&*store, "a:1"), ["one", "two"]);
+    assert_eq!(texts(&*store, "b:1"), ["new"]);
+}
+
+/// A directory of that name keeps the third file from getting its new one.
+fn block(dir: &Path) {
+    fs::create_dir(dir.join("c_1.json.migrated")).unwrap();
+}
+
+fn unblock(dir: &Path) {
+    fs::remove_dir(dir.join("c_1.json.migrated")).unwrap();
+}
+
+#[test]
+fn an_import_that_fails_halfway_is_undone_and_done_whole_the_next_time() {
+    let dir = scratch();
+    for key in ["a:1", "b:1", "c:1", "d:1"] {
+        legacy(dir.path(), key, key);
+    }
+    fs::write(
+        dir.path().join("a.meta.json"),
+        r#"{"key":"a.meta","messages":[{"role":"user","content":"a.meta"}]}"#,
+    )
+    .unwrap();
+    let all = ["a.meta", "a:1", "b:1", "c:1", "d:1"];
+    let before = visible_names(dir.path());
+    block(dir.path());
+    for round in 0..2 {
+        let store = expect(open_session_store(dir.path()), StoreKind::LegacyJson);
+        assert_eq!(sorted(&*store), all);
+        add(&*store, "a:1", &[&format!("round {round}")]);
+        store.close().wait().unwrap();
+    }
+    unblock(dir.path());
+    assert_eq!(visible_names(dir.path()), before);
+
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(sorted(&*store), all);
+    for key in all {
+        assert_eq!(texts(&*store, key)[0], key);
+    }
+    assert_eq!(texts(&*store, "a:1"), ["a:1", "round 0", "round 1"]);
+}
+
+#[test]
+fn sessions_that_only_the_store_has_are_not_hidden_by_a_failed_import() {
+    let dir = scratch();
+    let store = open(dir.path());
+    store
+        .handle()
+        .add_message("mine", "user", "x")
+        .wait()
+        .unwrap();
+    store.close().unwrap();
+    legacy(dir.path(), "c:1", "late");
+    block(dir.path());
+    let refused = open_session_store(dir.path());
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    unblock(dir.path());
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(sorted(&*store), ["c:1", "mine"]);
+}
+
+#[test]
+fn sessions_that_only_the_store_has_are_not_hidden_by_a_failed_open() {
+    let dir = scratch();
+    let store = open(dir.path());
+    store
+        .handle()
+        .add_message("mine", "user", "x")
+        .wait()
+        .unwrap();
+    store.close().unwrap();
+    let (home, aside) = (dir.path().join(".sessionlog"), dir.path().join("aside"));
+    fs::rename(&home, &aside).unwrap();
+    fs::write(&home, "in the way").unwrap();
+    assert!(matches!(
+        open_session_store(dir.path()),
+        Err(Error::Io { .. })
+    ));
+    fs::remove_file(&home).unwrap();
+    fs::rename(&aside, &home).unwrap();
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(texts(&*store, "mine"), ["x"]);
+}
+
+#[test]
+fn a_directory_that_another_writes_to_is_refused() {
+    let dir = scratch();
+    legacy(dir.path(), "a:1", "one");
+    let store = open_session_store(dir.path()).unwrap();
+    assert!(matches!(
+        open_session_store(dir.path()),
+        Err(Error::Locked { .. })
+    ));
+    store.close().wait().unwrap();
+}
+
+const KEYS: [&str; 3] = ["a:1", "b:1", "c.meta"];
+
+/// A modelled disk with three older sessions.
+fn older_disk() -> MemoryStorage {
+    let disk = MemoryStorage::new();
+    let store = crate::support::open_memory(&disk).unwrap();
+    store.close().unwrap();
+    for key in KEYS {
+        let name = key.replace(':', "_") + ".json";
+        let json = format!(
+            r#"{{"key":"{key}","messages":[{{"role":"user","content":"{key}"}}],"summary":"s"}}"#
+        );
+        disk.write_foreign(in_memory(&name), json.as_bytes())
+            .unwrap();
+    }
+    disk.image(Image::AllKept)
+}
+
+fn open_modelled(disk: &MemoryStorage) -> Result<Arc<dyn SessionStore>> {
+    let dir = Path::new(crate::support::MEMORY_DIR);
+    internals::open_session_store(Arc::new(disk.clone()), dir, small_segments())
+}
+
+fn expect_all(store: &dyn SessionStore, extra: &[&str], when: &str) {
+    assert_eq!(sorted(store), KEYS, "{when}");
+    for key in KEYS {
+        let expected: Vec<_> = [&[key], extra].concat();
+        assert_eq!(texts(store, key), expected, "{when}");
+        assert_eq!(store.summary(key).wait().unwrap(), "s", "{when}");
+    }
+}
+
+#[test]
+fn no_crash_while_opening_splits_or_loses_a_session() {
+    let prepared = older_disk();
+    for later in 0.. {
+        let disk = prepared.image(Image::AllLost);
+        let step = disk.steps() + later;
+        disk.crash_at(step);
+        if let Ok(store) = open_modelled(&disk) {
+            let _ = store.close().wait();
+        }
+        let survived = disk.steps() <= step;
+        for image in Image::NAMED.into_iter().chain([Image::Random(step)]) {
+            let when = format!("cut before step {step}, {image:?}");
+            let store = expect(open_modelled(&disk.image(image)), StoreKind::Jsonl);
+            expect_all(&*store, &[], &when);
+            store.close().wait().unwrap();
+        }
+        if survived {
+            return;
+        }
+    }
+}
+
+/// Whatever call fails while opening: whoever got a store has every session,
+/// and so has the next one, with what was added to it.
+#[test]
+fn no_failing_call_while_opening_splits_or_loses_a_session() {
+    let prepared = older_disk();
+    let mut kinds = [0; 3];
+    for later in 0.. {
+        let disk = prepared.image(Image::AllLost);
+        let step = disk.steps() + later;
+        disk.fail_at(step, Fault::Eio, Repeat::Once);
+        let opened = open_modelled(&disk);
+        let hit = disk.faults_hit() > 0;
+        disk.heal();
+        let when = format!(
+            "call {step} failed after\n{}",
+            disk.last_calls(60).join("\n")
+        );
+        let mut extra: &[&str] = &[];
+        match opened {
+            Ok(store) => {
+                kinds[usize::from(store.kind() == StoreKind::LegacyJson)] += 1;
+                expect_all(&*store, &[], &when);
+                let added = KEYS.map(|key| {
+                    let added = store.add_message(key, "user", "more").wait();
+                    added.and_then(|()| store.save(key).wait()).is_ok()
+                });
+                if added == [true; 3] {
+                    extra = &["more"];
+                }
+                let _ = store.close().wait();
+            }
+            Err(_) => kinds[2] += 1,
+        }
+        let store = expect(open_modelled(&disk.image(Image::AllKept)), StoreKind::Jsonl);
+        assert_eq!(sorted(&*store), KEYS, "{when}");
+        if !extra.is_empty() {
+            expect_all(&*store, extra, &when);
+        }
+        store.close().wait().unwrap();
+        if !hit {
+            break;
+        }
+    }
+    assert!(kinds[0] > 0 && kinds[1] > 0, "{kinds:?}");
+}

@@ -1,0 +1,143 @@
+//! Backups: what sessions were before they were taken back.
+
+use std::time::Duration;
+
+use sessionlog::{Backup, BackupLimits, BackupReason, Error, Message, StoreHandle};
+
+use BackupReason::{Restore, Revert};
+
+use crate::support::{Caller, for_each_caller, open, said, scratch, texts, visible_names};
+
+const CHAT: &str = "telegram:1";
+
+/// Three backups, of one, two and three messages.
+fn make_three(caller: &Caller, chats: &StoreHandle) -> Vec<Backup> {
+    let chat = chats.context(CHAT);
+    for n in 0..3 {
+        caller.ok(chat.append_message(Message::user(n.to_string())));
+        let id = caller.ok(chat.checkpoint(false));
+        caller.ok(chat.revert_to(id));
+    }
+    caller.ok(chats.list_backups(CHAT))
+}
+
+#[test]
+fn backups_are_listed_with_number_time_reason_and_size() {
+    for_each_caller(|caller, chats, dir| {
+        let backups = make_three(caller, chats);
+        let numbers: Vec<_> = backups.iter().map(|b| b.number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert!(backups.iter().all(|b| b.reason == BackupReason::Revert));
+        assert!(backups.is_sorted_by(|a, b| a.size < b.size));
+        let meta = caller.ok(chats.session_meta(CHAT));
+        let hour = "2026-01-02T03".len();
+        assert!(backups[2].created_at[..hour] <= meta.updated_at[..hour]);
+        assert_eq!(caller.ok(chats.list_sessions()), [CHAT]);
+        assert!(
+            visible_names(dir)
+                .iter()
+                .all(|name| name.starts_with("telegram_1."))
+        );
+        assert!(caller.ok(chats.list_backups("nobody")).is_empty());
+    });
+}
+
+#[test]
+fn a_session_with_the_name_of_a_backup_is_a_session() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    make_three(&Caller::PlainThread, &chats);
+    let name = "telegram_1.1-revert-5-0";
+    chats.add_message(name, "user", "x").wait().unwrap();
+    assert_eq!(chats.list_backups(CHAT).wait().unwrap().len(), 3);
+    assert_eq!(chats.list_sessions().wait().unwrap().len(), 2);
+    store.close().unwrap();
+    let store = open(dir.path());
+    assert_eq!(texts(&store.handle(), name), ["x"]);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_backup_is_restored_and_what_it_replaces_becomes_one() {
+    for_each_caller(|caller, chats, _| {
+        make_three(caller, chats);
+        let chat = chats.context(CHAT);
+        caller.ok(chats.restore_backup(CHAT, 2));
+        assert_eq!(said(&caller.ok(chat.history())), ["0", "1"]);
+        assert_eq!(caller.ok(chat.n_checkpoints()), 1);
+        caller.ok(chat.revert_to(0));
+        assert_eq!(said(&caller.ok(chat.history())), ["0", "1"]);
+        caller.ok(chats.restore_backup(CHAT, 4));
+        assert_eq!(said(&caller.ok(chat.history())), ["0", "1", "2"]);
+        let reasons: Vec<_> = caller
+            .ok(chats.list_backups(CHAT))
+            .iter()
+            .map(|b| b.reason)
+            .collect();
+        assert_eq!(reasons, [Revert, Revert, Revert, Restore, Revert, Restore]);
+        for missing in [0, 7, u64::MAX] {
+            let error = caller.get(chats.restore_backup(CHAT, missing)).unwrap_err();
+            assert!(matches!(error, Error::BackupNotFound { .. }), "{error}");
+        }
+        assert!(caller.get(chats.restore_backup("nobody", 1)).is_err());
+    });
+}
+
+#[test]
+fn a_restored_backup_does_not_bring_truncated_messages_back() {
+    for_each_caller(|caller, chats, _| {
+        for n in 0..5 {
+            caller.ok(chats.add_message(CHAT, "user", &n.to_string()));
+        }
+        caller.ok(chats.truncate_history(CHAT, 2));
+        caller.ok(chats.context(CHAT).clear());
+        caller.ok(chats.restore_backup(CHAT, 1));
+        assert_eq!(said(&caller.ok(chats.history(CHAT))), ["3", "4"]);
+        assert_eq!(
+            caller.ok(chats.list_backups(CHAT)).len(),
+            1,
+            "an empty file is not kept"
+        );
+    });
+}
+
+#[test]
+fn backups_survive_closing_and_go_with_their_session() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let before = make_three(&Caller::PlainThread, &store.handle());
+    store.close().unwrap();
+    let store = open(dir.path());
+    let chats = store.handle();
+    assert_eq!(chats.list_backups(CHAT).wait().unwrap(), before);
+    chats.restore_backup(CHAT, 1).wait().unwrap();
+    assert_eq!(texts(&chats, CHAT), ["0"]);
+    chats.delete_session(CHAT).wait().unwrap();
+    assert!(chats.list_backups(CHAT).wait().unwrap().is_empty());
+    chats.add_message(CHAT, "user", "new").wait().unwrap();
+    assert!(chats.list_backups(CHAT).wait().unwrap().is_empty());
+    store.close().unwrap();
+    let backups = dir.path().join(".sessionlog/backups");
+    assert_eq!(std::fs::read_dir(backups).unwrap().count(), 0);
+}
+
+#[test]
+fn pruning_leaves_the_newest_within_the_limits() {
+    for_each_caller(|caller, chats, dir| {
+        let backups = make_three(caller, chats);
+        let none = BackupLimits::new();
+        let prune = |limits| caller.ok(chats.prune_backups(CHAT, limits));
+        assert_eq!(prune(none), 0);
+        assert_eq!(prune(none.age(Duration::from_hours(1))), 0);
+        assert_eq!(prune(none.bytes(backups[1].size + backups[2].size)), 1);
+        assert_eq!(prune(none.count(1)), 1);
+        assert_eq!(caller.ok(chats.list_backups(CHAT)), backups[2..]);
+        assert!(caller.get(chats.restore_backup(CHAT, 1)).is_err());
+        assert_eq!(prune(none.age(Duration::ZERO).count(0)), 1);
+        assert_eq!(caller.ok(chats.prune_backups("nobody", none.count(0))), 0);
+        let kept = dir.join(".sessionlog/backups");
+        assert_eq!(std::fs::read_dir(kept).unwrap().count(), 0);
+        assert_eq!(said(&caller.ok(chats.history(CHAT))), ["0", "1", "2"]);
+    });
+}

@@ -18,6 +18,11 @@ pub(crate) const MODELS: &[Model] = &[
         ],
     },
     Model {
+        name: "catalog_kept",
+        at_least: 8,
+        runs: &[an_alias_that_stays_is_found_meanwhile],
+    },
+    Model {
         name: "catalog_names",
         at_least: 20,
         runs: &[a_file_name_has_one_owner],
@@ -70,6 +75,23 @@ fn an_alias_of_two_sessions_is_found_by_both() {
     assert!(names.resolve_other("a").is_some(), "entered and not found");
     joined([worker]);
     assert_eq!(names.resolve_other("a").as_deref(), Some("one"));
+}
+
+/// A shard changes the aliases of a session; the one that is in both lists leads
+/// to it all the while.
+fn an_alias_that_stays_is_found_meanwhile() {
+    let names = Arc::new(Names::default());
+    let mine = names.claim("mine");
+    names.set_aliases(&mine, &[], &text("a"));
+    let caller = {
+        let names = names.clone();
+        spawned(move || {
+            assert_eq!(names.resolve_other("a").as_deref(), Some("mine"));
+        })
+    };
+    let more = ["b", "a"].map(String::from);
+    names.set_aliases(&mine, &text("a"), &more);
+    joined([caller]);
 }
 
 /// Two shards enter sessions that would have the same file.

@@ -1,23 +1,31 @@
 //! The journal: its watermark, its call for a flush, and its segments.
 
+use std::sync::Arc;
+
 use crate::explore::Model;
 use crate::stage::{joined, opened, segments, spawned};
 use sessionlog::internals::rig::{Heard, Rig, Setup};
+use sessionlog::internals::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "journal_watermark",
-        at_least: 50,
+        at_least: 15,
         runs: &[a_flush_covers_what_its_worker_was_told_before],
     },
     Model {
+        name: "journal_progress",
+        at_least: 4,
+        runs: &[whoever_reads_the_watermark_sees_what_was_told_before],
+    },
+    Model {
         name: "journal_activity",
-        at_least: 50,
+        at_least: 12,
         runs: &[what_a_flush_missed_calls_for_another],
     },
     Model {
         name: "journal_owes",
-        at_least: 20,
+        at_least: 4,
         runs: &[what_was_told_unsynced_is_owed],
     },
     Model {
@@ -52,6 +60,24 @@ fn a_flush_covers_what_its_worker_was_told_before() {
     let flush = heard.iter().position(|h| *h == Heard::Flush).expect("is asked");
     let told = heard[..flush].iter().filter(|h| matches!(h, Heard::Synced(_)));
     assert!(told.count() as u64 >= covered, "{covered} covered: {heard:?}");
+}
+
+/// The watermark is raised after the signals: whoever reads it, on whatever way,
+/// sees what was done before they were sent.
+fn whoever_reads_the_watermark_sees_what_was_told_before() {
+    let (_storage, rig) = opened(&Setup::default());
+    let Rig { control, mut journal, .. } = rig;
+    let start = control.synced();
+    let told = Arc::new(AtomicU64::new(0));
+    let reader = {
+        let (control, told) = (control.clone(), told.clone());
+        spawned(move || {
+            let covered = control.synced() - start;
+            assert!(told.load(Ordering::Relaxed) >= covered, "is not told yet");
+        })
+    };
+    journal.commit(&control, |number| told.store(number, Ordering::Relaxed));
+    joined([reader]);
 }
 
 /// A batch that a flush does not cover calls for another flush: otherwise an

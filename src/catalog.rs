@@ -45,7 +45,8 @@ impl Entry {
     /// It has been written to, and has a sidecar, or will have one.
     pub(crate) fn list(&self) {
         if !self.listed.load(Ordering::Relaxed) {
-            self.exists.store(true, Ordering::Release);
+            // In this order: whoever finds it listed must find it.
+            self.exists.store(true, Ordering::Relaxed);
             self.listed.store(true, Ordering::Release);
         }
     }
@@ -225,7 +226,7 @@ impl Catalog {
 
     fn has_files(&self, key: &str) -> bool {
         match self.entries.get(key) {
-            Some(entry) => entry.exists.load(Ordering::Acquire),
+            Some(entry) => entry.exists.load(Ordering::Relaxed),
             None => self.orphan_of(key).is_some(),
         }
     }

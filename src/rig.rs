@@ -447,6 +447,18 @@ impl Journal {
         threads::run_journal(self.journal, &*self.clock, guard);
     }
 
+    /// Commits one record of the worker's, with `told` in the place of its inbox.
+    ///
+    /// # Panics
+    /// If the disk fails.
+    pub fn commit(&mut self, control: &Control, told: impl Fn(u64)) {
+        control.submit(0, 1, true).expect("is open");
+        let threads::Journal { batch, alarm, committer, .. } = &mut self.journal;
+        assert_eq!(alarm.group.try_take(batch), Taken::Batch);
+        let committed = committer.commit(batch, &mut |signal| told(signal.number));
+        committed.expect("can be written");
+    }
+
     /// Gives every segment up, as after a clean checkpoint.
     ///
     /// # Panics

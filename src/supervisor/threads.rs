@@ -275,7 +275,7 @@ impl Journal {
 
     /// Gives the segments up, if the supervisor ended the journal in order.
     pub(crate) fn end(self) {
-        if self.ended_cleanly.load(Ordering::Acquire)
+        if self.ended_cleanly.load(Ordering::Relaxed)
             && let Err(error) = self.committer.finish()
         {
             tracing::warn!(%error, "journal segments stay until the next open");
@@ -458,7 +458,8 @@ impl Loop {
     /// out; files and sidecars synced; the journal's end; then the threads.
     fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
         let result = self.finish(wait);
-        self.ended_cleanly.store(result.is_ok(), Ordering::Release);
+        // Before the group is closed, whose lock carries it to the committer.
+        self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
         self.end();
         result
     }

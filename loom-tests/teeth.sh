@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS
 
 # No model takes as long; one that does hangs, and hanging proves nothing.
-readonly PATIENCE=600
+readonly PATIENCE=${TEETH_PATIENCE:-600}
 readonly HERE=$PWD
 readonly COPY=$HERE/target/teeth/source
 readonly BUILD=$HERE/target/teeth/build

@@ -171,7 +171,6 @@ impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
 #[expect(clippy::missing_panics_doc, reason = "the entry stays while it is locked")]
 impl<K: Ord + Clone, V> RefMut<'_, K, V> {
     /// Sets the value.
-    #[must_use = "dropping it unlocks the place"]
     pub fn insert(mut self, value: V) -> Self {
         self.map.insert(self.key.clone(), value);
         self

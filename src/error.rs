@@ -107,6 +107,11 @@ pub enum Error {
         lost: bool,
     },
 
+    /// A context that holds messages already was to be restored, which would
+    /// show what its file holds twice. Nothing was changed.
+    #[error("the context holds messages already")]
+    AlreadyRestored,
+
     /// The session has no backup of this number. Nothing was changed.
     #[error("backup {number} of {key:?} does not exist")]
     BackupNotFound {

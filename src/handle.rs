@@ -591,6 +591,36 @@ impl StoreHandle {
         Ok(None)
     }
 
+    /// The live lines of a session as they are. Blocks.
+    pub(crate) fn raw_lines(&self, key: &str) -> Result<Vec<u8>> {
+        let snapshot = pollster::block_on(self.snapshot(key, Place::Here))?;
+        reader::raw_lines(&snapshot).map_err(|e| Error::io("read", std::path::Path::new(key), e))
+    }
+
+    /// Gives a session that has neither messages nor a summary the `lines`;
+    /// whether it did.
+    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>, count: usize) -> Reply<bool> {
+        let meta = match self.session_meta(key).wait() {
+            Ok(meta) => meta,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        self.write(key, move |_, answer| {
+            let candidate = Candidate {
+                lines,
+                count: u32::try_from(count).unwrap_or(u32::MAX),
+                summary: String::new(),
+            };
+            Ok(Some((
+                Verb::Promote {
+                    identity: Box::new(identity::of(meta.scope, meta.aliases)),
+                    candidate,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
     pub(crate) fn counters(&self) -> Arc<Counters> {
         match &self.side {
             Side::Writer(engine) => engine.context.counters.clone(),

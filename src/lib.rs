@@ -35,6 +35,9 @@
 //!   since.
 //! * [`backend`] puts the engine, memory and older files behind one trait.
 //! * [`scope`] finds the session of an inbound message.
+//! * [`Context::open`] keeps the conversation of one file as kimi-cli does;
+//!   [`kimi`] has its rules, [`import_kimi`] and [`export_kimi`] the way between
+//!   such a file and a session.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
@@ -55,6 +58,7 @@ mod handle;
 #[doc(hidden)]
 pub mod internals;
 mod journal;
+pub mod kimi;
 mod mailbox;
 mod migrate;
 mod options;
@@ -82,7 +86,10 @@ pub use catalog::AliasConflict;
 pub use context::{Context, Fork, Messages};
 pub use error::{Error, Result};
 pub use handle::{BackupLimits, StoreHandle};
-pub use migrate::{MigrationReport, migrate_from_json, migrate_from_json_report};
+pub use migrate::{
+    KimiImport, MigrationReport, export_kimi, import_kimi, migrate_from_json,
+    migrate_from_json_report,
+};
 pub use options::{Durability, StoreOptions};
 pub use recovery::RecoveryReport;
 pub use reply::Reply;

@@ -70,6 +70,20 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
     Ok(live)
 }
 
+/// Every live line as it is, each ended by LF.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn raw_lines(snapshot: &Snapshot) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    each_line(snapshot, &mut |raw| {
+        bytes.extend_from_slice(raw);
+        bytes.push(b'\n');
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
 /// Visits the messages at `start` and behind, hidden ones included.
 ///
 /// # Errors

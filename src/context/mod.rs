@@ -1,10 +1,17 @@
 //! Conversations: what kimi-cli's `Context` does for one file, for a session of
 //! a store.
 
+pub(crate) mod file;
 mod session;
 
+use std::path::Path;
+use std::sync::Arc;
+
+use self::file::FileContext;
 use self::session::SessionContext;
+use crate::error::{Error, Result};
 use crate::reply::Reply;
+use crate::storage::{DiskStorage, Storage};
 use crate::{Message, StoreHandle};
 
 /// A conversation: its messages, and what belongs to them: checkpoints to which
@@ -49,6 +56,11 @@ use crate::{Message, StoreHandle};
 /// of the next checkpoint as they are, and take the checkpoints among the hidden
 /// lines: there is nothing to go back to. Replacing its history starts all of
 /// it anew.
+///
+/// # A file without a store
+///
+/// [`Context::open`] gives the conversation of a single file of kimi-cli's, and
+/// says what is different there.
 #[derive(Clone, Debug)]
 pub struct Context {
     inner: Inner,
@@ -58,6 +70,7 @@ pub struct Context {
 #[derive(Clone, Debug)]
 enum Inner {
     Session(SessionContext),
+    File(FileContext),
 }
 
 /// What [`Context::append_message`] takes: one message, or several that are
@@ -122,6 +135,73 @@ impl Context {
         }
     }
 
+    /// Opens the conversation of a single `context.jsonl`, and reads it. The file
+    /// need not exist: the first write makes it.
+    ///
+    /// It is kimi-cli's file: this reads what kimi-cli reads, past the lines that
+    /// it skips and those that make it fail, and writes the bytes that it writes.
+    /// Every write is synced. `revert_to` and `clear` keep the file as it was
+    /// under the next free number (`context_1.jsonl`, …), and put the new one in
+    /// its place in one step. The last of several system prompts counts: one that
+    /// is not the first is written behind the others.
+    ///
+    /// # How it differs from a session's
+    ///
+    /// * The conversation is kept in memory, as it was when opened and as this
+    ///   context changed it. [`restore`](Self::restore) reads the file again, for
+    ///   what other programs wrote; once the context was restored or written to
+    ///   and holds messages, it is refused with [`Error::AlreadyRestored`].
+    /// * Every write is durable. A batch of messages is one write, and power lost
+    ///   in the midst of it can leave the first of them; all other verbs leave
+    ///   the file as it was or as it will be. After a failed sync every write is
+    ///   refused with [`Error::Poisoned`] until the file is opened again.
+    /// * The first write takes the file's lock, which is kept until the last
+    ///   clone of the context is dropped. Another context, in this process or
+    ///   another, can read meanwhile, and gets [`Error::Locked`] when it writes.
+    ///   kimi-cli itself knows no lock.
+    /// * A message that kimi-cli would not read back (of another role, with parts
+    ///   of a type it does not know) is refused with [`Error::InvalidMessage`].
+    ///   Fields of a message that it does not know are written behind those it
+    ///   does; of a part only what it knows is written.
+    /// * A revert keeps the lines that kimi-cli keeps, and those of records that
+    ///   another version may know; what does not decode is only in the backup.
+    ///
+    /// Opening blocks while it reads the file.
+    ///
+    /// ```
+    /// use sessionlog::{Context, Message};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let path = scratch.path().join("context.jsonl");
+    /// let context = Context::open(&path)?;
+    /// context.write_system_prompt("Be brief.").wait()?;
+    /// let before = context.checkpoint(false).wait()?;
+    /// context.append_message(Message::user("hi")).wait()?;
+    /// context.revert_to(before).wait()?;
+    /// assert!(context.history().wait()?.is_empty());
+    /// assert!(scratch.path().join("context_1.jsonl").is_file());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the path names no regular file, or one that cannot be
+    /// read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let path = std::path::absolute(path).map_err(|e| Error::io("open", path, e))?;
+        Self::open_on(Arc::new(DiskStorage), &path)
+    }
+
+    /// Opens a file of any file system.
+    pub(crate) fn open_on(storage: Arc<dyn Storage>, path: &Path) -> Result<Self> {
+        file::file_name(path)?;
+        Ok(Self {
+            inner: Inner::File(FileContext::open(storage, path.to_owned())?),
+        })
+    }
+
     /// Brings the conversation in; whether there was anything: `false` for one
     /// that has no line. No verb needs it before: each brings in what it needs,
     /// and the first one of a session reads its whole file, once.
@@ -131,6 +211,7 @@ impl Context {
     pub fn restore(&self) -> Reply<bool> {
         match &self.inner {
             Inner::Session(session) => session.restore(),
+            Inner::File(file) => file.restore(),
         }
     }
 
@@ -145,6 +226,7 @@ impl Context {
         let messages = messages.into();
         match &self.inner {
             Inner::Session(session) => session.append_message(messages),
+            Inner::File(file) => file.append_message(messages),
         }
     }
 
@@ -156,6 +238,7 @@ impl Context {
     pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.update_token_count(token_count),
+            Inner::File(file) => file.update_token_count(token_count),
         }
     }
 
@@ -169,6 +252,7 @@ impl Context {
     pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.checkpoint(add_user_message),
+            Inner::File(file) => file.checkpoint(add_user_message),
         }
     }
 
@@ -187,6 +271,7 @@ impl Context {
     pub fn revert_to(&self, id: i64) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.revert_to(id),
+            Inner::File(file) => file.revert_to(id),
         }
     }
 
@@ -201,6 +286,7 @@ impl Context {
     pub fn clear(&self) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.clear(),
+            Inner::File(file) => file.clear(),
         }
     }
 
@@ -213,6 +299,7 @@ impl Context {
     pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.write_system_prompt(prompt),
+            Inner::File(file) => file.write_system_prompt(prompt),
         }
     }
 
@@ -224,6 +311,7 @@ impl Context {
     pub fn history(&self) -> Reply<Vec<Message>> {
         match &self.inner {
             Inner::Session(session) => session.history(),
+            Inner::File(file) => file.history(),
         }
     }
 
@@ -234,6 +322,7 @@ impl Context {
     pub fn token_count(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.token_count(),
+            Inner::File(file) => file.token_count(),
         }
     }
 
@@ -246,6 +335,7 @@ impl Context {
     pub fn token_count_with_pending(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.token_count_with_pending(),
+            Inner::File(file) => file.token_count_with_pending(),
         }
     }
 
@@ -256,6 +346,7 @@ impl Context {
     pub fn n_checkpoints(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.n_checkpoints(),
+            Inner::File(file) => file.n_checkpoints(),
         }
     }
 
@@ -266,6 +357,7 @@ impl Context {
     pub fn system_prompt(&self) -> Reply<Option<String>> {
         match &self.inner {
             Inner::Session(session) => session.system_prompt(),
+            Inner::File(file) => file.system_prompt(),
         }
     }
 
@@ -277,6 +369,7 @@ impl Context {
     pub fn usage_history(&self) -> Reply<Vec<i64>> {
         match &self.inner {
             Inner::Session(session) => session.usage_history(),
+            Inner::File(file) => file.usage_history(),
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use super::content::{Content, read_parts};
-use super::message::{Message, intern, is_blank};
+use super::message::{Given, Message, intern, is_blank};
 use super::nested::{Slots, attachment, string, system_part, tool_call};
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::{RawField, tidy};
@@ -144,6 +144,7 @@ impl From<Draft<'_>> for Message {
             system_parts: draft.system_parts.into_vec(),
             tool_calls: draft.tool_calls.into_vec(),
             tool_call_id: draft.tool_call_id.value().into_owned(),
+            given: Given::default(),
             unknown: unknown
                 .map(|(name, raw)| RawField::new(name, raw))
                 .collect(),

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::content::Content;
 use super::draft::Draft;
 use super::encode::{self, Fields, Visitor};
+use super::kimi;
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::RawField;
 use super::text::to_text;
@@ -41,7 +42,16 @@ pub struct Message {
     pub(super) system_parts: Vec<SystemPart>,
     pub(super) tool_calls: Vec<ToolCall>,
     pub(super) tool_call_id: String,
+    pub(super) given: Given,
     pub(super) unknown: Vec<RawField>,
+}
+
+/// Which fields are there though empty. PicoClaw leaves out what is empty,
+/// kimi-cli what is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) tool_calls: bool,
+    pub(super) tool_call_id: bool,
 }
 
 impl Message {
@@ -60,6 +70,7 @@ impl Message {
             system_parts: Vec::new(),
             tool_calls: Vec::new(),
             tool_call_id: String::new(),
+            given: Given::default(),
             unknown: Vec::new(),
         }
     }
@@ -111,6 +122,36 @@ impl Message {
         let message = Self::from(draft);
         message.check_writable()?;
         Ok(message)
+    }
+
+    /// Decodes a message as kimi-cli reads it: JSON with Python's leniencies, of
+    /// equal names the last, `null` for no content, no other roles than `user`,
+    /// `assistant`, `system` and `tool`, no other parts than it knows.
+    ///
+    /// ```
+    /// use sessionlog::Message;
+    ///
+    /// let line = r#"{"role":"user","content":[{"type":"text","text":"hi"}],"partial":"yes"}"#;
+    /// let message = Message::from_kimi_json(line.as_bytes())?;
+    /// assert_eq!(message.to_kimi_json(), r#"{"role":"user","content":"hi","partial":true}"#);
+    /// # Ok::<(), sessionlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidMessage`] for what kimi-cli does not accept.
+    pub fn from_kimi_json(json: &[u8]) -> Result<Self> {
+        match kimi::decode(&String::from_utf8_lossy(json)) {
+            kimi::Record::Message(message) => Ok(*message),
+            _ => Err(invalid("not a message of kimi-cli")),
+        }
+    }
+
+    /// The message as kimi-cli writes it: its fields in its order, then those it
+    /// does not know. What it would not read back is written all the same.
+    #[must_use]
+    pub fn to_kimi_json(&self) -> String {
+        kimi::encode::to_json(self)
     }
 
     /// The same message with a call of the function `name`; `arguments` is

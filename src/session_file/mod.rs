@@ -14,6 +14,7 @@ mod encode;
 mod fold;
 #[cfg(test)]
 mod golden_tests;
+pub(crate) mod kimi;
 mod legacy;
 mod line;
 mod message;

@@ -67,6 +67,8 @@ pub struct FunctionCall {
     pub arguments: String,
     /// An opaque signature some providers want back.
     pub thought_signature: String,
+    /// kimi-cli tells no arguments from empty ones.
+    pub(super) no_arguments: bool,
     pub(super) unknown: Vec<RawField>,
 }
 

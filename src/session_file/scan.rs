@@ -1,4 +1,5 @@
-//! A JSON scanner that accepts exactly what Go's `encoding/json` accepts.
+//! A JSON scanner that accepts exactly what Go's `encoding/json` accepts, or
+//! what Python's `json` does.
 //!
 //! It never recurses: a hostile line nested ten thousand deep costs heap, not
 //! stack.
@@ -35,6 +36,7 @@ pub(super) struct Scanner<'a> {
     at: usize,
     depth: usize,
     deepest: usize,
+    lax: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -44,6 +46,17 @@ impl<'a> Scanner<'a> {
             at: 0,
             depth: 0,
             deepest: 0,
+            lax: false,
+        }
+    }
+
+    /// A cursor as lenient as Python's `json` with `strict=False`: raw control
+    /// characters inside strings and the numbers `NaN`, `Infinity` and
+    /// `-Infinity` pass too.
+    pub(super) fn lax(text: &'a str) -> Self {
+        Self {
+            lax: true,
+            ..Self::new(text)
         }
     }
 
@@ -239,6 +252,7 @@ impl<'a> Scanner<'a> {
             Some(b'f') => self.literal("false"),
             Some(b'n') => self.literal("null"),
             Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'N' | b'I') if self.lax => self.number(),
             Some(_) => Err(Fault::Syntax("a value was expected")),
             None => Err(CUT_SHORT),
         }
@@ -254,6 +268,16 @@ impl<'a> Scanner<'a> {
 
     fn number(&mut self) -> Scan<()> {
         let bytes = self.text.as_bytes();
+        if self.lax {
+            let rest = &self.text[self.at..];
+            let special = ["NaN", "Infinity", "-Infinity"]
+                .into_iter()
+                .find(|word| rest.starts_with(word));
+            if let Some(word) = special {
+                self.at += word.len();
+                return Ok(());
+            }
+        }
         if bytes[self.at] == b'-' {
             self.at += 1;
         }
@@ -300,6 +324,7 @@ impl<'a> Scanner<'a> {
                     at += escape_length(&bytes[at..])?;
                     escaped = true;
                 }
+                Some(_) if self.lax => at += 1,
                 Some(_) => return Err(Fault::Syntax("a raw control character in a string")),
                 None => return Err(CUT_SHORT),
             }

@@ -138,6 +138,14 @@ impl StorageFile for DiskFile {
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(lock_error(e)),
+        }
+    }
 }
 
 /// A held `flock`. The file is never unlinked: a lock on a name that another

@@ -196,6 +196,17 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// A failure leaves the outcome unknown; the sync must not be retried.
     fn sync_data(&self) -> io::Result<()>;
 
+    /// Takes the file's exclusive lock, without waiting; whether it could. It is
+    /// kept until the file is closed. In memory there is only one process, and
+    /// always a lock to be had.
+    ///
+    /// # Errors
+    /// As the operating system reports them, `Unsupported` where the file system
+    /// has no locks.
+    fn try_lock(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Copies the first `len` bytes to the start of `to`, a file of the same
     /// storage. No byte passes through the caller where the system can copy.
     ///

@@ -204,7 +204,7 @@ fn with_canonical(mut got: Value, model: &Model, written: &Tree, key: &str) -> V
     got
 }
 
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for chunk in text.trim_end_matches('=').as_bytes().chunks(4) {
         let mut bits = 0u32;

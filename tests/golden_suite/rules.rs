@@ -13,7 +13,14 @@ pub(crate) enum Rule {
     BrokenSidecar = 6,
     Keys = 7,
     NothingCreated = 8,
+    OneLine = 9,
+    RevertTarget = 10,
+    LastPrompt = 11,
+    Estimate = 12,
 }
+
+/// How many there are.
+const RULES: u8 = 12;
 
 /// Which rules a case made use of.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +41,7 @@ impl Applied {
 /// The text that explains the rules.
 pub(crate) const DEVIATIONS: &str = include_str!("../golden/DEVIATIONS.md");
 
-/// Whether the text explains every rule, and not more than eight.
+/// Whether the text explains every rule, and no others.
 pub(crate) fn documented() -> Result<(), String> {
     let headings = DEVIATIONS
         .lines()
@@ -42,11 +49,11 @@ pub(crate) fn documented() -> Result<(), String> {
     let numbers: Vec<u8> = headings
         .filter_map(|line| line.split('.').next()?.parse().ok())
         .collect();
-    if numbers == [1, 2, 3, 4, 5, 6, 7, 8] {
+    if numbers.iter().copied().eq(1..=RULES) {
         Ok(())
     } else {
         Err(format!(
-            "DEVIATIONS.md explains rules {numbers:?}, the test has 1 to 8"
+            "DEVIATIONS.md explains rules {numbers:?}, the test has 1 to {RULES}"
         ))
     }
 }

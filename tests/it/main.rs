@@ -11,6 +11,7 @@
 mod backends;
 mod bad_input;
 mod defects;
+mod kimi_file;
 mod read_only;
 mod support;
 mod trap;

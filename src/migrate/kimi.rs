@@ -1,0 +1,141 @@
+//! To and from a context file of kimi-cli.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::StoreHandle;
+use crate::context::file;
+use crate::error::{Error, Result};
+use crate::session_file::{self, Kind, kimi};
+use crate::storage::{OpenMode, Storage};
+
+/// What [`import_kimi`] brought in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KimiImport {
+    /// Lines of the file that are not empty; the session has as many.
+    pub lines: usize,
+    /// Those that the session's history shows.
+    pub messages: usize,
+    /// Those that are no record, here or there. They are in the session's file.
+    pub unread: usize,
+}
+
+/// Makes the session `key` out of a context file of kimi-cli: all of its lines
+/// or, if anything fails, none. Blocks while it reads and writes.
+///
+/// Lines come over as bytes, control records and what does not decode included;
+/// line ends become LF, and a byte order mark is dropped. Only a line that Python
+/// takes for JSON and nobody else does (raw control characters in strings, `NaN`)
+/// is written again as JSON proper, so that its message is not lost on readers.
+/// The file stays as it is. Like every verb this resolves the key first.
+///
+/// ```
+/// use sessionlog::{Context, Message, Store, export_kimi, import_kimi};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// let file = dir.join("context.jsonl");
+/// Context::open(&file)?.append_message(Message::user("hi")).wait()?;
+///
+/// let store = Store::open(dir.join("sessions"))?;
+/// let chats = store.handle();
+/// import_kimi(&file, "telegram:123", &chats)?;
+/// assert_eq!(chats.history("telegram:123").wait()?[0].text(), "hi");
+///
+/// export_kimi("telegram:123", dir.join("back.jsonl"), &chats)?;
+/// assert_eq!(std::fs::read(dir.join("back.jsonl")).unwrap(), std::fs::read(&file).unwrap());
+/// # store.close()
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::SessionExists`] where the session has a line or a summary already,
+/// [`Error::Io`] where the file cannot be read, and those all verbs share.
+pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
+    let path = absolute(path.as_ref())?;
+    session_file::validate_key(key)?;
+    let storage = handle.storage();
+    let bytes = storage
+        .open(&path, OpenMode::Read)
+        .and_then(|file| file::read_all(&*file))
+        .map_err(|e| Error::io("read", &path, e))?;
+    let mut import = KimiImport::default();
+    let mut lines = Vec::with_capacity(bytes.len() + 1);
+    for raw in file::raw_lines(&bytes) {
+        let line = readable(raw);
+        import.note(session_file::classify(&line));
+        lines.extend_from_slice(&line);
+        lines.push(b'\n');
+    }
+    let is_new = handle.raw_lines(key)?.is_empty();
+    if is_new && handle.adopt_lines(key, lines, import.lines).wait()? {
+        return Ok(import);
+    }
+    Err(Error::SessionExists { key: key.into() })
+}
+
+/// Writes the lines of the session `key` to a new file at `path`, which kimi-cli
+/// reads; what was truncated is left out. Bytes for bytes: a file that
+/// [`import_kimi`] brought in comes out as it went in, but for what is said
+/// there. The file is there whole or, after a crash, empty or not at all. Blocks
+/// while it reads and writes.
+///
+/// # Errors
+/// [`Error::SessionNotFound`], [`Error::Io`] where something is at `path` already
+/// or the file cannot be written, and those all verbs share.
+pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
+    let path = absolute(path.as_ref())?;
+    let lines = handle.raw_lines(key)?;
+    if lines.is_empty() && handle.resolve_session_key(key).wait()?.is_none() {
+        return Err(Error::SessionNotFound { key: key.into() });
+    }
+    let storage = handle.storage();
+    let temp = file::parent(&path).join(format!(".{}.new", file::file_name(&path)?));
+    // The name is taken first, so that nothing can be put in its place.
+    file::create(&*storage, &path, b"").map_err(|e| Error::io("write", &path, e))?;
+    let written = put(&*storage, &temp, &path, &lines);
+    if written.is_err() {
+        for left in [&temp, &path] {
+            // What cannot be removed is empty or hidden.
+            let _ = storage.remove_file(left);
+        }
+    }
+    written.map_err(|e| Error::io("write", &path, e))
+}
+
+/// Writes beside `path`, then renames.
+fn put(storage: &dyn Storage, temp: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match storage.remove_file(temp) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    file::create(storage, temp, bytes)?;
+    storage.rename(temp, path)?;
+    storage.sync_dir(file::parent(path))
+}
+
+/// A line as this crate can read it, if it can be read at all.
+fn readable(raw: &[u8]) -> Cow<'_, [u8]> {
+    if session_file::classify(raw) == Kind::Corrupt
+        && let Some(strict) = kimi::strict(&String::from_utf8_lossy(raw))
+        && session_file::classify(strict.as_bytes()) != Kind::Corrupt
+    {
+        return Cow::Owned(strict.into_bytes());
+    }
+    Cow::Borrowed(raw)
+}
+
+impl KimiImport {
+    fn note(&mut self, kind: Kind) {
+        self.lines += usize::from(kind != Kind::Blank);
+        self.messages += usize::from(kind == Kind::Message);
+        self.unread += usize::from(kind == Kind::Corrupt);
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io("open", path, e))
+}

@@ -1,0 +1,98 @@
+//! Lines as kimi-cli takes them: JSON as Python reads it, records as its model
+//! classes validate them.
+//!
+//! What makes kimi-cli give up on a whole file (a part of an unknown type, a
+//! message without content, a field called `self`) costs only its line here.
+
+pub(crate) mod encode;
+mod message;
+mod python;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use self::python::{Members, has_huge_integer, integer, items, text};
+use super::message::Message;
+use super::raw::tidy;
+
+/// What a line of a context file is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Record {
+    /// White space.
+    Blank,
+    /// Nothing that kimi-cli keeps: no JSON object, or a record that it rejects.
+    Rejected,
+    /// A record that another version may know: kept, without effect.
+    Foreign,
+    /// How many tokens the conversation had.
+    Usage(i64),
+    /// A point to go back to.
+    Checkpoint(i64),
+    /// The system prompt.
+    SystemPrompt(String),
+    /// A message.
+    Message(Box<Message>),
+}
+
+/// Decodes one line, given without its line end.
+pub(crate) fn decode(line: &str) -> Record {
+    if line.chars().all(is_python_space) {
+        return Record::Blank;
+    }
+    let Some(record) = Members::of(line) else {
+        return Record::Rejected;
+    };
+    if has_huge_integer(line) {
+        return Record::Foreign;
+    }
+    let role = record.text("role");
+    match role.as_deref() {
+        Some("_usage") => {
+            integer(record.get("token_count")).map_or(Record::Rejected, Record::Usage)
+        }
+        Some("_checkpoint") => {
+            integer(record.get("id")).map_or(Record::Rejected, Record::Checkpoint)
+        }
+        Some("_system_prompt") => record
+            .text("content")
+            .map_or(Record::Rejected, |text| Record::SystemPrompt(text.into())),
+        Some(role) if role.starts_with('_') => Record::Foreign,
+        Some(role @ ("user" | "assistant" | "system" | "tool")) => {
+            message::message(line, role, &record)
+        }
+        _ => Record::Rejected,
+    }
+}
+
+/// A line that only Python takes for JSON, as JSON proper; `None` for one that
+/// it does not take for a record either.
+pub(crate) fn strict(line: &str) -> Option<String> {
+    match decode(line) {
+        Record::Blank | Record::Rejected => None,
+        _ => Some(tidy(line)),
+    }
+}
+
+/// Whether Python's `str.strip` takes it away.
+pub(crate) fn is_python_space(character: char) -> bool {
+    character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+/// The role of a line that is an object, and its content, as JSON text.
+pub(crate) fn role_and_content(line: &str) -> Option<(Option<String>, Option<&str>)> {
+    let record = Members::of(line)?;
+    let role = record.text("role").map(Cow::into_owned);
+    Some((role, record.get("content")))
+}
+
+/// The text of a JSON string, or of the only part of a list of parts.
+pub(crate) fn only_text(content: &str) -> Option<String> {
+    if let Some(text) = text(content) {
+        return Some(text.into_owned());
+    }
+    match &*items(content)? {
+        [part] => Members::of(part)?.text("text").map(Cow::into_owned),
+        _ => None,
+    }
+}

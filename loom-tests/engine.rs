@@ -53,6 +53,11 @@ pub(crate) const MODELS: &[Model] = &[
         runs: &[a_compaction_is_neither_doubled_nor_lost],
     },
     Model {
+        name: "engine_subscribe",
+        at_least: 500,
+        runs: &[a_subscriber_learns_of_the_first_change],
+    },
+    Model {
         name: "engine_promote",
         at_least: 1_000,
         runs: &[an_alias_is_promoted_once],
@@ -265,4 +270,25 @@ fn an_alias_is_promoted_once() {
 fn promoted(handle: &sessionlog::StoreHandle) -> bool {
     let reply = handle.promote_alias_history("a", None, vec!["b".into()]);
     block_on(reply).expect("is carried out")
+}
+
+/// One subscribes to a session that another is about to begin: it learns of it,
+/// and finds what it was told of.
+fn a_subscriber_learns_of_the_first_change() {
+    let (_storage, rig) = opened(&Setup::default());
+    let Rig { handle, control, worker, journal, supervisor, .. } = rig;
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let caller = {
+        let handle = handle.clone();
+        spawned(move || handle.add_message("a", "user", "1").wait().expect("is accepted"))
+    };
+    let mut watch = block_on(handle.subscribe("a")).expect("is open");
+    let mut state = watch.latest();
+    while state.lines == 0 {
+        state = block_on(watch.changed()).expect("is open");
+    }
+    let seen = said(&control.moment("a").expect("is loaded"));
+    assert_eq!(seen, ["1"], "told and not seen");
+    joined([caller]);
+    wound_up(&supervisor, parts);
 }

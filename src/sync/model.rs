@@ -6,6 +6,7 @@
 //! when a thread panics; ours do not, in either half.
 
 pub mod map;
+pub(super) mod watch;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;

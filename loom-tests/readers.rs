@@ -1,12 +1,8 @@
 //! Readers against the owner of a session: what they get is of one moment.
 
-use std::pin::Pin;
-use std::task::{Context, Waker};
-
 use crate::explore::Model;
-use crate::stage::{joined, opened, said, spawned};
+use crate::stage::{joined, opened, said, spawned, submitted};
 use loom::future::block_on;
-use sessionlog::Reply;
 use sessionlog::internals::rig::{Control, Rig, Setup};
 
 pub(crate) const MODELS: &[Model] = &[
@@ -106,12 +102,6 @@ fn read(handle: &sessionlog::StoreHandle, key: &str) {
     let history = block_on(handle.history(key)).expect("is readable");
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].text(), key);
-}
-
-fn submitted<T: Send + 'static>(mut reply: Reply<T>) -> Reply<T> {
-    let polled = Pin::new(&mut reply).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(polled.is_pending(), "answered too early");
-    reply
 }
 
 /// Has what was submitted staged and committed; what is left is the owner's to

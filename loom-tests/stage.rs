@@ -1,8 +1,11 @@
 //! What models of the engine share: a store on a disk in memory, threads, and
 //! what readers and a power loss find of a session.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
+use sessionlog::Reply;
 use sessionlog::internals::rig::{DIR, Moment, Rig, Setup, Supervisor};
 use sessionlog::internals::sync::thread::{JoinHandle, spawn};
 use sessionlog::storage::memory::{Image, MemoryStorage};
@@ -56,4 +59,11 @@ pub(crate) fn wound_up<const N: usize>(supervisor: &Supervisor, parts: [JoinHand
     loom::stop_exploring();
     supervisor.end();
     joined(parts);
+}
+
+/// A command on its way, whose caller does not wait for it.
+pub(crate) fn submitted<T: Send + 'static>(mut reply: Reply<T>) -> Reply<T> {
+    let polled = Pin::new(&mut reply).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "answered too early");
+    reply
 }

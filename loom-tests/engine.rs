@@ -6,60 +6,60 @@ use std::sync::Arc;
 use crate::explore::Model;
 use crate::stage::{joined, opened, reopened, said, segments, spawned, submitted, wound_up};
 use loom::future::block_on;
-use sessionlog::{Error, Reply};
 use sessionlog::internals::rig::{Rig, Setup};
 use sessionlog::internals::sync::Mutex;
 use sessionlog::storage::memory::{Fault, Repeat};
+use sessionlog::{Error, Reply};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "engine_append",
-        at_least: 2_000,
+        at_least: 1_500,
         runs: &[what_is_answered_is_synced_and_seen],
     },
     Model {
         name: "engine_group",
-        at_least: 2_000,
+        at_least: 3_000,
         runs: &[callers_of_one_session_lose_no_line],
     },
     Model {
         name: "engine_bells",
-        at_least: 1_000,
+        at_least: 1_200,
         runs: &[whoever_rings_is_answered],
     },
     Model {
         name: "engine_stop",
-        at_least: 1_000,
+        at_least: 20_000,
         runs: &[a_closing_store_answers_everyone],
     },
     Model {
         name: "engine_poison",
-        at_least: 1_000,
+        at_least: 20_000,
         runs: &[a_failed_sync_reaches_everyone],
     },
     Model {
         name: "engine_panic",
-        at_least: 1_000,
+        at_least: 8_000,
         runs: &[a_panic_reaches_everyone],
     },
     Model {
         name: "engine_flush",
-        at_least: 1_000,
+        at_least: 50_000,
         runs: &[a_flush_gives_up_nothing_that_is_needed],
     },
     Model {
         name: "engine_compact",
-        at_least: 1_000,
+        at_least: 800,
         runs: &[a_compaction_is_neither_doubled_nor_lost],
     },
     Model {
         name: "engine_subscribe",
-        at_least: 500,
+        at_least: 20_000,
         runs: &[a_subscriber_learns_of_the_first_change],
     },
     Model {
         name: "engine_promote",
-        at_least: 1_000,
+        at_least: 15_000,
         runs: &[an_alias_is_promoted_once],
     },
 ];
@@ -68,10 +68,20 @@ pub(crate) const MODELS: &[Model] = &[
 fn what_is_answered_is_synced_and_seen() {
     let (storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig { handle, control, worker, journal, supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
     for text in ["1", "2"] {
-        handle.add_message("a", "user", text).wait().expect("is accepted");
+        handle
+            .add_message("a", "user", text)
+            .wait()
+            .expect("is accepted");
         let seen = said(&control.moment("a").expect("is loaded"));
         assert!(seen.contains(&text.into()), "answered and not seen");
         let kept = reopened(&storage);
@@ -85,7 +95,14 @@ fn what_is_answered_is_synced_and_seen() {
 fn callers_of_one_session_lose_no_line() {
     let (storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig { handle, control, worker, journal, supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
     let leaving = handle.add_message("a", "user", "1");
     let parts = [
         spawned(|| worker.run()),
@@ -94,7 +111,10 @@ fn callers_of_one_session_lose_no_line() {
             journal.run();
         }),
     ];
-    handle.add_message("a", "user", "2").wait().expect("is accepted");
+    handle
+        .add_message("a", "user", "2")
+        .wait()
+        .expect("is accepted");
     let seen = said(&control.moment("a").expect("is loaded"));
     assert!(seen.contains(&"2".into()), "answered and not seen");
     let kept = reopened(&storage);
@@ -110,7 +130,12 @@ fn callers_of_one_session_lose_no_line() {
 /// is lost leaves its caller waiting.
 fn whoever_rings_is_answered() {
     let (_storage, rig) = opened(&Setup::default());
-    let Rig { handle, control, worker, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        ..
+    } = rig;
     let worker = spawned(|| worker.run());
     let other = {
         let handle = handle.clone();
@@ -129,7 +154,14 @@ fn whoever_rings_is_answered() {
 fn a_closing_store_answers_everyone() {
     let (storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig { handle, control, worker, journal, mut supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        mut supervisor,
+        ..
+    } = rig;
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
     let accepted = Arc::new(Mutex::new(false));
     let caller = {
@@ -141,12 +173,19 @@ fn a_closing_store_answers_everyone() {
     };
     let closed = control.start_close();
     supervisor.serve();
-    assert!(matches!(closed.wait(), Some(Ok(()))), "did not close in order");
+    assert!(
+        matches!(closed.wait(), Some(Ok(()))),
+        "did not close in order"
+    );
     joined([caller]);
     joined(parts);
     assert_eq!(segments(&storage), 0, "closed and left a journal");
     let kept = reopened(&storage);
-    let wanted: &[&str] = if *accepted.lock() { &["0", "1"] } else { &["0"] };
+    let wanted: &[&str] = if *accepted.lock() {
+        &["0", "1"]
+    } else {
+        &["0"]
+    };
     assert_eq!(kept, wanted);
 }
 
@@ -155,18 +194,31 @@ fn a_closing_store_answers_everyone() {
 fn a_failed_sync_reaches_everyone() {
     let (storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig { handle, control, worker, journal, supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
     storage.fail_at(storage.steps(), Fault::Eio, Repeat::Forever);
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
     let other = {
         let handle = handle.clone();
         spawned(move || {
             let refused = handle.add_message("a", "user", "1").wait();
-            assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(Error::Poisoned { .. })),
+                "{refused:?}"
+            );
         })
     };
     let refused = handle.add_message("a", "user", "2").wait();
-    assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::Poisoned { .. })),
+        "{refused:?}"
+    );
     joined([other]);
     let late = handle.add_message("a", "user", "3").wait();
     assert!(matches!(late, Err(Error::Poisoned { .. })), "{late:?}");
@@ -181,7 +233,13 @@ fn a_failed_sync_reaches_everyone() {
 fn a_panic_reaches_everyone() {
     let (_storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig { handle, worker, journal, supervisor, .. } = rig;
+    let Rig {
+        handle,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
     let parts = [spawned(|| worker.die()), spawned(|| journal.run())];
     let other = {
         let handle = handle.clone();
@@ -207,10 +265,20 @@ fn a_flush_gives_up_nothing_that_is_needed() {
     for text in ["0", "1"] {
         rig.carry_out(rig.handle.add_message("a", "user", text));
     }
-    let Rig { handle, control, worker, journal, mut supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        mut supervisor,
+        ..
+    } = rig;
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
     let caller = spawned(move || {
-        handle.add_message("a", "user", "2").wait().expect("is accepted");
+        handle
+            .add_message("a", "user", "2")
+            .wait()
+            .expect("is accepted");
     });
     let flushed = control.start_flush();
     supervisor.serve();
@@ -229,7 +297,15 @@ fn a_compaction_is_neither_doubled_nor_lost() {
     for text in ["0", "1", "2"] {
         rig.carry_out(rig.handle.add_message("a", "user", text));
     }
-    let Rig { handle, control, worker, journal, background, supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        background,
+        supervisor,
+        ..
+    } = rig;
     let parts = [
         spawned(|| worker.run()),
         spawned(|| journal.run()),
@@ -244,7 +320,10 @@ fn a_compaction_is_neither_doubled_nor_lost() {
     wound_up(&supervisor, parts);
     assert_eq!(control.stats().compactions, 1);
     assert_eq!(reopened(&storage), ["2"]);
-    let left = storage.dump().into_keys().filter(|name| name.ends_with(".tmp"));
+    let left = storage
+        .dump()
+        .into_keys()
+        .filter(|name| name.ends_with(".tmp"));
     assert_eq!(left.count(), 0, "a copy was left behind");
 }
 
@@ -255,7 +334,13 @@ fn an_alias_is_promoted_once() {
     rig.carry_out(rig.handle.add_message("b", "user", "0"));
     let (first, second) = (submitted(promoted(&rig)), promoted(&rig));
     rig.worker.step();
-    let Rig { worker, journal, background, supervisor, .. } = rig;
+    let Rig {
+        worker,
+        journal,
+        background,
+        supervisor,
+        ..
+    } = rig;
     let parts = [
         spawned(|| worker.run()),
         spawned(|| journal.run()),
@@ -269,14 +354,22 @@ fn an_alias_is_promoted_once() {
 }
 
 fn promoted(rig: &Rig) -> Reply<bool> {
-    rig.handle.promote_alias_history("a", None, vec!["b".into()])
+    rig.handle
+        .promote_alias_history("a", None, vec!["b".into()])
 }
 
 /// One subscribes to a session that another is about to begin: it learns of it,
 /// and finds what it was told of.
 fn a_subscriber_learns_of_the_first_change() {
     let (_storage, rig) = opened(&Setup::default());
-    let Rig { handle, control, worker, journal, supervisor, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
     let begins = handle.add_message("a", "user", "1");
     let parts = [
         spawned(|| worker.run()),

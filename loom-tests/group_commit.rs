@@ -133,7 +133,10 @@ fn a_lingering_committer_is_let_go() {
         came: None,
     };
     let mut batch = Batch::new();
-    assert_eq!(group.take(&mut batch, None, Some(&mut linger)), Taken::Batch);
+    assert_eq!(
+        group.take(&mut batch, None, Some(&mut linger)),
+        Taken::Batch
+    );
     assert_eq!(batch.tickets, [1]);
     closing.join().expect("did not panic");
 }

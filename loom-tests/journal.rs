@@ -45,7 +45,13 @@ pub(crate) const MODELS: &[Model] = &[
 /// flush.
 fn a_flush_covers_what_its_worker_was_told_before() {
     let (_storage, rig) = opened(&Setup::default());
-    let Rig { control, worker, mut journal, supervisor, .. } = rig;
+    let Rig {
+        control,
+        worker,
+        mut journal,
+        supervisor,
+        ..
+    } = rig;
     let listening = worker.eavesdrop();
     let start = control.synced();
     let committer = spawned(move || {
@@ -57,16 +63,28 @@ fn a_flush_covers_what_its_worker_was_told_before() {
     let covered = supervisor.begin() - start;
     joined([committer]);
     let heard = listening.heard();
-    let flush = heard.iter().position(|h| *h == Heard::Flush).expect("is asked");
-    let told = heard[..flush].iter().filter(|h| matches!(h, Heard::Synced(_)));
-    assert!(told.count() as u64 >= covered, "{covered} covered: {heard:?}");
+    let flush = heard
+        .iter()
+        .position(|h| *h == Heard::Flush)
+        .expect("is asked");
+    let told = heard[..flush]
+        .iter()
+        .filter(|h| matches!(h, Heard::Synced(_)));
+    assert!(
+        told.count() as u64 >= covered,
+        "{covered} covered: {heard:?}"
+    );
 }
 
 /// The watermark is raised after the signals: whoever reads it, on whatever way,
 /// sees what was done before they were sent.
 fn whoever_reads_the_watermark_sees_what_was_told_before() {
     let (_storage, rig) = opened(&Setup::default());
-    let Rig { control, mut journal, .. } = rig;
+    let Rig {
+        control,
+        mut journal,
+        ..
+    } = rig;
     let start = control.synced();
     let told = Arc::new(AtomicU64::new(0));
     let reader = {
@@ -84,7 +102,12 @@ fn whoever_reads_the_watermark_sees_what_was_told_before() {
 /// idle store would not come to lie on disk complete.
 fn what_a_flush_missed_calls_for_another() {
     let (_storage, rig) = opened(&Setup::default());
-    let Rig { control, mut journal, supervisor, .. } = rig;
+    let Rig {
+        control,
+        mut journal,
+        supervisor,
+        ..
+    } = rig;
     let start = control.synced();
     control.submit(0, 1, true).expect("is open");
     assert!(journal.step());
@@ -98,14 +121,22 @@ fn what_a_flush_missed_calls_for_another() {
     };
     let covered = supervisor.begin() - start;
     joined([committer]);
-    assert!(covered == 2 || supervisor.was_activated(), "is never flushed");
+    assert!(
+        covered == 2 || supervisor.was_activated(),
+        "is never flushed"
+    );
 }
 
 /// Who was told that a buffered record is written, and then flushes, gets it
 /// synced.
 fn what_was_told_unsynced_is_owed() {
     let (_storage, rig) = opened(&Setup::default());
-    let Rig { control, mut journal, worker, .. } = rig;
+    let Rig {
+        control,
+        mut journal,
+        worker,
+        ..
+    } = rig;
     let listening = worker.eavesdrop();
     let committer = {
         let control = control.clone();
@@ -129,7 +160,9 @@ fn segments_come_in_the_order_of_their_numbers() {
         ..Setup::default()
     };
     let (storage, rig) = opened(&setup);
-    let Rig { control, journal, .. } = rig;
+    let Rig {
+        control, journal, ..
+    } = rig;
     let preparing = {
         let control = control.clone();
         spawned(move || {

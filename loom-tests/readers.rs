@@ -8,7 +8,7 @@ use sessionlog::internals::rig::{Control, Rig, Setup};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "readers_append",
-        at_least: 500,
+        at_least: 700,
         runs: &[a_reader_sees_lines_and_their_count_together],
     },
     Model {
@@ -18,12 +18,12 @@ pub(crate) const MODELS: &[Model] = &[
     },
     Model {
         name: "readers_swap",
-        at_least: 500,
+        at_least: 600,
         runs: &[a_reader_sees_the_old_file_or_the_new],
     },
     Model {
         name: "readers_evict",
-        at_least: 500,
+        at_least: 2_000,
         runs: &[a_reader_keeps_the_file_it_reads],
     },
 ];
@@ -86,7 +86,12 @@ fn a_reader_keeps_the_file_it_reads() {
     for key in ["a", "c"] {
         rig.carry_out(rig.handle.add_message(key, "user", key));
     }
-    let Rig { handle, control, worker, .. } = rig;
+    let Rig {
+        handle,
+        control,
+        worker,
+        ..
+    } = rig;
     let worker = spawned(|| worker.run());
     let other = {
         let handle = handle.clone();
@@ -114,7 +119,11 @@ fn committed(rig: &mut Rig) {
 /// Two readers look twice each while the owner settles what is begun: every
 /// moment is one of `moments`, whole, and none is older than the one before.
 fn watched(rig: Rig, moments: &'static [&'static [&'static str]]) {
-    let Rig { control, mut worker, .. } = rig;
+    let Rig {
+        control,
+        mut worker,
+        ..
+    } = rig;
     let owner = spawned(move || while worker.step() {});
     let reader = {
         let control = control.clone();

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
+use crate::catalog::{Catalog, Entry};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::open::{self, Site};
-use crate::catalog::{Catalog, Entry};
 use crate::error::Result;
 use crate::handle::Side;
 use crate::journal::committer::{Outcome, Progress, Ticket};
@@ -453,7 +453,12 @@ impl Journal {
     /// If the disk fails.
     pub fn commit(&mut self, control: &Control, told: impl Fn(u64)) {
         control.submit(0, 1, true).expect("is open");
-        let threads::Journal { batch, alarm, committer, .. } = &mut self.journal;
+        let threads::Journal {
+            batch,
+            alarm,
+            committer,
+            ..
+        } = &mut self.journal;
         assert_eq!(alarm.group.try_take(batch), Taken::Batch);
         let committed = committer.commit(batch, &mut |signal| told(signal.number));
         committed.expect("can be written");

@@ -132,7 +132,10 @@ impl<K: Ord, V> Default for Map<K, V> {
     }
 }
 
-#[expect(clippy::missing_panics_doc, reason = "the entry stays while it is locked")]
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "the entry stays while it is locked"
+)]
 impl<K: Ord, V> Ref<'_, K, V> {
     /// The key.
     pub fn key(&self) -> &K {
@@ -168,7 +171,10 @@ impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
     }
 }
 
-#[expect(clippy::missing_panics_doc, reason = "the entry stays while it is locked")]
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "the entry stays while it is locked"
+)]
 impl<K: Ord + Clone, V> RefMut<'_, K, V> {
     /// Sets the value.
     pub fn insert(mut self, value: V) -> Self {

@@ -234,7 +234,7 @@ impl Catalog {
     /// Lets go of every session's file: handles that outlive the store must not
     /// keep descriptors open.
     pub(crate) fn close_files(&self) {
-        for entry in self.entries.iter() {
+        for entry in &self.entries {
             entry.view.store(Arc::new(View::Cold));
         }
     }

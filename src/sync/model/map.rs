@@ -126,6 +126,15 @@ impl<K: Ord + Clone, V> Map<K, V> {
     }
 }
 
+impl<'a, K: Ord + Clone, V> IntoIterator for &'a Map<K, V> {
+    type Item = Ref<'a, K, V>;
+    type IntoIter = Box<dyn Iterator<Item = Ref<'a, K, V>> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
 impl<K: Ord, V> Default for Map<K, V> {
     fn default() -> Self {
         Self(RwLock::new(BTreeMap::new()))

@@ -111,6 +111,12 @@ pub mod journal {
     pub use crate::journal::*;
 }
 
+/// A store taken apart.
+#[cfg(all(feature = "testing", sessionlog_loom))]
+pub mod rig {
+    pub use crate::rig::*;
+}
+
 /// A store without threads.
 #[cfg(not(sessionlog_loom))]
 pub mod sim {

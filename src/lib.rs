@@ -66,6 +66,8 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+#[cfg(all(feature = "testing", sessionlog_loom))]
+mod rig;
 pub mod scope;
 mod session_file;
 mod shard;

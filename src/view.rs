@@ -97,7 +97,7 @@ impl DirectoryView {
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Every listed key.
@@ -214,7 +214,7 @@ impl DirectoryView {
 
     /// The last look, if the journal has not moved and knows the key.
     fn current(&self, key: &str) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         let moment = self.last.lock().clone();
@@ -231,7 +231,7 @@ impl DirectoryView {
     }
 
     fn look_again(&self) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         let moment = Arc::new(look(&*self.storage, &self.dir, &self.home)?);

@@ -215,6 +215,12 @@ impl Worker {
         }
     }
 
+    /// What it would have been told, for a model that listens in its place.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
+        self.inbox
+    }
+
     /// Drives the shards until told to end.
     pub(crate) fn run(&mut self) {
         while self.step(true) {}

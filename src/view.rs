@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::catalog::{AliasConflict, Catalog};
+use crate::copies::lost::{Copies, Restored};
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
@@ -17,6 +18,7 @@ use crate::recovery::survey::survey;
 use crate::shard::backup::{self, Backup, Name};
 use crate::shard::conversation::fold;
 use crate::shard::load as files;
+use crate::shard::session::Sidecar;
 use crate::snapshot::{Looked, Meta, Snapshot};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
@@ -43,6 +45,8 @@ pub(crate) struct DirectoryView {
 struct Moment {
     catalog: Catalog,
     plans: Plans,
+    /// The sidecars that are lost, as their copies have them.
+    restored: BTreeMap<String, Restored>,
     report: RecoveryReport,
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
@@ -176,6 +180,7 @@ impl DirectoryView {
             dir: &self.dir,
             home: &self.home,
             plans: &moment.plans,
+            restored: &moment.restored,
         }
     }
 
@@ -208,7 +213,15 @@ impl DirectoryView {
         };
         match moment.plans.sessions.get(&*stem) {
             Some(plan) => self.planned(moment).session(&stem, &key, plan),
-            None => load(&*self.storage, &self.dir, &stem, &key),
+            None => {
+                let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+                if let Some(restored) = moment.restored.get(&*stem)
+                    && pieces.sidecar != Sidecar::Present
+                {
+                    pieces.meta = Meta::of(restored.meta.clone());
+                }
+                Ok(pieces)
+            }
         }
     }
 
@@ -274,7 +287,8 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         report,
         ..
     } = &mut moment;
-    survey(storage, dir, plans, catalog, report)?;
+    let mut copies = Copies::new(storage, dir, &home.copies);
+    moment.restored = survey(storage, dir, plans, catalog, &mut copies, report)?;
     Ok(moment)
 }
 
@@ -283,11 +297,12 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Pieces> {
-    let (meta, _) = files::read_sidecar(storage, dir, stem, key)?;
+    let (meta, sidecar) = files::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
     Ok(Pieces {
         bytes: Bytes::whole(file, dir)?,
         meta,
+        sidecar,
     })
 }
 
@@ -296,6 +311,8 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
 pub(crate) struct Pieces {
     bytes: Bytes,
     meta: Meta,
+    /// Where `meta` comes from.
+    sidecar: Sidecar,
 }
 
 /// The lines of a session, or of a backup: a file as far as it counts, and what
@@ -337,6 +354,7 @@ impl Pieces {
                 behind: Vec::new(),
             },
             meta: Meta::empty(key),
+            sidecar: Sidecar::Missing,
         }
     }
 
@@ -391,6 +409,7 @@ struct Planned<'a> {
     dir: &'a Path,
     home: &'a Home,
     plans: &'a Plans,
+    restored: &'a BTreeMap<String, Restored>,
 }
 
 impl Planned<'_> {
@@ -398,12 +417,16 @@ impl Planned<'_> {
         if !plan.exists() {
             return Ok(Pieces::empty(key));
         }
-        let (on_disk, _) = files::read_sidecar(self.storage, self.dir, stem, key)?;
-        let meta = Meta::of(plan.meta(|| on_disk.to_sidecar()));
+        let (on_disk, sidecar) = files::read_sidecar(self.storage, self.dir, stem, key)?;
+        let meta = match self.restored.get(stem) {
+            Some(restored) if sidecar != Sidecar::Present => plan.meta_restored(restored),
+            _ => plan.meta(|| on_disk.to_sidecar()),
+        };
         let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
         Ok(Pieces {
             bytes: self.bytes(plan, &log)?,
-            meta,
+            meta: Meta::of(meta),
+            sidecar,
         })
     }
 

@@ -1,17 +1,20 @@
 //! Taking stock of a directory: which sessions there are, and whose they are.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
 use crate::catalog::Catalog;
+use crate::copies::lost::{Copies, Restored};
 use crate::error::{Error, Result};
 use crate::session_file::{self, LOG, SIDECAR, SessionMeta};
 use crate::shard::load;
 use crate::storage::{FileKind, Storage};
 
 /// Enters every session of `dir` into `catalog`: those with files, and those
-/// that `plans` makes or unmakes without its having been carried out yet.
+/// that `plans` makes or unmakes without its having been carried out yet. Returns
+/// what `copies` say of sidecars that are missing or do not decode, by file name.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -20,8 +23,9 @@ pub(crate) fn survey(
     dir: &Path,
     plans: &Plans,
     catalog: &Catalog,
+    copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
-) -> Result<()> {
+) -> Result<BTreeMap<String, Restored>> {
     let mut sidecars = Vec::new();
     let mut logs = Vec::new();
     let entries = storage
@@ -48,11 +52,27 @@ pub(crate) fn survey(
     let Sidecars {
         mut metas,
         unimported,
+        damaged,
     } = read_sidecars(storage, dir, &sidecars, report);
     sidecars.retain(|stem| !unimported.contains(stem));
     let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
     metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
+    let present: HashSet<&str> = metas.iter().map(|(stem, _)| &**stem).collect();
+    let lost = logs.iter().filter(|stem| {
+        let present = present.contains(&***stem);
+        !present && !unimported.contains(*stem)
+    });
+    let mut restored: BTreeMap<_, _> = lost
+        .filter_map(|stem| Some((stem.clone(), copies.restore(stem)?)))
+        .collect();
     enter(catalog, metas, report);
+    enter_restored(catalog, &mut restored, report);
+    for (stem, finding) in damaged {
+        if !restored.contains_key(&stem) {
+            report.findings.push(finding);
+        }
+    }
+    count_contested(catalog, report);
     for stem in sidecars.iter().chain(&logs) {
         catalog.enter_orphan(stem);
     }
@@ -62,7 +82,7 @@ pub(crate) fn survey(
         catalog.reserve(stem);
     }
     report.sessions = catalog.len();
-    Ok(())
+    Ok(restored)
 }
 
 /// What the files named as sidecars hold.
@@ -72,6 +92,8 @@ struct Sidecars {
     /// Those that are no sidecars: sessions of PicoClaw's older manager whose
     /// keys end in `.meta`, each in a file with the name of a sidecar.
     unimported: Vec<String>,
+    /// Those that do not decode, and what to say of them.
+    damaged: Vec<(String, String)>,
 }
 
 fn read_sidecars(
@@ -101,11 +123,14 @@ fn read_sidecars(
         }
         match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
             Ok(meta) => found.metas.push((stem.clone(), meta)),
-            Err(reason) => report.findings.push(format!(
-                "{} does not decode ({reason}); the history is kept, what only the sidecar said is \
-                 lost, and the session is listed again once it is written to",
-                path.display()
-            )),
+            Err(reason) => {
+                let finding = format!(
+                    "{} does not decode ({reason}); the history is kept, what only the sidecar \
+                     said is lost, and the session is listed again once it is written to",
+                    path.display()
+                );
+                found.damaged.push((stem.clone(), finding));
+            }
         }
     }
     found
@@ -133,6 +158,28 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
             catalog.enter_aliases(&entry, &meta.aliases);
         }
     }
+}
+
+/// After those whose sidecars are there: these win where both claim a key.
+fn enter_restored(
+    catalog: &Catalog,
+    restored: &mut BTreeMap<String, Restored>,
+    report: &mut RecoveryReport,
+) {
+    restored.retain(|stem, restored| {
+        let meta = &restored.meta;
+        let entered = !meta.key.is_empty() && catalog.enter(&meta.key, stem, true);
+        if entered {
+            if let Some(entry) = catalog.get(&meta.key) {
+                catalog.enter_aliases(&entry, &meta.aliases);
+            }
+            report.findings.push(restored.finding.clone());
+        }
+        entered
+    });
+}
+
+fn count_contested(catalog: &Catalog, report: &mut RecoveryReport) {
     report.contested_aliases = catalog.alias_conflicts().len();
     if report.contested_aliases > 0 {
         let aliases = report.contested_aliases;

@@ -15,6 +15,9 @@ use crate::script::Script;
 /// Where backups are.
 const BACKUPS: &str = "sessions/.sessionlog/backups/";
 
+/// Where the engine's own files are.
+const HOME: &str = "sessions/.sessionlog/";
+
 /// What is wrong, in words.
 pub(crate) type Verdict<T> = Result<T, String>;
 
@@ -235,10 +238,10 @@ fn session_files(storage: &MemoryStorage) -> BTreeMap<String, Vec<u8>> {
 /// Looks at a closed store's directory: nothing else may be left in it.
 fn check_closed(storage: &MemoryStorage, expected: &Seen, counted: bool) -> Verdict<()> {
     let mut files = check_files(storage, expected, counted)?;
-    let allowed = ["sessions/.sessionlog/identity", "sessions/.sessionlog/lock"];
+    let allowed = ["identity", "lock", "sidecars.jsonl"].map(|own| format!("{HOME}{own}"));
     files.retain(|path, _| {
         let backup = path.starts_with(BACKUPS) && !path.contains(".sessionlog-");
-        !backup && !allowed.contains(&path.as_str())
+        !backup && !allowed.contains(path)
     });
     if files.is_empty() {
         Ok(())

@@ -196,7 +196,7 @@ pub(crate) fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Ver
 }
 
 /// What the handle shows of every session.
-fn read_all(sim: &mut Sim, keys: &[&'static str]) -> Verdict<Seen> {
+pub(crate) fn read_all(sim: &mut Sim, keys: &[&'static str]) -> Verdict<Seen> {
     let handle = sim.handle().exact_keys();
     let wrap = |e: sessionlog::Error| format!("read: {e}");
     let listed = sim.run(handle.list_sessions()).map_err(wrap)?;
@@ -266,6 +266,11 @@ pub(crate) fn check_files(
         check_session(key, state, &log.unwrap_or_default(), &sidecar, counted)?;
     }
     Ok(files)
+}
+
+/// The file name of a session.
+pub(crate) fn stem_of(files: &BTreeMap<String, Vec<u8>>, key: &str) -> Verdict<String> {
+    sidecar_of(files, key).map(|(stem, _)| stem)
 }
 
 fn sidecar_of(files: &BTreeMap<String, Vec<u8>>, key: &str) -> Verdict<(String, Value)> {

@@ -341,7 +341,7 @@ impl StoreHandle {
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
                     identity: Box::new(identity::of(scope, aliases)),
-                    candidate,
+                    candidate: Box::new(candidate),
                     answer: promise,
                 };
                 Reply::command(Command { key, verb }, slot, engine).await
@@ -605,11 +605,11 @@ impl StoreHandle {
             Err(error) => return Reply::known(Err(error)),
         };
         self.write(key, move |_, answer| {
-            let candidate = Candidate {
+            let candidate = Box::new(Candidate {
                 lines,
                 count: u32::try_from(count).unwrap_or(u32::MAX),
                 summary: String::new(),
-            };
+            });
             Ok(Some((
                 Verb::Promote {
                     identity: Box::new(identity::of(meta.scope, meta.aliases)),

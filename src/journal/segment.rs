@@ -65,7 +65,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
         .flatten()
 }
 
-/// Makes segment `number` of `len` bytes, from the spare file if there is one.
+/// Makes segment `number` in the blocks of `blank`.
 ///
 /// The name appears only after the zeros and the header are on disk, and is
 /// itself on disk when this returns: were a batch written into a segment whose
@@ -79,13 +79,9 @@ pub(crate) fn create(
     dir: &Path,
     store: &StoreId,
     number: u64,
-    len: u64,
-    spare: Option<Spare>,
+    blank: Spare,
 ) -> Result<Segment> {
-    let (path, file, len) = match spare {
-        Some(spare) => (spare.path, spare.file, spare.len),
-        None => zeroed(storage, dir, number, len)?,
-    };
+    let Spare { path, file, len } = blank;
     let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
     let header = encode_header(store, number, salt, len);
     let named = dir.join(name(number));
@@ -102,8 +98,8 @@ pub(crate) fn create(
     })
 }
 
-/// A retired segment whose blocks the next one takes over. Its old records
-/// carry another salt.
+/// A file whose blocks the next segment takes over: full of zeros, or a retired
+/// segment, whose old records carry another salt.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
@@ -111,12 +107,27 @@ pub(crate) struct Spare {
     pub(crate) len: u64,
 }
 
-fn zeroed(
+/// How zeros reach the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// Soonest: the committer waits.
+    AtOnce,
+    /// A step at a time: all at once they would stand before every commit in the
+    /// device's queue.
+    InSteps,
+}
+
+/// A file full of zeros for segment `number`, not synced to the last step.
+///
+/// # Errors
+/// `StorageFull` leaves nothing behind.
+pub(crate) fn zeroed(
     storage: &dyn Storage,
     dir: &Path,
     number: u64,
     len: u64,
-) -> Result<(PathBuf, Arc<dyn StorageFile>, u64)> {
+    filling: Filling,
+) -> Result<Spare> {
     let path = dir.join(format!("segment-{number:016x}.tmp"));
     let wrap = |e| Error::io("create journal segment", &path, e);
     let file = match storage.open(&path, OpenMode::CreateNew) {
@@ -127,24 +138,24 @@ fn zeroed(
         other => other,
     }
     .map_err(wrap)?;
-    if let Err(e) = fill(&*file, len) {
+    if let Err(e) = fill(&*file, len, filling) {
         // A half-filled segment would hold on to the space that ran out.
         let _ = storage.remove_file(&path);
         return Err(wrap(e));
     }
-    Ok((path, file, len))
+    Ok(Spare { path, file, len })
 }
 
-fn fill(file: &dyn StorageFile, len: u64) -> io::Result<()> {
+fn fill(file: &dyn StorageFile, len: u64, filling: Filling) -> io::Result<()> {
     let zeros = vec![0; ZEROS.min(len as usize)];
     let mut at = 0;
     while at < len {
         let n = (len - at).min(ZEROS as u64);
         file.write_all_at(&zeros[..n as usize], at)?;
-        // All at once, they would stand before every commit in the device's
-        // queue.
-        file.sync_data()?;
         at += n;
+        if filling == Filling::InSteps {
+            file.sync_data()?;
+        }
     }
     Ok(())
 }

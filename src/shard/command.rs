@@ -20,7 +20,8 @@ pub(crate) struct Command {
     pub(crate) verb: Verb,
 }
 
-/// Everything a session's owner can be asked.
+/// Everything a session's owner can be asked. What is rare is boxed: every command
+/// is as large as the largest.
 #[derive(Debug)]
 pub(crate) enum Verb {
     /// Append whole lines, each ended by LF.
@@ -59,7 +60,7 @@ pub(crate) enum Verb {
     /// Take over `candidate`, unless the session has something to lose.
     Promote {
         identity: Box<Identity>,
-        candidate: Candidate,
+        candidate: Box<Candidate>,
         answer: Answer<bool>,
     },
     Ensure(Box<Ensure>),

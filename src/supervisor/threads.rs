@@ -232,7 +232,12 @@ impl Journal {
             if taken == Taken::Closed {
                 return self.end();
             }
-            let (bytes, started) = (self.batch.bytes.len(), clock.monotonic());
+            let started = clock.monotonic();
+            // Of nothing taken nobody comes back.
+            let bytes = match taken {
+                Taken::Batch => self.batch.bytes.len(),
+                Taken::Idle | Taken::Closed => 0,
+            };
             if !self.turn(taken) {
                 return;
             }

@@ -211,18 +211,16 @@ impl DirectoryView {
         let Some(stem) = stem else {
             return Ok(Pieces::empty(&key));
         };
-        match moment.plans.sessions.get(&*stem) {
-            Some(plan) => self.planned(moment).session(&stem, &key, plan),
-            None => {
-                let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
-                if let Some(restored) = moment.restored.get(&*stem)
-                    && pieces.sidecar != Sidecar::Present
-                {
-                    pieces.meta = Meta::of(restored.meta.clone());
-                }
-                Ok(pieces)
-            }
+        if let Some(plan) = moment.plans.sessions.get(&*stem) {
+            return self.planned(moment).session(&stem, &key, plan);
         }
+        let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+        if let Some(restored) = moment.restored.get(&*stem)
+            && pieces.sidecar != Sidecar::Present
+        {
+            pieces.meta = Meta::of(restored.meta.clone());
+        }
+        Ok(pieces)
     }
 
     /// The last look, if the journal has not moved and knows the key.

@@ -50,6 +50,13 @@ impl Book {
         }
     }
 
+    /// Removes what a crash left of a file that was not in place yet.
+    pub(crate) fn clear_temp(&self) {
+        let temp = self.path.with_extension("tmp");
+        // What cannot be removed now is in nobody's way until the next rewrite.
+        let _ = self.storage.remove_file(&temp);
+    }
+
     /// Takes in a copy, to be written with the others.
     pub(crate) fn add(&mut self, copy: Copy) {
         let newer = |old: &Copy| old.order > copy.order;

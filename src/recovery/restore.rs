@@ -66,6 +66,7 @@ pub(crate) fn copy(
     plans: &Plans,
     book: &mut Book,
 ) -> Result<()> {
+    book.clear_temp();
     for (stem, plan) in &plans.sessions {
         if !plan.exists() {
             book.add(Copy::gone(stem.as_str().into(), 0));

@@ -1,6 +1,7 @@
 //! Taking stock of a directory: which sessions there are, and whose they are.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::Path;
 
 use super::plan::{Plan, Plans};
@@ -28,6 +29,8 @@ pub(crate) fn survey(
 ) -> Result<BTreeMap<String, Restored>> {
     let mut sidecars = Vec::new();
     let mut logs = Vec::new();
+    // Names of sidecars that are not lost, whatever they say.
+    let mut taken = HashSet::new();
     let entries = storage
         .read_dir(dir)
         .map_err(|e| Error::io("list", dir, e))?;
@@ -38,6 +41,8 @@ pub(crate) fn survey(
                 report
                     .findings
                     .push(format!("{name} is a symbolic link; it is not followed"));
+            } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
+                taken.insert(stem.to_owned());
             }
         } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
             sidecars.push(stem.to_owned());
@@ -52,16 +57,15 @@ pub(crate) fn survey(
     let Sidecars {
         mut metas,
         unimported,
+        unread,
         damaged,
     } = read_sidecars(storage, dir, &sidecars, report);
     sidecars.retain(|stem| !unimported.contains(stem));
     let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
     metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
-    let present: HashSet<&str> = metas.iter().map(|(stem, _)| &**stem).collect();
-    let lost = logs.iter().filter(|stem| {
-        let present = present.contains(&***stem);
-        !present && !unimported.contains(*stem)
-    });
+    taken.extend(metas.iter().map(|(stem, _)| stem.clone()));
+    taken.extend(unread.into_iter().chain(unimported.iter().cloned()));
+    let lost = logs.iter().filter(|stem| !taken.contains(*stem));
     let mut restored: BTreeMap<_, _> = lost
         .filter_map(|stem| Some((stem.clone(), copies.restore(stem)?)))
         .collect();
@@ -92,6 +96,8 @@ struct Sidecars {
     /// Those that are no sidecars: sessions of PicoClaw's older manager whose
     /// keys end in `.meta`, each in a file with the name of a sidecar.
     unimported: Vec<String>,
+    /// Those that are there, and could not be read: another time they may be.
+    unread: Vec<String>,
     /// Those that do not decode, and what to say of them.
     damaged: Vec<(String, String)>,
 }
@@ -109,7 +115,12 @@ fn read_sidecars(
     for stem in stems {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let bytes = load::read_whole(storage, &path).map_err(|e| e.to_string());
+        let bytes = load::read_whole(storage, &path).map_err(|e| {
+            if e.kind() != io::ErrorKind::NotFound {
+                found.unread.push(stem.clone());
+            }
+            e.to_string()
+        });
         if bytes
             .as_ref()
             .is_ok_and(|b| session_file::holds_own_session(&name, b))

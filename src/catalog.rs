@@ -172,6 +172,11 @@ impl Catalog {
         self.owners.remove(&entry.stem);
     }
 
+    /// Whether a file name is another session's than `key`'s.
+    pub(crate) fn is_others(&self, stem: &str, key: &str) -> bool {
+        self.owners.get(stem).is_some_and(|owner| **owner != *key)
+    }
+
     /// Replaces a session's aliases. Another session may claim one of them, too:
     /// whom it means then is settled, and a log says that it is claimed twice.
     pub(crate) fn set_aliases(&self, entry: &Arc<Entry>, old: &[String], new: &[String]) {

@@ -51,6 +51,7 @@ mod catalog;
 #[doc(hidden)]
 pub mod clock;
 mod context;
+mod copies;
 mod doctor;
 mod engine;
 mod error;

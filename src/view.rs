@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::catalog::{AliasConflict, Catalog};
+use crate::copies::lost::{Copies, Restored};
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
@@ -17,6 +18,7 @@ use crate::recovery::survey::survey;
 use crate::shard::backup::{self, Backup, Name};
 use crate::shard::conversation::fold;
 use crate::shard::load as files;
+use crate::shard::session::Sidecar;
 use crate::snapshot::{Looked, Meta, Snapshot};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
@@ -43,6 +45,8 @@ pub(crate) struct DirectoryView {
 struct Moment {
     catalog: Catalog,
     plans: Plans,
+    /// The sidecars that are lost, as their copies have them.
+    restored: BTreeMap<String, Restored>,
     report: RecoveryReport,
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
@@ -176,6 +180,7 @@ impl DirectoryView {
             dir: &self.dir,
             home: &self.home,
             plans: &moment.plans,
+            restored: &moment.restored,
         }
     }
 
@@ -206,10 +211,16 @@ impl DirectoryView {
         let Some(stem) = stem else {
             return Ok(Pieces::empty(&key));
         };
-        match moment.plans.sessions.get(&*stem) {
-            Some(plan) => self.planned(moment).session(&stem, &key, plan),
-            None => load(&*self.storage, &self.dir, &stem, &key),
+        if let Some(plan) = moment.plans.sessions.get(&*stem) {
+            return self.planned(moment).session(&stem, &key, plan);
         }
+        let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+        if let Some(restored) = moment.restored.get(&*stem)
+            && pieces.sidecar != Sidecar::Present
+        {
+            pieces.meta = Meta::of(restored.meta.clone());
+        }
+        Ok(pieces)
     }
 
     /// The last look, if the journal has not moved and knows the key.
@@ -278,7 +289,8 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         report,
         ..
     } = &mut moment;
-    survey(storage, dir, plans, catalog, report)?;
+    let mut copies = Copies::new(storage, dir, &home.copies);
+    moment.restored = survey(storage, dir, plans, catalog, &mut copies, report)?;
     Ok(moment)
 }
 
@@ -287,11 +299,12 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Pieces> {
-    let (meta, _) = files::read_sidecar(storage, dir, stem, key)?;
+    let (meta, sidecar) = files::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
     Ok(Pieces {
         bytes: Bytes::whole(file, dir)?,
         meta,
+        sidecar,
     })
 }
 
@@ -300,6 +313,8 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
 pub(crate) struct Pieces {
     bytes: Bytes,
     meta: Meta,
+    /// Where `meta` comes from.
+    sidecar: Sidecar,
 }
 
 /// The lines of a session, or of a backup: a file as far as it counts, and what
@@ -341,6 +356,7 @@ impl Pieces {
                 behind: Vec::new(),
             },
             meta: Meta::empty(key),
+            sidecar: Sidecar::Missing,
         }
     }
 
@@ -395,6 +411,7 @@ pub(crate) struct Planned<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) home: &'a Home,
     pub(crate) plans: &'a Plans,
+    pub(crate) restored: &'a BTreeMap<String, Restored>,
 }
 
 impl Planned<'_> {
@@ -414,12 +431,16 @@ impl Planned<'_> {
         if !plan.exists() {
             return Ok(Pieces::empty(key));
         }
-        let (on_disk, _) = files::read_sidecar(self.storage, self.dir, stem, key)?;
-        let meta = Meta::of(plan.meta(|| on_disk.to_sidecar()));
+        let (on_disk, sidecar) = files::read_sidecar(self.storage, self.dir, stem, key)?;
+        let meta = match self.restored.get(stem) {
+            Some(restored) if sidecar != Sidecar::Present => plan.meta_restored(restored),
+            _ => plan.meta(|| on_disk.to_sidecar()),
+        };
         let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
         Ok(Pieces {
             bytes: self.bytes(plan, &log)?,
-            meta,
+            meta: Meta::of(meta),
+            sidecar,
         })
     }
 

@@ -8,6 +8,9 @@ use super::census::Census;
 use super::mend::{self, Mending};
 use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::{Salvage, Sources};
+use crate::catalog::Catalog;
+use crate::copies::book::Book;
+use crate::copies::lost::Copies;
 use crate::engine::home::Home;
 use crate::engine::open;
 use crate::error::{Error, Result};
@@ -17,6 +20,8 @@ use crate::journal::scan::Scan;
 use crate::journal::segment::StoreId;
 use crate::recovery::plan::{Base, Plans};
 use crate::recovery::redo::{backup_fault, rewrite_fault};
+use crate::recovery::survey::survey;
+use crate::recovery::{RecoveryReport, restore};
 use crate::session_file;
 use crate::shard::rewrite::log_path;
 use crate::storage::Storage;
@@ -287,8 +292,17 @@ impl Repair<'_> {
     /// Carries the journal out as opening does, and ends it as closing does.
     fn settle(&mut self, id: &StoreId) -> Result<()> {
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
-        let found = open::recover(&**self.storage, self.dir, self.home, &scan)?;
+        let storage = &**self.storage;
+        let mut copies = Copies::new(storage, self.dir, &self.home.copies);
+        let mut book = Book::new(
+            self.storage.clone(),
+            self.dir.into(),
+            self.home.copies.clone(),
+        );
+        let place = (self.dir, self.home);
+        let found = open::recover(storage, place, &scan, &mut copies, &mut book)?;
         self.report.done.extend(found.findings);
+        self.put_sidecars_back(&mut copies)?;
         if scan.is_empty() {
             return Ok(());
         }
@@ -299,6 +313,19 @@ impl Repair<'_> {
         // The clean checkpoint stood beside the last of the others.
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         self.remove(scan.paths())
+    }
+
+    /// Puts lost sidecars back, as opening does. Made anew from the session file
+    /// alone, they would show what was truncated.
+    fn put_sidecars_back(&mut self, copies: &mut Copies<'_>) -> Result<()> {
+        let (storage, dir) = (&**self.storage, self.dir);
+        let (catalog, mut ignored) = (Catalog::default(), RecoveryReport::default());
+        let plans = Plans::default();
+        let restored = survey(storage, dir, &plans, &catalog, copies, &mut ignored)?;
+        restore::write(storage, self.home.places(dir), &restored)?;
+        let findings = restored.into_values().map(|restored| restored.finding);
+        self.report.done.extend(findings);
+        Ok(())
     }
 
     /// Mends session files and sidecars.

@@ -1,5 +1,6 @@
 //! Reading everything, and writing nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
         dir,
         home: &home,
         plans: &look.plans,
+        // What is lost is to be reported, not made good.
+        restored: &BTreeMap::new(),
     };
     for stem in &census.stems {
         let (check, meta) = session(planned, stem);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::journal::segment::StoreId;
+use crate::recovery::redo::Places;
 use crate::shard::load;
 use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 
@@ -16,6 +17,8 @@ pub(crate) struct Home {
     pub(crate) quarantine: PathBuf,
     /// Made with the first backup. Repairs put copies of what they change there.
     pub(crate) backups: PathBuf,
+    /// What sidecars said, for those that get lost.
+    pub(crate) copies: PathBuf,
     pub(crate) identity: PathBuf,
     lock: PathBuf,
 }
@@ -31,8 +34,18 @@ impl Home {
             journal: home.join("journal"),
             quarantine: home.join("quarantine"),
             backups: home.join("backups"),
+            copies: home.join("sidecars.jsonl"),
             identity: home.join("identity"),
             lock: home.join("lock"),
+        }
+    }
+
+    /// Where the files of the store in `dir` are.
+    pub(crate) fn places<'a>(&'a self, dir: &'a Path) -> Places<'a> {
+        Places {
+            dir,
+            quarantine: &self.quarantine,
+            backups: &self.backups,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::copies::lost::Restored;
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
 use crate::session_file::{self, SessionMeta};
@@ -317,6 +318,17 @@ impl Plan {
     /// Whether the session has files when the plan is carried out.
     pub(crate) fn exists(&self) -> bool {
         !matches!(self.base, Base::Deleted) || self.appended.is_some()
+    }
+
+    /// The sidecar that holds, given one made again of its copy. Beside a file
+    /// that the copy was not made of, lines that the journal counts as hidden
+    /// may be others.
+    pub(crate) fn meta_restored(&self, restored: &Restored) -> SessionMeta {
+        let mut meta = self.meta(|| restored.meta.clone());
+        if self.image.is_none() && !restored.hides {
+            meta.skip = 0;
+        }
+        meta
     }
 
     /// The sidecar that holds, given the one on disk.

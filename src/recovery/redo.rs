@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::plan::{Base, Kept, Plan, Plans, Swap};
 use super::report::RecoveryReport;
+use crate::copies::lost::Copies;
 use crate::error::{Error, Result};
 use crate::session_file::{self, SessionMeta};
 use crate::shard::load;
@@ -21,8 +22,8 @@ use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places<'a> {
     pub(crate) dir: &'a Path,
-    /// Where what has the name of a sidecar and is somebody's session is set
-    /// aside.
+    /// Where damaged sidecars are set aside, and what has the name of one and is
+    /// somebody's session.
     pub(crate) quarantine: &'a Path,
     pub(crate) backups: &'a Path,
 }
@@ -37,6 +38,7 @@ pub(crate) fn redo(
     storage: &dyn Storage,
     places: Places<'_>,
     plans: &Plans,
+    copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let Places {
@@ -65,7 +67,7 @@ pub(crate) fn redo(
         redo.backup(kept)?;
     }
     for (stem, plan) in &plans.sessions {
-        redo.session(stem, plan)?;
+        redo.session(stem, plan, copies)?;
     }
     redo.remove_backups(plans)?;
     let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
@@ -90,14 +92,14 @@ struct Redo<'a> {
 }
 
 impl Redo<'_> {
-    fn session(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+    fn session(&mut self, stem: &str, plan: &Plan, copies: &mut Copies<'_>) -> Result<()> {
         if !plan.exists() {
             self.removals.push(log_path(self.dir, stem));
             self.removals.push(self.sidecar_path(stem));
             return Ok(());
         }
         self.log(stem, plan)?;
-        self.sidecar(stem, plan)
+        self.sidecar(stem, plan, copies)
     }
 
     fn log(&mut self, stem: &str, plan: &Plan) -> Result<()> {
@@ -226,35 +228,52 @@ impl Redo<'_> {
         self.put(&*file, &path, swap.len, &lines)
     }
 
-    fn sidecar(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+    fn sidecar(&mut self, stem: &str, plan: &Plan, copies: &mut Copies<'_>) -> Result<()> {
         if plan.image.is_none() && plan.patch.is_none() {
             return Ok(());
         }
         let path = self.sidecar_path(stem);
+        let mut damaged = false;
         let on_disk = match load::read_whole(self.storage, &path) {
             Ok(bytes) if session_file::holds_session(&bytes) => {
-                let name = session_file::sidecar_name(stem);
-                let aside = load::free_path(self.storage, self.quarantine, &name);
-                self.renames.push((path.clone(), aside));
+                self.set_aside(stem, &path);
                 None
             }
-            Ok(bytes) => session_file::decode_sidecar(&bytes).ok(),
+            Ok(bytes) => {
+                let decoded = session_file::decode_sidecar(&bytes).ok();
+                damaged = decoded.is_none();
+                decoded
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(Error::io("read", &path, e)),
         };
-        if on_disk.is_none() && plan.image.is_none() {
-            self.report.findings.push(format!(
-                "{} is missing or damaged, and the journal holds only part of it",
-                path.display()
-            ));
-            return Ok(());
-        }
-        let meta = plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty("")));
+        let meta = if on_disk.is_none() && plan.image.is_none() {
+            let Some(restored) = copies.restore(stem) else {
+                self.report.findings.push(format!(
+                    "{} is missing or damaged, and the journal holds only part of it",
+                    path.display()
+                ));
+                return Ok(());
+            };
+            if damaged {
+                self.set_aside(stem, &path);
+            }
+            self.report.findings.push(restored.finding.clone());
+            plan.meta_restored(&restored)
+        } else {
+            plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty("")))
+        };
         let (temp, file) = self.scratch()?;
         file.write_all_at(&session_file::encode_sidecar(&meta), 0)
             .map_err(|e| Error::io("recover", &temp, e))?;
         self.renames.push((temp, path));
         Ok(())
+    }
+
+    fn set_aside(&mut self, stem: &str, path: &Path) {
+        let name = session_file::sidecar_name(stem);
+        let aside = load::free_path(self.storage, self.quarantine, &name);
+        self.renames.push((path.to_owned(), aside));
     }
 
     fn sidecar_path(&self, stem: &str) -> PathBuf {
@@ -334,7 +353,8 @@ pub(crate) fn gone(path: &Path) -> Error {
     }
 }
 
-const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
+/// The beginning of the names of files that recovery has not put in place.
+pub(super) const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
 
 /// Whether `name` is one of recovery's scratch files.
 pub(crate) fn is_scratch_name(name: &str) -> bool {
@@ -559,7 +579,8 @@ mod tests {
             quarantine: Path::new("/quarantine"),
             backups: Path::new("/backups"),
         };
-        redo(storage, places, plans, &mut report).unwrap();
+        let mut copies = Copies::new(storage, places.dir, Path::new("/copies"));
+        redo(storage, places, plans, &mut copies, &mut report).unwrap();
         let calls = storage.last_calls(100);
         calls
             .iter()

@@ -52,4 +52,6 @@ pub use parts::{
 };
 pub use scope::SessionScope;
 pub use sidecar::SessionMeta;
-pub(crate) use sidecar::{decode as decode_sidecar, encode as encode_sidecar};
+pub(crate) use sidecar::{
+    decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
+};

@@ -499,6 +499,7 @@ impl Loop {
             return Err(Error::Poisoned { reason });
         }
         let upto = self.flush_files(true, wait)?;
+        self.supervisor.clear_gone()?;
         self.checkpoint(upto, true, wait)
     }
 

@@ -16,6 +16,7 @@ mod model;
 mod play;
 mod recovery;
 mod script;
+mod sidecars;
 
 use std::io::Write;
 
@@ -99,6 +100,14 @@ fn no_crash_of_a_recovery_changes_what_the_next_one_finds() {
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 15_000 * depth.times, "{count}");
+}
+
+#[test]
+fn no_crash_that_takes_the_sidecars_along_loses_what_they_said() {
+    let count = sidecars::crashes(depth().sample.div_ceil(6));
+    tell(&count);
+    assert!(count.violations.is_empty(), "{count}");
+    assert!(count.images >= 900, "{count}");
 }
 
 #[test]

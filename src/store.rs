@@ -259,19 +259,25 @@ impl Store {
     /// acknowledged is lost: the journal stays, and the next open recovers from
     /// it.
     pub fn close(mut self) -> Result<()> {
+        self.shut().map(drop)
+    }
+
+    /// As [`close`](Self::close), but the lock is the caller's now; a store
+    /// opened read-only has none.
+    pub(crate) fn close_but_keep_lock(mut self) -> Result<Option<Box<dyn LockGuard>>> {
         self.shut()
     }
 
-    fn shut(&mut self) -> Result<()> {
+    /// Where it fails, the lock is given back.
+    fn shut(&mut self) -> Result<Option<Box<dyn LockGuard>>> {
         let Some(running) = self.running.take() else {
             self.handle.close_reader();
-            return Ok(());
+            return Ok(None);
         };
         let result = running.engine.stop();
         running.threads.join();
         running.engine.context.catalog.close_files();
-        drop(running.lock);
-        result
+        result.map(|()| Some(running.lock))
     }
 }
 

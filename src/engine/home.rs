@@ -68,30 +68,73 @@ impl Home {
         Ok(())
     }
 
-    /// Takes the writer's lock.
+    /// Takes the writer's lock: that of the directory, where the file system has
+    /// one, and that of the file in the engine's directory. Other versions and
+    /// programs know the file alone; the other outlasts whatever is put in the
+    /// place of the engine's directory.
     ///
     /// # Errors
-    /// `Locked` if another has it.
+    /// `Locked` if another has either.
     pub(crate) fn lock(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
+        let outer = self.lock_outer(storage, dir)?;
+        if let Err(error) = &outer {
+            let dir = dir.display();
+            tracing::debug!(%dir, %error, "the directory itself is not locked");
+        }
+        let inner = self.lock_inner(storage, dir)?;
+        Ok(both(outer.ok(), inner))
+    }
+
+    /// The lock of the directory; why not, where it cannot be locked.
+    fn lock_outer(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+    ) -> Result<io::Result<Box<dyn LockGuard>>> {
+        match storage.try_lock_dir(dir) {
+            Ok(Some(lock)) => Ok(Ok(lock)),
+            Ok(None) => Err(self.locked(storage, dir)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn lock_inner(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
         let note = std::process::id().to_string();
         let held = storage
             .try_lock(&self.lock, &note)
             .map_err(|e| Error::io("lock", &self.lock, e))?;
-        held.ok_or_else(|| Error::Locked {
+        held.ok_or_else(|| self.locked(storage, dir))
+    }
+
+    fn locked(&self, storage: &dyn Storage, dir: &Path) -> Error {
+        Error::Locked {
             path: dir.into(),
             pid: self.holder(storage),
-        })
+        }
     }
 
     /// Takes the writer's lock of a directory that has no journal, creating both
-    /// directories if needed.
+    /// directories if needed. Where the engine's has no place, the lock of the
+    /// directory itself must do: every writer takes it first.
     ///
     /// # Errors
-    /// `Locked` if another has it.
+    /// `Locked` if another has it; where neither can be had, what keeps the
+    /// second from it.
     pub(crate) fn lock_only(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
         Self::create_site(storage, dir)?;
-        Self::create_site(storage, &dir.join(NAME))?;
-        Self::of(dir).lock(storage, dir)
+        let home = Self::of(dir);
+        let outer = home.lock_outer(storage, dir)?.ok();
+        let inner = Self::create_site(storage, &dir.join(NAME))
+            .and_then(|()| home.lock_inner(storage, dir));
+        match (outer, inner) {
+            (outer, Ok(inner)) => Ok(both(outer, inner)),
+            (Some(outer), Err(error)) if !matches!(error, Error::Locked { .. }) => {
+                let dir = dir.display();
+                tracing::warn!(%dir, %error, "only the directory itself is locked");
+                Ok(outer)
+            }
+            (_, Err(error)) => Err(error),
+        }
     }
 
     /// Whether there is a journal, or something that keeps one from being seen.
@@ -210,6 +253,23 @@ impl Home {
             .sync_dir(home)
             .map_err(|e| Error::io("sync", home, e))
     }
+}
+
+/// Two locks held as one.
+#[derive(Debug)]
+struct Both {
+    _inner: Box<dyn LockGuard>,
+    /// Given up last: it is what every writer asks for first.
+    _outer: Option<Box<dyn LockGuard>>,
+}
+
+impl LockGuard for Both {}
+
+fn both(outer: Option<Box<dyn LockGuard>>, inner: Box<dyn LockGuard>) -> Box<dyn LockGuard> {
+    Box::new(Both {
+        _inner: inner,
+        _outer: outer,
+    })
 }
 
 /// The identity's text: a version, so that a later format can be told, and the

@@ -1,8 +1,11 @@
 //! Import of PicoClaw's older stores, which kept each session in one JSON file.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde_json::value::RawValue;
 
 use crate::clock;
 use crate::engine::Engine;
@@ -10,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::session_file::{self, LegacySession, SIDECAR};
 use crate::shard::load;
 use crate::storage::{FileKind, Storage};
-use crate::{Durability, Message, StoreHandle};
+use crate::{Durability, Message, SessionMeta, StoreHandle};
 
 /// What a migration did.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +61,9 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// nothing to import. Each file directly in it whose name ends in `.json`, in
 /// the order of names, replaces the history of the session it names (its key,
 /// or if that is empty its file name without `.json`), and the summary if it
-/// has one; the session's scope and aliases stay. Keys are taken literally.
+/// has one. Scope and aliases, which only
+/// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, go to a
+/// session that has neither; else its own stay. Keys are taken literally.
 /// Then the file gets the name `….json.migrated`, replacing what had that. A
 /// `….meta.json` is a sidecar, and left alone, unless it is the file in which
 /// the older manager kept a session whose key ends in `.meta`; those come
@@ -118,19 +123,28 @@ pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<Migrat
     Ok(report)
 }
 
-/// The keys of the sessions in a directory that are still to be imported.
+/// The keys of the sessions that [`migrate_together`] would import, each with the
+/// name of its file; of several with one key, the last. A file that it would
+/// leave is none: the store's session of that key is no copy of it.
 ///
 /// # Errors
 /// If the directory cannot be listed, or a file cannot be read.
-pub(crate) fn keys_to_import(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
-    let mut keys = Vec::new();
-    for name in candidates(storage, dir)? {
-        if let Found::Session(session) = read(storage, dir, &name)? {
-            keys.push(session.key);
+pub(crate) fn keys_to_import(dir: &Path, store: &StoreHandle) -> Result<HashMap<String, String>> {
+    let import = Import::of(dir, store)?;
+    let mut keys = HashMap::new();
+    for name in import.candidates()? {
+        if let Found::Session(session) = read(&*import.storage, dir, &name)?
+            && import.check(&session, LONGEST_TIME).is_ok()
+        {
+            keys.insert(session.key, name);
         }
     }
     Ok(keys)
 }
+
+/// No time the store gives a message is longer: what fits with this one fits
+/// whenever it is imported.
+const LONGEST_TIME: &str = "2026-01-02T03:04:05.123456789Z";
 
 /// The names of the files that a session of the older manager may be in. What
 /// has the name of a sidecar comes first: until it is renamed, the session that
@@ -268,24 +282,59 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Both commands are on disk when this returns. What the store would refuse
+    /// All commands are on disk when this returns. What the store would refuse
     /// is refused before the first: a session left half imported would be
     /// replaced again by every later run.
     fn store_session(&self, session: LegacySession) -> Result<()> {
+        self.check(&session, &clock::rfc3339(self.engine.context.clock.now()))?;
         let LegacySession {
             key,
             messages,
             summary,
+            scope,
+            aliases,
             ..
         } = session;
-        session_file::validate_key(&key)?;
-        self.store.check_summary(&summary)?;
         let messages = self.stamped(messages)?;
         self.store.set_history(&key, messages).wait()?;
-        if summary.is_empty() {
+        if !summary.is_empty() {
+            self.store.set_summary(&key, &summary).wait()?;
+        }
+        if scope.is_none() && aliases.is_empty() {
             return Ok(());
         }
-        self.store.set_summary(&key, &summary).wait()
+        self.store_identity(&key, scope, aliases)
+    }
+
+    /// Whether the store accepts a session, where messages without a time get
+    /// the time `now`.
+    ///
+    /// # Errors
+    /// `InvalidKey` or `MessageTooLarge`.
+    fn check(&self, session: &LegacySession, now: &str) -> Result<()> {
+        session_file::validate_key(&session.key)?;
+        self.store.check_summary(&session.summary)?;
+        self.store.check_lines(&session.messages, now)
+    }
+
+    /// What a session has of its own is newer.
+    fn store_identity(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Result<()> {
+        let meta = self.store.session_meta(key).wait()?;
+        if has_identity(&meta) {
+            return Ok(());
+        }
+        match self.store.upsert_session_meta(key, scope, aliases).wait() {
+            Err(error @ (Error::ScopeConflict { .. } | Error::MessageTooLarge { .. })) => {
+                tracing::warn!(key, %error, "imported without its scope and aliases");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// The time of now for messages that without one would be control records;
@@ -358,6 +407,12 @@ impl<'a> Import<'a> {
             context.catalog.release(stem);
         }
     }
+}
+
+/// Whether a session was given a scope or aliases.
+fn has_identity(meta: &SessionMeta) -> bool {
+    let scope = meta.scope.as_deref();
+    scope.is_some_and(|scope| scope.get() != "null") || !meta.aliases.is_empty()
 }
 
 /// What an imported file is called.

@@ -168,7 +168,7 @@ fn scope(scanner: &mut Scanner<'_>, into: &mut Option<Box<RawValue>>) -> Scan<()
     Ok(())
 }
 
-fn write_list(texts: &[String], out: &mut Vec<u8>) {
+pub(super) fn write_list(texts: &[String], out: &mut Vec<u8>) {
     for (index, text) in texts.iter().enumerate() {
         out.push(if index == 0 { b'[' } else { b',' });
         write_string(text, out);

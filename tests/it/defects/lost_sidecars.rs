@@ -402,11 +402,11 @@ fn copies_take_no_more_than_twice_the_space_they_need() {
 }
 
 #[test]
-fn a_flush_of_sessions_that_were_only_appended_to_writes_no_copies() {
+fn a_flush_of_sessions_that_were_only_appended_to_writes_no_read() {
     const SESSIONS: usize = 10_000;
     let dir = scratch();
     let store = open(dir.path());
-    let copies = || fs::read(dir.path().join(COPIES)).unwrap();
+    let read = || fs::read(dir.path().join(COPIES)).unwrap();
     let chats = store.handle().with_durability(Durability::Buffered);
     let add_to_all = || {
         let replies: Vec<_> = (0..SESSIONS)
@@ -421,12 +421,12 @@ fn a_flush_of_sessions_that_were_only_appended_to_writes_no_copies() {
         chats.flush().wait().unwrap();
     };
     add_to_all();
-    let before = copies();
-    assert_eq!(before.split(|&b| b == b'\n').count(), 1 + SESSIONS + 1);
+    let copied = read();
+    assert_eq!(copied.split(|&b| b == b'\n').count(), 1 + SESSIONS + 1);
     add_to_all();
-    assert!(copies() == before);
+    assert!(read() == copied);
     store.close().unwrap();
-    assert!(copies() == before);
+    assert!(read() == copied);
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let lock = home.lock(storage, site.dir)?;
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
-    let mut report = recover(site, &home, &scan)?;
+    let mut report = recover(storage, site.dir, &home, &scan)?;
     let catalog = Catalog::default();
     survey(storage, site.dir, &Plans::default(), &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
@@ -115,8 +115,16 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     })
 }
 
-fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> {
-    let storage = &*site.storage;
+/// Brings the session files up to the journal.
+///
+/// # Errors
+/// As the operating system reports them; the journal is whole then.
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    dir: &Path,
+    home: &Home,
+    scan: &Scan,
+) -> Result<RecoveryReport> {
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
     plans.require_sound(&home.journal)?;
@@ -128,7 +136,7 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
         ..RecoveryReport::default()
     };
     let places = Places {
-        dir: site.dir,
+        dir,
         quarantine: &home.quarantine,
         backups: &home.backups,
     };
@@ -159,16 +167,35 @@ fn supersede(
     if scan.is_empty() {
         return Ok(());
     }
+    commit_checkpoint(committer, workers, scan.sequence, false, b"")?;
+    for path in scan.paths() {
+        storage
+            .remove_file(path)
+            .map_err(|e| Error::io("remove journal segment", path, e))?;
+    }
+    storage
+        .sync_dir(&home.journal)
+        .map_err(|e| Error::io("sync", &home.journal, e))
+}
+
+/// Commits, alone, that everything up to batch `sequence` is in the session
+/// files, and `records` with it.
+///
+/// # Errors
+/// As the committer reports them.
+pub(crate) fn commit_checkpoint(
+    committer: &mut Committer,
+    producer: usize,
+    sequence: u64,
+    clean: bool,
+    records: &[u8],
+) -> Result<()> {
     let mut batch = Batch::new();
-    record::encode(
-        &mut batch.bytes,
-        &Record::Checkpoint {
-            sequence: scan.sequence,
-            clean: false,
-        },
-    );
+    let checkpoint = Record::Checkpoint { sequence, clean };
+    record::encode(&mut batch.bytes, &checkpoint);
+    batch.bytes.extend_from_slice(records);
     batch.tickets.push(Ticket {
-        producer: workers,
+        producer,
         number: 0,
         epoch: 0,
         len: batch.bytes.len(),
@@ -180,17 +207,7 @@ fn supersede(
             refused = Some(error);
         }
     })?;
-    if let Some(error) = refused {
-        return Err(error);
-    }
-    for path in scan.paths() {
-        storage
-            .remove_file(path)
-            .map_err(|e| Error::io("remove journal segment", path, e))?;
-    }
-    storage
-        .sync_dir(&home.journal)
-        .map_err(|e| Error::io("sync", &home.journal, e))
+    refused.map_or(Ok(()), Err)
 }
 
 fn assemble(

@@ -47,11 +47,11 @@ struct Found {
 
 /// A whole batch in a segment.
 #[derive(Debug, Clone, Copy)]
-struct Span {
-    start: usize,
+pub(super) struct Span {
+    pub(super) start: usize,
     /// Behind its commit record.
-    end: usize,
-    commit: Commit,
+    pub(super) end: usize,
+    pub(super) commit: Commit,
 }
 
 impl Scan {
@@ -280,12 +280,13 @@ impl Marks {
     }
 }
 
-struct Batch {
-    span: Span,
-    checkpoint: Option<(u64, bool)>,
+pub(super) struct Batch {
+    pub(super) span: Span,
+    pub(super) checkpoint: Option<(u64, bool)>,
 }
 
-fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
+/// The batch at `start`, if every record of it verifies.
+pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
     let (mut at, mut checkpoint) = (start, None);
     loop {
         let (record, next) = record::decode(data, at, seed)?;
@@ -317,7 +318,7 @@ fn is_possible(commit: Commit) -> bool {
     commit.durable < commit.sequence && commit.sequence <= u64::MAX / 2
 }
 
-fn load(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
+pub(super) fn load(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
     let wrap = |e| Error::io("read journal segment", path, e);
     let file = storage.open(path, OpenMode::Read).map_err(wrap)?;
     let len = file.info().map_err(wrap)?.len as usize;

@@ -39,6 +39,11 @@ const CRASHES: Rung = test("crash", "no_crash_loses");
 const RECOVERY: Rung = test("crash", "no_crash_of_a_recovery");
 const ERRORS: Rung = test("crash", "no_failing_call");
 const SIMULATION: Rung = test("simulation", "no_seed");
+/// Of the crate itself.
+const REDO: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "what_the_journal_holds_is_synced",
+};
 const STALE: Rung = test("stale_records", "");
 const PROCESSES: Rung = test("process", "one_process");
 
@@ -204,37 +209,6 @@ pub(crate) const BUGS: &[Bug] = &[
         rung: CRASHES,
     },
     Bug {
-        name: "sidecar-before-journal",
-        file: "src/shard/flush.rs",
-        original: r#"session.synced_meta.to_sidecar()"#,
-        replacement: r#"session.settled.meta.to_sidecar()"#,
-        rung: SIMULATION,
-    },
-    Bug {
-        name: "sidecar-overwritten-without-an-image",
-        file: "src/shard/flush.rs",
-        original: r#"        Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
-        Sidecar::Present => replace(path, bytes, turn)?,"#,
-        replacement: r#"        Sidecar::Present => return overwrite(storage, path, bytes, exact),"#,
-        rung: SIMULATION,
-    },
-    Bug {
-        name: "sidecar-renamed-before-sync",
-        file: "src/shard/flush.rs",
-        original: r#"        file.sync_data()?;
-        storage.rename(&temp, path)"#,
-        replacement: r#"        storage.rename(&temp, path)"#,
-        rung: SIMULATION,
-    },
-    Bug {
-        name: "in-flight-sessions-get-no-new-image",
-        file: "src/shard/worker/chores.rs",
-        original: r#"        self.image_inflight();
-        let mut queue"#,
-        replacement: r#"        let mut queue"#,
-        rung: SIMULATION,
-    },
-    Bug {
         name: "lines-before-journal",
         file: "src/shard/session.rs",
         original: r#"(self.synced - self.written) as usize"#,
@@ -330,7 +304,7 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"    sync()?;
     redo.change_names()?;"#,
         replacement: r#"    redo.change_names()?;"#,
-        rung: SIMULATION,
+        rung: REDO,
     },
     Bug {
         name: "recovery-leaves-names-unsynced",

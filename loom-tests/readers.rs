@@ -140,7 +140,11 @@ fn look(control: &Control, moments: &[&[&str]]) {
     for _ in 0..2 {
         let moment = control.moment("a").expect("is loaded");
         let live = moment.count - moment.skip;
-        assert_eq!(live, moment.lines.len() as i64, "torn");
+        assert_eq!(
+            live,
+            i64::try_from(moment.lines.len()).expect("is small"),
+            "torn"
+        );
         let said = said(&moment);
         let found = moments[at..].iter().position(|lines| *lines == said);
         at += found.unwrap_or_else(|| panic!("torn or older: {said:?}"));

@@ -58,6 +58,7 @@ impl Condvar {
     }
 
     /// Releases the lock, sleeps until notified, and takes the lock again.
+    #[expect(clippy::missing_panics_doc, reason = "a guard is empty only in here")]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("held outside of a wait");
         guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));

@@ -186,6 +186,7 @@ impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
 )]
 impl<K: Ord + Clone, V> RefMut<'_, K, V> {
     /// Sets the value.
+    #[expect(clippy::return_self_not_must_use, reason = "as in dashmap")]
     pub fn insert(mut self, value: V) -> Self {
         self.map.insert(self.key.clone(), value);
         self

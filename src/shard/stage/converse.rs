@@ -39,11 +39,9 @@ impl Shard {
             Converse::Clear { answer } => self.stage_clear(id, answer, turn),
             Converse::Restore { number, answer } => self.stage_restore(id, number, answer, turn),
             Converse::Fork { copy, answer } => self.stage_fork(id, copy, answer, turn),
-            Converse::Forget { names, answer } => {
-                for name in &names {
-                    turn.context.backups.forget(name);
-                }
-                turn.out.answer(answer, Ok(()));
+            Converse::Forget { mut names, answer } => {
+                names.retain(|name| turn.context.backups.forget(name));
+                turn.out.answer(answer, Ok(names));
             }
             Converse::Subscribe { answer } => {
                 let watch = self.session(id).subscribe();

@@ -201,6 +201,7 @@ impl Shard {
             .map(|(link, _)| (log, backups.join(link)));
         let source = Source::Rebase(Rebase {
             backups,
+            synced: context.backups.synced.clone(),
             keep,
             target,
         });

@@ -124,15 +124,21 @@ impl Backing {
     }
 
     /// Writes a copy of the file under a name that nothing had.
-    fn write_backup(&self, old: &[u8]) -> Result<PathBuf> {
-        let dir = parent(&self.path);
+    fn write_backup(&mut self, old: &[u8]) -> Result<PathBuf> {
+        let path = self.path.clone();
+        let dir = parent(&path);
         loop {
             let entries = self.storage.read_dir(listed(dir));
             let entries = entries.map_err(|e| Error::io("list", dir, e))?;
             let names = entries.iter().map(|entry| entry.name.as_str());
             let path = dir.join(rotation::next(file_name(&self.path)?, names));
             match create(&*self.storage, &path, old) {
-                Ok(_) => return Ok(path),
+                Ok(_) => {
+                    // The new file may reach its name before this name is on
+                    // disk: a power loss would leave no copy of the old one.
+                    self.sync_dir()?;
+                    return Ok(path);
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(Error::io("write", &path, e)),
             }

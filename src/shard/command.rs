@@ -57,9 +57,11 @@ pub(crate) enum Verb {
     Delete {
         answer: Answer<()>,
     },
-    /// Take over `candidate`, unless the session has something to lose.
+    /// Take over `candidate`, unless the session has something to lose. Without
+    /// an identity the session keeps its own, and any live line is something to
+    /// lose.
     Promote {
-        identity: Box<Identity>,
+        identity: Option<Box<Identity>>,
         candidate: Box<Candidate>,
         answer: Answer<bool>,
     },
@@ -134,6 +136,5 @@ pub(crate) enum Search {
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) lines: Vec<u8>,
-    pub(crate) count: u32,
     pub(crate) summary: String,
 }

@@ -91,7 +91,7 @@ impl Shard {
                 identity,
                 candidate,
                 answer,
-            } => self.stage_promote(id, *identity, &candidate, answer, turn),
+            } => self.stage_promote(id, identity.map(|own| *own), *candidate, answer, turn),
             Verb::Ensure(ensure) => self.stage_ensure(id, *ensure, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),

@@ -225,7 +225,8 @@ impl SwapAnswer {
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
             }
-            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Compaction(_) => {}
+            Self::Promote(_) | Self::Ensure(_) => meta.count = lines,
+            Self::SetHistory(_) | Self::Compaction(_) => {}
         }
     }
 }

@@ -77,6 +77,16 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Whether it only looks at what is settled: a store that stopped writing
+    /// answers it.
+    pub(crate) fn looks(&self) -> bool {
+        match self {
+            Self::Load { .. } => true,
+            Self::Converse(verb) => verb.looks(),
+            _ => false,
+        }
+    }
+
     /// Whether it makes the session it is for, if there is none.
     pub(crate) fn creates(&self) -> bool {
         match self {

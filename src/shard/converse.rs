@@ -83,6 +83,11 @@ impl Converse {
         )
     }
 
+    /// See [`Verb::looks`](super::command::Verb::looks).
+    pub(super) fn looks(&self) -> bool {
+        matches!(self, Self::Look { .. })
+    }
+
     /// Whether it changes nothing, and so need not wait its turn.
     pub(super) fn reads(&self) -> bool {
         matches!(self, Self::Look { .. } | Self::Subscribe { .. })

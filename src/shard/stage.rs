@@ -256,6 +256,17 @@ impl Session {
         !reads && (!self.waiting.is_empty() || self.blocks(verb))
     }
 
+    /// Whether `verb` would be staged at once.
+    pub(super) fn may_stage(&self, verb: &Verb) -> bool {
+        !self.must_wait(verb)
+    }
+
+    /// Whether it waits for something that nobody will tell it of: a swap or
+    /// deletion that the journal holds and the directory refused.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.busy && self.inflight == 0 && self.pending.is_none()
+    }
+
     /// Whether what is under way keeps `verb` from being staged.
     fn blocks(&self, verb: &Verb) -> bool {
         match verb {

@@ -166,6 +166,11 @@ impl Shard {
     ) {
         let Verb::Converse(verb) = verb else { return };
         if let Converse::Subscribe { answer } = *verb {
+            // Those who gave up on a session that never came go now and then: the
+            // list stays in proportion to who listens.
+            if self.early.len().is_power_of_two() && !self.early.contains_key(key) {
+                self.early.retain(|_, watch| !watch.is_unheard());
+            }
             let early = self.early.entry(key.clone());
             let watch = early.or_insert_with(|| WatchSender::new(Standing::default()));
             turn.out.answer(answer, Ok(watch.subscribe()));

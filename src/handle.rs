@@ -340,7 +340,7 @@ impl StoreHandle {
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    identity: Box::new(identity::of(scope, aliases)),
+                    identity: Some(Box::new(identity::of(scope, aliases))),
                     candidate: Box::new(candidate),
                     answer: promise,
                 };
@@ -583,7 +583,6 @@ impl StoreHandle {
             if live.messages > 0 || !summary.trim().is_empty() {
                 return Ok(Some(Candidate {
                     lines: live.bytes,
-                    count: live.lines,
                     summary,
                 }));
             }
@@ -597,22 +596,22 @@ impl StoreHandle {
         reader::raw_lines(&snapshot).map_err(|e| Error::io("read", std::path::Path::new(key), e))
     }
 
-    /// Gives a session that has neither messages nor a summary the `lines`;
+    /// Gives a session that has neither live lines nor a summary the `lines`;
     /// whether it did.
-    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>, count: usize) -> Reply<bool> {
-        let meta = match self.session_meta(key).wait() {
-            Ok(meta) => meta,
-            Err(error) => return Reply::known(Err(error)),
-        };
+    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
+        let max = self.max_line;
         self.write(key, move |_, answer| {
+            for (_, line) in session_file::lines(&lines) {
+                check_size(line.len(), max)?;
+            }
+            check_size(lines.len(), MAX_BATCH)?;
             let candidate = Box::new(Candidate {
                 lines,
-                count: u32::try_from(count).unwrap_or(u32::MAX),
                 summary: String::new(),
             });
             Ok(Some((
                 Verb::Promote {
-                    identity: Box::new(identity::of(meta.scope, meta.aliases)),
+                    identity: None,
                     candidate,
                     answer,
                 },

@@ -496,11 +496,21 @@ impl Planned<'_> {
             return Ok(there.then_some(Bytes::whole(file, &path)?));
         };
         let link = self.home.backups.join(&kept.link);
-        let log = || match open(&path)? {
-            None => open(&link),
-            found => Ok(found),
+        // The writer renames one to the other, possibly between two of these.
+        let log = || {
+            for place in [&path, &link, &path] {
+                if let Some(file) = open(place)? {
+                    return Ok(Some(file));
+                }
+            }
+            Ok(None)
         };
-        Ok(Some(self.bytes(&kept.plan, &log)?))
+        let bytes = self.bytes(&kept.plan, &log)?;
+        let needs_file = matches!(kept.plan.base, Base::OnDisk | Base::Swapped(_));
+        // Pruned, or deleted with its session: the journal has moved on then, and
+        // whoever asks looks again.
+        let gone = needs_file && bytes.file.is_none();
+        Ok((!gone).then_some(bytes))
     }
 }
 

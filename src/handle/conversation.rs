@@ -106,8 +106,19 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share, and [`Error::ReadOnly`].
     pub fn subscribe(&self, key: &str) -> Reply<Watch> {
-        let reply = self.converse(key, |answer| Ok(Converse::Subscribe { answer }));
-        Reply::lookup(move |_| Box::pin(async move { reply.await.map(Watch::new) }))
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        let (engine, reply) = (
+            engine.clone(),
+            self.converse(key, |answer| Ok(Converse::Subscribe { answer })),
+        );
+        Reply::lookup(move |_| {
+            Box::pin(async move {
+                let states = reply.await?;
+                Ok(Watch::new(states, engine))
+            })
+        })
     }
 
     /// Asks the owner of a session something about its conversation.

@@ -57,9 +57,11 @@ pub(crate) enum Verb {
     Delete {
         answer: Answer<()>,
     },
-    /// Take over `candidate`, unless the session has something to lose.
+    /// Take over `candidate`, unless the session has something to lose. Without
+    /// an identity the session keeps its own, and any live line is something to
+    /// lose.
     Promote {
-        identity: Box<Identity>,
+        identity: Option<Box<Identity>>,
         candidate: Box<Candidate>,
         answer: Answer<bool>,
     },
@@ -75,6 +77,16 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Whether it only looks at what is settled: a store that stopped writing
+    /// answers it.
+    pub(crate) fn looks(&self) -> bool {
+        match self {
+            Self::Load { .. } => true,
+            Self::Converse(verb) => verb.looks(),
+            _ => false,
+        }
+    }
+
     /// Whether it makes the session it is for, if there is none.
     pub(crate) fn creates(&self) -> bool {
         match self {
@@ -134,6 +146,5 @@ pub(crate) enum Search {
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) lines: Vec<u8>,
-    pub(crate) count: u32,
     pub(crate) summary: String,
 }

@@ -91,7 +91,7 @@ impl Shard {
                 identity,
                 candidate,
                 answer,
-            } => self.stage_promote(id, *identity, &candidate, answer, turn),
+            } => self.stage_promote(id, identity.map(|own| *own), *candidate, answer, turn),
             Verb::Ensure(ensure) => self.stage_ensure(id, *ensure, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),
@@ -254,6 +254,17 @@ impl Session {
             _ => false,
         };
         !reads && (!self.waiting.is_empty() || self.blocks(verb))
+    }
+
+    /// Whether `verb` would be staged at once.
+    pub(super) fn may_stage(&self, verb: &Verb) -> bool {
+        !self.must_wait(verb)
+    }
+
+    /// Whether it waits for something that nobody will tell it of: a swap or
+    /// deletion that the journal holds and the directory refused.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.busy && self.inflight == 0 && self.pending.is_none()
     }
 
     /// Whether what is under way keeps `verb` from being staged.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use self::bells::Bells;
 use self::chores::LINGER;
-use super::command::{Command, Verb};
+use super::command::Command;
 use super::context::{Context, Outbox, Turn};
 use super::flush::FlushPart;
 use super::job::{Done, Job, Owner};
@@ -360,10 +360,12 @@ impl Worker {
     }
 
     fn accept(&mut self, shard: usize, command: Command) {
-        if let Some(error) = &self.poisoned
-            && !matches!(command.verb, Verb::Load { .. })
-        {
-            return stage::refuse(command.verb, error, &mut self.out);
+        if let Some(error) = &self.poisoned {
+            let place = self.places[shard];
+            let may_go_on = self.shards[place].shard.may_look(&command);
+            if !may_go_on {
+                return stage::refuse(command.verb, error, &mut self.out);
+            }
         }
         self.with(shard, |shard, turn| shard.accept(command, turn));
         if self.staging.records.len() >= MAX_BATCH {
@@ -485,8 +487,9 @@ impl Worker {
         for owned in &mut self.shards {
             owned.shard.refuse_waiting(&error, &mut self.out);
         }
+        // The journal refuses what was staged: its sessions must not wait for it.
+        self.commit();
         self.fail_from(0, &error);
-        self.staging = Staging::default();
         if let Some(task) = self.flush.take() {
             self.abandon_flush(task, error);
         }

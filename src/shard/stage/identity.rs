@@ -47,7 +47,7 @@ impl Shard {
             Search::Found(candidate) => match self.is_blank(id, turn) {
                 Ok(true) => {
                     let answer = SwapAnswer::Ensure(answer);
-                    return self.take_over(id, *identity, &candidate, answer, turn);
+                    return self.take_over(id, Some(*identity), candidate, answer, turn);
                 }
                 Ok(false) => {}
                 Err(error) => return turn.out.answer(answer, Err(error)),
@@ -93,7 +93,7 @@ impl Session {
     }
 
     /// Whether it certainly has neither message nor summary.
-    fn shows_nothing(&self) -> bool {
+    pub(super) fn shows_nothing(&self) -> bool {
         let Meta { text, skip, .. } = &self.staged.meta;
         let live = i64::try_from(self.staged.lines).unwrap_or(i64::MAX) - skip;
         live <= 0 && text.summary.trim().is_empty()

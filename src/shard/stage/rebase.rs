@@ -201,6 +201,7 @@ impl Shard {
             .map(|(link, _)| (log, backups.join(link)));
         let source = Source::Rebase(Rebase {
             backups,
+            synced: context.backups.synced.clone(),
             keep,
             target,
         });
@@ -224,7 +225,8 @@ impl SwapAnswer {
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
             }
-            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Compaction(_) => {}
+            Self::Promote(_) | Self::Ensure(_) => meta.count = lines,
+            Self::SetHistory(_) | Self::Compaction(_) => {}
         }
     }
 }

@@ -203,9 +203,14 @@ impl Catalog {
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
     /// where it has files and no `:`, `/` or `\`; else the session that claims
     /// it as an alias, the first by file name if several do; else the key
-    /// itself where it has a session or files.
+    /// itself where it has a session or files. White space around it is part of
+    /// it if a session has it in its key, which would be out of reach otherwise.
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
+        let padded = key;
         let key = key.trim();
+        if padded.len() != key.len() && self.has_files(padded) {
+            return Some(padded.into());
+        }
         if key.is_empty() {
             return None;
         }
@@ -229,7 +234,8 @@ impl Catalog {
             .map(Into::into)
     }
 
-    fn has_files(&self, key: &str) -> bool {
+    /// Whether anything is to be read under this very key.
+    pub(crate) fn has_files(&self, key: &str) -> bool {
         match self.entries.get(key) {
             Some(entry) => entry.exists.load(Ordering::Relaxed),
             None => self.orphan_of(key).is_some(),

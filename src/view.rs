@@ -208,6 +208,7 @@ impl DirectoryView {
 
     fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
         let (key, stem) = moment.find(key, resolve);
+        crate::session_file::validate_key(&key)?;
         let Some(stem) = stem else {
             return Ok(Pieces::empty(&key));
         };

@@ -26,6 +26,8 @@ pub enum BackupReason {
     Clear,
     /// Another backup was restored.
     Restore,
+    /// An older store's file was imported over it.
+    Import,
 }
 
 /// A session's file as it was before it was replaced.
@@ -102,11 +104,12 @@ impl BackupReason {
             Self::Revert => "revert",
             Self::Clear => "clear",
             Self::Restore => "restore",
+            Self::Import => "import",
         }
     }
 
     fn of(word: &str) -> Option<Self> {
-        [Self::Revert, Self::Clear, Self::Restore]
+        [Self::Revert, Self::Clear, Self::Restore, Self::Import]
             .into_iter()
             .find(|reason| reason.word() == word)
     }

@@ -115,9 +115,9 @@ pub(crate) struct Identity {
     pub(crate) judge: Judge,
 }
 
-/// Whether two scopes that lead to one key may have one session: the one
-/// stored, and the one to come.
-pub(crate) type Judge = fn(&RawValue, &RawValue) -> bool;
+/// Whether the session of a key, which has the first scope, or none, may get the
+/// second.
+pub(crate) type Judge = fn(&str, Option<&RawValue>, &RawValue) -> bool;
 
 /// Give a session its identity and, if it has nothing to lose, take over what an
 /// alias has, in one record.
@@ -139,7 +139,8 @@ pub(crate) enum Search {
     Needless,
     /// No alias has anything.
     Vain,
-    Found(Candidate),
+    /// What the alias of that name has.
+    Found(String, Candidate),
 }
 
 /// What an alias session offers for promotion.

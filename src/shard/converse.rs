@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use super::backup::Name;
+use super::backup::{BackupReason, Name};
 use super::command::Answer;
 use super::context::Outbox;
 use crate::Durability;
@@ -25,8 +25,11 @@ pub(crate) enum Converse {
     },
     /// Go back to before a checkpoint.
     Revert { id: i64, answer: Answer<()> },
-    /// Start anew.
-    Clear { answer: Answer<()> },
+    /// Start anew, for that reason.
+    Clear {
+        reason: BackupReason,
+        answer: Answer<()>,
+    },
     /// Go back to a backup.
     Restore { number: u64, answer: Answer<()> },
     /// Become a copy, if there is no such session.
@@ -105,7 +108,7 @@ impl Converse {
                     lost: false,
                 }),
             ),
-            Self::Clear { answer } => out.answer(answer, Ok(())),
+            Self::Clear { answer, .. } => out.answer(answer, Ok(())),
             Self::Forget { answer, .. } => out.answer(answer, Ok(Vec::new())),
             Self::Restore { number, answer } => {
                 let key = key.into();
@@ -124,7 +127,7 @@ impl Converse {
             Self::Forget { answer, .. } => out.answer(answer, Err(error)),
             Self::Note { answer, .. }
             | Self::Revert { answer, .. }
-            | Self::Clear { answer }
+            | Self::Clear { answer, .. }
             | Self::Restore { answer, .. }
             | Self::Fork { answer, .. } => out.answer(answer, Err(error)),
         }

@@ -273,7 +273,12 @@ impl Session {
             Verb::Load { .. } => false,
             Verb::Converse(verb) => self.blocks_converse(verb),
             Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => self.busy,
-            Verb::Ensure(ensure) => self.busy || ensure.takes_over() && self.inflight > 0,
+            // Callers see what is settled: one who found something that is on its
+            // way out would find it again, and again.
+            Verb::Ensure(ensure) => {
+                let looks_again = ensure.was_needless() && self.shows_nothing();
+                self.busy || self.inflight > 0 && (ensure.takes_over() || looks_again)
+            }
             Verb::Truncate { .. }
             | Verb::SetHistory { .. }
             | Verb::Compact { .. }

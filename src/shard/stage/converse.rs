@@ -36,7 +36,7 @@ impl Shard {
                 id: checkpoint,
                 answer,
             } => self.stage_revert(id, checkpoint, answer, turn),
-            Converse::Clear { answer } => self.stage_clear(id, answer, turn),
+            Converse::Clear { reason, answer } => self.stage_clear(id, reason, answer, turn),
             Converse::Restore { number, answer } => self.stage_restore(id, number, answer, turn),
             Converse::Fork { copy, answer } => self.stage_fork(id, copy, answer, turn),
             Converse::Forget { mut names, answer } => {

@@ -139,24 +139,28 @@ impl<T> GroupCommit<T> {
         &self,
         batch: &mut Batch<T>,
         idle: Option<Duration>,
-        linger: Option<&mut Linger>,
+        mut linger: Option<&mut Linger>,
     ) -> Taken {
         batch.empty();
         let mut state = self.state.lock();
         let wanted = linger.as_ref().map(|l| state.wanted(l.behind));
-        while !state.has_news() {
-            if self.sleep(&mut state, 0, idle) {
+        loop {
+            while !state.has_news() {
+                if self.sleep(&mut state, 0, idle) {
+                    return state.hand_over(batch);
+                }
+            }
+            if let (Some(linger), Some(wanted)) = (linger.take(), wanted) {
+                self.linger(&mut state, linger, wanted);
+            }
+            // Poison can have taken meanwhile what was queued.
+            if state.has_news() {
                 return state.hand_over(batch);
             }
         }
-        if let (Some(linger), Some(wanted)) = (linger, wanted) {
-            self.linger(&mut state, linger, wanted);
-        }
-        state.hand_over(batch)
     }
 
     fn linger(&self, state: &mut MutexGuard<'_, State<T>>, linger: &mut Linger, wanted: usize) {
-        linger.came = None;
         while state.batch.bytes.len() < wanted && !state.is_over() {
             let timed_out = self.sleep(state, wanted, Some(linger.timeout));
             linger.came = Some(state.batch.bytes.len() >= wanted);
@@ -301,7 +305,7 @@ impl<T> Default for Batch<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, GroupCommit, KEPT_BYTES, Refusal, Taken};
+    use super::{Batch, GroupCommit, KEPT_BYTES, Linger, Refusal, Taken};
     use crate::sync::thread;
     use std::sync::Arc;
     use std::time::Duration;
@@ -389,6 +393,59 @@ mod tests {
         let reason = Refusal::Poisoned(Arc::from("sync failed"));
         assert_eq!((refused.ticket, refused.reason), (2, reason));
         assert_eq!(group.try_take(&mut Batch::new()), Taken::Closed);
+    }
+
+    fn lingering(behind: usize) -> Linger {
+        Linger {
+            behind,
+            timeout: Duration::from_mins(1),
+            came: None,
+        }
+    }
+
+    #[test]
+    fn a_lingering_take_waits_until_those_answered_before_are_back() {
+        let group = Arc::new(GroupCommit::new());
+        group.submit(b"a", 1, true).unwrap();
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn("other", move || group.submit(b"bb", 2, true).unwrap())
+        };
+        let (mut batch, mut linger) = (Batch::new(), lingering(2));
+        assert_eq!(
+            group.take(&mut batch, None, Some(&mut linger)),
+            Taken::Batch
+        );
+        other.unwrap().join().unwrap();
+        // Whoever was quicker, the take waited for the other.
+        assert_eq!(batch.tickets, [1, 2]);
+    }
+
+    #[test]
+    fn a_lingering_take_ends_where_the_store_closes_or_is_poisoned() {
+        let group = Arc::new(GroupCommit::new());
+        group.submit(b"a", 1, true).unwrap();
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn("other", move || group.close())
+        };
+        let mut batch = Batch::new();
+        let taken = group.take(&mut batch, None, Some(&mut lingering(9)));
+        assert_eq!((taken, batch.tickets.len()), (Taken::Batch, 1));
+        other.unwrap().join().unwrap();
+
+        let group = Arc::new(GroupCommit::new());
+        group.submit(b"a", 1, true).unwrap();
+        let other = {
+            let group = Arc::clone(&group);
+            thread::spawn("other", move || {
+                drop(group.poison(Arc::from("sync failed")));
+                group.close();
+            })
+        };
+        let taken = group.take(&mut batch, None, Some(&mut lingering(9)));
+        other.unwrap().join().unwrap();
+        assert_ne!(taken, Taken::Idle, "nobody asked it to come back");
     }
 
     #[test]

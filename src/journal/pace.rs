@@ -7,6 +7,10 @@ use super::group::Linger;
 /// A sync quicker than this is not waited for: threads wake up no quicker.
 const WORTHWHILE: Duration = Duration::from_micros(100);
 
+/// The longest wait. A device that stalls once must not hold up the next commit
+/// for as long again.
+const LONGEST: Duration = Duration::from_millis(2);
+
 /// Commits that go out at once after waiting was in vain: at least, at most.
 const PAUSE: (u32, u32) = (4, 256);
 
@@ -36,7 +40,7 @@ impl Pace {
         }
         Some(Linger {
             behind: bytes,
-            timeout: sync / 2,
+            timeout: (sync / 2).min(LONGEST),
             came: None,
         })
     }
@@ -81,6 +85,12 @@ mod tests {
     fn a_pace_whose_waiting_pays_waits_every_time() {
         let mut pace = Pace::default();
         assert!((0..100).all(|_| told(&mut pace, true)));
+    }
+
+    #[test]
+    fn a_stalled_sync_is_not_waited_for_as_long_again() {
+        let linger = Pace::default().linger(100, SYNC * 10_000).unwrap();
+        assert_eq!(linger.timeout, LONGEST);
     }
 
     #[test]

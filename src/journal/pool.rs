@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::segment::{self, Lengths, Segment, Spare, StoreId};
+use super::segment::{self, Filling, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
 use crate::storage::{FileKind, Storage, StorageFile};
 use crate::sync::{Condvar, Mutex};
@@ -102,7 +102,7 @@ impl SegmentPool {
         if let Some(small) = small {
             self.remove(&self.dir.join(segment::name(small.number)))?;
         }
-        self.create(min_len)
+        self.create(min_len, Filling::AtOnce)
     }
 
     /// Makes the next segment ahead of need, off the committer's path. Does
@@ -118,21 +118,25 @@ impl SegmentPool {
             }
             Making::begin(self, &mut state)
         };
-        let segment = self.create(0)?;
+        let segment = self.create(0, Filling::InSteps)?;
         self.state.lock().ready = Some(segment);
         Ok(())
     }
 
-    fn create(&self, min_len: u64) -> Result<Segment> {
+    fn create(&self, min_len: u64, filling: Filling) -> Result<Segment> {
         let (number, len, spare) = {
             let mut state = self.state.lock();
             let number = state.next_number;
             state.next_number += 1;
             let len = state.next_len.max(min_len.next_multiple_of(4096));
-            let spare = state.spares.pop_if(|spare| spare.len >= len);
-            (number, len, spare)
+            let fits = state.spares.iter().position(|spare| spare.len >= len);
+            (number, len, fits.map(|at| state.spares.swap_remove(at)))
         };
-        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, len, spare)?;
+        let blank = match spare {
+            Some(spare) => spare,
+            None => segment::zeroed(&*self.storage, &self.dir, number, len, filling)?,
+        };
+        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, blank)?;
         let mut state = self.state.lock();
         state.next_len = (state.next_len * 4).min(self.lengths.largest);
         Ok(segment)
@@ -152,6 +156,13 @@ impl SegmentPool {
     /// How many bytes of full segments wait for a checkpoint.
     pub(crate) fn full_bytes(&self) -> u64 {
         self.state.lock().full.iter().map(|full| full.len).sum()
+    }
+
+    /// The last batches of the full segments.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn full_sequences(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        state.full.iter().map(|full| full.last_sequence).collect()
     }
 
     /// Gives up every segment whose batches all lie at or below `sequence`,

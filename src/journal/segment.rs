@@ -65,7 +65,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
         .flatten()
 }
 
-/// Makes segment `number` of `len` bytes, from the spare file if there is one.
+/// Makes segment `number` in the blocks of `blank`.
 ///
 /// The name appears only after the zeros and the header are on disk, and is
 /// itself on disk when this returns: were a batch written into a segment whose
@@ -79,13 +79,9 @@ pub(crate) fn create(
     dir: &Path,
     store: &StoreId,
     number: u64,
-    len: u64,
-    spare: Option<Spare>,
+    blank: Spare,
 ) -> Result<Segment> {
-    let (path, file, len) = match spare {
-        Some(spare) => (spare.path, spare.file, spare.len),
-        None => zeroed(storage, dir, number, len)?,
-    };
+    let Spare { path, file, len } = blank;
     let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
     let header = encode_header(store, number, salt, len);
     let named = dir.join(name(number));
@@ -102,8 +98,8 @@ pub(crate) fn create(
     })
 }
 
-/// A retired segment whose blocks the next one takes over. Its old records
-/// carry another salt.
+/// A file whose blocks the next segment takes over: full of zeros, or a retired
+/// segment, whose old records carry another salt.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
@@ -111,12 +107,27 @@ pub(crate) struct Spare {
     pub(crate) len: u64,
 }
 
-fn zeroed(
+/// How zeros reach the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// Soonest: the committer waits.
+    AtOnce,
+    /// A step at a time: all at once they would stand before every commit in the
+    /// device's queue.
+    InSteps,
+}
+
+/// A file full of zeros for segment `number`, not synced to the last step.
+///
+/// # Errors
+/// `StorageFull` leaves nothing behind.
+pub(crate) fn zeroed(
     storage: &dyn Storage,
     dir: &Path,
     number: u64,
     len: u64,
-) -> Result<(PathBuf, Arc<dyn StorageFile>, u64)> {
+    filling: Filling,
+) -> Result<Spare> {
     let path = dir.join(format!("segment-{number:016x}.tmp"));
     let wrap = |e| Error::io("create journal segment", &path, e);
     let file = match storage.open(&path, OpenMode::CreateNew) {
@@ -127,24 +138,24 @@ fn zeroed(
         other => other,
     }
     .map_err(wrap)?;
-    if let Err(e) = fill(&*file, len) {
+    if let Err(e) = fill(&*file, len, filling) {
         // A half-filled segment would hold on to the space that ran out.
         let _ = storage.remove_file(&path);
         return Err(wrap(e));
     }
-    Ok((path, file, len))
+    Ok(Spare { path, file, len })
 }
 
-fn fill(file: &dyn StorageFile, len: u64) -> io::Result<()> {
+fn fill(file: &dyn StorageFile, len: u64, filling: Filling) -> io::Result<()> {
     let zeros = vec![0; ZEROS.min(len as usize)];
     let mut at = 0;
     while at < len {
         let n = (len - at).min(ZEROS as u64);
         file.write_all_at(&zeros[..n as usize], at)?;
-        // All at once, they would stand before every commit in the device's
-        // queue.
-        file.sync_data()?;
         at += n;
+        if filling == Filling::InSteps {
+            file.sync_data()?;
+        }
     }
     Ok(())
 }
@@ -180,10 +191,42 @@ pub(crate) fn decode_header(
     if fields[28..36] != number.to_le_bytes() {
         return Err(corrupt("journal segment's number is not its name's"));
     }
+    // A segment gets its name only after its zeros are on disk. Where it ends
+    // before them, batches are gone without leaving a hole that tells of them.
+    let mut length = [0; 8];
+    length.copy_from_slice(&fields[44..52]);
+    if (data.len() as u64) < u64::from_le_bytes(length) {
+        return Err(corrupt("journal segment is cut short"));
+    }
+    Ok(HeaderState {
+        seed: stated_seed(fields, number),
+    })
+}
+
+fn stated_seed(fields: &[u8], number: u64) -> u32 {
     let mut salt = [0; 8];
     salt.copy_from_slice(&fields[36..44]);
-    Ok(HeaderState {
-        seed: seed(u64::from_le_bytes(salt), number),
+    seed(u64::from_le_bytes(salt), number)
+}
+
+/// What a header says that need not be whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claims {
+    /// What records are checked from, if its salt is right.
+    pub(crate) seed: u32,
+    /// Whose it says it is, if its checksum holds.
+    pub(crate) store: Option<StoreId>,
+}
+
+/// Reads what can be read of a damaged header; `None` where there is too
+/// little of it.
+pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
+    let (fields, rest) = data.split_at_checked(FIELDS)?;
+    let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
+    let whole = fields[..8] == MAGIC && crc == crc32fast::hash(fields);
+    Some(Claims {
+        seed: stated_seed(fields, number),
+        store: whole.then(|| fields[12..28].try_into().ok()).flatten(),
     })
 }
 

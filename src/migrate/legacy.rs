@@ -1,5 +1,6 @@
 //! Import of PicoClaw's older stores, which kept each session in one JSON file.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::session_file::{self, LegacySession, SIDECAR};
+use crate::shard::backup::BackupReason;
+use crate::shard::converse::Converse;
 use crate::shard::load;
 use crate::storage::{FileKind, Storage};
 use crate::{Durability, Message, SessionMeta, StoreHandle};
@@ -24,6 +27,9 @@ pub struct MigrationReport {
     /// Files left in place as they are, and why: they do not decode, or what
     /// they hold is over a limit of the store.
     pub skipped: Vec<(PathBuf, String)>,
+    /// Keys of the sessions that had a history, which is a
+    /// [backup](crate::BackupReason::Import) now.
+    pub replaced: Vec<String>,
 }
 
 /// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
@@ -72,6 +78,9 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// A file that does not decode, or whose key, messages or summary the store
 /// does not accept, stays as it is and is reported. So it can be run at every
 /// start: with nothing left to import it changes nothing.
+///
+/// What a session has already becomes a [backup](StoreHandle::list_backups), and
+/// is reported; a summary that the file replaces does not.
 ///
 /// Run it before anything else writes to the sessions: a crash just before a
 /// file gets its new name makes the next run import it again, over what was
@@ -232,6 +241,8 @@ struct Import<'a> {
     storage: Arc<dyn Storage>,
     engine: &'a Engine,
     store: StoreHandle,
+    /// Sessions that had a history, not yet in a report.
+    replaced: RefCell<Vec<String>>,
 }
 
 impl<'a> Import<'a> {
@@ -241,6 +252,7 @@ impl<'a> Import<'a> {
             storage: store.storage(),
             engine: store.engine()?,
             store: store.exact_keys().with_durability(Durability::Durable),
+            replaced: RefCell::default(),
         })
     }
 
@@ -250,7 +262,9 @@ impl<'a> Import<'a> {
 
     /// Imports a file, and says whether it may be retired.
     fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
-        match self.file(name)? {
+        let outcome = self.file(name)?;
+        report.replaced.append(&mut self.replaced.borrow_mut());
+        match outcome {
             Outcome::Imported => {
                 report.migrated += 1;
                 return Ok(true);
@@ -296,6 +310,7 @@ impl<'a> Import<'a> {
             ..
         } = session;
         let messages = self.stamped(messages)?;
+        self.keep_live(&key)?;
         self.store.set_history(&key, messages).wait()?;
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
@@ -335,6 +350,26 @@ impl<'a> Import<'a> {
             }
             other => other,
         }
+    }
+
+    /// Makes a backup of what a session shows: the file may have turned up long
+    /// after the session was begun. A crash behind this leaves the session empty
+    /// and the file where it is, for the next run.
+    fn keep_live(&self, key: &str) -> Result<()> {
+        if self.store.tail(key, 1).wait()?.is_empty() {
+            return Ok(());
+        }
+        let reason = BackupReason::Import;
+        let cleared = self
+            .store
+            .converse(key, |answer| Ok(Converse::Clear { reason, answer }));
+        cleared.wait()?;
+        tracing::warn!(
+            key,
+            "an imported file replaces a history; that is a backup now"
+        );
+        self.replaced.borrow_mut().push(key.to_owned());
+        Ok(())
     }
 
     /// The time of now for messages that without one would be control records;

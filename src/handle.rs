@@ -718,6 +718,22 @@ impl StoreHandle {
         check_size(summary.len(), self.max_line)
     }
 
+    /// Refuses messages that encoded as lines have one over the limit, or are
+    /// more than one command may write; `now` stands for the time of those that
+    /// have none.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`, without messages.
+    pub(crate) fn check_lines(&self, messages: &[Message], now: &str) -> Result<()> {
+        let mut total = 0;
+        for message in messages.iter().filter(|message| !message.is_transient()) {
+            let size = session_file::encode(message, Some(now)).len();
+            check_size(size, self.max_line)?;
+            total += size + 1;
+        }
+        check_size(total, MAX_BATCH)
+    }
+
     /// Refuses a system prompt over the limit of a line.
     ///
     /// # Errors

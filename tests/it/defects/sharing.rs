@@ -248,7 +248,10 @@ fn p15_no_agents_main_session_is_promoted() {
     assert!(!promoted.wait().unwrap());
     let ensured = chats.ensure_session_metadata("e", sales.clone(), aliases.clone());
     assert!(!ensured.wait().unwrap());
-    chats.upsert_session_meta(&opaque(plain), sales, Vec::new()).wait().unwrap();
+    chats
+        .upsert_session_meta(&opaque(plain), sales, Vec::new())
+        .wait()
+        .unwrap();
     let ensured = chats.ensure_session_metadata("f", None, aliases);
     assert!(!ensured.wait().unwrap());
     for key in ["a", "b", "c", "d", "e", "f"] {

@@ -306,7 +306,11 @@ fn p14_a_scope_that_is_lost_or_erased_opens_no_door_to_a_forger() {
     let forged = told_apart_by(&[("chat", "direct:1|sender=bob")]);
     let key = build_session_key(&bob);
     for erased in [None, scope("null"), scope("{}"), scope("[1]")] {
-        let ensure = |scope| chats.ensure_session_metadata(&key, scope, Vec::new()).wait();
+        let ensure = |scope| {
+            chats
+                .ensure_session_metadata(&key, scope, Vec::new())
+                .wait()
+        };
         ensure(Some(bob.to_raw())).unwrap();
         add_numbers(&chats, &key, 0..1);
         ensure(erased.clone()).unwrap();

@@ -109,9 +109,10 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        let key = match engine.context.catalog.has_files(key) {
-            true => key,
-            false => key.trim(),
+        let key = if engine.context.catalog.has_files(key) {
+            key
+        } else {
+            key.trim()
         };
         session_file::validate_key(key)?;
         check_size(identity_size(scope, aliases), self.max_line)?;
@@ -220,8 +221,8 @@ pub(super) fn is_main_of(alias: &str, names: &[String], scopes: [Option<&RawValu
     }
     let key = session_file::fold(alias);
     let scopes = scopes.into_iter().flatten();
-    let scoped = scopes.filter_map(|scope| SessionScope::from_json(scope.get()).ok());
-    let mut agents = scoped.map(|scope| scope.agent_id).chain(
+    let carried = scopes.filter_map(|scope| SessionScope::from_json(scope.get()).ok());
+    let mut agents = carried.map(|scope| scope.agent_id).chain(
         names
             .iter()
             .filter_map(|name| scope::parse_legacy_agent_session_key(name))

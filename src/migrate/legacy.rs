@@ -310,7 +310,7 @@ impl<'a> Import<'a> {
             ..
         } = session;
         let messages = self.stamped(messages)?;
-        self.keep_live(&key)?;
+        self.keep_live(&key, &messages)?;
         self.store.set_history(&key, messages).wait()?;
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
@@ -355,10 +355,12 @@ impl<'a> Import<'a> {
     /// Makes a backup of what a session shows: the file may have turned up long
     /// after the session was begun. A crash behind this leaves the session empty
     /// and the file where it is, for the next run.
-    fn keep_live(&self, key: &str) -> Result<()> {
+    fn keep_live(&self, key: &str, coming: &[Message]) -> Result<()> {
         if self.store.tail(key, 1).wait()?.is_empty() {
             return Ok(());
         }
+        let now = clock::rfc3339(self.engine.context.clock.now());
+        self.store.check_lines(coming, &now)?;
         let reason = BackupReason::Import;
         let cleared = self
             .store

@@ -1,6 +1,6 @@
 //! Keys, aliases, listings, promotion.
 
-use sessionlog::Message;
+use sessionlog::{Message, Store};
 
 use crate::support::{add_numbers, for_each_caller, numbers, open, said, scope, scratch, texts};
 

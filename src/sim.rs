@@ -297,7 +297,15 @@ impl Sim {
 /// # Errors
 /// As there.
 pub fn read_only(storage: MemoryStorage) -> Result<StoreHandle> {
-    let view = DirectoryView::open(Arc::new(storage), DIR.into())?;
+    read_only_on(Arc::new(storage))
+}
+
+/// As [`read_only`], on any file system.
+///
+/// # Errors
+/// As there.
+pub fn read_only_on(storage: Arc<dyn crate::storage::Storage>) -> Result<StoreHandle> {
+    let view = DirectoryView::open(storage, DIR.into())?;
     let side = Side::Reader(Arc::new(view));
     Ok(StoreHandle::new(side, &StoreOptions::new()))
 }

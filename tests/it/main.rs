@@ -10,7 +10,9 @@
 
 mod backends;
 mod bad_input;
+mod conversations;
 mod defects;
+mod intercept;
 mod kimi_file;
 mod read_only;
 mod scheduler;

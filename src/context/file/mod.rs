@@ -233,11 +233,14 @@ impl Opened {
         Ok(())
     }
 
-    /// Makes the conversation what the file says, if another writer came and went
-    /// since it was read and before this one holds it.
+    /// Goes on with the checkpoints of a writer that came and went before this
+    /// one holds the file: of two with one id, going back would find the first.
+    /// What else it wrote stays unknown until it is restored, as in kimi-cli.
     fn catch_up(&mut self) -> Result<()> {
         if let Some(bytes) = self.backing.catch_up()? {
-            self.conversation = Conversation::of(&bytes);
+            let next = Conversation::of(&bytes).n_checkpoints;
+            let own = &mut self.conversation.n_checkpoints;
+            *own = next.max(*own);
         }
         Ok(())
     }

@@ -311,6 +311,10 @@ impl StoreHandle {
     /// main session is never taken over. The key is taken literally. Always
     /// durable.
     ///
+    /// The alias's backups stay with it, too. The alias leads to this session from
+    /// then on: a handle with [exact keys](Self::exact_keys) lists and restores
+    /// them under the old key.
+    ///
     /// # Errors
     /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
@@ -595,6 +599,16 @@ impl StoreHandle {
     pub(crate) fn raw_lines(&self, key: &str) -> Result<Vec<u8>> {
         let snapshot = pollster::block_on(self.snapshot(key, Place::Here))?;
         reader::raw_lines(&snapshot).map_err(|e| Error::io("read", std::path::Path::new(key), e))
+    }
+
+    /// All lines of a session as they are, hidden ones included, and where the
+    /// live ones begin. Blocks.
+    pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {
+        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let lines = reader::raw_lines(&looked.snapshot);
+        let lines = lines.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
+        let start = lines.len().min(looked.start as usize);
+        Ok((lines, start))
     }
 
     /// Gives a session that has neither messages nor a summary the `lines`;

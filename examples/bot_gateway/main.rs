@@ -210,9 +210,9 @@ mod tests {
 
     const FROM_TELEGRAM: &str = r#"{"update_id":1,"message":{"message_id":1,"date":0,"text":"on the train",
         "from":{"id":353714237,"is_bot":false,"first_name":"Sam"},"chat":{"id":353714237,"type":"private"}}}"#;
-    const FROM_SLACK: &str = r#"{"team_id":"T1","type":"event_callback","event":{"type":"message","channel":"D1",
+    const FROM_SLACK: &str = r#"{"team_id":"T0AINS0N29J","type":"event_callback","event":{"type":"message","channel":"D1",
         "channel_type":"im","user":"U0J3UM5AUCW","ts":"1762156919.000200","text":"at my desk"}}"#;
-    const FROM_A_STRANGER: &str = r#"{"team_id":"T1","type":"event_callback","event":{"type":"message","channel":"D2",
+    const FROM_A_STRANGER: &str = r#"{"team_id":"T0AINS0N29J","type":"event_callback","event":{"type":"message","channel":"D2",
         "channel_type":"im","user":"sam","ts":"1762156919.000300","text":"it is me"}}"#;
 
     #[test]

@@ -236,18 +236,21 @@ mod tests {
         assert_eq!(outcome.tally.failures, [""; 0]);
 
         let chats = store.handle();
-        for name in ["telegram:353714237", "slack:T1/D1"] {
+        for name in ["telegram:353714237", "slack:T0AINS0N29J/D1"] {
             let owner = chats.resolve_session_key(name).wait().unwrap();
             assert_eq!(owner.as_deref(), Some(sam.as_str()), "{name}");
         }
-        let history = chats.history("slack:T1/D1").wait().unwrap();
+        let history = chats.history("slack:T0AINS0N29J/D1").wait().unwrap();
         let said = history.iter().filter(|message| message.role() == "user");
         let said: Vec<String> = said.map(|message| message.text().into_owned()).collect();
         assert_eq!(
             said,
             ["[#1 Sam] on the train", "[#2 U0J3UM5AUCW] at my desk"]
         );
-        assert_eq!(chats.history("slack:T1/D2").wait().unwrap().len(), 4);
+        assert_eq!(
+            chats.history("slack:T0AINS0N29J/D2").wait().unwrap().len(),
+            4
+        );
         store.close().unwrap();
     }
 }

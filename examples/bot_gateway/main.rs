@@ -210,9 +210,9 @@ mod tests {
 
     const FROM_TELEGRAM: &str = r#"{"update_id":1,"message":{"message_id":1,"date":0,"text":"on the train",
         "from":{"id":353714237,"is_bot":false,"first_name":"Sam"},"chat":{"id":353714237,"type":"private"}}}"#;
-    const FROM_SLACK: &str = r#"{"team_id":"T1","type":"event_callback","event":{"type":"message","channel":"D1",
+    const FROM_SLACK: &str = r#"{"team_id":"T0AINS0N29J","type":"event_callback","event":{"type":"message","channel":"D1",
         "channel_type":"im","user":"U0J3UM5AUCW","ts":"1762156919.000200","text":"at my desk"}}"#;
-    const FROM_A_STRANGER: &str = r#"{"team_id":"T1","type":"event_callback","event":{"type":"message","channel":"D2",
+    const FROM_A_STRANGER: &str = r#"{"team_id":"T0AINS0N29J","type":"event_callback","event":{"type":"message","channel":"D2",
         "channel_type":"im","user":"sam","ts":"1762156919.000300","text":"it is me"}}"#;
 
     #[test]
@@ -236,18 +236,21 @@ mod tests {
         assert_eq!(outcome.tally.failures, [""; 0]);
 
         let chats = store.handle();
-        for name in ["telegram:353714237", "slack:T1/D1"] {
+        for name in ["telegram:353714237", "slack:T0AINS0N29J/D1"] {
             let owner = chats.resolve_session_key(name).wait().unwrap();
             assert_eq!(owner.as_deref(), Some(sam.as_str()), "{name}");
         }
-        let history = chats.history("slack:T1/D1").wait().unwrap();
+        let history = chats.history("slack:T0AINS0N29J/D1").wait().unwrap();
         let said = history.iter().filter(|message| message.role() == "user");
         let said: Vec<String> = said.map(|message| message.text().into_owned()).collect();
         assert_eq!(
             said,
             ["[#1 Sam] on the train", "[#2 U0J3UM5AUCW] at my desk"]
         );
-        assert_eq!(chats.history("slack:T1/D2").wait().unwrap().len(), 4);
+        assert_eq!(
+            chats.history("slack:T0AINS0N29J/D2").wait().unwrap().len(),
+            4
+        );
         store.close().unwrap();
     }
 }

@@ -14,6 +14,10 @@ fn main() -> Result<()> {
     let store = Store::open(&dir)?;
     let chats = store.handle();
     let chat = chats.context(CHAT);
+    if chat.restore().wait()? {
+        println!("{CHAT} has lines already; give another directory, or none");
+        return store.close();
+    }
 
     // A prompt, a question, an answer, and what the model says it all costs.
     chat.write_system_prompt("You are a travel agent.").wait()?;

@@ -109,6 +109,11 @@ impl Catalog {
         }
     }
 
+    /// Whether there are files of this name: somebody's, or to be taken.
+    pub(crate) fn has_stem(&self, stem: &str) -> bool {
+        self.owners.contains_key(stem) || self.orphans.contains_key(stem)
+    }
+
     /// Keeps a file name from every session: what would be its sidecar is
     /// something else, and must not be written over.
     pub(crate) fn reserve(&self, stem: &str) {

@@ -62,13 +62,25 @@ pub enum Error {
     },
 
     /// Another process (or another `Store` in this one) writes to the
-    /// directory. Opening read-only works.
+    /// directory: opening it read-only works. Or another
+    /// [`Context`](crate::Context) writes to the context file: reading it works,
+    /// and writing once the last clone of that one is dropped.
     #[error("{path} is locked by another writer{}", .pid.map(|p| format!(" (process {p})")).unwrap_or_default())]
     Locked {
-        /// The store's directory.
+        /// The store's directory, or the context file.
         path: PathBuf,
-        /// The holder, where it left its process id.
+        /// The holder, where it left its process id; a context leaves none.
         pid: Option<u32>,
+    },
+
+    /// A file in a store's directory was to be written to, or made, past the
+    /// store: what the store acknowledged or holds in its journal would be lost.
+    /// Nothing was written. A session's conversation is
+    /// [`StoreHandle::context`](crate::StoreHandle::context)'s.
+    #[error("{path} is in the directory of a store; only the store writes there")]
+    InStore {
+        /// The file.
+        path: PathBuf,
     },
 
     /// The disk, a quota or the limit on file sizes is exhausted. The command
@@ -106,13 +118,15 @@ pub enum Error {
         id: i64,
         /// The ids that exist, in the order of their lines.
         existing: Vec<i64>,
-        /// Whether it existed, and went when lines were truncated.
+        /// Whether it went when lines were truncated. Once they are compacted
+        /// only the highest id that went is known: those below it count as gone
+        /// with it. `false` for an id that never was.
         lost: bool,
     },
 
     /// A context that holds messages already was to be restored, which would
     /// show what its file holds twice. Nothing was changed.
-    #[error("the context holds messages already")]
+    #[error("the context holds messages already; clear it first, or open the file again")]
     AlreadyRestored,
 
     /// The session has no backup of this number. Nothing was changed.
@@ -253,8 +267,8 @@ fn list_ids(ids: &[i64]) -> String {
             _ => format!("{first} to {last}"),
         });
     match &*texts.collect::<Vec<_>>() {
-        [] => String::from("there are none"),
-        texts => format!("there are {}", texts.join(", ")),
+        [] => String::from("existing ids: none"),
+        texts => format!("existing ids: {}", texts.join(", ")),
     }
 }
 
@@ -270,11 +284,11 @@ mod tests {
         };
         assert_eq!(
             error(9, &[3, 4, 5, 8], false),
-            "checkpoint 9 does not exist; there are 3 to 5, 8"
+            "checkpoint 9 does not exist; existing ids: 3 to 5, 8"
         );
         assert_eq!(
             error(0, &[], true),
-            "checkpoint 0 is no longer there, its lines were truncated; there are none"
+            "checkpoint 0 is no longer there, its lines were truncated; existing ids: none"
         );
     }
 }

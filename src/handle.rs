@@ -331,6 +331,10 @@ impl StoreHandle {
     /// session. The main key of an agent that none of these names is like any
     /// other: leave it out.
     ///
+    /// The alias's backups stay with it, too. The alias leads to this session from
+    /// then on: a handle with [exact keys](Self::exact_keys) lists and restores
+    /// them under the old key.
+    ///
     /// # Errors
     /// As [`upsert_session_meta`](Self::upsert_session_meta).
     pub fn promote_alias_history(
@@ -646,10 +650,14 @@ impl StoreHandle {
         Ok(None)
     }
 
-    /// The live lines of a session as they are. Blocks.
-    pub(crate) fn raw_lines(&self, key: &str) -> Result<Vec<u8>> {
-        let snapshot = pollster::block_on(self.snapshot(key, Place::Here))?;
-        reader::raw_lines(&snapshot).map_err(|e| Error::io("read", std::path::Path::new(key), e))
+    /// All lines of a session as they are, hidden ones included, and where the
+    /// live ones begin. Blocks.
+    pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {
+        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let lines = reader::raw_lines(&looked.snapshot);
+        let lines = lines.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
+        let start = lines.len().min(looked.start as usize);
+        Ok((lines, start))
     }
 
     /// Gives a session that has neither live lines nor a summary the `lines`;

@@ -12,7 +12,7 @@ use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
 use crate::recovery::RecoveryReport;
-use crate::recovery::plan::{Base, Plan, Plans};
+use crate::recovery::plan::{Base, Kept, Plan, Plans};
 use crate::recovery::redo::{self, glued, ours, resumed_at};
 use crate::recovery::survey::survey;
 use crate::shard::backup::{self, Backup, Name};
@@ -151,10 +151,14 @@ impl DirectoryView {
     /// If they cannot be listed.
     pub(crate) fn backups(&self, key: &str, resolve: bool) -> Result<Vec<Backup>> {
         let moment = self.look_again()?;
+        self.backups_at(&moment, key, resolve)
+    }
+
+    fn backups_at(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Vec<Backup>> {
         let (_, Some(stem)) = moment.find(key, resolve) else {
             return Ok(Vec::new());
         };
-        let planned = self.planned(&moment);
+        let planned = self.planned(moment);
         let wrap = |e| Error::io("list", &self.home.backups, e);
         let found = backup::list(&*self.storage, &self.home.backups).map_err(wrap)?;
         let mut own: BTreeMap<u64, Backup> = found
@@ -162,12 +166,23 @@ impl DirectoryView {
             .filter(|stored| *stored.name.stem == *stem && !moment.plans.unmakes(&stored.name))
             .map(|stored| (stored.name.number, stored.name.describe(stored.size)))
             .collect();
-        for kept in &moment.plans.backups {
+        let named = moment.plans.backups.iter().filter_map(|kept| {
             let name = Name::parse(&kept.name).filter(|name| *name.stem == *stem);
-            if let Some(name) = name
-                && let Some(bytes) = planned.backup(&kept.name)?
-            {
-                let size = bytes.len + bytes.behind.len() as u64;
+            Some((name?, kept))
+        });
+        let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+        for (name, kept) in named {
+            // Made of the one before it, each would be followed to the first.
+            let below = match &kept.plan.base {
+                Base::Prefix(prefix) => sizes.get(&*prefix.of).map(|size| (size, prefix.len)),
+                _ => None,
+            };
+            let size = match below {
+                Some((size, len)) => Some((*size).min(len) + kept.plan.appended().len() as u64),
+                None => planned.backup(&kept.name)?.map(|bytes| bytes.size()),
+            };
+            if let Some(size) = size {
+                sizes.insert(&kept.name, size);
                 own.insert(name.number, name.describe(size));
             }
         }
@@ -340,6 +355,10 @@ impl Bytes {
         })
     }
 
+    fn size(&self) -> u64 {
+        self.len + self.behind.len() as u64
+    }
+
     /// Without what stands at `len` and behind.
     fn cut(mut self, len: u64) -> Self {
         self.behind.truncate(len.saturating_sub(self.len) as usize);
@@ -446,18 +465,61 @@ impl Planned<'_> {
     }
 
     /// A file that `log` opens, as `plan` would have it.
+    ///
+    /// What was taken back many times is the beginning of a backup, which is the
+    /// beginning of another, and so on: as deep as there were reverts since the
+    /// last checkpoint, so it is walked down and up, not recursed into.
     fn bytes(
         self,
         plan: &Plan,
         log: &dyn Fn() -> Result<Option<Arc<dyn StorageFile>>>,
     ) -> Result<Bytes> {
-        let (appended_at, appended) = match &plan.appended {
-            Some((offset, lines)) => (Some(*offset), &lines[..]),
-            None => (None, &[][..]),
+        let ground = |plan: &Plan, kept: Option<&Kept>| match kept {
+            None => self.grounded(plan, log),
+            Some(kept) => self.grounded(plan, &|| self.kept_log(kept)),
         };
+        let mut level = (plan, None);
+        let mut above = Vec::new();
+        let mut bytes = loop {
+            let (plan, kept) = level;
+            let Base::Prefix(prefix) = &plan.base else {
+                break ground(plan, kept)?;
+            };
+            if let Some(next) = self.plans.backup(&prefix.of) {
+                above.push((prefix.len, level));
+                level = (&next.plan, Some(next));
+            } else if let Some(whole) = self.unplanned(&prefix.of)? {
+                above.push((prefix.len, level));
+                break whole;
+            } else {
+                break ground(plan, kept)?;
+            }
+        };
+        // Of what is gone nothing can be the beginning.
+        if level.1.is_some_and(|kept| kept.is_gone(&bytes))
+            && let Some((_, (plan, kept))) = above.pop()
+        {
+            bytes = ground(plan, kept)?;
+        }
+        for (len, (plan, _)) in above.into_iter().rev() {
+            bytes = bytes.cut(len);
+            bytes.behind.extend_from_slice(plan.appended());
+        }
+        Ok(bytes)
+    }
+
+    /// [`bytes`](Self::bytes) of what is the beginning of no backup, or of one
+    /// that is gone.
+    fn grounded(
+        self,
+        plan: &Plan,
+        log: &dyn Fn() -> Result<Option<Arc<dyn StorageFile>>>,
+    ) -> Result<Bytes> {
+        let appended = plan.appended();
+        let appended_at = plan.appended.as_ref().map(|(offset, _)| *offset);
         let (file, base, journalled) = match &plan.base {
             Base::Deleted => (None, Some(0), appended.to_vec()),
-            Base::OnDisk => (log()?, appended_at, appended.to_vec()),
+            Base::OnDisk | Base::Prefix(_) => (log()?, appended_at, appended.to_vec()),
             Base::Swapped(swap) => {
                 let temp = self.dir.join(&swap.temp);
                 let temp = self.storage.open(&temp, OpenMode::Read).ok();
@@ -466,14 +528,6 @@ impl Planned<'_> {
                     return Err(redo::gone(self.dir));
                 }
                 (file, Some(swap.len), [&swap.tail, appended].concat())
-            }
-            Base::Prefix(prefix) => {
-                if let Some(backup) = self.backup(&prefix.of)? {
-                    let mut bytes = backup.cut(prefix.len);
-                    bytes.behind.extend_from_slice(appended);
-                    return Ok(bytes);
-                }
-                (log()?, appended_at, appended.to_vec())
             }
         };
         let Bytes { file, len, .. } = Bytes::whole(file, self.dir)?;
@@ -485,33 +539,48 @@ impl Planned<'_> {
 
     /// A backup, if it is there.
     fn backup(self, name: &str) -> Result<Option<Bytes>> {
+        let Some(kept) = self.plans.backup(name) else {
+            return self.unplanned(name);
+        };
+        let bytes = self.bytes(&kept.plan, &|| self.kept_log(kept))?;
+        Ok((!kept.is_gone(&bytes)).then_some(bytes))
+    }
+
+    /// A backup that the journal does not speak of, if it is there.
+    fn unplanned(self, name: &str) -> Result<Option<Bytes>> {
         let path = self.home.backups.join(name);
-        let open = |path: &Path| match self.storage.open(path, OpenMode::Read) {
+        let file = self.open_if_there(&path)?;
+        let there = file.is_some();
+        Ok(there.then_some(Bytes::whole(file, &path)?))
+    }
+
+    /// The file of a backup that the journal made. Its second name becomes the
+    /// backup's between two looks, never the other way round.
+    fn kept_log(self, kept: &Kept) -> Result<Option<Arc<dyn StorageFile>>> {
+        for name in [&kept.name, &kept.link, &kept.name] {
+            let found = self.open_if_there(&self.home.backups.join(name))?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_if_there(self, path: &Path) -> Result<Option<Arc<dyn StorageFile>>> {
+        match self.storage.open(path, OpenMode::Read) {
             Ok(file) => Ok(Some(file)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::io("open", path, e)),
-        };
-        let Some(kept) = self.plans.backup(name) else {
-            let file = open(&path)?;
-            let there = file.is_some();
-            return Ok(there.then_some(Bytes::whole(file, &path)?));
-        };
-        let link = self.home.backups.join(&kept.link);
-        // The writer renames one to the other, possibly between two of these.
-        let log = || {
-            for place in [&path, &link, &path] {
-                if let Some(file) = open(place)? {
-                    return Ok(Some(file));
-                }
-            }
-            Ok(None)
-        };
-        let bytes = self.bytes(&kept.plan, &log)?;
-        let needs_file = matches!(kept.plan.base, Base::OnDisk | Base::Swapped(_));
-        // Pruned, or deleted with its session: the journal has moved on then, and
-        // whoever asks looks again.
-        let gone = needs_file && bytes.file.is_none();
-        Ok((!gone).then_some(bytes))
+        }
+    }
+}
+
+impl Kept {
+    /// Whether it was pruned, or deleted with its session: the journal has moved
+    /// on then, and whoever asks looks again.
+    fn is_gone(&self, bytes: &Bytes) -> bool {
+        let needs_file = matches!(self.plan.base, Base::OnDisk | Base::Swapped(_));
+        needs_file && bytes.file.is_none()
     }
 }
 
@@ -563,3 +632,6 @@ fn behind(
     file.read_exact_at(&mut journalled[journal_len..], end)?;
     Ok((base, journalled))
 }
+
+#[cfg(test)]
+mod tests;

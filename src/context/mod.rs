@@ -161,8 +161,15 @@ impl Context {
     ///   It goes on with the checkpoints of whoever wrote to the file since it was
     ///   opened; their messages it knows once restored.
     ///   kimi-cli itself knows no lock.
+    /// * A file in the directory of a store, whether the store is open or not, is
+    ///   read, and not written to: the store counts on what it wrote there. Every
+    ///   write is refused with [`Error::InStore`]; [`StoreHandle::context`] is the
+    ///   way to a session.
+    /// * A checkpoint that a store marked as lost, which [`export_kimi`](
+    ///   crate::export_kimi) may leave, numbers the next one and is not gone back
+    ///   to.
     /// * A message that kimi-cli would not read back (of another role, with parts
-    ///   of a type it does not know) is refused with [`Error::InvalidMessage`].
+    ///   of a type it does not know, with a tool call without arguments) is refused with [`Error::InvalidMessage`].
     ///   Fields of a message that it does not know are written behind those it
     ///   does; of a part only what it knows is written.
     /// * A revert keeps the lines that kimi-cli keeps, and those of records that
@@ -188,8 +195,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`] where the path names no regular file, or one that cannot be
-    /// read.
+    /// [`Error::Io`] where the path names no regular file, a symbolic link, or a
+    /// file that cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|e| Error::io("open", path, e))?;

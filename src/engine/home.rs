@@ -49,6 +49,11 @@ impl Home {
         }
     }
 
+    /// The file that makes `dir` a store's.
+    pub(crate) fn identity_in(dir: &Path) -> PathBuf {
+        Self::of(dir).identity
+    }
+
     /// Creates what is missing of `dir` and of the engine's directory in it.
     ///
     /// # Errors

@@ -24,9 +24,10 @@ use crate::recovery::restore;
 use crate::recovery::survey::survey;
 use crate::recovery::{self, RecoveryReport};
 use crate::shard::SHARDS;
-use crate::shard::backup::Backups;
+use crate::shard::backup::{self, Backups};
 use crate::shard::context::Context;
 use crate::shard::job::Job;
+use crate::shard::load;
 use crate::shard::worker::bells::Bells;
 use crate::shard::worker::{Alarm, Event, Parts, Worker};
 use crate::stats::Counters;
@@ -88,9 +89,6 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         &mut report,
     )?;
     restore::write(storage, home.places(site.dir), &restored)?;
-    let backups = Backups::survey(storage, home.backups.clone())
-        .map_err(|e| Error::io("list", &home.backups, e))?;
-
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
         site.storage.clone(),
@@ -108,6 +106,10 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         counters.journal.clone(),
     )?;
     supersede(&scan, storage, &home, &mut committer, site.workers)?;
+    // Not before: a record that names a backup would not find it any more.
+    set_aside_strays(storage, &home, &catalog, &mut report)?;
+    let backups = Backups::survey(storage, home.backups.clone())
+        .map_err(|e| Error::io("list", &home.backups, e))?;
     let context = Arc::new(Context {
         storage: site.storage.clone(),
         clock: site.clock.clone(),
@@ -163,6 +165,41 @@ pub(crate) fn recover(
         }
     }
     Ok(report)
+}
+
+/// Sets backups aside whose session somebody removed by hand. They are told by
+/// the name of its files, which the next session, of another key perhaps, gets:
+/// it would be shown, and taken back to, another chat.
+fn set_aside_strays(
+    storage: &dyn Storage,
+    home: &Home,
+    catalog: &Catalog,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let found = backup::list(storage, &home.backups);
+    let mut found = found.map_err(|e| Error::io("list", &home.backups, e))?;
+    found.retain(|stored| !catalog.has_stem(&stored.name.stem));
+    if found.is_empty() {
+        return Ok(());
+    }
+    for stored in found {
+        let name = stored.name.to_text();
+        let from = home.backups.join(&name);
+        let aside = load::free_path(storage, &home.quarantine, &name);
+        storage
+            .rename(&from, &aside)
+            .map_err(|e| Error::io("set aside", &from, e))?;
+        report.findings.push(format!(
+            "the backup {name} belongs to no session; it is now {}",
+            aside.display()
+        ));
+    }
+    for dir in [&home.quarantine, &home.backups] {
+        storage
+            .sync_dir(dir)
+            .map_err(|e| Error::io("sync", dir, e))?;
+    }
+    Ok(())
 }
 
 /// Says in a new segment that everything before it is in the session files,

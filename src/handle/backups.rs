@@ -75,7 +75,10 @@ impl BackupLimits {
 /// Backups. Reverting and clearing a conversation, and restoring a backup, keep
 /// what the session's file was. Backups are no sessions: they are not listed
 /// with them, and no verb but these finds them. Deleting a session deletes its
-/// backups.
+/// backups. Those of a session whose files were removed by hand are moved to
+/// `.sessionlog/quarantine` when the store is opened, and
+/// [reported](crate::RecoveryReport::findings): their names do not say whose they
+/// are beyond the name of the files, which another key may get next.
 impl StoreHandle {
     /// A session's backups, oldest first.
     ///
@@ -105,7 +108,8 @@ impl StoreHandle {
     /// finish with it. Always durable.
     ///
     /// # Errors
-    /// [`Error::BackupNotFound`], and those all verbs share.
+    /// [`Error::BackupNotFound`], also where its file was removed by hand: it is
+    /// not listed any more then; and those all verbs share.
     pub fn restore_backup(&self, key: &str, number: u64) -> Reply<()> {
         self.converse(key, |answer| Ok(Converse::Restore { number, answer }))
     }

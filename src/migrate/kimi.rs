@@ -16,7 +16,9 @@ use crate::storage::{OpenMode, Storage};
 pub struct KimiImport {
     /// Lines of the file that are not empty; the session has as many.
     pub lines: usize,
-    /// Those that the session's history shows.
+    /// Those that the session's history shows. kimi-cli shows fewer where it
+    /// rejects a line that is a message to this crate: one of a role that only
+    /// PicoClaw has, or with a part of a type that it does not know.
     pub messages: usize,
     /// Those that are no record, here or there. They are in the session's file.
     pub unread: usize,
@@ -26,10 +28,12 @@ pub struct KimiImport {
 /// or, if anything fails, none. Blocks while it reads and writes.
 ///
 /// Lines come over as bytes, control records and what does not decode included;
-/// line ends become LF, and a byte order mark is dropped. Only a line that Python
+/// line ends become LF, the last line gets one if it has none, and a byte order
+/// mark is dropped. What is a message to this crate is shown, whether or not
+/// kimi-cli would: see [`KimiImport::messages`]. Only a line that Python
 /// takes for JSON and nobody else does (raw control characters in strings, `NaN`)
 /// is written again as JSON proper, so that its message is not lost on readers.
-/// The file stays as it is. Like every verb this resolves the key first.
+/// The file stays as it is; one behind a symbolic link is refused. Like every verb this resolves the key first.
 ///
 /// ```
 /// use sessionlog::{Context, Message, Store, export_kimi, import_kimi};
@@ -79,21 +83,36 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 }
 
 /// Writes the lines of the session `key` to a new file at `path`, which kimi-cli
-/// reads; what was truncated is left out. Bytes for bytes: a file that
-/// [`import_kimi`] brought in comes out as it went in, but for what is said
-/// there. The file is there whole or, after a crash, empty or not at all. Blocks
+/// reads. Bytes for bytes: a file that [`import_kimi`] brought in comes out as it
+/// went in, but for what is said there and here.
+///
+/// Truncated messages are left out. The system prompt and the token count that
+/// were hidden with them stand in front, if there were any, as compacting the
+/// session would leave them. Checkpoints that went with them cannot be gone back
+/// to. kimi-cli does not know of such: it would take one in front for the
+/// beginning of the conversation, and going back to it would empty the file. So
+/// they are left out, but for the last one if it numbers the next checkpoint:
+/// that one stands at the end, `"lost": true`. kimi-cli goes on counting from
+/// there, and going back to it takes it to what was exported; [`Context::open`](
+/// crate::Context::open) and [`import_kimi`] know that it is lost.
+///
+/// The file is there whole or, after a crash, empty or not at all. Blocks
 /// while it reads and writes.
 ///
 /// # Errors
-/// [`Error::SessionNotFound`], [`Error::Io`] where something is at `path` already
+/// [`Error::SessionNotFound`], [`Error::InStore`] where the file would be in the
+/// directory of a store, this one or another, [`Error::Io`] where something is at `path` already
 /// or the file cannot be written, and those all verbs share.
 pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
     let path = absolute(path.as_ref())?;
-    let lines = handle.raw_lines(key)?;
+    let (all, start) = handle.all_lines(key)?;
+    let (hidden, live) = all.split_at(start);
+    let lines = session_file::without_hidden(hidden, live);
     if lines.is_empty() && handle.resolve_session_key(key).wait()?.is_none() {
         return Err(Error::SessionNotFound { key: key.into() });
     }
     let storage = handle.storage();
+    file::outside_stores(&*storage, &path)?;
     let temp = file::parent(&path).join(format!(".{}.new", file::file_name(&path)?));
     // The name is taken first, so that nothing can be put in its place.
     file::create(&*storage, &path, b"").map_err(|e| Error::io("write", &path, e))?;

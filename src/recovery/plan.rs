@@ -78,6 +78,8 @@ pub(crate) struct Plans {
     /// Backups, in the order in which they were made: a later one may be made
     /// of an earlier one.
     pub(crate) backups: Vec<Kept>,
+    /// Where each backup stands in `backups`, by its file name.
+    places: BTreeMap<String, usize>,
     /// Sessions that were deleted: their backups from before are gone.
     pub(crate) deleted: BTreeSet<String>,
     pub(crate) records: u64,
@@ -234,7 +236,7 @@ impl Plans {
                 plan.base = base;
                 plan.set_image(image);
                 if !backup.is_empty() {
-                    self.backups.push(Kept {
+                    self.keep(Kept {
                         name: backup.into(),
                         link: link.into(),
                         plan: was,
@@ -243,7 +245,11 @@ impl Plans {
             }
             Record::Delete { stem, .. } => {
                 let other = |kept: &Kept| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);
-                self.backups.retain(other);
+                let kept = std::mem::take(&mut self.backups);
+                self.places.clear();
+                kept.into_iter()
+                    .filter(other)
+                    .for_each(|kept| self.keep(kept));
                 self.deleted.insert(stem.into());
                 *self.plan(stem) = Plan {
                     base: Base::Deleted,
@@ -256,7 +262,13 @@ impl Plans {
 
     /// The backup of this name, if the journal made it.
     pub(crate) fn backup(&self, name: &str) -> Option<&Kept> {
-        self.backups.iter().find(|kept| kept.name == name)
+        self.places.get(name).map(|&place| &self.backups[place])
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        let place = self.backups.len();
+        self.places.entry(kept.name.clone()).or_insert(place);
+        self.backups.push(kept);
     }
 
     /// Whether a backup from before the journal's records is gone.
@@ -313,6 +325,11 @@ impl Plan {
         if matches!(self.base, Base::Deleted) && self.appended.is_none() {
             self.appended = Some((0, Vec::new()));
         }
+    }
+
+    /// The lines behind the base.
+    pub(crate) fn appended(&self) -> &[u8] {
+        self.appended.as_ref().map_or(&[], |(_, lines)| lines)
     }
 
     /// Whether the session has files when the plan is carried out.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::control::{Control, encode_lost_checkpoint};
-use super::line::{Decoded, decode};
+use super::line::{Decoded, decode, lines};
 
 /// The control records among skipped lines whose effect outlives them: the last
 /// token usage, the last checkpoint, which numbers the next one, and the last
@@ -33,6 +33,11 @@ impl Carried {
         }
     }
 
+    /// The record that numbers the next checkpoint, not to be carried in front.
+    fn take_checkpoint(&mut self) -> Option<Vec<u8>> {
+        self.checkpoint.take()
+    }
+
     /// The lines to carry on.
     pub(crate) fn into_lines(self) -> impl Iterator<Item = Vec<u8>> {
         [self.prompt, self.checkpoint, self.usage]
@@ -50,6 +55,42 @@ pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
         }
         _ => Cow::Borrowed(raw),
     }
+}
+
+/// A session's lines for a reader that knows neither hidden lines nor lost
+/// checkpoints: the `live` ones, behind what the `hidden` ones still say.
+///
+/// A lost checkpoint would be gone back to there, and in front of everything it
+/// would take all of it along. It is only left where it numbers the next one,
+/// and then at the end, where going back to it takes nothing that stands here.
+pub(crate) fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
+    let mut carried = Carried::default();
+    for (_, raw) in lines(hidden) {
+        carried.note(raw);
+    }
+    let mut numbering = carried.take_checkpoint();
+    let mut out = Vec::with_capacity(live.len());
+    let put = |out: &mut Vec<u8>, raw: &[u8]| {
+        out.extend_from_slice(raw);
+        out.push(b'\n');
+    };
+    for raw in carried.into_lines() {
+        put(&mut out, &raw);
+    }
+    for (_, raw) in lines(live) {
+        let control = may_be_control(raw).then(|| decode(raw));
+        if let Some(Decoded::Control(Control::Checkpoint { lost, .. })) = control {
+            numbering = lost.then(|| raw.to_vec());
+            if lost {
+                continue;
+            }
+        }
+        put(&mut out, raw);
+    }
+    if let Some(raw) = numbering {
+        put(&mut out, &raw);
+    }
+    out
 }
 
 /// Whether a line is worth decoding where only control records matter. Most

@@ -140,8 +140,18 @@ impl<'a> Before<'a> {
             .ok_or_else(|| Error::CheckpointNotFound {
                 id,
                 existing: self.checkpoints(start).collect(),
-                lost: (0..self.next_checkpoint()).contains(&id),
+                lost: self.lost(id),
             })
+    }
+
+    /// Whether a checkpoint of this id went with lines that were hidden. Asked
+    /// of an id that is not live. A compaction leaves only the last one's number:
+    /// those below it are taken to have been there.
+    fn lost(self, id: i64) -> bool {
+        self.marks.iter().any(|mark| match mark.what {
+            What::Checkpoint { id: last, lost } => id == last || lost && (0..last).contains(&id),
+            _ => false,
+        })
     }
 
     /// The checkpoints that can be gone back to.
@@ -197,6 +207,33 @@ mod tests {
         assert_eq!(before.next_checkpoint(), 1);
         assert_eq!(before.system_prompt().map(|p| &**p), Some("be kind"));
         assert_eq!(conversation.before(0).system_prompt(), None);
+    }
+
+    #[test]
+    fn only_what_went_with_hidden_lines_is_lost() {
+        let lost = |lines: &[&str], id, start: usize| {
+            let (conversation, at) = conversation(lines);
+            match conversation.before(1000).existing(id, at[start]) {
+                Err(Error::CheckpointNotFound { lost, .. }) => lost,
+                other => panic!("{id}: {other:?}"),
+            }
+        };
+        let gaps = [
+            r#"{"role": "_checkpoint", "id": 1}"#,
+            r#"{"role": "_checkpoint", "id": 5}"#,
+        ];
+        for id in [-1, 0, 2, 4, 6] {
+            assert!(!lost(&gaps, id, 0), "{id}");
+        }
+        assert!(lost(&gaps, 1, 1));
+        assert!(!lost(&gaps, 2, 1));
+        let carried = [
+            r#"{"role": "_checkpoint", "id": 3, "lost": true}"#,
+            r#"{"role": "_checkpoint", "id": 6}"#,
+        ];
+        for (id, expected) in [(-1, false), (0, true), (3, true), (4, false), (7, false)] {
+            assert_eq!(lost(&carried, id, 0), expected, "{id}");
+        }
     }
 
     #[test]

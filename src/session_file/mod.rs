@@ -28,7 +28,7 @@ mod sidecar;
 mod text;
 mod timestamp;
 
-pub(crate) use carried::{Carried, without_place};
+pub(crate) use carried::{Carried, without_hidden, without_place};
 pub(crate) use control::{
     encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
 };

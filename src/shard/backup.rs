@@ -35,7 +35,8 @@ pub enum BackupReason {
 #[non_exhaustive]
 pub struct Backup {
     /// Its number, from 1, newer ones higher; unique within its session while
-    /// it is there.
+    /// it is there. Once the newest are pruned their numbers are given again:
+    /// `created_at` tells a backup from an earlier one of its number.
     pub number: u64,
     /// When it was made (RFC 3339, in milliseconds).
     pub created_at: String,

@@ -75,15 +75,18 @@ fn k02_a_line_that_cannot_be_read_costs_only_itself() {
 }
 
 #[test]
-fn k03_a_tool_call_without_arguments_is_read_back() {
-    let (_dir, path) = file("");
+fn k03_a_tool_call_without_arguments_is_read_and_not_written() {
     let line = r#"{"role":"assistant","content":[],"tool_calls":[{"type":"function","id":"1","function":{"name":"f"}}]}"#;
-    let call = Message::from_kimi_json(line.as_bytes()).unwrap();
+    let (_dir, path) = file(format!("{line}\n"));
     let context = Context::open(&path).unwrap();
-    context.append_message(call).wait().unwrap();
+    let call = context.history().wait().unwrap().remove(0);
+    assert_eq!(call.to_kimi_json(), line);
+    let refused = context.append_message(call).wait();
+    assert!(
+        matches!(&refused, Err(Error::InvalidMessage { reason }) if reason.contains("arguments")),
+        "{refused:?}"
+    );
     assert_eq!(fs::read_to_string(&path).unwrap(), format!("{line}\n"));
-    let history = Context::open(&path).unwrap().history().wait().unwrap();
-    assert_eq!(history[0].to_kimi_json(), line);
 }
 
 #[test]
@@ -288,6 +291,84 @@ fn an_imported_file_is_a_session_with_its_conversation_and_comes_out_as_it_went_
 }
 
 #[test]
+fn what_truncation_hid_is_exported_as_far_as_it_still_counts() {
+    let dir = scratch();
+    let store = open(&dir.path().join("sessions"));
+    let chats = store.handle();
+    let chat = chats.context("k");
+    chat.write_system_prompt("kind").wait().unwrap();
+    chat.checkpoint(false).wait().unwrap();
+    chat.update_token_count(12).wait().unwrap();
+    let turns = [Message::user("a"), Message::user("b")];
+    chat.append_message(turns).wait().unwrap();
+    chats.truncate_history("k", 1).wait().unwrap();
+    let expected = "{\"role\": \"_system_prompt\", \"content\": \"kind\"}\n\
+         {\"role\": \"_usage\", \"token_count\": 12}\n\
+         {\"role\":\"user\",\"content\":\"b\"}\n\
+         {\"role\": \"_checkpoint\", \"id\": 0, \"lost\": true}\n";
+    for name in ["hidden.jsonl", "compacted.jsonl"] {
+        let path = dir.path().join(name);
+        export_kimi("k", &path, &chats).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.replace(&times(&text), "");
+        assert_eq!(text, expected, "{name}");
+        let context = Context::open(&path).unwrap();
+        assert_eq!(context.token_count().wait().unwrap(), 12);
+        assert_eq!(context.n_checkpoints().wait().unwrap(), 1);
+        let prompt = context.system_prompt().wait().unwrap();
+        assert_eq!(prompt.as_deref(), Some("kind"));
+        chats.compact("k").wait().unwrap();
+    }
+    store.close().unwrap();
+}
+
+/// The time in a line of a store, as it stands there.
+fn times(text: &str) -> String {
+    let field = text.find(",\"created_at\"").map(|at| &text[at..]);
+    let end = field.and_then(|field| field.find('}'));
+    field
+        .zip(end)
+        .map_or("\0".into(), |(f, end)| f[..end].into())
+}
+
+#[test]
+fn a_lost_checkpoint_is_nothing_to_go_back_to_and_numbers_the_next_one() {
+    let (dir, path) = file(
+        "{\"role\": \"_checkpoint\", \"id\": 2, \"lost\": true}\n{\"role\":\"user\",\"content\":\"a\"}\n",
+    );
+    let context = Context::open(&path).unwrap();
+    for (id, was) in [(-1, false), (0, true), (2, true), (3, false)] {
+        match context.revert_to(id).wait() {
+            Err(Error::CheckpointNotFound { existing, lost, .. }) => {
+                assert_eq!((&existing[..], lost), (&[][..], was), "{id}");
+            }
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+    assert_eq!(names(dir.path()), ["context.jsonl"]);
+    assert_eq!(context.checkpoint(false).wait().unwrap(), 3);
+    context.append_message(Message::user("b")).wait().unwrap();
+    context.revert_to(3).wait().unwrap();
+    assert_eq!(said(&context), ["a"]);
+    assert_eq!(context.n_checkpoints().wait().unwrap(), 3);
+    drop(context);
+
+    // With a checkpoint behind it, the lost one has nothing to say.
+    let store = open(&dir.path().join("sessions"));
+    let chats = store.handle();
+    import_kimi(&path, "k", &chats).unwrap();
+    chats.context("k").checkpoint(false).wait().unwrap();
+    let back = dir.path().join("back.jsonl");
+    export_kimi("k", &back, &chats).unwrap();
+    let text = fs::read_to_string(&back).unwrap();
+    assert_eq!(
+        text,
+        "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\": \"_checkpoint\", \"id\": 3}\n"
+    );
+    store.close().unwrap();
+}
+
+#[test]
 fn what_only_python_reads_is_imported_as_everyones_json() {
     let (dir, path) = file(
         "\u{feff}{\"role\":\"user\",\"content\":\"a\tb\"}\r{\"role\":\"user\",\"content\":\"c\"}\r\n{\"role\":\"us",
@@ -299,6 +380,46 @@ fn what_only_python_reads_is_imported_as_everyones_json() {
     assert_eq!(said(&chats.context("k")), ["a\tb", "c"]);
     chats.add_message("k", "user", "d").wait().unwrap();
     assert_eq!(said(&chats.context("k")), ["a\tb", "c", "d"]);
+    store.close().unwrap();
+}
+
+#[test]
+fn nothing_is_written_past_a_store() {
+    let dir = scratch();
+    let sessions = dir.path().join("sessions");
+    let store = open(&sessions);
+    let chats = store.handle();
+    chats.add_message("k", "user", "a").wait().unwrap();
+    chats.flush().wait().unwrap();
+    let path = sessions.join("k.jsonl");
+    let refuses = |context: &Context| {
+        assert_eq!(said(context), ["a"]);
+        for refused in [
+            context.append_message(Message::user("b")).wait(),
+            context.update_token_count(1).wait(),
+            context.write_system_prompt("p").wait(),
+            context.checkpoint(true).wait().map(drop),
+            context.clear().wait(),
+        ] {
+            assert!(matches!(refused, Err(Error::InStore { .. })), "{refused:?}");
+        }
+    };
+    let context = Context::open(&path).unwrap();
+    refuses(&context);
+    for name in ["new.jsonl", "k.jsonl"] {
+        let exported = export_kimi("k", sessions.join(name), &chats);
+        assert!(
+            matches!(exported, Err(Error::InStore { .. })),
+            "{exported:?}"
+        );
+    }
+    chats.add_message("k", "user", "c").wait().unwrap();
+    store.close().unwrap();
+    assert!(matches!(context.clear().wait(), Err(Error::InStore { .. })));
+    let store = open(&sessions);
+    let texts = said(&store.handle().context("k"));
+    assert_eq!(texts, ["a", "c"]);
+    assert_eq!(store.handle().list_sessions().wait().unwrap(), ["k"]);
     store.close().unwrap();
 }
 

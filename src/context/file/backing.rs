@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::rotation;
+use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::storage::{OpenMode, Storage, StorageFile};
 
@@ -206,6 +207,7 @@ impl Backing {
                 // Another program renamed or removed it.
                 self.held = None;
             }
+            outside_stores(&*self.storage, &self.path)?;
             let (file, made) = match self.storage.open(&self.path, OpenMode::ReadWrite) {
                 Ok(file) => (file, false),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -260,6 +262,27 @@ impl Backing {
         let reason = error.reason();
         self.failed = Some(reason.clone());
         Error::Poisoned { reason }
+    }
+}
+
+/// Refuses a file in the directory of a store, open or not: a store knows where
+/// each of its files ends, and writes there what it acknowledged.
+///
+/// # Errors
+/// `InStore`, or `Io` where it cannot be told.
+pub(crate) fn outside_stores(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let identity = Home::identity_in(parent(path));
+    match storage.info(&identity) {
+        Ok(_) => Err(Error::InStore { path: path.into() }),
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(())
+        }
+        Err(e) => Err(Error::io("open", &identity, e)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::Message;
+use crate::error::Error;
 use crate::session_file::kimi::{self, Record};
 
 /// The state of a conversation.
@@ -34,7 +35,9 @@ impl Conversation {
         match record {
             Record::Blank | Record::Rejected | Record::Foreign => {}
             Record::Usage(token_count) => self.count(token_count),
-            Record::Checkpoint(id) => self.n_checkpoints = id.saturating_add(1),
+            Record::Checkpoint(id) | Record::LostCheckpoint(id) => {
+                self.n_checkpoints = id.saturating_add(1);
+            }
             Record::SystemPrompt(prompt) => self.system_prompt = Some(prompt),
             Record::Message(message) => self.push(*message),
         }
@@ -66,27 +69,37 @@ pub(super) struct Reverted {
 /// Takes a file back to before checkpoint `id`: the lines that count, as they
 /// are, up to its record.
 ///
-/// # Errors
-/// The ids that exist, if `id` is not among them.
-pub(super) fn revert(file: &[u8], id: i64) -> Result<Reverted, Vec<i64>> {
+/// `None` if `id` is not among those that exist.
+pub(super) fn revert(file: &[u8], id: i64) -> Option<Reverted> {
     let mut reverted = Reverted {
         bytes: Vec::new(),
         conversation: Conversation::default(),
     };
-    let mut existing = Vec::new();
     for line in lines(file) {
         let record = kimi::decode(&line);
         match record {
             Record::Blank | Record::Rejected => continue,
-            Record::Checkpoint(found) if found == id => return Ok(reverted),
-            Record::Checkpoint(found) => existing.push(found),
+            Record::Checkpoint(found) if found == id => return Some(reverted),
             _ => {}
         }
         reverted.bytes.extend_from_slice(line.as_bytes());
         reverted.bytes.push(b'\n');
         reverted.conversation.take(record);
     }
-    Err(existing)
+    None
+}
+
+/// Why a file cannot be taken back to checkpoint `id`.
+pub(super) fn not_found(file: &[u8], id: i64) -> Error {
+    let (mut existing, mut lost) = (Vec::new(), false);
+    for line in lines(file) {
+        match kimi::decode(&line) {
+            Record::Checkpoint(found) => existing.push(found),
+            Record::LostCheckpoint(upto) => lost |= (0..=upto).contains(&id),
+            _ => {}
+        }
+    }
+    Error::CheckpointNotFound { id, existing, lost }
 }
 
 /// A file with `line`, a system prompt, in force: in front, where kimi-cli

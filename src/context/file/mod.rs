@@ -16,11 +16,11 @@ use crate::Message;
 use crate::error::{Error, Result};
 use crate::handle::blocking;
 use crate::reply::Reply;
-use crate::session_file::kimi::{self, Record, encode};
+use crate::session_file::kimi::{Record, encode};
 use crate::storage::Storage;
 use crate::sync::Mutex;
 
-pub(crate) use self::backing::{create, file_name, parent, read_all};
+pub(crate) use self::backing::{create, file_name, outside_stores, parent, read_all};
 pub(crate) use self::conversation::{lines, raw_lines};
 pub(crate) use self::rotation::next as next_rotation;
 
@@ -201,17 +201,8 @@ impl Opened {
         let old = self.backing.read_locked()?.unwrap_or_default();
         // Another program's checkpoints count once they were restored.
         let known = (0..self.conversation.n_checkpoints).contains(&id);
-        let reverted = match conversation::revert(&old, id) {
-            Ok(reverted) if known => reverted,
-            found => {
-                let existing = found.err().unwrap_or_else(|| checkpoints(&old));
-                return Err(Error::CheckpointNotFound {
-                    id,
-                    existing,
-                    lost: false,
-                });
-            }
-        };
+        let found = known.then(|| conversation::revert(&old, id)).flatten();
+        let reverted = found.ok_or_else(|| conversation::not_found(&old, id))?;
         self.backing.replace(&reverted.bytes, Some(&old))?;
         self.untouched = false;
         self.conversation = reverted.conversation;
@@ -250,13 +241,4 @@ impl Opened {
         self.untouched = false;
         Ok(())
     }
-}
-
-fn checkpoints(file: &[u8]) -> Vec<i64> {
-    lines(file)
-        .filter_map(|line| match kimi::decode(&line) {
-            Record::Checkpoint(id) => Some(id),
-            _ => None,
-        })
-        .collect()
 }

@@ -29,6 +29,10 @@ pub(crate) enum Record {
     Usage(i64),
     /// A point to go back to.
     Checkpoint(i64),
+    /// The number of one whose place in the conversation is gone: it numbers the
+    /// next one, and gone back to it would take all that is left. kimi-cli knows
+    /// no such thing, this crate's stores write it.
+    LostCheckpoint(i64),
     /// The system prompt.
     SystemPrompt(String),
     /// A message.
@@ -52,7 +56,11 @@ pub(crate) fn decode(line: &str) -> Record {
             integer(record.get("token_count")).map_or(Record::Rejected, Record::Usage)
         }
         Some("_checkpoint") => {
-            integer(record.get("id")).map_or(Record::Rejected, Record::Checkpoint)
+            let kind = match record.get("lost") {
+                Some("true") => Record::LostCheckpoint,
+                _ => Record::Checkpoint,
+            };
+            integer(record.get("id")).map_or(Record::Rejected, kind)
         }
         Some("_system_prompt") => record
             .text("content")

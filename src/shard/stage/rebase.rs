@@ -1,6 +1,7 @@
 //! Staging what takes a session back: reverting, clearing, restoring a backup;
 //! and forking, which makes one of another.
 
+use std::io;
 use std::sync::Arc;
 
 use super::Pending;
@@ -8,7 +9,7 @@ use crate::error::Error;
 use crate::journal::record::Record;
 use crate::session_file::Conversation;
 use crate::shard::Shard;
-use crate::shard::backup::{BackupReason, Name, Stored};
+use crate::shard::backup::{BackupReason, Name};
 use crate::shard::command::Answer;
 use crate::shard::context::Turn;
 use crate::shard::converse::Copied;
@@ -82,7 +83,8 @@ impl Shard {
     ) {
         let entry = self.session(id).entry.clone();
         let backups = &turn.context.backups;
-        let Some(Stored { name: of, .. }) = backups.get(&entry.stem, number) else {
+        let found = backups.get(&entry.stem, number).map(|stored| stored.name);
+        let Some(of) = found.filter(|of| is_there(of, turn)) else {
             let key = entry.key.to_string();
             return turn
                 .out
@@ -277,6 +279,17 @@ pub(super) struct Names {
     of: String,
     link: String,
     backup: String,
+}
+
+/// Whether nobody removed the backup by hand; one that was is forgotten.
+fn is_there(name: &Name, turn: &Turn<'_>) -> bool {
+    let backups = &turn.context.backups;
+    let found = turn.context.storage.info(&backups.path(name));
+    let gone = found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+    if gone {
+        backups.forget(name);
+    }
+    !gone
 }
 
 impl Pending {

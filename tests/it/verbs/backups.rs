@@ -123,6 +123,64 @@ fn backups_survive_closing_and_go_with_their_session() {
 }
 
 #[test]
+fn backups_of_a_session_removed_by_hand_are_set_aside_and_nobody_elses() {
+    let dir = scratch();
+    let store = open(dir.path());
+    make_three(&Caller::PlainThread, &store.handle());
+    store.handle().add_message("b", "user", "x").wait().unwrap();
+    store.handle().context("b").clear().wait().unwrap();
+    store.close().unwrap();
+    for name in ["telegram_1.jsonl", "telegram_1.meta.json", "b.jsonl"] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    let store = open(dir.path());
+    let findings = &store.recovery_report().findings;
+    assert_eq!(findings.len(), 3, "{findings:?}");
+    assert!(findings[0].contains("telegram_1.1-revert-"), "{findings:?}");
+    let chats = store.handle();
+    let other = "telegram_1";
+    chats.add_message(other, "user", "x").wait().unwrap();
+    assert!(chats.list_backups(other).wait().unwrap().is_empty());
+    chats.context(other).clear().wait().unwrap();
+    let numbers = |key| -> Vec<u64> {
+        let backups = chats.list_backups(key).wait().unwrap();
+        backups.iter().map(|backup| backup.number).collect()
+    };
+    assert_eq!(numbers(other), [1]);
+    assert_eq!(numbers("b"), [1], "its sidecar is there");
+    let aside = dir.path().join(".sessionlog/quarantine");
+    assert_eq!(std::fs::read_dir(aside).unwrap().count(), 3);
+    store.close().unwrap();
+    let store = open(dir.path());
+    assert!(store.recovery_report().findings.is_empty());
+    store.close().unwrap();
+}
+
+#[test]
+fn a_backup_removed_by_hand_does_not_exist() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    make_three(&Caller::PlainThread, &chats);
+    let backups = dir.path().join(".sessionlog/backups");
+    for entry in std::fs::read_dir(backups).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().contains(".2-revert-") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let refused = chats.restore_backup(CHAT, 2).wait();
+    assert!(
+        matches!(refused, Err(Error::BackupNotFound { number: 2, .. })),
+        "{refused:?}"
+    );
+    let left = chats.list_backups(CHAT).wait().unwrap();
+    assert_eq!(left.iter().map(|b| b.number).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(texts(&chats, CHAT), ["0", "1", "2"]);
+    store.close().unwrap();
+}
+
+#[test]
 fn pruning_leaves_the_newest_within_the_limits() {
     for_each_caller(|caller, chats, dir| {
         let backups = make_three(caller, chats);

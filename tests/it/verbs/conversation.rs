@@ -148,7 +148,7 @@ fn what_a_conversation_says_survives_truncation_and_compaction_but_lost_checkpoi
         caller.ok(chats.truncate_history(CHAT, 0));
         caller.ok(chats.compact(CHAT));
         let error = caller.get(chat.revert_to(2)).unwrap_err();
-        assert!(error.to_string().contains("there are none"), "{error}");
+        assert!(error.to_string().contains("existing ids: none"), "{error}");
         assert_eq!(caller.ok(chat.checkpoint(false)), 3);
         caller.ok(chat.revert_to(3));
         let now = state(caller, &chat);

@@ -318,8 +318,11 @@ impl StoreHandle {
     /// Takes over the history and summary of the first of `aliases` that has
     /// either, if the session has neither itself; scope and aliases are then
     /// replaced as by [`upsert_session_meta`](Self::upsert_session_meta). Says
-    /// whether it did. Copies lines as bytes; the alias's files stay. The key is
-    /// taken literally. Always durable.
+    /// whether it did. Copies lines as bytes; the alias's files stay. What control
+    /// records of either session say (prompt, token count, numbering of
+    /// checkpoints) holds on, hidden ones included, the alias's before its own; its
+    /// own checkpoints cannot be gone back to any more. The key is taken
+    /// literally. Always durable.
     ///
     /// An agent's main session is never taken over. Its opaque key does not say
     /// that it is one: it is known for that if it is PicoClaw's default agent's,

@@ -60,6 +60,7 @@ pub(crate) fn all() -> Vec<Script> {
     all.extend(truncations());
     all.extend(rewrites());
     all.extend(conversations());
+    all.extend(backups());
     all.extend(sidecars());
     all.extend(flushes());
     all.extend(openings());
@@ -381,6 +382,73 @@ fn conversations() -> Vec<Script> {
             ],
         )
         .schedules(3),
+    ]
+}
+
+fn backups() -> Vec<Script> {
+    vec![
+        script(
+            "backups_and_compactions",
+            vec![
+                wait([append("a", ["one", "two", "three"]), checkpoint("a")]),
+                wait([
+                    buffered(add("a", "four")),
+                    revert("a", 0),
+                    buffered(usage("a", 4)),
+                ]),
+                wait([
+                    truncate("a", 1),
+                    compact("a"),
+                    checkpoint("a"),
+                    buffered(add("a", "five")),
+                ]),
+                wait([
+                    revert("a", 0),
+                    add("a", "six"),
+                    truncate("a", 1),
+                    compact("a"),
+                ]),
+                wait([clear("a"), restore("a", 2), truncate("a", 0), compact("a")]),
+                Step::StartFlush,
+                wait([
+                    clear("a"),
+                    buffered(add("a", "eight")),
+                    delete("a"),
+                    add("a", "nine"),
+                ]),
+                wait([clear("a"), restore("a", 1)]),
+            ],
+        )
+        .options(|options| options.auto_compact(false)),
+        script(
+            "backups_of_buffered_lines",
+            vec![
+                wait([
+                    buffered(append("a", ["one", "two"])),
+                    buffered(checkpoint("a")),
+                    buffered(usage("a", 3)),
+                ]),
+                wait([fork("b", "a"), buffered(add("a", "three"))]),
+                Step::StartFlush,
+                wait([
+                    revert("a", 0),
+                    buffered(checkpoint("a")),
+                    buffered(add("a", "four")),
+                ]),
+                Step::StartFlush,
+                wait([revert("b", 0), buffered(add("b", "five"))]),
+                wait([
+                    buffered(checkpoint("b")),
+                    clear("b"),
+                    restore("b", 1),
+                    restore("a", 1),
+                ]),
+                Step::Restart,
+                wait([buffered(checkpoint("b")), add("b", "six"), clear("b")]),
+                Step::Restart,
+                wait([clear("a"), add("a", "seven")]),
+            ],
+        ),
     ]
 }
 

@@ -389,7 +389,7 @@ fn nothing_is_written_past_a_store() {
     chats.add_message("k", "user", "a").wait().unwrap();
     chats.flush().wait().unwrap();
     let path = sessions.join("k.jsonl");
-    let refuses = |context: &Context| {
+    let every_write = |context: &Context| {
         assert_eq!(said(context), ["a"]);
         for refused in [
             context.append_message(Message::user("b")).wait(),
@@ -402,7 +402,7 @@ fn nothing_is_written_past_a_store() {
         }
     };
     let context = Context::open(&path).unwrap();
-    refuses(&context);
+    every_write(&context);
     for name in ["new.jsonl", "k.jsonl"] {
         let refused = export_kimi("k", sessions.join(name), &chats);
         assert!(matches!(refused, Err(Error::InStore { .. })), "{refused:?}");

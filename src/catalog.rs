@@ -5,12 +5,11 @@ mod aliases;
 
 use std::sync::Arc;
 
-use dashmap::DashMap;
-
 use crate::session_file;
 use crate::snapshot::View;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::map::Map;
 
 pub use aliases::AliasConflict;
 use aliases::Aliases;
@@ -46,7 +45,8 @@ impl Entry {
     /// It has been written to, and has a sidecar, or will have one.
     pub(crate) fn list(&self) {
         if !self.listed.load(Ordering::Relaxed) {
-            self.exists.store(true, Ordering::Release);
+            // In this order: whoever finds it listed must find it.
+            self.exists.store(true, Ordering::Relaxed);
             self.listed.store(true, Ordering::Release);
         }
     }
@@ -55,13 +55,13 @@ impl Entry {
 /// Maps keys, aliases and file names to sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    entries: DashMap<Arc<str>, Arc<Entry>>,
+    entries: Map<Arc<str>, Arc<Entry>>,
     /// Who owns a file name. Claimed in one step: two keys that map to one name
     /// would otherwise write into one file.
-    owners: DashMap<Arc<str>, Arc<str>>,
+    owners: Map<Arc<str>, Arc<str>>,
     /// File names whose files name no owner: without sidecar, or with one that
     /// does not decode.
-    orphans: DashMap<Arc<str>, ()>,
+    orphans: Map<Arc<str>, ()>,
     aliases: Aliases,
 }
 
@@ -177,6 +177,11 @@ impl Catalog {
         self.owners.remove(&entry.stem);
     }
 
+    /// Whether a file name is another session's than `key`'s.
+    pub(crate) fn is_others(&self, stem: &str, key: &str) -> bool {
+        self.owners.get(stem).is_some_and(|owner| **owner != *key)
+    }
+
     /// Replaces a session's aliases. Another session may claim one of them, too:
     /// whom it means then is settled, and a log says that it is claimed twice.
     pub(crate) fn set_aliases(&self, entry: &Arc<Entry>, old: &[String], new: &[String]) {
@@ -203,9 +208,14 @@ impl Catalog {
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
     /// where it has files and no `:`, `/` or `\`; else the session that claims
     /// it as an alias, the first by file name if several do; else the key
-    /// itself where it has a session or files.
+    /// itself where it has a session or files. White space around it is part of
+    /// it if a session has it in its key, which would be out of reach otherwise.
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
+        let padded = key;
         let key = key.trim();
+        if padded.len() != key.len() && self.has_files(padded) {
+            return Some(padded.into());
+        }
         if key.is_empty() {
             return None;
         }
@@ -229,9 +239,10 @@ impl Catalog {
             .map(Into::into)
     }
 
-    fn has_files(&self, key: &str) -> bool {
+    /// Whether anything is to be read under this very key.
+    pub(crate) fn has_files(&self, key: &str) -> bool {
         match self.entries.get(key) {
-            Some(entry) => entry.exists.load(Ordering::Acquire),
+            Some(entry) => entry.exists.load(Ordering::Relaxed),
             None => self.orphan_of(key).is_some(),
         }
     }

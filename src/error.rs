@@ -22,9 +22,10 @@ pub enum Error {
         reason: &'static str,
     },
 
-    /// The session of this key belongs to another conversation: its scope and
-    /// the one given differ in their values and are written alike. Nothing was
-    /// changed; the two must not share a history.
+    /// The session of this key belongs to another conversation, or may: its scope
+    /// and the one given differ in their values and are written alike; or it has
+    /// none that says whose it is, and the one given could be a forgery. Nothing
+    /// was changed; the two must not share a history.
     #[error("session {key} belongs to another conversation")]
     ScopeConflict {
         /// The key they would share.
@@ -46,15 +47,17 @@ pub enum Error {
         reason: String,
     },
 
-    /// A message, or a batch of them, is larger than the store accepts. Nothing
-    /// was written, and the messages come back.
-    #[error("message of {size} bytes is over the limit of {limit}")]
+    /// A message, a batch of them, or what a session's sidecar is to hold (a
+    /// summary; scope and aliases) is larger than the store accepts. Nothing was
+    /// written, and the messages come back.
+    #[error("{} of {size} bytes over the limit of {limit}", oversized(.messages))]
     MessageTooLarge {
         /// Bytes of the encoded line, or of the whole batch.
         size: usize,
         /// The limit it exceeds.
         limit: usize,
-        /// What the caller passed, unchanged.
+        /// The messages the caller passed, unchanged; none where it passed
+        /// something else.
         messages: Vec<Message>,
     },
 
@@ -240,6 +243,15 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 }
 
 /// Checkpoint ids for a person: neighbours are drawn together.
+/// What was too large.
+fn oversized(messages: &[Message]) -> &'static str {
+    if messages.is_empty() {
+        "text beside messages (summary, prompt, scope and aliases)"
+    } else {
+        "message or batch"
+    }
+}
+
 fn list_ids(ids: &[i64]) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &id in ids {

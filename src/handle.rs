@@ -22,7 +22,7 @@ use crate::snapshot::{Snapshot, View};
 use crate::stats::Counters;
 use crate::storage::Storage;
 use crate::supervisor::Request;
-use crate::sync::slot::{Promise, slot};
+use crate::sync::slot::{Promise, Slot, slot};
 use crate::view::DirectoryView;
 use crate::{Durability, Message, SessionMeta, StoreOptions, StoreStats};
 
@@ -36,11 +36,17 @@ const MAX_BATCH: usize = 64 << 20;
 ///
 /// # Keys
 ///
-/// A key is any text of 1 to 1,024 bytes without NUL; where resolving finds a
-/// session, white space around it does not count. Verbs first resolve it
+/// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it
 /// the way PicoClaw's session layer does: a key that is an
-/// [alias](Self::upsert_session_meta) of another session means that session.
+/// [alias](Self::upsert_session_meta) of another session means that session. An
+/// alias may be of any length. White space around a key does not count where
+/// resolving finds a session without it, unless one has it in its key.
 /// [`exact_keys`](Self::exact_keys) gives a handle that takes keys literally.
+///
+/// What a key means is settled when its reply is first polled or waited for, for
+/// reads and writes alike; for a write, at the moment it is submitted. (One that
+/// is submitted just before its key becomes an alias, and carried out after,
+/// still goes to the key's own session.)
 ///
 /// # Errors all verbs share
 ///
@@ -267,6 +273,11 @@ impl StoreHandle {
     /// exist. Like every verb it resolves the key first: given an alias it deletes
     /// the session the alias names. Always durable.
     ///
+    /// An older session that it took history over from is a session of its own,
+    /// and stays; whoever ensures the same aliases again takes it over again. To
+    /// be rid of everything that was said, delete first what the session's
+    /// aliases name, with [`exact_keys`](Self::exact_keys).
+    ///
     /// # Errors
     /// Those all verbs share.
     pub fn delete_session(&self, key: &str) -> Reply<()> {
@@ -307,9 +318,15 @@ impl StoreHandle {
     /// Takes over the history and summary of the first of `aliases` that has
     /// either, if the session has neither itself; scope and aliases are then
     /// replaced as by [`upsert_session_meta`](Self::upsert_session_meta). Says
-    /// whether it did. Copies lines as bytes; the alias's files stay. An agent's
-    /// main session is never taken over. The key is taken literally. Always
-    /// durable.
+    /// whether it did. Copies lines as bytes; the alias's files stay. The key is
+    /// taken literally. Always durable.
+    ///
+    /// An agent's main session is never taken over. Its opaque key does not say
+    /// that it is one: it is known for that if it is PicoClaw's default agent's,
+    /// or if the agent is named in the scope given, in that of either session, or
+    /// in an `agent:<agent>:…` among the aliases given or those of the alias's
+    /// session. The main key of an agent that none of these names is like any
+    /// other: leave it out.
     ///
     /// The alias's backups stay with it, too. The alias leads to this session from
     /// then on: a handle with [exact keys](Self::exact_keys) lists and restores
@@ -339,12 +356,15 @@ impl StoreHandle {
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let names = session_file::normalize_aliases(&key, &aliases);
-                let Some(candidate) = this.candidate(&names, place).await? else {
+                let own = this.snapshot(&key, place).await?.meta.text.clone();
+                let scopes = [scope.as_deref(), own.scope.as_deref()];
+                let found = this.candidate(&names, &names, scopes, place).await?;
+                let Some((_, candidate)) = found else {
                     return Ok(false);
                 };
                 let (promise, slot) = slot();
                 let verb = Verb::Promote {
-                    identity: Box::new(identity::of(scope, aliases)),
+                    identity: Some(Box::new(identity::of(scope, aliases))),
                     candidate: Box::new(candidate),
                     answer: promise,
                 };
@@ -384,7 +404,7 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
         };
-        let key = match self.canonical(&engine.context.catalog, key) {
+        let key = match self.addressed(&engine.context.catalog, key) {
             Ok(key) => key,
             Err(error) => return Reply::known(Err(error)),
         };
@@ -395,8 +415,33 @@ impl StoreHandle {
         match verb(engine, promise) {
             Err(error) => Reply::known(Err(error)),
             Ok(None | Some((_, true))) => Reply::known(Ok(T::default())),
-            Ok(Some((verb, false))) => Reply::command(Command { key, verb }, slot, engine.clone()),
+            Ok(Some((verb, false))) => self.command(key, verb, slot, engine),
         }
+    }
+
+    /// A command for the session that `key` means when it is submitted.
+    fn command<T: Send + 'static>(
+        &self,
+        key: Arc<str>,
+        verb: Verb,
+        slot: Slot<Result<T>>,
+        engine: &Arc<Engine>,
+    ) -> Reply<T> {
+        let submit = if self.resolve {
+            Reply::resolved
+        } else {
+            Reply::command
+        };
+        submit(Command { key, verb }, slot, engine.clone())
+    }
+
+    /// The key to submit a command for. One that no session can have may still be
+    /// the alias of one.
+    fn addressed(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {
+        if session_file::validate_key(key).is_err() {
+            self.canonical(catalog, key)?;
+        }
+        Ok(key.into())
     }
 }
 
@@ -513,7 +558,6 @@ impl StoreHandle {
             Side::Writer(engine) => engine,
             Side::Reader(view) => {
                 let (view, key, resolve) = (view.clone(), key.to_owned(), self.resolve);
-                session_file::validate_key(&key)?;
                 return blocking(place, move || view.snapshot(&key, resolve)).await;
             }
         };
@@ -562,43 +606,45 @@ impl StoreHandle {
         .await
     }
 
-    /// The first alias with something to take over.
-    async fn candidate(&self, aliases: &[String], place: Place) -> Result<Option<Candidate>> {
+    /// The first of `aliases` with something to take over, and what that is.
+    /// `names` and `scopes` are all that is known of the session: they may say
+    /// whose main session an opaque alias stands for.
+    async fn candidate(
+        &self,
+        aliases: &[String],
+        names: &[String],
+        scopes: [Option<&RawValue>; 2],
+        place: Place,
+    ) -> Result<Option<(String, Candidate)>> {
         for alias in aliases {
             // An over-long alias names no session of ours, and must not keep
             // the aliases behind it from being looked at.
             if session_file::validate_key(alias).is_err()
                 || session_file::is_main_alias(alias)
-                || session_file::is_main_among(alias, aliases)
+                || identity::is_main_of(alias, names, scopes)
             {
                 continue;
             }
             let snapshot = self.snapshot(alias, place).await?;
-            if session_file::is_main_among(alias, &snapshot.meta.text.aliases) {
+            let text = snapshot.meta.text.clone();
+            if identity::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
                 continue;
             }
-            let alias = alias.clone();
-            let summary = snapshot.meta.text.summary.clone();
+            let path = alias.clone();
             let live = blocking(place, move || {
                 reader::live_lines(&snapshot)
-                    .map_err(|e| Error::io("read", std::path::Path::new(&alias), e))
+                    .map_err(|e| Error::io("read", std::path::Path::new(&path), e))
             })
             .await?;
-            if live.messages > 0 || !summary.trim().is_empty() {
-                return Ok(Some(Candidate {
+            if live.messages > 0 || !text.summary.trim().is_empty() {
+                let candidate = Candidate {
                     lines: live.bytes,
-                    count: live.lines,
-                    summary,
-                }));
+                    summary: text.summary.clone(),
+                };
+                return Ok(Some((alias.clone(), candidate)));
             }
         }
         Ok(None)
-    }
-
-    /// The live lines of a session as they are. Blocks.
-    pub(crate) fn raw_lines(&self, key: &str) -> Result<Vec<u8>> {
-        let snapshot = pollster::block_on(self.snapshot(key, Place::Here))?;
-        reader::raw_lines(&snapshot).map_err(|e| Error::io("read", std::path::Path::new(key), e))
     }
 
     /// All lines of a session as they are, hidden ones included, and where the
@@ -611,22 +657,22 @@ impl StoreHandle {
         Ok((lines, start))
     }
 
-    /// Gives a session that has neither messages nor a summary the `lines`;
+    /// Gives a session that has neither live lines nor a summary the `lines`;
     /// whether it did.
-    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>, count: usize) -> Reply<bool> {
-        let meta = match self.session_meta(key).wait() {
-            Ok(meta) => meta,
-            Err(error) => return Reply::known(Err(error)),
-        };
+    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
+        let max = self.max_line;
         self.write(key, move |_, answer| {
+            for (_, line) in session_file::lines(&lines) {
+                check_size(line.len(), max)?;
+            }
+            check_size(lines.len(), MAX_BATCH)?;
             let candidate = Box::new(Candidate {
                 lines,
-                count: u32::try_from(count).unwrap_or(u32::MAX),
                 summary: String::new(),
             });
             Ok(Some((
                 Verb::Promote {
-                    identity: Box::new(identity::of(meta.scope, meta.aliases)),
+                    identity: None,
                     candidate,
                     answer,
                 },
@@ -643,12 +689,12 @@ impl StoreHandle {
     }
 
     fn canonical(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {
-        session_file::validate_key(key)?;
         if self.resolve
             && let Some(resolved) = catalog.resolve_other(key)
         {
             return Ok(resolved);
         }
+        session_file::validate_key(key)?;
         Ok(key.into())
     }
 
@@ -677,6 +723,22 @@ impl StoreHandle {
     /// `MessageTooLarge`.
     pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
         check_size(summary.len(), self.max_line)
+    }
+
+    /// Refuses messages that encoded as lines have one over the limit, or are
+    /// more than one command may write; `now` stands for the time of those that
+    /// have none.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`, without messages.
+    pub(crate) fn check_lines(&self, messages: &[Message], now: &str) -> Result<()> {
+        let mut total = 0;
+        for message in messages.iter().filter(|message| !message.is_transient()) {
+            let size = session_file::encode(message, Some(now)).len();
+            check_size(size, self.max_line)?;
+            total += size + 1;
+        }
+        check_size(total, MAX_BATCH)
     }
 
     /// Refuses a system prompt over the limit of a line.

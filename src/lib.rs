@@ -51,6 +51,8 @@ mod catalog;
 #[doc(hidden)]
 pub mod clock;
 mod context;
+mod copies;
+mod doctor;
 mod engine;
 mod error;
 mod handle;
@@ -65,6 +67,8 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+#[cfg(all(feature = "testing", sessionlog_loom))]
+mod rig;
 pub mod scope;
 mod session_file;
 mod shard;
@@ -82,6 +86,10 @@ mod watch;
 
 pub use catalog::AliasConflict;
 pub use context::{Context, Fork, Messages};
+pub use doctor::{
+    Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
+    SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
+};
 pub use error::{Error, Result};
 pub use handle::{BackupLimits, StoreHandle};
 pub use migrate::{

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::Message;
-use crate::session_file::{self, Decoded};
+use crate::session_file::{self, Carried, Decoded};
 use crate::shard::locate::for_each_line_back;
 use crate::shard::rewrite::for_each_line;
 use crate::snapshot::{Looked, Snapshot};
@@ -55,13 +55,23 @@ pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Re
     Ok(messages)
 }
 
-/// The raw lines a copy of the session takes over, each ended by LF, and how
-/// many: everything live but what every rewrite drops.
+/// The raw lines a copy of the session takes over, each ended by LF: everything
+/// live but what every rewrite drops, behind the control records among the
+/// skipped lines that still count.
 ///
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
     let mut live = LiveLines::default();
+    if let Some(file) = &snapshot.live.file {
+        let mut carried = Carried::default();
+        let hidden = snapshot.live.start.min(snapshot.live.end);
+        for_each_line(&**file, 0, hidden, &mut |raw| {
+            carried.note(raw);
+            Ok(())
+        })?;
+        carried.into_lines().for_each(|raw| live.take(&raw));
+    }
     let mut take = |raw: &[u8]| {
         live.take(raw);
         Ok(())
@@ -130,7 +140,6 @@ fn each_line(snapshot: &Snapshot, take: &mut dyn FnMut(&[u8]) -> io::Result<()>)
 #[derive(Debug, Default)]
 pub(crate) struct LiveLines {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) lines: u32,
     pub(crate) messages: u32,
 }
 
@@ -143,7 +152,6 @@ impl LiveLines {
         }
         self.bytes.extend_from_slice(raw);
         self.bytes.push(b'\n');
-        self.lines += 1;
         self.messages += u32::from(kind == Kind::Message);
     }
 }

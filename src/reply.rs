@@ -36,6 +36,8 @@ enum State<T> {
 
 struct Submission<T> {
     command: Option<Command>,
+    /// Whether the command's key is still to be resolved.
+    resolve: bool,
     slot: Slot<Result<T>>,
     engine: Arc<Engine>,
 }
@@ -103,10 +105,21 @@ impl<T: Send + 'static> Reply<T> {
         Self {
             state: State::Command(Box::new(Submission {
                 command: Some(command),
+                resolve: false,
                 slot,
                 engine,
             })),
         }
+    }
+
+    /// As [`command`](Self::command), to whom the key means when the command is
+    /// submitted.
+    pub(crate) fn resolved(command: Command, slot: Slot<Result<T>>, engine: Arc<Engine>) -> Self {
+        let mut reply = Self::command(command, slot, engine);
+        if let State::Command(submission) = &mut reply.state {
+            submission.resolve = true;
+        }
+        reply
     }
 
     pub(crate) fn lookup(
@@ -119,7 +132,18 @@ impl<T: Send + 'static> Reply<T> {
 }
 
 impl<T> Submission<T> {
+    /// Once only: an alias of an alias leads nowhere.
+    fn address(&mut self) {
+        if std::mem::take(&mut self.resolve)
+            && let Some(command) = &mut self.command
+            && let Some(key) = self.engine.context.catalog.resolve_other(&command.key)
+        {
+            command.key = key;
+        }
+    }
+
     fn wait(mut self) -> Result<T> {
+        self.address();
         if let Some(command) = self.command.take()
             && let Err(Closed(_)) = self.engine.mailbox_of(&command.key).send(command)
         {
@@ -131,6 +155,7 @@ impl<T> Submission<T> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        self.address();
         if let Some(command) = &self.command {
             self.engine.runtime().remember_current();
             let mailbox = self.engine.mailbox_of(&command.key);

@@ -178,9 +178,9 @@ impl Snapshot {
         }
     }
 
-    /// Whether reading it needs a file it does not hold.
+    /// Whether it has lines, hidden ones included, in a file it does not hold.
     pub(crate) fn lacks_file(&self) -> bool {
-        self.live.start < self.live.end && self.live.file.is_none()
+        self.live.end > 0 && self.live.file.is_none()
     }
 
     /// The lines that only the journal holds.

@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::catalog::{AliasConflict, Catalog};
+use crate::copies::lost::{Copies, Restored};
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
 use crate::recovery::RecoveryReport;
 use crate::recovery::plan::{Base, Kept, Plan, Plans};
-use crate::recovery::redo::ours;
+use crate::recovery::redo::{self, glued, ours, resumed_at};
 use crate::recovery::survey::survey;
 use crate::shard::backup::{self, Backup, Name};
 use crate::shard::conversation::fold;
 use crate::shard::load as files;
+use crate::shard::session::Sidecar;
 use crate::snapshot::{Looked, Meta, Snapshot};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
@@ -43,6 +45,8 @@ pub(crate) struct DirectoryView {
 struct Moment {
     catalog: Catalog,
     plans: Plans,
+    /// The sidecars that are lost, as their copies have them.
+    restored: BTreeMap<String, Restored>,
     report: RecoveryReport,
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
@@ -97,7 +101,7 @@ impl DirectoryView {
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Every listed key.
@@ -191,6 +195,7 @@ impl DirectoryView {
             dir: &self.dir,
             home: &self.home,
             plans: &moment.plans,
+            restored: &moment.restored,
         }
     }
 
@@ -218,18 +223,25 @@ impl DirectoryView {
 
     fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
         let (key, stem) = moment.find(key, resolve);
+        crate::session_file::validate_key(&key)?;
         let Some(stem) = stem else {
             return Ok(Pieces::empty(&key));
         };
-        match moment.plans.sessions.get(&*stem) {
-            Some(plan) => self.planned(moment).session(&stem, &key, plan),
-            None => load(&*self.storage, &self.dir, &stem, &key),
+        if let Some(plan) = moment.plans.sessions.get(&*stem) {
+            return self.planned(moment).session(&stem, &key, plan);
         }
+        let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+        if let Some(restored) = moment.restored.get(&*stem)
+            && pieces.sidecar != Sidecar::Present
+        {
+            pieces.meta = Meta::of(restored.meta.clone());
+        }
+        Ok(pieces)
     }
 
     /// The last look, if the journal has not moved and knows the key.
     fn current(&self, key: &str) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         let moment = self.last.lock().clone();
@@ -246,7 +258,7 @@ impl DirectoryView {
     }
 
     fn look_again(&self) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         let moment = Arc::new(look(&*self.storage, &self.dir, &self.home)?);
@@ -276,10 +288,14 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
             Scan::end(storage, &home.journal).map_err(|e| Error::io("read", &home.journal, e))?;
         let scan = Scan::read(storage, &home.journal, &id)?;
         scan.replay(storage, |record| moment.plans.add(record))?;
+        moment.plans.require_sound(&home.journal)?;
         moment.journal = end;
         moment.report.clean = scan.is_empty() || scan.clean;
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
+    } else if home.has_segments(storage).unwrap_or(false) {
+        // What the journal holds would be missing from every answer.
+        return Err(home.missing_identity());
     } else {
         moment.report.clean = true;
     }
@@ -289,7 +305,8 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         report,
         ..
     } = &mut moment;
-    survey(storage, dir, plans, catalog, report)?;
+    let mut copies = Copies::new(storage, dir, &home.copies);
+    moment.restored = survey(storage, dir, plans, catalog, &mut copies, report)?;
     Ok(moment)
 }
 
@@ -298,11 +315,12 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Pieces> {
-    let (meta, _) = files::read_sidecar(storage, dir, stem, key)?;
+    let (meta, sidecar) = files::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
     Ok(Pieces {
         bytes: Bytes::whole(file, dir)?,
         meta,
+        sidecar,
     })
 }
 
@@ -311,15 +329,17 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
 pub(crate) struct Pieces {
     bytes: Bytes,
     meta: Meta,
+    /// Where `meta` comes from.
+    sidecar: Sidecar,
 }
 
 /// The lines of a session, or of a backup: a file as far as it counts, and what
 /// the journal puts behind that.
 #[derive(Debug)]
-struct Bytes {
-    file: Option<Arc<dyn StorageFile>>,
-    len: u64,
-    behind: Vec<u8>,
+pub(crate) struct Bytes {
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    pub(crate) len: u64,
+    pub(crate) behind: Vec<u8>,
 }
 
 impl Bytes {
@@ -356,6 +376,7 @@ impl Pieces {
                 behind: Vec::new(),
             },
             meta: Meta::empty(key),
+            sidecar: Sidecar::Missing,
         }
     }
 
@@ -405,24 +426,41 @@ impl Pieces {
 
 /// What the journal may hold more of than the files.
 #[derive(Debug, Clone, Copy)]
-struct Planned<'a> {
-    storage: &'a dyn Storage,
-    dir: &'a Path,
-    home: &'a Home,
-    plans: &'a Plans,
+pub(crate) struct Planned<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) dir: &'a Path,
+    pub(crate) home: &'a Home,
+    pub(crate) plans: &'a Plans,
+    pub(crate) restored: &'a BTreeMap<String, Restored>,
 }
 
 impl Planned<'_> {
+    /// All lines of a session.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn lines(self, stem: &str) -> Result<Bytes> {
+        let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
+        match self.plans.sessions.get(stem) {
+            Some(plan) => self.bytes(plan, &log),
+            None => Bytes::whole(log()?, self.dir),
+        }
+    }
+
     fn session(self, stem: &str, key: &str, plan: &Plan) -> Result<Pieces> {
         if !plan.exists() {
             return Ok(Pieces::empty(key));
         }
-        let (on_disk, _) = files::read_sidecar(self.storage, self.dir, stem, key)?;
-        let meta = Meta::of(plan.meta(|| on_disk.to_sidecar()));
+        let (on_disk, sidecar) = files::read_sidecar(self.storage, self.dir, stem, key)?;
+        let meta = match self.restored.get(stem) {
+            Some(restored) if sidecar != Sidecar::Present => plan.meta_restored(restored),
+            _ => plan.meta(|| on_disk.to_sidecar()),
+        };
         let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
         Ok(Pieces {
             bytes: self.bytes(plan, &log)?,
-            meta,
+            meta: Meta::of(meta),
+            sidecar,
         })
     }
 
@@ -486,6 +524,9 @@ impl Planned<'_> {
                 let temp = self.dir.join(&swap.temp);
                 let temp = self.storage.open(&temp, OpenMode::Read).ok();
                 let file = if temp.is_some() { temp } else { log()? };
+                if file.is_none() {
+                    return Err(redo::gone(self.dir));
+                }
                 (file, Some(swap.len), [&swap.tail, appended].concat())
             }
         };
@@ -555,7 +596,12 @@ fn behind_base(
     let Some(file) = file else {
         return Ok((0, journalled));
     };
-    if len < base || !ours(file, base, &journalled, len)? {
+    let holds = len >= base && ours(file, base, &journalled, len)?;
+    let base = if holds || journalled.is_empty() {
+        base
+    } else if let Some(resumed) = resumed_at(file, &journalled, len)? {
+        resumed
+    } else {
         let mut last = [b'\n'];
         if len > 0 {
             file.read_exact_at(&mut last, len - 1)?;
@@ -564,7 +610,22 @@ fn behind_base(
             journalled.insert(0, b'\n');
         }
         return Ok((len, journalled));
+    };
+    // The line feed before them is damaged; recovery puts it back.
+    if holds && len > base && glued(file, base, &journalled)? {
+        let (len, behind) = behind(file, len, base, journalled)?;
+        return Ok((len - 1, [b"\n", &behind[..]].concat()));
     }
+    behind(file, len, base, journalled)
+}
+
+/// The same where the journalled lines stand at `base`.
+fn behind(
+    file: &dyn StorageFile,
+    len: u64,
+    base: u64,
+    mut journalled: Vec<u8>,
+) -> io::Result<(u64, Vec<u8>)> {
     let end = base + journalled.len() as u64;
     let journal_len = journalled.len();
     journalled.resize(journal_len + len.saturating_sub(end) as usize, 0);

@@ -1,6 +1,9 @@
 //! Learning that a session changed.
 
-use crate::error::{Error, Result};
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::error::Result;
 use crate::snapshot::Standing;
 use crate::sync::watch::WatchReceiver;
 
@@ -27,11 +30,12 @@ pub struct SessionState {
 #[derive(Clone, Debug)]
 pub struct Watch {
     states: WatchReceiver<Standing>,
+    engine: Arc<Engine>,
 }
 
 impl Watch {
-    pub(crate) fn new(states: WatchReceiver<Standing>) -> Self {
-        Self { states }
+    pub(crate) fn new(states: WatchReceiver<Standing>, engine: Arc<Engine>) -> Self {
+        Self { states, engine }
     }
 
     /// The session as it stands, from now on seen.
@@ -43,10 +47,12 @@ impl Watch {
     /// future loses nothing.
     ///
     /// # Errors
-    /// [`Error::Closed`] once the store is closed.
+    /// [`Error::Closed`](crate::Error::Closed) once the store is closed,
+    /// [`Error::Poisoned`](crate::Error::Poisoned) once it stopped writing:
+    /// nothing changes any more.
     pub async fn changed(&mut self) -> Result<SessionState> {
         let state = self.states.changed().await;
-        state.map(Into::into).ok_or(Error::Closed)
+        state.map(Into::into).ok_or_else(|| self.engine.failure())
     }
 
     /// As [`changed`](Self::changed), blocking this thread.

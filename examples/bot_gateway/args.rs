@@ -35,7 +35,9 @@ pub(crate) struct Args {
     /// [default: the gateway.json beside the example's source].
     ///
     /// `{"agent_id":…,"session":{"dimensions":[…],"identity_links":{…}}}`, the
-    /// dimensions being of `space`, `chat`, `topic` and `sender`.
+    /// dimensions being of `space`, `chat`, `topic` and `sender`. All but
+    /// `identity_links` is required, and other names are refused. A link is
+    /// `telegram:<user>`, `discord:<user>` or `slack:<team>/<user>`.
     #[arg(long, value_name = "FILE", default_value = default_config(), hide_default_value = true)]
     pub(crate) config: PathBuf,
 

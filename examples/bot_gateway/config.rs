@@ -1,8 +1,9 @@
 //! The configuration file.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use sessionlog::scope::SessionPolicy;
 
 use crate::Result;
@@ -17,7 +18,31 @@ pub(crate) struct Config {
     /// Who answers.
     pub(crate) agent_id: String,
     /// What tells conversations apart, and who is one person.
+    #[serde(deserialize_with = "strict")]
     pub(crate) session: SessionPolicy,
+}
+
+/// A [`SessionPolicy`] that says by what conversations are told apart: the
+/// library takes a missing name for none, which would make all of a channel one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename = "session")]
+struct Session {
+    dimensions: Vec<String>,
+    #[serde(default)]
+    identity_links: BTreeMap<String, Vec<String>>,
+}
+
+fn strict<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<SessionPolicy, D::Error> {
+    let Session {
+        dimensions,
+        identity_links,
+    } = Session::deserialize(deserializer)?;
+    Ok(SessionPolicy {
+        dimensions,
+        identity_links,
+    })
 }
 
 impl Config {
@@ -40,6 +65,22 @@ impl Config {
         }
     }
 
+    /// Every id that several people claim: it means the one whose name comes
+    /// first.
+    pub(crate) fn claimed_twice(&self) -> Vec<String> {
+        let mut owners: HashMap<String, &str> = HashMap::new();
+        let mut doubts = Vec::new();
+        for (name, ids) in &self.session.identity_links {
+            for id in ids {
+                let first = *owners.entry(id.trim().to_lowercase()).or_insert(name);
+                if first != name {
+                    doubts.push(format!("{id} of {name} counts as {first}'s"));
+                }
+            }
+        }
+        doubts
+    }
+
     #[cfg(test)]
     pub(crate) fn checked_in() -> Self {
         Self::parse(include_bytes!("gateway.json")).unwrap()
@@ -60,11 +101,25 @@ mod tests {
     fn a_misspelt_dimension_or_field_is_an_error() {
         for text in [
             r#"{"agent_id":"a","session":{"dimensions":["Chat"]}}"#,
-            r#"{"agent_id":"a","session":{},"sesion":{}}"#,
-            r#"{"session":{}}"#,
+            r#"{"agent_id":"a","session":{"dimensions":[]},"sesion":{}}"#,
+            r#"{"agent_id":"a","session":{"dimension":["chat"]}}"#,
+            r#"{"agent_id":"a","session":{"dimensions":["chat"],"links":{}}}"#,
+            r#"{"agent_id":"a","session":{"dimensions":null}}"#,
+            r#"{"agent_id":"a","session":{}}"#,
+            r#"{"agent_id":"a","session":null}"#,
+            r#"{"agent_id":"a","session":[]}"#,
+            r#"{"session":{"dimensions":[]}}"#,
             "",
         ] {
             assert!(Config::parse(text.as_bytes()).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_id_of_two_people_is_named() {
+        let config = r#"{"agent_id":"a","session":{"dimensions":[],
+            "identity_links":{"ann":["irc:x","y"],"bob":[" IRC:X ","z"]}}}"#;
+        let doubts = Config::parse(config.as_bytes()).unwrap().claimed_twice();
+        assert_eq!(doubts, [" IRC:X  of bob counts as ann's"]);
     }
 }

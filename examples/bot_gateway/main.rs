@@ -79,6 +79,7 @@ fn serve(args: &Args) -> Result<bool> {
 
     let mut report = screen.report();
     report.intake(&intake, &source_name(&args.updates));
+    report.policy(sessions.dimensions(), &sessions.doubts());
     report.recovery(store.recovery_report());
     screen.print(report)?;
 

@@ -65,6 +65,15 @@ impl Report {
         self.complaints("malformed updates, skipped", &lines);
     }
 
+    pub(crate) fn policy(&mut self, dimensions: &[String], doubts: &[String]) {
+        let apart = match dimensions {
+            [] => String::from("nothing: all of a platform is one conversation"),
+            some => some.join(", "),
+        };
+        self.row("told apart by", "", &apart);
+        self.complaints("identity links", doubts);
+    }
+
     pub(crate) fn recovery(&mut self, recovery: &RecoveryReport) {
         if recovery.clean && recovery.findings.is_empty() {
             return;

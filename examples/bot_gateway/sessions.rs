@@ -1,7 +1,7 @@
 //! Which session a message belongs to.
 
 use sessionlog::scope::{
-    Allocation, InboundContext, SessionPolicy, allocate_route_session, resolve_linked_peer_id,
+    Allocation, InboundContext, SessionPolicy, allocate_route_session, resolve_linked_sender,
 };
 
 use crate::config::Config;
@@ -18,6 +18,16 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
+    /// The dimensions by which conversations are told apart.
+    pub(crate) fn dimensions(&self) -> &[String] {
+        &self.config.session.dimensions
+    }
+
+    /// What an operator should know of the links.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        self.config.claimed_twice()
+    }
+
     pub(crate) fn new(config: Config) -> Self {
         let of_a_person = SessionPolicy {
             dimensions: vec![String::from("sender")],
@@ -53,10 +63,11 @@ impl Sessions {
         allocation.isolated()
     }
 
-    /// The linked person who wrote a message.
+    /// The linked person who wrote a message. A sender who only calls itself by a
+    /// linked id, another platform's prefix included, is none.
     pub(crate) fn person(&self, context: &InboundContext) -> Option<&str> {
         let links = &self.config.session.identity_links;
-        resolve_linked_peer_id(links, &context.channel, &context.sender_id)
+        resolve_linked_sender(links, &context.channel, &context.sender_id)
     }
 }
 
@@ -80,7 +91,7 @@ mod tests {
     #[test]
     fn a_linked_person_has_one_private_conversation_on_two_platforms() {
         let sam = key("telegram", "direct", "353714237");
-        assert_eq!(sam, key("slack", "direct", "U0J3UM5AUCW"));
+        assert_eq!(sam, key("slack", "direct", "T0AINS0N29J/U0J3UM5AUCW"));
         assert_ne!(sam, key("telegram", "group", "353714237"));
     }
 
@@ -90,7 +101,12 @@ mod tests {
         for (channel, sender) in [
             ("slack", "353714237"),
             ("discord", "353714237"),
-            ("telegram", "U0J3UM5AUCW"),
+            ("telegram", "T0AINS0N29J/U0J3UM5AUCW"),
+            ("slack", "U0J3UM5AUCW"),
+            ("slack", "T1OTHER/U0J3UM5AUCW"),
+            ("slack", "telegram:353714237"),
+            ("slack", "x:telegram:353714237"),
+            ("discord", "slack:T0AINS0N29J/U0J3UM5AUCW"),
             ("slack", "sam"),
             ("everywhere", "sam"),
             ("slack", "someone|sender=sam"),

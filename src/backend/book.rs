@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::page::{self, Line, Page};
 use crate::clock::{self, Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::scope::{SessionScope, collides};
@@ -14,9 +15,10 @@ pub(super) struct Limits {
     pub(super) sessions: usize,
     /// Messages per session.
     pub(super) messages: usize,
-    /// Encoded messages and summaries, over all sessions.
+    /// Encoded messages, summaries, scopes and aliases, over all sessions. No
+    /// session alone is over it.
     pub(super) bytes: usize,
-    /// One encoded message, or summary.
+    /// One encoded message, or summary, or scope and aliases.
     pub(super) line: usize,
     /// Whether a key may look like a path that leads out of a directory.
     pub(super) paths: bool,
@@ -33,58 +35,11 @@ impl Limits {
             paths: true,
         }
     }
-}
 
-/// One session.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Page {
-    pub(super) messages: Vec<Message>,
-    pub(super) summary: String,
-    pub(super) created: String,
-    pub(super) updated: String,
-    scope: Option<SessionScope>,
-    aliases: Vec<String>,
-    /// Bytes of each message, encoded.
-    sizes: Vec<usize>,
-    /// When it was last written to, as a number that grows.
-    turn: u64,
-    /// Whether it differs from what was last saved.
-    pub(super) unsaved: bool,
-}
-
-impl Page {
-    /// A session as it stands in a file, with the times it was made and changed.
-    pub(super) fn found(
-        messages: Vec<Message>,
-        summary: String,
-        (created, updated): (String, String),
-    ) -> Self {
-        let visible = messages
-            .into_iter()
-            .filter(|message| !message.is_transient());
-        let messages: Vec<_> = visible.collect();
-        Self {
-            sizes: messages.iter().map(size).collect(),
-            messages,
-            summary,
-            created,
-            updated,
-            ..Self::default()
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.sizes.iter().sum::<usize>() + self.summary.len()
-    }
-
-    fn is_blank(&self) -> bool {
-        self.messages.is_empty() && self.summary.trim().is_empty()
-    }
-
-    fn keep(&mut self, newest: usize) {
-        let gone = self.messages.len().saturating_sub(newest);
-        self.messages.drain(..gone);
-        self.sizes.drain(..gone);
+    /// The largest part that a session may get which has so many bytes that no
+    /// part can push out.
+    fn beside(&self, bytes: usize) -> usize {
+        self.line.min(self.bytes.saturating_sub(bytes))
     }
 }
 
@@ -128,6 +83,17 @@ impl Book {
         unsaved.map(|(key, _)| key.clone()).collect()
     }
 
+    pub(super) fn is_saved(&self) -> bool {
+        !self.pages.values().any(|page| page.unsaved)
+    }
+
+    /// What is written down of a session is not to be relied on.
+    pub(super) fn unsave(&mut self, key: &str) {
+        if let Some(page) = self.pages.get_mut(key) {
+            page.unsaved = true;
+        }
+    }
+
     /// What was written down of a session is as its `turn`, if it still is.
     pub(super) fn saved(&mut self, key: &str, saved: &Page) {
         if let Some(page) = self.pages.get_mut(key) {
@@ -138,6 +104,7 @@ impl Book {
     /// Puts a session in as it was found.
     pub(super) fn put(&mut self, key: String, page: Page) {
         self.remove(&key);
+        self.claim(&key, &page.aliases);
         self.insert(key, page);
     }
 
@@ -159,10 +126,7 @@ impl Book {
     }
 
     pub(super) fn history(&self, key: &str) -> Vec<Message> {
-        self.pages
-            .get(key)
-            .map(|page| page.messages.clone())
-            .unwrap_or_default()
+        self.pages.get(key).map(Page::messages).unwrap_or_default()
     }
 
     pub(super) fn summary(&self, key: &str) -> String {
@@ -172,30 +136,32 @@ impl Book {
             .unwrap_or_default()
     }
 
-    pub(super) fn scope(&self, key: &str) -> Option<SessionScope> {
-        self.pages.get(key)?.scope.clone()
+    /// # Errors
+    /// `InvalidScope` where what was found is none.
+    pub(super) fn scope(&self, key: &str) -> Result<Option<SessionScope>> {
+        let stored = self.pages.get(key).and_then(|page| page.scope.as_ref());
+        stored
+            .map(|scope| SessionScope::from_json(scope.get()))
+            .transpose()
     }
 
     pub(super) fn append(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
-        let (messages, sizes) = self.accept(messages)?;
-        if messages.is_empty() {
-            return Ok(());
+        let lines = self.accept(&key, messages)?;
+        if !lines.is_empty() {
+            self.change(key, |page| page.extend(lines));
         }
-        self.change(key, |page| {
-            page.messages.extend(messages);
-            page.sizes.extend(sizes);
-        });
         Ok(())
     }
 
     pub(super) fn set_history(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
-        let (messages, sizes) = self.accept(messages)?;
-        self.change(key, |page| (page.messages, page.sizes) = (messages, sizes));
+        let lines = self.accept(&key, messages)?;
+        self.change(key, |page| page.replace(lines));
         Ok(())
     }
 
     pub(super) fn set_summary(&mut self, key: String, summary: String) -> Result<()> {
-        check_size(summary.len(), self.limits.line)?;
+        let identity = self.pages.get(&key).map_or(0, Page::identity);
+        check_size(summary.len(), self.limits.beside(identity))?;
         self.change(key, |page| page.summary = summary);
         Ok(())
     }
@@ -220,35 +186,37 @@ impl Book {
     pub(super) fn ensure(
         &mut self,
         key: &str,
-        scope: Option<SessionScope>,
+        scope: Option<&SessionScope>,
         aliases: &[String],
     ) -> Result<bool> {
         let key = key.trim();
         self.check_key(key)?;
-        let size = aliases.iter().map(String::len).sum();
+        let size = page::identity(None, aliases);
         check_size(size, self.limits.line)?;
         let stored = self.pages.get(key).and_then(|page| page.scope.as_ref());
-        if let (Some(stored), Some(new)) = (stored, &scope)
-            && collides(&stored.to_raw(), new)
+        if let (Some(stored), Some(new)) = (stored, scope)
+            && collides(stored, new)
         {
             return Err(Error::ScopeConflict { key: key.into() });
         }
+        let scope = scope.map(SessionScope::to_raw);
         let aliases = session_file::normalize_aliases(key, aliases);
         let heritage = self.heritage(key, &aliases);
         let promoted = heritage.is_some();
-        let old = self.pages.get(key).map(|page| page.aliases.clone());
-        self.disclaim(key, &old.unwrap_or_default());
-        for alias in &aliases {
-            let claims = self.aliases.entry(alias.clone()).or_default();
-            claims.insert((file_name(key), key.to_owned()));
-        }
+        let old = self.pages.get(key);
+        let old_summary = old.map_or(0, |page| page.summary.len());
+        let old_aliases = old.map_or_else(Vec::new, |page| page.aliases.clone());
+        let summary = heritage.as_ref().map_or(0, |page| page.summary.len());
+        check_size(
+            page::identity(scope.as_deref(), &aliases),
+            self.limits.beside(summary.max(old_summary)),
+        )?;
+        self.disclaim(key, &old_aliases);
+        self.claim(key, &aliases);
         self.change(key.to_owned(), |page| {
             (page.scope, page.aliases) = (scope, aliases);
             if let Some(from) = heritage {
-                (page.messages, page.sizes) = (from.messages, from.sizes);
-                if !from.summary.trim().is_empty() {
-                    from.summary.trim().clone_into(&mut page.summary);
-                }
+                page.inherit(from);
             }
         });
         Ok(promoted)
@@ -271,48 +239,44 @@ impl Book {
             .map(|(_, page)| page.clone())
     }
 
-    /// What is stored of the messages given, and how large each is.
-    fn accept(&self, messages: Vec<Message>) -> Result<(Vec<Message>, Vec<usize>)> {
+    /// What is stored of the messages given to a session.
+    fn accept(&self, key: &str, messages: Vec<Message>) -> Result<Vec<Line>> {
         let now = self.now();
         let mut accepted = Vec::with_capacity(messages.len());
-        let mut sizes = Vec::with_capacity(messages.len());
-        let limit = self.limits.line.min(self.limits.bytes);
+        let page = self.pages.get(key);
+        let limit = self
+            .limits
+            .beside(page.map_or(0, |page| page.identity() + page.summary.len()));
         for message in messages.iter().filter(|message| !message.is_transient()) {
             message.check_writable()?;
-            let message = match message.created_at() {
+            let line = Line::of(match message.created_at() {
                 Some(_) => message.clone(),
                 None => message.clone().with_created_at(&now)?,
-            };
-            let size = size(&message);
-            if size > limit {
+            });
+            if line.size > limit {
                 return Err(Error::MessageTooLarge {
-                    size,
+                    size: line.size,
                     limit,
                     messages,
                 });
             }
-            sizes.push(size);
-            accepted.push(message);
+            accepted.push(line);
         }
-        Ok((accepted, sizes))
+        Ok(accepted)
     }
 
     /// Changes a session, made if need be, and keeps all of them within limits.
     fn change(&mut self, key: String, change: impl FnOnce(&mut Page)) {
         let now = self.now();
-        let mut page = self.pages.remove(&key).unwrap_or_else(|| Page {
-            created: now.clone(),
-            ..Page::default()
-        });
+        let made = || Page::made(&now);
+        let mut page = self.pages.remove(&key).unwrap_or_else(made);
         self.bytes -= page.bytes();
         self.turns.remove(&page.turn);
         change(&mut page);
         page.updated = now;
         page.unsaved = true;
         page.keep(self.limits.messages);
-        while page.messages.len() > 1 && page.bytes() > self.limits.bytes {
-            page.keep(page.messages.len() - 1);
-        }
+        page.fit(self.limits.bytes);
         self.insert(key, page);
         self.forget_oldest();
     }
@@ -334,6 +298,13 @@ impl Book {
                 return;
             };
             self.remove(&oldest);
+        }
+    }
+
+    fn claim(&mut self, key: &str, aliases: &[String]) {
+        for alias in aliases {
+            let claims = self.aliases.entry(alias.clone()).or_default();
+            claims.insert((file_name(key), key.to_owned()));
         }
     }
 
@@ -363,10 +334,6 @@ impl Book {
     fn now(&self) -> String {
         clock::rfc3339(self.clock.now())
     }
-}
-
-fn size(message: &Message) -> usize {
-    session_file::encode(message, None).len()
 }
 
 fn file_name(key: &str) -> String {

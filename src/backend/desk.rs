@@ -46,9 +46,19 @@ impl Desk {
         })
     }
 
-    /// Forgets everything; later work is refused. `false` where it was before.
-    pub(super) fn shut(&self) -> bool {
-        self.0.lock().take().is_some()
+    /// Forgets everything; later work is refused.
+    pub(super) fn shut(&self) {
+        self.0.lock().take();
+    }
+
+    /// As [`shut`](Self::shut), unless something is not saved; whether it did.
+    pub(super) fn shut_if_saved(&self) -> bool {
+        let mut book = self.0.lock();
+        let saved = book.as_ref().is_none_or(Book::is_saved);
+        if saved {
+            book.take();
+        }
+        saved
     }
 
     pub(super) fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
@@ -90,7 +100,7 @@ impl Desk {
         aliases: Vec<String>,
     ) -> Reply<bool> {
         let (key, scope) = (key.to_owned(), scope.cloned());
-        self.work(move |book| book.ensure(&key, scope, &aliases))
+        self.work(move |book| book.ensure(&key, scope.as_ref(), &aliases))
     }
 
     pub(super) fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
@@ -99,7 +109,7 @@ impl Desk {
     }
 
     pub(super) fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
-        self.work_on(key, |book, key| Ok(book.scope(&key)))
+        self.work_on(key, |book, key| book.scope(&key))
     }
 
     pub(super) fn close(&self) -> Reply<()> {

@@ -49,10 +49,12 @@ impl EphemeralOptions {
         self
     }
 
-    /// Bytes of all messages, encoded as lines, and summaries. The sessions not
-    /// written to for longest go first, then the oldest messages of the one
-    /// written to; a message over it is refused as too large. Default: 64 MiB.
-    /// At least 1 KiB.
+    /// Bytes of all messages, encoded as lines, summaries, scopes and aliases.
+    /// The oldest messages of the session written to go first, where it is over
+    /// the bound alone, then the sessions not written to for longest. A message,
+    /// a summary, or a scope with aliases is refused as too large where it does
+    /// not fit beside what of its session is no message. Default: 64 MiB. At
+    /// least 1 KiB.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.limits.bytes = bytes.max(1 << 10);

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::desk::Desk;
-use crate::engine::home::Home;
 use crate::error::{Error, Result};
-use crate::session_file::{self, LegacySession};
-use crate::storage::{LockGuard, OpenMode, Storage};
+use crate::session_file;
+use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 use crate::sync::Mutex;
 
 /// Owns names of files that hold no session we read: no session has this key.
@@ -28,37 +27,40 @@ pub(super) struct Files {
     /// last.
     names: Mutex<Names>,
     lock: Mutex<Option<Box<dyn LockGuard>>>,
+    /// Tells the files that this store is writing from those of any other.
+    tag: u64,
 }
 
 #[derive(Debug, Default)]
 struct Names {
     owners: HashMap<String, String>,
-    by_key: HashMap<String, String>,
+    /// Several only where they were found so: the last is the session's, the
+    /// others would bring it back if it alone were removed.
+    by_key: HashMap<String, Vec<String>>,
     /// Files written so far.
     written: u64,
 }
 
 impl Files {
+    /// The files of a directory, under its writer's lock.
+    ///
     /// # Errors
-    /// `Locked`, or what the operating system reports.
-    pub(super) fn open(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        Home::create_site(&*storage, dir)?;
-        let lock = match Home::lock_only(&*storage, dir) {
-            Ok(lock) => Some(lock),
-            Err(error @ Error::Locked { .. }) => return Err(error),
-            Err(error) => {
-                let dir = dir.display();
-                tracing::warn!(%dir, %error, "nothing keeps a second writer out");
-                None
-            }
-        };
+    /// What the operating system reports.
+    pub(super) fn open(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Self> {
+        let tag = getrandom::u64()
+            .map_err(|e| Error::io("open", dir, io::Error::other(e.to_string())))?;
         let files = Self {
             storage,
             dir: dir.into(),
             names: Mutex::default(),
-            lock: Mutex::new(lock),
+            lock: Mutex::new(Some(lock)),
+            tag,
         };
-        files.sweep();
+        files.sweep()?;
         Ok(files)
     }
 
@@ -66,7 +68,8 @@ impl Files {
     pub(super) fn own(&self, name: &str, key: &str) {
         let mut names = self.names.lock();
         names.owners.insert(name.into(), key.into());
-        names.by_key.insert(key.into(), name.into());
+        let own = names.by_key.entry(key.into()).or_default();
+        own.push(name.into());
     }
 
     /// Keeps a file from every session.
@@ -77,24 +80,23 @@ impl Files {
     /// Writes a session down, if it changed since it last was.
     ///
     /// # Errors
-    /// What the operating system reports; the old file is whole then.
+    /// What the operating system reports. The file is the old one or the new
+    /// one, whole; the session counts as unsaved, and the next save writes it
+    /// again.
     pub(super) fn save(&self, desk: &Desk, key: &str) -> Result<()> {
-        let mut names = self.names.lock();
+        self.save_as(&mut self.names.lock(), desk, key)
+    }
+
+    fn save_as(&self, names: &mut Names, desk: &Desk, key: &str) -> Result<()> {
         let page = desk.now(|book| Ok(book.page(key).filter(|page| page.unsaved).cloned()))?;
         let Some(page) = page else {
             return Ok(());
         };
-        let bytes = session_file::encode_legacy(&LegacySession {
-            key: key.into(),
-            messages: page.messages.clone(),
-            summary: page.summary.clone(),
-            created: page.created.clone(),
-            updated: page.updated.clone(),
-        });
+        let bytes = session_file::encode_legacy(&page.to_file(key));
         let name = names.claim(key);
         names.written += 1;
         let (start, end) = TEMP;
-        let temp = format!("{start}{}-{}{end}", std::process::id(), names.written);
+        let temp = format!("{start}{:016x}-{}{end}", self.tag, names.written);
         self.replace(&self.dir.join(name), &self.dir.join(temp), &bytes)?;
         desk.now(|book| {
             book.saved(key, &page);
@@ -102,40 +104,76 @@ impl Files {
         })
     }
 
-    /// Removes a session, its file first: what could not be removed would be
+    /// Removes a session, its files first: what could not be removed would be
     /// back after the next start.
     ///
     /// # Errors
-    /// What the operating system reports; the session is as it was then.
+    /// What the operating system reports. The session is as it was then, except
+    /// that its file may be gone until the next save, which writes it again.
     pub(super) fn delete(&self, desk: &Desk, key: &str) -> Result<()> {
         let mut names = self.names.lock();
-        if let Some(name) = names.by_key.get(key).cloned() {
-            let path = self.dir.join(&name);
+        // After closing, the lock may be another's, and so may the files.
+        desk.now(|_| Ok(()))?;
+        let removed = self.remove_files(&mut names, key);
+        desk.now(|book| {
+            match &removed {
+                Ok(()) => drop(book.remove(key)),
+                Err(_) => book.unsave(key),
+            }
+            Ok(())
+        })?;
+        removed
+    }
+
+    /// The session's own comes last: as long as it is there, nothing changed.
+    fn remove_files(&self, names: &mut Names, key: &str) -> Result<()> {
+        let own = names.by_key.get(key).cloned().unwrap_or_default();
+        for name in &own {
+            let path = self.dir.join(name);
             match self.storage.remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::io("remove", &path, e));
                 }
-                _ => self.sync_names()?,
+                _ => names.disown(key, name),
             }
-            names.by_key.remove(key);
-            names.owners.remove(&name);
         }
-        desk.now(|book| {
-            book.remove(key);
-            Ok(())
-        })
+        if own.is_empty() {
+            return Ok(());
+        }
+        self.sync_names()
     }
 
-    /// Lets another writer in.
-    pub(super) fn unlock(&self) {
+    /// Writes down everything, and lets another writer in. One that cannot be
+    /// written keeps no other from it, but the store open: what is only in
+    /// memory would be gone.
+    ///
+    /// # Errors
+    /// Of those that could not be written, the first.
+    pub(super) fn close(&self, desk: &Desk) -> Result<()> {
+        let mut names = self.names.lock();
+        // Whoever adds something meanwhile has an answer that says so.
+        while !desk.shut_if_saved() {
+            let mut first = Ok(());
+            for key in desk.now(|book| Ok(book.unsaved()))? {
+                if let Err(error) = self.save_as(&mut names, desk, &key) {
+                    tracing::error!(key, %error, "a session was not saved");
+                    first = first.and(Err(error));
+                }
+            }
+            first?;
+        }
         self.lock.lock().take();
+        Ok(())
     }
 
     fn replace(&self, path: &Path, temp: &Path, bytes: &[u8]) -> Result<()> {
-        let written = self
+        let file = self
             .storage
             .open(temp, OpenMode::CreateNew)
-            .and_then(|file| file.write_all_at(bytes, 0).and_then(|()| file.sync_data()))
+            .map_err(|e| Error::io("save", path, e))?;
+        let written = file
+            .write_all_at(bytes, 0)
+            .and_then(|()| file.sync_data())
             .and_then(|()| self.storage.rename(temp, path));
         if let Err(e) = written {
             if let Err(error) = self.storage.remove_file(temp) {
@@ -153,22 +191,23 @@ impl Files {
             .map_err(|e| Error::io("sync", &self.dir, e))
     }
 
-    /// Removes what a crash left half-written. Without the lock it may be
-    /// another's.
-    fn sweep(&self) {
-        if self.lock.lock().is_none() {
-            return;
-        }
+    /// Removes what a crash left half-written, and keeps every session from the
+    /// names of directories: a file cannot take their place.
+    fn sweep(&self) -> Result<()> {
         let (start, end) = TEMP;
-        let entries = self.storage.read_dir(&self.dir).unwrap_or_default();
-        for name in entries.into_iter().map(|entry| entry.name) {
-            if name.starts_with(start)
+        let entries = self.storage.read_dir(&self.dir);
+        for entry in entries.map_err(|e| Error::io("list", &self.dir, e))? {
+            let name = entry.name;
+            if entry.kind == FileKind::Directory {
+                self.reserve(&name);
+            } else if name.starts_with(start)
                 && name.ends_with(end)
                 && let Err(error) = self.storage.remove_file(&self.dir.join(&name))
             {
                 tracing::warn!(name, %error, "left behind");
             }
         }
+        Ok(())
     }
 }
 
@@ -176,7 +215,7 @@ impl Names {
     /// The name of a session's file: the one PicoClaw would use, or where that
     /// is unsafe or another's, one with a hash of the key.
     fn claim(&mut self, key: &str) -> String {
-        if let Some(name) = self.by_key.get(key) {
+        if let Some(name) = self.by_key.get(key).and_then(|own| own.last()) {
             return name.clone();
         }
         let plain = session_file::plain_stem(key);
@@ -189,8 +228,18 @@ impl Names {
         }
         let name = file_name(&stem);
         self.owners.insert(name.clone(), key.into());
-        self.by_key.insert(key.into(), name.clone());
+        self.by_key.insert(key.into(), vec![name.clone()]);
         name
+    }
+
+    fn disown(&mut self, key: &str, name: &str) {
+        self.owners.remove(name);
+        if let Some(own) = self.by_key.get_mut(key) {
+            own.retain(|other| other != name);
+            if own.is_empty() {
+                self.by_key.remove(key);
+            }
+        }
     }
 }
 

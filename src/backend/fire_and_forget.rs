@@ -13,8 +13,10 @@ use crate::{Message, Reply};
 /// A write that failed counts as done, though nothing was written; a read that
 /// failed shows an empty session, though the session may not be. Only
 /// [`save`](SessionStore::save) and [`close`](SessionStore::close) say what went
-/// wrong, as they do in PicoClaw. Errors are logged at level `error`, with the
-/// verb and the key.
+/// wrong, as they do in PicoClaw, and
+/// [`ensure_session_metadata`](SessionStore::ensure_session_metadata) returns
+/// [`Error::ScopeConflict`]: whoever went on would be inside another's
+/// conversation. Errors are logged at level `error`, with the verb and the key.
 ///
 /// For callers that cannot handle errors; everyone else loses by it.
 #[derive(Clone, Debug)]
@@ -122,7 +124,18 @@ impl SessionStore for FireAndForget {
         aliases: Vec<String>,
     ) -> Reply<bool> {
         let reply = self.store.ensure_session_metadata(key, scope, aliases);
-        Self::or_empty("ensure_session_metadata", key, reply)
+        let key = key.to_owned();
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                reply.at(place).await.or_else(|error| {
+                    log("ensure_session_metadata", &key, &error);
+                    match error {
+                        Error::ScopeConflict { .. } => Err(error),
+                        _ => Ok(false),
+                    }
+                })
+            })
+        })
     }
 
     /// Never nothing: a key that leads nowhere is its own session's, to be.

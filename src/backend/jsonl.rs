@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::store::{SessionStore, StoreKind};
+use crate::error::{Error, Result};
 use crate::handle::blocking;
 use crate::scope::SessionScope;
 use crate::sync::Mutex;
@@ -32,7 +33,32 @@ use crate::{Message, Reply, Store, StoreHandle};
 #[derive(Debug)]
 pub struct JsonlBackend {
     chats: StoreHandle,
-    store: Arc<Mutex<Option<Store>>>,
+    owned: Arc<Mutex<Owned>>,
+}
+
+/// What is to be closed.
+#[derive(Debug, Default)]
+enum Owned {
+    Open(Store),
+    /// Nothing, or not any more.
+    #[default]
+    Nothing,
+    /// A store that did not close in order.
+    Failed(Error),
+}
+
+impl Owned {
+    fn close(&mut self) -> Result<()> {
+        let closed = match std::mem::take(self) {
+            Self::Open(store) => store.close(),
+            Self::Nothing => Ok(()),
+            Self::Failed(error) => Err(error),
+        };
+        if let Err(error) = &closed {
+            *self = Self::Failed(error.clone());
+        }
+        closed
+    }
 }
 
 impl JsonlBackend {
@@ -41,7 +67,7 @@ impl JsonlBackend {
     pub fn new(store: Store) -> Self {
         Self {
             chats: store.handle(),
-            store: Arc::new(Mutex::new(Some(store))),
+            owned: Arc::new(Mutex::new(Owned::Open(store))),
         }
     }
 
@@ -51,7 +77,7 @@ impl JsonlBackend {
     pub fn over(chats: StoreHandle) -> Self {
         Self {
             chats,
-            store: Arc::default(),
+            owned: Arc::default(),
         }
     }
 
@@ -131,12 +157,7 @@ impl SessionStore for JsonlBackend {
     }
 
     fn close(&self) -> Reply<()> {
-        let store = self.store.clone();
-        Reply::lookup(move |place| {
-            Box::pin(blocking(place, move || {
-                let store = store.lock().take();
-                store.map_or(Ok(()), Store::close)
-            }))
-        })
+        let owned = self.owned.clone();
+        Reply::lookup(move |place| Box::pin(blocking(place, move || owned.lock().close())))
     }
 }

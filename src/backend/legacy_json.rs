@@ -3,15 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::book::{Limits, Page};
+use super::book::Limits;
 use super::desk::Desk;
 use super::files::Files;
+use super::page::Page;
 use super::store::{SessionStore, StoreKind};
+use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::handle::blocking;
 use crate::migrate::{self, Found};
 use crate::scope::SessionScope;
-use crate::storage::{DiskStorage, Storage};
+use crate::storage::{DiskStorage, LockGuard, Storage};
 use crate::{Message, Reply, session_file};
 
 /// The files of PicoClaw's older session manager, one `*.json` per session, read
@@ -20,9 +22,14 @@ use crate::{Message, Reply, session_file};
 /// All sessions are in memory. A write is kept only once
 /// [`save`](SessionStore::save) or [`close`](SessionStore::close) has returned;
 /// each saves a session by a hidden file, a sync and a rename, so that a crash
-/// leaves the old file or the new one. Dropping the store saves what is unsaved,
-/// and logs where that fails. Scopes and aliases have no place in these files:
-/// they hold until the store is closed.
+/// leaves the old file or the new one. One that fails keeps no other session from
+/// being saved. Dropping the store saves what is unsaved, and logs where that
+/// fails. A deletion that fails leaves the session, to be written again by the
+/// next save; should the process die before that, its file may be gone.
+///
+/// Scopes and aliases are in these files too, where PicoClaw passes over them. It
+/// drops them from a session that it saves itself: whoever then comes with a
+/// scope of that key first has the session.
 ///
 /// A key with `.` or `..` between its `/` or `\` is refused as
 /// [`Error::InvalidKey`]. A file belongs to the key in it; where another key
@@ -32,8 +39,8 @@ use crate::{Message, Reply, session_file};
 /// may have them through [`open_session_store`](super::open_session_store).
 ///
 /// One process writes: the store holds the directory's lock, the one that
-/// [`Store`](crate::Store) takes, unless the directory has no place for it, which
-/// is logged.
+/// [`Store`](crate::Store) takes. Where something is in the way of the engine's
+/// own directory, which has a part of it, the rest must do, and that is logged.
 ///
 /// ```
 /// use sessionlog::backend::{LegacyJsonStore, SessionStore};
@@ -62,8 +69,8 @@ impl LegacyJsonStore {
     /// # Errors
     /// [`Error::Locked`] while another process, or another store in this one,
     /// writes to the directory; [`Error::Io`] where the directory is a file, a
-    /// symbolic link or another user's, or cannot be made or listed, or where
-    /// the disk fails to read a file.
+    /// symbolic link or another user's, or cannot be made, listed or locked, or
+    /// where the disk fails to read a file.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
@@ -71,7 +78,20 @@ impl LegacyJsonStore {
     }
 
     pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        let files = Files::open(storage, dir)?;
+        let lock = Home::lock_only(&*storage, dir)?;
+        Self::under(storage, dir, lock)
+    }
+
+    /// Opens a directory whose writer's lock is held already.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(super) fn under(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Self> {
+        let files = Files::open(storage, dir, lock)?;
         let desk = Desk::new(Limits {
             paths: false,
             ..Limits::none()
@@ -114,37 +134,19 @@ fn load(files: &Files, desk: &Desk) -> Result<()> {
             }
         };
         files.own(&name, &session.key);
-        let page = Page::found(
-            session.messages,
-            session.summary,
-            (session.created, session.updated),
-        );
+        let key = session.key.clone();
+        let page = Page::found(session);
         desk.now(|book| {
-            book.put(session.key, page);
+            book.put(key, page);
             Ok(())
         })?;
     }
     Ok(())
 }
 
-/// Saves everything, then refuses further work. A store that could not be saved
-/// stays open: what is only in memory would be gone.
-fn close(files: &Files, desk: &Desk) -> Result<()> {
-    let unsaved = match desk.now(|book| Ok(book.unsaved())) {
-        Err(Error::Closed) => return Ok(()),
-        other => other?,
-    };
-    for key in unsaved {
-        files.save(desk, &key)?;
-    }
-    desk.shut();
-    files.unlock();
-    Ok(())
-}
-
 impl Drop for LegacyJsonStore {
     fn drop(&mut self) {
-        if let Err(error) = close(&self.files, &self.desk) {
+        if let Err(error) = self.files.close(&self.desk) {
             tracing::error!(%error, "sessions were not saved");
         }
     }
@@ -210,6 +212,6 @@ impl SessionStore for LegacyJsonStore {
 
     fn close(&self) -> Reply<()> {
         let (desk, files) = (self.desk.clone(), self.files.clone());
-        Reply::lookup(move |place| Box::pin(blocking(place, move || close(&files, &desk))))
+        Reply::lookup(move |place| Box::pin(blocking(place, move || files.close(&desk))))
     }
 }

@@ -10,6 +10,7 @@ mod fire_and_forget;
 mod jsonl;
 mod legacy_json;
 mod open;
+mod page;
 mod store;
 
 pub use ephemeral::{EphemeralOptions, EphemeralStore};

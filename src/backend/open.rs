@@ -5,13 +5,18 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::{JsonlBackend, LegacyJsonStore, SessionStore};
+use crate::clock::ZERO_TIME;
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
+use crate::migrate::Found;
+use crate::scope::SessionScope;
 use crate::session_file::{self, LOG, SIDECAR};
 use crate::shard::load;
 use crate::storage::{DiskStorage, FileKind, Storage};
-use crate::{Store, StoreHandle, StoreOptions, migrate};
+use crate::{Message, Store, StoreHandle, StoreOptions, migrate};
 
 /// Opens a directory of sessions with the default options; see
 /// [`open_session_store_with`].
@@ -55,10 +60,14 @@ pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>
 /// It does not fall back, but returns the error,
 /// - where another process writes to the directory ([`Error::Locked`]): it has
 ///   the sessions;
-/// - where some session is, or may be, in the [`Store`]'s files or its journal
-///   and not in the older ones: its history would be hidden, and what is added to
-///   it meanwhile would replace it at the next import;
-/// - where what was imported could not be taken out again.
+/// - where the [`Store`] cannot be opened, and there is a journal, a session file
+///   or a sidecar: a session in it would be hidden, and what is added to it
+///   meanwhile would replace it at the next import;
+/// - where importing fails, and some session of the [`Store`] is not in an older
+///   file just so: it has something that the file has not, or the file is one
+///   that stays where it is;
+/// - where what was imported could not be taken out again, or nothing keeps a
+///   second writer out.
 ///
 /// Blocks for as long as opening and importing takes.
 ///
@@ -88,93 +97,158 @@ pub(crate) fn open_on(
     dir: &Path,
     options: &StoreOptions,
 ) -> Result<Arc<dyn SessionStore>> {
-    let reason = match Store::open_on(storage.clone(), dir, options) {
+    let (reason, lock) = match Store::open_on(storage.clone(), dir, options) {
+        Err(error @ Error::Locked { .. }) => return Err(error),
         Err(error) => {
-            let elsewhere = matches!(error, Error::Locked { .. })
-                || Home::of(dir).may_have_journal(&*storage)
-                || !Older::of(&*storage, dir)?.has_all_files(&*storage, dir)?;
-            if elsewhere {
+            // The store gave its lock back, so another may have come and gone:
+            // only under this one does what is found stay so.
+            let lock = Home::lock_only(&*storage, dir)?;
+            if may_have_sessions(&*storage, dir)? {
                 return Err(error);
             }
-            error
+            (error, lock)
         }
         Ok(store) => match import(&store, &*storage, dir)? {
             None => return Ok(Arc::new(JsonlBackend::new(store))),
-            Some(reason) => {
-                store.close()?;
-                reason
-            }
+            Some(reason) => match store.close_but_keep_lock()? {
+                Some(lock) => (reason, lock),
+                None => return Err(reason),
+            },
         },
     };
     let dir_shown = dir.display();
     tracing::error!(dir = %dir_shown, %reason, "falling back to the older JSON session files");
-    Ok(Arc::new(LegacyJsonStore::open_on(storage, dir)?))
+    Ok(Arc::new(LegacyJsonStore::under(storage, dir, lock)?))
+}
+
+/// Whether a session may be in the files of a store that cannot be opened. Which
+/// of them are copies of older files only the store could tell.
+fn may_have_sessions(storage: &dyn Storage, dir: &Path) -> Result<bool> {
+    Ok(Home::of(dir).may_have_journal(storage) || !stems(storage, dir)?.is_empty())
 }
 
 /// Imports the older files; why not, where all sessions are in them after all.
 fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Error>> {
     let chats = store.handle().exact_keys();
-    let older = Older::of(storage, dir)?;
-    let legacy_only = older.has_all_files(storage, dir)? && older.has_all(&chats)?;
+    let copies = Copies {
+        chats: &chats,
+        storage,
+        dir,
+    };
+    let legacy_only = copies.are_all()?;
     let Err(error) = migrate::migrate_together(dir, &chats) else {
         return Ok(None);
     };
-    // The files may not all have their names back: then they are not all there.
-    if !legacy_only || !take_out(&chats, storage, dir)? {
+    if !legacy_only || !copies.take_out()? {
         return Err(error);
     }
     Ok(Some(error))
 }
 
-/// Removes what was imported; `false` where some of it is in no older file.
-fn take_out(chats: &StoreHandle, storage: &dyn Storage, dir: &Path) -> Result<bool> {
-    if !Older::of(storage, dir)?.has_all(chats)? {
-        return Ok(false);
-    }
-    for key in chats.list_sessions().wait()? {
-        chats.delete_session(&key).wait()?;
-    }
-    Ok(true)
+/// The sessions in the store that an import took in, or will replace by the very
+/// same.
+struct Copies<'a> {
+    chats: &'a StoreHandle,
+    storage: &'a dyn Storage,
+    dir: &'a Path,
 }
 
-/// The keys of the sessions in files that are still to be imported. What the
-/// store has of them is a copy.
-struct Older(HashSet<String>);
-
-impl Older {
-    fn of(storage: &dyn Storage, dir: &Path) -> Result<Self> {
-        let keys = migrate::keys_to_import(storage, dir)?;
-        Ok(Self(keys.into_iter().collect()))
-    }
-
-    /// Whether every session of the store is among them.
-    fn has_all(&self, chats: &StoreHandle) -> Result<bool> {
-        let keys = chats.list_sessions().wait()?;
-        Ok(keys.iter().all(|key| self.0.contains(key)))
-    }
-
-    /// Whether every file of the store is of a session among them.
-    fn has_all_files(&self, storage: &dyn Storage, dir: &Path) -> Result<bool> {
-        let entries = match storage.read_dir(dir) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Err(e) => return Err(Error::io("list", dir, e)),
+impl Copies<'_> {
+    /// Whether they are all that the store has, in its files too.
+    fn are_all(&self) -> Result<bool> {
+        let Some(keys) = self.keys()? else {
+            return Ok(false);
         };
-        let has = |stem: &str| {
-            let path = dir.join(session_file::sidecar_name(stem));
-            let bytes = load::read_whole(storage, &path).unwrap_or_default();
-            let meta = session_file::decode_sidecar(&bytes);
-            meta.is_ok_and(|meta| self.0.contains(&meta.key))
-        };
-        Ok(entries
-            .iter()
-            .filter(|entry| entry.kind == FileKind::File)
-            .filter_map(|entry| {
-                entry
-                    .name
-                    .strip_suffix(LOG)
-                    .or(entry.name.strip_suffix(SIDECAR))
-            })
-            .all(has))
+        let stems = stems(self.storage, self.dir)?;
+        Ok(stems.iter().all(|stem| self.is_of_any(stem, &keys)))
     }
+
+    /// The keys of all sessions of the store, if each is a copy of an older file
+    /// that is still to be imported.
+    fn keys(&self) -> Result<Option<HashSet<String>>> {
+        let keys = self.chats.list_sessions().wait()?;
+        if keys.is_empty() {
+            return Ok(Some(HashSet::new()));
+        }
+        let older = migrate::keys_to_import(self.dir, self.chats)?;
+        for key in &keys {
+            match older.get(key) {
+                Some(file) if self.is_copy(key, file)? => {}
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(keys.into_iter().collect()))
+    }
+
+    /// Removes them from the store; `false`, and nothing removed, where one is
+    /// none. Files that did not get their names back are not there to be copied.
+    fn take_out(&self) -> Result<bool> {
+        let Some(keys) = self.keys()? else {
+            return Ok(false);
+        };
+        for key in keys {
+            self.chats.delete_session(&key).wait()?;
+        }
+        Ok(true)
+    }
+
+    /// Whether a session file is that of one of these sessions.
+    fn is_of_any(&self, stem: &str, keys: &HashSet<String>) -> bool {
+        let path = self.dir.join(session_file::sidecar_name(stem));
+        let bytes = load::read_whole(self.storage, &path).unwrap_or_default();
+        let meta = session_file::decode_sidecar(&bytes);
+        meta.is_ok_and(|meta| keys.contains(&meta.key))
+    }
+
+    /// Whether the store has nothing of a session that its older file has not.
+    fn is_copy(&self, key: &str, file: &str) -> Result<bool> {
+        let Found::Session(older) = migrate::read(self.storage, self.dir, file)? else {
+            return Ok(false);
+        };
+        let meta = self.chats.session_meta(key).wait()?;
+        let scope = meta.scope.filter(|scope| scope.get() != "null");
+        let aliases = || session_file::normalize_aliases(key, &older.aliases);
+        Ok((meta.summary.is_empty() || meta.summary == older.summary)
+            && scope.is_none_or(|scope| same_scope(&scope, older.scope.as_deref()))
+            && (meta.aliases.is_empty() || meta.aliases == aliases())
+            && same_lines(&self.chats.history(key).wait()?, &older.messages))
+    }
+}
+
+fn same_scope(stored: &RawValue, older: Option<&RawValue>) -> bool {
+    let read = |scope: &RawValue| SessionScope::from_json(scope.get()).ok();
+    older.is_some_and(|older| read(stored).is_some() && read(stored) == read(older))
+}
+
+/// Times do not count: a message that has none in the file got one in the store.
+fn same_lines(stored: &[Message], older: &[Message]) -> bool {
+    let line = |message: &Message| {
+        let message = message.clone().with_created_at(ZERO_TIME);
+        message
+            .map(|message| session_file::encode(&message, None))
+            .ok()
+    };
+    let visible = older.iter().filter(|message| !message.is_transient());
+    stored.iter().map(line).eq(visible.map(line))
+}
+
+/// The names of session files and sidecars without their ends, more than once
+/// where a session has both. Older files that are named like sidecars are none.
+fn stems(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    let mut stems = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.kind == FileKind::File) {
+        if let Some(stem) = entry.name.strip_suffix(LOG) {
+            stems.push(stem.to_owned());
+        } else if let Some(stem) = entry.name.strip_suffix(SIDECAR)
+            && matches!(migrate::read(storage, dir, &entry.name)?, Found::Sidecar)
+        {
+            stems.push(stem.to_owned());
+        }
+    }
+    Ok(stems)
 }

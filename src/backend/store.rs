@@ -115,6 +115,7 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>>;
 
     /// Saves everything and gives up what the store holds. Every later verb
-    /// fails; closing again does nothing.
+    /// fails; closing again does nothing, but does not make good what failed: it
+    /// tries again, or returns that error again.
     fn close(&self) -> Reply<()>;
 }

@@ -158,6 +158,8 @@ impl Context {
     /// * The first write takes the file's lock, which is kept until the last
     ///   clone of the context is dropped. Another context, in this process or
     ///   another, can read meanwhile, and gets [`Error::Locked`] when it writes.
+    ///   It goes on with the checkpoints of whoever wrote to the file since it was
+    ///   opened; their messages it knows once restored.
     ///   kimi-cli itself knows no lock.
     /// * A file in the directory of a store, whether the store is open or not, is
     ///   read, and not written to: the store counts on what it wrote there. Every

@@ -13,7 +13,7 @@ use crate::shard::command::Answer;
 use crate::shard::converse::{Converse, Note};
 use crate::snapshot::Looked;
 use crate::stats::Counters;
-use crate::{Message, StoreHandle, reader};
+use crate::{BackupReason, Message, StoreHandle, reader};
 
 /// See [`Context`](super::Context).
 #[derive(Clone, Debug)]
@@ -70,7 +70,10 @@ impl SessionContext {
     }
 
     pub(super) fn clear(&self) -> Reply<()> {
-        self.converse(|_, answer| Converse::Clear { answer })
+        self.converse(|_, answer| Converse::Clear {
+            reason: BackupReason::Clear,
+            answer,
+        })
     }
 
     pub(super) fn write_system_prompt(&self, prompt: &str) -> Reply<()> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::journal::segment::StoreId;
+use crate::recovery::redo::Places;
 use crate::shard::load;
 use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 
@@ -14,9 +15,11 @@ use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 pub(crate) struct Home {
     pub(crate) journal: PathBuf,
     pub(crate) quarantine: PathBuf,
-    /// Made with the first backup.
+    /// Made with the first backup. Repairs put copies of what they change there.
     pub(crate) backups: PathBuf,
-    identity: PathBuf,
+    /// What sidecars said, for those that get lost.
+    pub(crate) copies: PathBuf,
+    pub(crate) identity: PathBuf,
     lock: PathBuf,
 }
 
@@ -31,8 +34,18 @@ impl Home {
             journal: home.join("journal"),
             quarantine: home.join("quarantine"),
             backups: home.join("backups"),
+            copies: home.join("sidecars.jsonl"),
             identity: home.join("identity"),
             lock: home.join("lock"),
+        }
+    }
+
+    /// Where the files of the store in `dir` are.
+    pub(crate) fn places<'a>(&'a self, dir: &'a Path) -> Places<'a> {
+        Places {
+            dir,
+            quarantine: &self.quarantine,
+            backups: &self.backups,
         }
     }
 
@@ -60,30 +73,73 @@ impl Home {
         Ok(())
     }
 
-    /// Takes the writer's lock.
+    /// Takes the writer's lock: that of the directory, where the file system has
+    /// one, and that of the file in the engine's directory. Other versions and
+    /// programs know the file alone; the other outlasts whatever is put in the
+    /// place of the engine's directory.
     ///
     /// # Errors
-    /// `Locked` if another has it.
+    /// `Locked` if another has either.
     pub(crate) fn lock(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
+        let outer = self.lock_outer(storage, dir)?;
+        if let Err(error) = &outer {
+            let dir = dir.display();
+            tracing::debug!(%dir, %error, "the directory itself is not locked");
+        }
+        let inner = self.lock_inner(storage, dir)?;
+        Ok(both(outer.ok(), inner))
+    }
+
+    /// The lock of the directory; why not, where it cannot be locked.
+    fn lock_outer(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+    ) -> Result<io::Result<Box<dyn LockGuard>>> {
+        match storage.try_lock_dir(dir) {
+            Ok(Some(lock)) => Ok(Ok(lock)),
+            Ok(None) => Err(self.locked(storage, dir)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn lock_inner(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
         let note = std::process::id().to_string();
         let held = storage
             .try_lock(&self.lock, &note)
             .map_err(|e| Error::io("lock", &self.lock, e))?;
-        held.ok_or_else(|| Error::Locked {
+        held.ok_or_else(|| self.locked(storage, dir))
+    }
+
+    fn locked(&self, storage: &dyn Storage, dir: &Path) -> Error {
+        Error::Locked {
             path: dir.into(),
             pid: self.holder(storage),
-        })
+        }
     }
 
     /// Takes the writer's lock of a directory that has no journal, creating both
-    /// directories if needed.
+    /// directories if needed. Where the engine's has no place, the lock of the
+    /// directory itself must do: every writer takes it first.
     ///
     /// # Errors
-    /// `Locked` if another has it.
+    /// `Locked` if another has it; where neither can be had, what keeps the
+    /// second from it.
     pub(crate) fn lock_only(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
         Self::create_site(storage, dir)?;
-        Self::create_site(storage, &dir.join(NAME))?;
-        Self::of(dir).lock(storage, dir)
+        let home = Self::of(dir);
+        let outer = home.lock_outer(storage, dir)?.ok();
+        let inner = Self::create_site(storage, &dir.join(NAME))
+            .and_then(|()| home.lock_inner(storage, dir));
+        match (outer, inner) {
+            (outer, Ok(inner)) => Ok(both(outer, inner)),
+            (Some(outer), Err(error)) if !matches!(error, Error::Locked { .. }) => {
+                let dir = dir.display();
+                tracing::warn!(%dir, %error, "only the directory itself is locked");
+                Ok(outer)
+            }
+            (_, Err(error)) => Err(error),
+        }
     }
 
     /// Whether there is a journal, or something that keeps one from being seen.
@@ -125,12 +181,7 @@ impl Home {
                 self.sync(storage)?;
                 Ok(id)
             }
-            None if self.has_segments(storage)? => Err(Error::Corrupt {
-                path: self.identity.clone(),
-                detail: String::from(
-                    "the store's identity is missing, and its journal holds records",
-                ),
-            }),
+            None if self.has_segments(storage)? => Err(self.missing_identity()),
             None => self.create_identity(storage),
         }
     }
@@ -154,7 +205,19 @@ impl Home {
         }
     }
 
-    fn has_segments(&self, storage: &dyn Storage) -> Result<bool> {
+    /// Why a journal without an identity is not read.
+    pub(crate) fn missing_identity(&self) -> Error {
+        Error::Corrupt {
+            path: self.identity.clone(),
+            detail: String::from("the store's identity is missing, and its journal holds records"),
+        }
+    }
+
+    /// Whether there is a journal.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub(crate) fn has_segments(&self, storage: &dyn Storage) -> Result<bool> {
         let entries = storage
             .read_dir(&self.journal)
             .map_err(|e| Error::io("list", &self.journal, e))?;
@@ -166,18 +229,27 @@ impl Home {
         let wrap = |e| Error::io("create", &self.identity, e);
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|e| wrap(io::Error::other(e.to_string())))?;
+        self.write_identity(storage, &id)?;
+        Ok(id)
+    }
+
+    /// Makes `id` the store's identity, durably.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn write_identity(&self, storage: &dyn Storage, id: &StoreId) -> Result<()> {
+        let wrap = |e| Error::io("create", &self.identity, e);
         let temp = self.identity.with_extension("tmp");
         match storage.remove_file(&temp) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(wrap(e)),
             _ => {}
         }
         let file = storage.open(&temp, OpenMode::CreateNew).map_err(wrap)?;
-        file.write_all_at(encode(&id).as_bytes(), 0)
+        file.write_all_at(encode(id).as_bytes(), 0)
             .and_then(|()| file.sync_data())
             .and_then(|()| storage.rename(&temp, &self.identity))
             .map_err(wrap)?;
-        self.sync(storage)?;
-        Ok(id)
+        self.sync(storage)
     }
 
     fn sync(&self, storage: &dyn Storage) -> Result<()> {
@@ -186,6 +258,23 @@ impl Home {
             .sync_dir(home)
             .map_err(|e| Error::io("sync", home, e))
     }
+}
+
+/// Two locks held as one.
+#[derive(Debug)]
+struct Both {
+    _inner: Box<dyn LockGuard>,
+    /// Given up last: it is what every writer asks for first.
+    _outer: Option<Box<dyn LockGuard>>,
+}
+
+impl LockGuard for Both {}
+
+fn both(outer: Option<Box<dyn LockGuard>>, inner: Box<dyn LockGuard>) -> Box<dyn LockGuard> {
+    Box::new(Both {
+        _inner: inner,
+        _outer: outer,
+    })
 }
 
 /// The identity's text: a version, so that a later format can be told, and the
@@ -210,7 +299,7 @@ fn decode(bytes: &[u8]) -> Option<StoreId> {
 
 /// Creates a directory and its parents, each durably: a power loss must not
 /// take the directory from under a file that was synced.
-fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
+pub(crate) fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
     match storage.info(path) {
         Ok(_) => return Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}

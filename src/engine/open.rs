@@ -9,6 +9,8 @@ use super::home::Home;
 use crate::StoreOptions;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
+use crate::copies::book::Book;
+use crate::copies::lost::Copies;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Committer, Progress, Ticket};
 use crate::journal::group::{Batch, GroupCommit};
@@ -17,7 +19,8 @@ use crate::journal::record::{self, Record};
 use crate::journal::scan::Scan;
 use crate::mailbox;
 use crate::recovery::plan::Plans;
-use crate::recovery::redo::{Places, redo};
+use crate::recovery::redo::redo;
+use crate::recovery::restore;
 use crate::recovery::survey::survey;
 use crate::recovery::{self, RecoveryReport};
 use crate::shard::SHARDS;
@@ -72,9 +75,20 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let lock = home.lock(storage, site.dir)?;
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
-    let mut report = recover(site, &home, &scan)?;
+    let mut copies = Copies::new(storage, site.dir, &home.copies);
+    let mut book = Book::new(site.storage.clone(), site.dir.into(), home.copies.clone());
+    let mut report = recover(storage, (site.dir, &home), &scan, &mut copies, &mut book)?;
     let catalog = Catalog::default();
-    survey(storage, site.dir, &Plans::default(), &catalog, &mut report)?;
+    let plans = Plans::default();
+    let restored = survey(
+        storage,
+        site.dir,
+        &plans,
+        &catalog,
+        &mut copies,
+        &mut report,
+    )?;
+    restore::write(storage, home.places(site.dir), &restored)?;
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
         site.storage.clone(),
@@ -107,8 +121,9 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         auto_compact: site.options.auto_compact,
         temp_counter: std::sync::atomic::AtomicU64::new(1),
         rebased: std::sync::atomic::AtomicU64::new(0),
+        copied: std::sync::atomic::AtomicU64::new(1),
     });
-    let (engine, machine) = assemble(site, context, committer, pool, progress);
+    let (engine, machine) = assemble(site, context, committer, pool, (progress, book));
     Ok(Opened {
         engine,
         machine,
@@ -117,10 +132,20 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     })
 }
 
-fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> {
-    let storage = &*site.storage;
+/// Brings the session files up to the journal.
+///
+/// # Errors
+/// As the operating system reports them; the journal is whole then.
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    (dir, home): (&Path, &Home),
+    scan: &Scan,
+    copies: &mut Copies<'_>,
+    book: &mut Book,
+) -> Result<RecoveryReport> {
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
+    plans.require_sound(&home.journal)?;
     scan.persist(storage)?;
     let mut report = recovery::RecoveryReport {
         clean: scan.clean || scan.is_empty(),
@@ -128,12 +153,8 @@ fn recover(site: &Site<'_>, home: &Home, scan: &Scan) -> Result<RecoveryReport> 
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
-    let places = Places {
-        dir: site.dir,
-        quarantine: &home.quarantine,
-        backups: &home.backups,
-    };
-    redo(storage, places, &plans, &mut report)?;
+    redo(storage, home.places(dir), &plans, copies, &mut report)?;
+    restore::copy(storage, dir, &plans, book)?;
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {
         let path = home.journal.join(stray);
@@ -196,16 +217,35 @@ fn supersede(
     if scan.is_empty() {
         return Ok(());
     }
+    commit_checkpoint(committer, workers, scan.sequence, false, b"")?;
+    for path in scan.paths() {
+        storage
+            .remove_file(path)
+            .map_err(|e| Error::io("remove journal segment", path, e))?;
+    }
+    storage
+        .sync_dir(&home.journal)
+        .map_err(|e| Error::io("sync", &home.journal, e))
+}
+
+/// Commits, alone, that everything up to batch `sequence` is in the session
+/// files, and `records` with it.
+///
+/// # Errors
+/// As the committer reports them.
+pub(crate) fn commit_checkpoint(
+    committer: &mut Committer,
+    producer: usize,
+    sequence: u64,
+    clean: bool,
+    records: &[u8],
+) -> Result<()> {
     let mut batch = Batch::new();
-    record::encode(
-        &mut batch.bytes,
-        &Record::Checkpoint {
-            sequence: scan.sequence,
-            clean: false,
-        },
-    );
+    let checkpoint = Record::Checkpoint { sequence, clean };
+    record::encode(&mut batch.bytes, &checkpoint);
+    batch.bytes.extend_from_slice(records);
     batch.tickets.push(Ticket {
-        producer: workers,
+        producer,
         number: 0,
         epoch: 0,
         len: batch.bytes.len(),
@@ -217,17 +257,7 @@ fn supersede(
             refused = Some(error);
         }
     })?;
-    if let Some(error) = refused {
-        return Err(error);
-    }
-    for path in scan.paths() {
-        storage
-            .remove_file(path)
-            .map_err(|e| Error::io("remove journal segment", path, e))?;
-    }
-    storage
-        .sync_dir(&home.journal)
-        .map_err(|e| Error::io("sync", &home.journal, e))
+    refused.map_or(Ok(()), Err)
 }
 
 fn assemble(
@@ -235,7 +265,7 @@ fn assemble(
     context: Arc<Context>,
     committer: Committer,
     pool: Arc<SegmentPool>,
-    progress: Arc<Progress>,
+    (progress, copies): (Arc<Progress>, Book),
 ) -> (Arc<Engine>, Machine) {
     let group = Arc::new(GroupCommit::new());
     let runtime = Runtime::default();
@@ -293,6 +323,7 @@ fn assemble(
         progress,
         active.clone(),
         outcomes_in,
+        copies,
     );
     let engine = Arc::new(Engine {
         context: context.clone(),

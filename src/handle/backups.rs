@@ -7,7 +7,7 @@ use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reply::Reply;
-use crate::shard::backup::{Backup, Stored};
+use crate::shard::backup::{Backup, Name, Stored};
 use crate::shard::converse::Converse;
 use crate::supervisor::Request;
 
@@ -148,10 +148,10 @@ impl StoreHandle {
                 if over.is_empty() {
                     return Ok(0);
                 }
-                let names = over.iter().map(|stored| stored.name.clone()).collect();
+                let names = over.into_iter().map(|stored| stored.name).collect();
                 let forget = this.converse(&key, |answer| Ok(Converse::Forget { names, answer }));
-                forget.await?;
-                blocking(place, move || remove(&engine, over)).await
+                let forgotten = forget.await?;
+                blocking(place, move || remove(&engine, forgotten)).await
             })
         })
     }
@@ -169,33 +169,40 @@ impl StoreHandle {
 }
 
 /// Removes backups that nobody can ask for any more.
-fn remove(engine: &Engine, backups: Vec<Stored>) -> Result<usize> {
-    let context = &engine.context;
-    // Sessions taken back since the last flush would be made again from them.
-    if let Err(error) = engine.ask(Request::Flush) {
-        for stored in backups {
-            context.backups.enter(stored);
-        }
-        return Err(error);
+fn remove(engine: &Engine, names: Vec<Name>) -> Result<usize> {
+    if names.is_empty() {
+        return Ok(0);
     }
+    let context = &engine.context;
+    let mut left = names.into_iter();
+    // Sessions taken back since the last flush would be made again from them.
+    let mut result = engine.ask(Request::Flush);
     let mut removed = 0;
-    for stored in backups {
-        let path = context.backups.path(&stored.name);
+    while result.is_ok()
+        && let Some(name) = left.next()
+    {
+        let path = context.backups.path(&name);
         match context.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                context.backups.enter(stored);
-                return Err(Error::io("remove", &path, e));
+                context.backups.recall(&name);
+                result = Err(Error::io("remove", &path, e));
             }
-            _ => removed += 1,
+            _ => {
+                context.backups.gone(&name);
+                removed += 1;
+            }
         }
     }
-    Ok(removed)
+    for name in left {
+        context.backups.recall(&name);
+    }
+    result.map(|()| removed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::backup::{BackupReason, Name};
+    use crate::shard::backup::BackupReason;
 
     fn stored(number: u64, millis: i64, size: u64) -> Stored {
         Stored {

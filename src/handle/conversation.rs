@@ -106,8 +106,19 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share, and [`Error::ReadOnly`].
     pub fn subscribe(&self, key: &str) -> Reply<Watch> {
-        let reply = self.converse(key, |answer| Ok(Converse::Subscribe { answer }));
-        Reply::lookup(move |_| Box::pin(async move { reply.await.map(Watch::new) }))
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        let (engine, reply) = (
+            engine.clone(),
+            self.converse(key, |answer| Ok(Converse::Subscribe { answer })),
+        );
+        Reply::lookup(move |_| {
+            Box::pin(async move {
+                let states = reply.await?;
+                Ok(Watch::new(states, engine))
+            })
+        })
     }
 
     /// Asks the owner of a session something about its conversation.
@@ -117,13 +128,13 @@ impl StoreHandle {
         verb: impl FnOnce(Answer<T>) -> Result<Converse>,
     ) -> Reply<T> {
         let ask = |engine: &Arc<Engine>| {
-            let key = self.canonical(&engine.context.catalog, key)?;
+            let key = self.addressed(&engine.context.catalog, key)?;
             if engine.is_closed() {
                 return Err(engine.failure());
             }
             let (promise, slot) = slot();
             let verb = Verb::Converse(Box::new(verb(promise)?));
-            Ok(Reply::command(Command { key, verb }, slot, engine.clone()))
+            Ok(self.command(key, verb, slot, engine))
         };
         match &self.side {
             Side::Reader(_) => Reply::known(Err(Error::ReadOnly)),
@@ -138,7 +149,6 @@ impl StoreHandle {
             Side::Writer(engine) => engine,
             Side::Reader(view) => {
                 let (view, key, resolve) = (view.clone(), key.to_owned(), self.resolve);
-                crate::session_file::validate_key(&key)?;
                 return blocking(place, move || view.looked(&key, resolve).map(Arc::new)).await;
             }
         };

@@ -24,11 +24,19 @@ impl StoreHandle {
     /// it took something over. For a gateway to call before it handles a message:
     /// where nothing is to be changed, nothing is written.
     ///
-    /// White space around the key does not count; apart from that it is taken
-    /// literally. Without a scope the session has none afterwards. A promotion is
+    /// White space around the key does not count, unless a session has it in its
+    /// key; apart from that it is taken literally. A key of white space alone is
+    /// none. Without a scope the session has none afterwards. A promotion is
     /// always durable; scope and aliases alone are as durable as this handle's
     /// appends. A message that someone adds to an alias's own session while it
     /// is taken over may stay behind there.
+    ///
+    /// An alias that the session claims already is not looked at: it was taken
+    /// over, or there was nothing to take, or the session had something itself. So
+    /// what was cleared, truncated or replaced since does not come back. It does
+    /// where the session forgot the alias, because it was ensured without it, or
+    /// deleted: what was taken over is a copy, and the older session still has its
+    /// own ([`delete_session`](Self::delete_session)).
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -101,7 +109,11 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        let key = key.trim();
+        let key = if engine.context.catalog.has_files(key) {
+            key
+        } else {
+            key.trim()
+        };
         session_file::validate_key(key)?;
         check_size(identity_size(scope, aliases), self.max_line)?;
         if engine.is_closed() {
@@ -121,7 +133,8 @@ impl StoreHandle {
             return Err(Error::ReadOnly);
         };
         loop {
-            let search = self.search(&engine.context.catalog, &key, &aliases, place);
+            let given = (scope.as_deref(), &*aliases);
+            let search = self.search(&engine.context.catalog, &key, given, place);
             let search = search.await?;
             let (promise, slot) = slot();
             let verb = Verb::Ensure(Box::new(Ensure {
@@ -139,23 +152,34 @@ impl StoreHandle {
     }
 
     /// Looks for something to take over. An alias without a session costs a
-    /// look-up, not a read.
+    /// look-up, not a read; so does one that the session claims already: what it
+    /// had was taken over or declined then, and must not come back to a session
+    /// that was cleared since.
     async fn search(
         &self,
         catalog: &Catalog,
         key: &str,
-        aliases: &[String],
+        (scope, aliases): (Option<&RawValue>, &[String]),
         place: Place,
     ) -> Result<Search> {
         let names = session_file::normalize_aliases(key, aliases);
         if !names.iter().any(|name| catalog.knows(name)) {
             return Ok(Search::Vain);
         }
+        let own = self.snapshot(key, place).await?.meta.text.clone();
+        let fresh = |name: &&String| !own.aliases.contains(name) && catalog.knows(name);
+        let fresh: Vec<String> = names.iter().filter(fresh).cloned().collect();
+        if fresh.is_empty() {
+            return Ok(Search::Vain);
+        }
         if self.shows_something(key, place).await? {
             return Ok(Search::Needless);
         }
-        let found = self.candidate(&names, place).await?;
-        Ok(found.map_or(Search::Vain, Search::Found))
+        let scopes = [scope, own.scope.as_deref()];
+        let found = self.candidate(&fresh, &names, scopes, place).await?;
+        Ok(found.map_or(Search::Vain, |(alias, candidate)| {
+            Search::Found(alias, candidate)
+        }))
     }
 
     async fn shows_something(&self, key: &str, place: Place) -> Result<bool> {
@@ -181,9 +205,28 @@ pub(super) fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity
     }
 }
 
-/// Whether a session with the scope `stored` may have the scope `new`. What is
-/// no scope of ours says nothing about whose session it is.
-fn may_follow(stored: &RawValue, new: &RawValue) -> bool {
-    let collides = |new| scope::collides(stored, &new);
-    stored.get() == new.get() || !SessionScope::from_json(new.get()).is_ok_and(collides)
+/// Whether the session `key` with the scope `stored` may have the scope `new`.
+/// What is no scope of ours says nothing about whose session it is.
+fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
+    let admitted = |new| scope::may_take(key, stored, &new);
+    let same = stored.is_some_and(|stored| stored.get() == new.get());
+    same || SessionScope::from_json(new.get()).map_or(true, admitted)
+}
+
+/// Whether an opaque `alias` is the main key of an agent that one of `names` or
+/// `scopes` names.
+pub(super) fn is_main_of(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
+    if !scope::is_opaque_session_key(alias) {
+        return false;
+    }
+    let key = session_file::fold(alias);
+    let scopes = scopes.into_iter().flatten();
+    let carried = scopes.filter_map(|scope| SessionScope::from_json(scope.get()).ok());
+    let mut agents = carried.map(|scope| scope.agent_id).chain(
+        names
+            .iter()
+            .filter_map(|name| scope::parse_legacy_agent_session_key(name))
+            .map(|parsed| parsed.agent_id),
+    );
+    agents.any(|agent| scope::build_main_session_key(&agent) == *key)
 }

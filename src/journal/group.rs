@@ -398,7 +398,7 @@ mod tests {
     fn lingering(behind: usize) -> Linger {
         Linger {
             behind,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             came: None,
         }
     }

@@ -191,7 +191,8 @@ impl<T> Receiver<T> {
         let taken = shared.take(into, max);
         let left = !shared.queue.is_empty();
         if left {
-            shared.rung.swap(true, Ordering::AcqRel);
+            // A swap keeps what a sender released for the next drain to acquire.
+            shared.rung.swap(true, Ordering::Relaxed);
         }
         if taken > 0 {
             self.admit(taken, left);

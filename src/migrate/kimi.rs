@@ -57,6 +57,8 @@ pub struct KimiImport {
 ///
 /// # Errors
 /// [`Error::SessionExists`] where the session has a line or a summary already,
+/// [`Error::MessageTooLarge`], without messages, for a line over
+/// [the limit](crate::StoreOptions::max_line_bytes) or a file over 64 MiB,
 /// [`Error::Io`] where the file cannot be read, and those all verbs share.
 pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
     let path = absolute(path.as_ref())?;
@@ -74,8 +76,7 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
         lines.extend_from_slice(&line);
         lines.push(b'\n');
     }
-    let is_new = handle.raw_lines(key)?.is_empty();
-    if is_new && handle.adopt_lines(key, lines, import.lines).wait()? {
+    if handle.adopt_lines(key, lines).wait()? {
         return Ok(import);
     }
     Err(Error::SessionExists { key: key.into() })

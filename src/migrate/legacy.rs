@@ -1,16 +1,22 @@
 //! Import of PicoClaw's older stores, which kept each session in one JSON file.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde_json::value::RawValue;
 
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::session_file::{self, LegacySession, SIDECAR};
+use crate::shard::backup::BackupReason;
+use crate::shard::converse::Converse;
 use crate::shard::load;
 use crate::storage::{FileKind, Storage};
-use crate::{Durability, Message, StoreHandle};
+use crate::{Durability, Message, SessionMeta, StoreHandle};
 
 /// What a migration did.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +27,9 @@ pub struct MigrationReport {
     /// Files left in place as they are, and why: they do not decode, or what
     /// they hold is over a limit of the store.
     pub skipped: Vec<(PathBuf, String)>,
+    /// Keys of the sessions that had a history, which is a
+    /// [backup](crate::BackupReason::Import) now.
+    pub replaced: Vec<String>,
 }
 
 /// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
@@ -58,7 +67,9 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// nothing to import. Each file directly in it whose name ends in `.json`, in
 /// the order of names, replaces the history of the session it names (its key,
 /// or if that is empty its file name without `.json`), and the summary if it
-/// has one; the session's scope and aliases stay. Keys are taken literally.
+/// has one. Scope and aliases, which only
+/// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, go to a
+/// session that has neither; else its own stay. Keys are taken literally.
 /// Then the file gets the name `….json.migrated`, replacing what had that. A
 /// `….meta.json` is a sidecar, and left alone, unless it is the file in which
 /// the older manager kept a session whose key ends in `.meta`; those come
@@ -67,6 +78,9 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// A file that does not decode, or whose key, messages or summary the store
 /// does not accept, stays as it is and is reported. So it can be run at every
 /// start: with nothing left to import it changes nothing.
+///
+/// What a session has already becomes a [backup](StoreHandle::list_backups), and
+/// is reported; a summary that the file replaces does not.
 ///
 /// Run it before anything else writes to the sessions: a crash just before a
 /// file gets its new name makes the next run import it again, over what was
@@ -118,19 +132,28 @@ pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<Migrat
     Ok(report)
 }
 
-/// The keys of the sessions in a directory that are still to be imported.
+/// The keys of the sessions that [`migrate_together`] would import, each with the
+/// name of its file; of several with one key, the last. A file that it would
+/// leave is none: the store's session of that key is no copy of it.
 ///
 /// # Errors
 /// If the directory cannot be listed, or a file cannot be read.
-pub(crate) fn keys_to_import(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
-    let mut keys = Vec::new();
-    for name in candidates(storage, dir)? {
-        if let Found::Session(session) = read(storage, dir, &name)? {
-            keys.push(session.key);
+pub(crate) fn keys_to_import(dir: &Path, store: &StoreHandle) -> Result<HashMap<String, String>> {
+    let import = Import::of(dir, store)?;
+    let mut keys = HashMap::new();
+    for name in import.candidates()? {
+        if let Found::Session(session) = read(&*import.storage, dir, &name)?
+            && import.check(&session, LONGEST_TIME).is_ok()
+        {
+            keys.insert(session.key, name);
         }
     }
     Ok(keys)
 }
+
+/// No time the store gives a message is longer: what fits with this one fits
+/// whenever it is imported.
+const LONGEST_TIME: &str = "2026-01-02T03:04:05.123456789Z";
 
 /// The names of the files that a session of the older manager may be in. What
 /// has the name of a sidecar comes first: until it is renamed, the session that
@@ -218,6 +241,8 @@ struct Import<'a> {
     storage: Arc<dyn Storage>,
     engine: &'a Engine,
     store: StoreHandle,
+    /// Sessions that had a history, not yet in a report.
+    replaced: RefCell<Vec<String>>,
 }
 
 impl<'a> Import<'a> {
@@ -227,6 +252,7 @@ impl<'a> Import<'a> {
             storage: store.storage(),
             engine: store.engine()?,
             store: store.exact_keys().with_durability(Durability::Durable),
+            replaced: RefCell::default(),
         })
     }
 
@@ -236,7 +262,9 @@ impl<'a> Import<'a> {
 
     /// Imports a file, and says whether it may be retired.
     fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
-        match self.file(name)? {
+        let outcome = self.file(name)?;
+        report.replaced.append(&mut self.replaced.borrow_mut());
+        match outcome {
             Outcome::Imported => {
                 report.migrated += 1;
                 return Ok(true);
@@ -268,24 +296,82 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Both commands are on disk when this returns. What the store would refuse
+    /// All commands are on disk when this returns. What the store would refuse
     /// is refused before the first: a session left half imported would be
     /// replaced again by every later run.
     fn store_session(&self, session: LegacySession) -> Result<()> {
+        self.check(&session, &clock::rfc3339(self.engine.context.clock.now()))?;
         let LegacySession {
             key,
             messages,
             summary,
+            scope,
+            aliases,
             ..
         } = session;
-        session_file::validate_key(&key)?;
-        self.store.check_summary(&summary)?;
         let messages = self.stamped(messages)?;
+        self.keep_live(&key, &messages)?;
         self.store.set_history(&key, messages).wait()?;
-        if summary.is_empty() {
+        if !summary.is_empty() {
+            self.store.set_summary(&key, &summary).wait()?;
+        }
+        if scope.is_none() && aliases.is_empty() {
             return Ok(());
         }
-        self.store.set_summary(&key, &summary).wait()
+        self.store_identity(&key, scope, aliases)
+    }
+
+    /// Whether the store accepts a session, where messages without a time get
+    /// the time `now`.
+    ///
+    /// # Errors
+    /// `InvalidKey` or `MessageTooLarge`.
+    fn check(&self, session: &LegacySession, now: &str) -> Result<()> {
+        session_file::validate_key(&session.key)?;
+        self.store.check_summary(&session.summary)?;
+        self.store.check_lines(&session.messages, now)
+    }
+
+    /// What a session has of its own is newer.
+    fn store_identity(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Result<()> {
+        let meta = self.store.session_meta(key).wait()?;
+        if has_identity(&meta) {
+            return Ok(());
+        }
+        match self.store.upsert_session_meta(key, scope, aliases).wait() {
+            Err(error @ (Error::ScopeConflict { .. } | Error::MessageTooLarge { .. })) => {
+                tracing::warn!(key, %error, "imported without its scope and aliases");
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Makes a backup of what a session shows: the file may have turned up long
+    /// after the session was begun. A crash behind this leaves the session empty
+    /// and the file where it is, for the next run.
+    fn keep_live(&self, key: &str, coming: &[Message]) -> Result<()> {
+        if self.store.tail(key, 1).wait()?.is_empty() {
+            return Ok(());
+        }
+        let now = clock::rfc3339(self.engine.context.clock.now());
+        self.store.check_lines(coming, &now)?;
+        let reason = BackupReason::Import;
+        let cleared = self
+            .store
+            .converse(key, |answer| Ok(Converse::Clear { reason, answer }));
+        cleared.wait()?;
+        tracing::warn!(
+            key,
+            "an imported file replaces a history; that is a backup now"
+        );
+        self.replaced.borrow_mut().push(key.to_owned());
+        Ok(())
     }
 
     /// The time of now for messages that without one would be control records;
@@ -358,6 +444,12 @@ impl<'a> Import<'a> {
             context.catalog.release(stem);
         }
     }
+}
+
+/// Whether a session was given a scope or aliases.
+fn has_identity(meta: &SessionMeta) -> bool {
+    let scope = meta.scope.as_deref();
+    scope.is_some_and(|scope| scope.get() != "null") || !meta.aliases.is_empty()
 }
 
 /// What an imported file is called.

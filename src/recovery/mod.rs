@@ -8,6 +8,7 @@
 pub(crate) mod plan;
 pub(crate) mod redo;
 mod report;
+pub(crate) mod restore;
 pub(crate) mod survey;
 
 pub use report::RecoveryReport;

@@ -1,17 +1,21 @@
 //! Taking stock of a directory: which sessions there are, and whose they are.
 
+use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::Path;
 
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
 use crate::catalog::Catalog;
+use crate::copies::lost::{Copies, Restored};
 use crate::error::{Error, Result};
 use crate::session_file::{self, LOG, SIDECAR, SessionMeta};
 use crate::shard::load;
 use crate::storage::{FileKind, Storage};
 
 /// Enters every session of `dir` into `catalog`: those with files, and those
-/// that `plans` makes or unmakes without its having been carried out yet.
+/// that `plans` makes or unmakes without its having been carried out yet. Returns
+/// what `copies` say of sidecars that are missing or do not decode, by file name.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -20,10 +24,13 @@ pub(crate) fn survey(
     dir: &Path,
     plans: &Plans,
     catalog: &Catalog,
+    copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
-) -> Result<()> {
+) -> Result<BTreeMap<String, Restored>> {
     let mut sidecars = Vec::new();
     let mut logs = Vec::new();
+    // Names of sidecars that are not lost, whatever they say.
+    let mut taken = HashSet::new();
     let entries = storage
         .read_dir(dir)
         .map_err(|e| Error::io("list", dir, e))?;
@@ -34,6 +41,8 @@ pub(crate) fn survey(
                 report
                     .findings
                     .push(format!("{name} is a symbolic link; it is not followed"));
+            } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
+                taken.insert(stem.to_owned());
             }
         } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
             sidecars.push(stem.to_owned());
@@ -48,11 +57,26 @@ pub(crate) fn survey(
     let Sidecars {
         mut metas,
         unimported,
+        unread,
+        damaged,
     } = read_sidecars(storage, dir, &sidecars, report);
     sidecars.retain(|stem| !unimported.contains(stem));
     let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
     metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
+    taken.extend(metas.iter().map(|(stem, _)| stem.clone()));
+    taken.extend(unread.into_iter().chain(unimported.iter().cloned()));
+    let lost = logs.iter().filter(|stem| !taken.contains(*stem));
+    let mut restored: BTreeMap<_, _> = lost
+        .filter_map(|stem| Some((stem.clone(), copies.restore(stem)?)))
+        .collect();
     enter(catalog, metas, report);
+    enter_restored(catalog, &mut restored, report);
+    for (stem, finding) in damaged {
+        if !restored.contains_key(&stem) {
+            report.findings.push(finding);
+        }
+    }
+    count_contested(catalog, report);
     for stem in sidecars.iter().chain(&logs) {
         catalog.enter_orphan(stem);
     }
@@ -62,7 +86,7 @@ pub(crate) fn survey(
         catalog.reserve(stem);
     }
     report.sessions = catalog.len();
-    Ok(())
+    Ok(restored)
 }
 
 /// What the files named as sidecars hold.
@@ -72,6 +96,10 @@ struct Sidecars {
     /// Those that are no sidecars: sessions of PicoClaw's older manager whose
     /// keys end in `.meta`, each in a file with the name of a sidecar.
     unimported: Vec<String>,
+    /// Those that are there, and could not be read: another time they may be.
+    unread: Vec<String>,
+    /// Those that do not decode, and what to say of them.
+    damaged: Vec<(String, String)>,
 }
 
 fn read_sidecars(
@@ -87,7 +115,12 @@ fn read_sidecars(
     for stem in stems {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let bytes = load::read_whole(storage, &path).map_err(|e| e.to_string());
+        let bytes = load::read_whole(storage, &path).map_err(|e| {
+            if e.kind() != io::ErrorKind::NotFound {
+                found.unread.push(stem.clone());
+            }
+            e.to_string()
+        });
         if bytes
             .as_ref()
             .is_ok_and(|b| session_file::holds_own_session(&name, b))
@@ -101,11 +134,14 @@ fn read_sidecars(
         }
         match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
             Ok(meta) => found.metas.push((stem.clone(), meta)),
-            Err(reason) => report.findings.push(format!(
-                "{} does not decode ({reason}); the history is kept, what only the sidecar said is \
-                 lost, and the session is listed again once it is written to",
-                path.display()
-            )),
+            Err(reason) => {
+                let finding = format!(
+                    "{} does not decode ({reason}); the history is kept, what only the sidecar \
+                     said is lost, and the session is listed again once it is written to",
+                    path.display()
+                );
+                found.damaged.push((stem.clone(), finding));
+            }
         }
     }
     found
@@ -133,6 +169,28 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
             catalog.enter_aliases(&entry, &meta.aliases);
         }
     }
+}
+
+/// After those whose sidecars are there: these win where both claim a key.
+fn enter_restored(
+    catalog: &Catalog,
+    restored: &mut BTreeMap<String, Restored>,
+    report: &mut RecoveryReport,
+) {
+    restored.retain(|stem, restored| {
+        let meta = &restored.meta;
+        let entered = !meta.key.is_empty() && catalog.enter(&meta.key, stem, true);
+        if entered {
+            if let Some(entry) = catalog.get(&meta.key) {
+                catalog.enter_aliases(&entry, &meta.aliases);
+            }
+            report.findings.push(restored.finding.clone());
+        }
+        entered
+    });
+}
+
+fn count_contested(catalog: &Catalog, report: &mut RecoveryReport) {
     report.contested_aliases = catalog.alias_conflicts().len();
     if report.contested_aliases > 0 {
         let aliases = report.contested_aliases;

@@ -8,6 +8,7 @@ use super::legacy::{
     build_legacy_direct_aliases, build_legacy_main_alias, build_legacy_peer_alias,
 };
 use super::normalize::{normalize_account_id, normalize_agent_id};
+use super::own_aliases::own_aliases;
 use crate::session_file::{SessionScope, fold};
 
 /// The session of an inbound message.
@@ -26,26 +27,45 @@ pub struct Allocation {
     /// What [`isolated`](Self::isolated) puts in place of the key, where another
     /// conversation could have the same one.
     own_key: Option<String>,
-    /// Whether another conversation could have the same aliases.
-    shares_aliases: bool,
+    /// What `isolated` puts in place of the aliases.
+    own_aliases: Vec<String>,
 }
 
 impl Allocation {
     /// Whether another conversation, with other ids, gets the same key: an id
-    /// holds what PicoClaw joins ids with, or a sender calls itself by the name
-    /// of a linked person.
+    /// holds what PicoClaw joins ids with, or a sender passes for a linked person,
+    /// by the name or by a prefix of its own making
+    /// ([`resolve_linked_sender`](super::resolve_linked_sender)).
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
         self.own_key.is_some()
     }
 
-    /// The allocation with a key that no other conversation has. One that is not
-    /// [ambiguous](Self::is_ambiguous) keeps PicoClaw's. An ambiguous one gets
-    /// an opaque key of its own that PicoClaw does not know, and no aliases; so
-    /// nobody takes a place in another's conversation by the choice of an id,
-    /// nor keeps another from theirs. Aliases that another conversation could
-    /// claim are left out: those of a chat whose id holds a `/`, and of a topic in
-    /// a private chat.
+    /// The allocation with a key and aliases that no other conversation has. A key
+    /// that is not [ambiguous](Self::is_ambiguous) stays PicoClaw's. An ambiguous
+    /// one becomes an opaque key of its own that PicoClaw does not know, which is
+    /// not that of the scope ([`build_session_key`](super::build_session_key)); it
+    /// has no aliases. So nobody takes a place in another's conversation by the
+    /// choice of an id, nor keeps another from theirs.
+    ///
+    /// Of the aliases those stay that no other conversation under the same policy
+    /// keeps. What goes, and with it the history that an older version kept under
+    /// it, unless the gateway promotes it by itself:
+    ///
+    /// - `agent:<agent>:main`, which all of an agent's conversations claim. The
+    ///   main session has a key of its own,
+    ///   [`main_session_key`](Self::main_session_key).
+    /// - `agent:<agent>:direct:<peer>`, which says nothing of the platform.
+    /// - Without an account, those of every account but `default`.
+    /// - All in a space, all of a group told apart by sender, all of a private
+    ///   chat with a topic, if these are what a scope tells conversations apart by.
+    /// - Of a private chat, those of the peer that does not tell it apart: by
+    ///   `chat`, those of the sender; by `sender`, those of the chat; by both, all
+    ///   unless the two ids are the same, as they are on Telegram.
+    /// - Those with a `:` in an id, or a `/` in the chat's; those of a chat without
+    ///   a kind; and those that name a linked person the sender is not.
+    ///
+    /// The main key and aliases are left as they are.
     ///
     /// ```
     /// use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
@@ -66,17 +86,15 @@ impl Allocation {
     /// let (bob, forger) = (allocate("1", "bob"), allocate("1|sender=bob", ""));
     /// assert_eq!(bob.session_key, forger.session_key);
     /// assert_ne!(bob.session_key, forger.isolated().session_key);
-    /// assert_eq!(bob.clone().isolated(), bob);
+    /// assert_eq!(bob.session_key, bob.clone().isolated().session_key);
     /// ```
     #[must_use]
     pub fn isolated(mut self) -> Self {
         if let Some(key) = self.own_key.take() {
             self.session_key = key;
-            self.session_aliases.clear();
-        } else if self.shares_aliases {
-            self.session_aliases.truncate(1);
+            self.own_aliases.clear();
         }
-        self.shares_aliases = false;
+        self.session_aliases.clone_from(&self.own_aliases);
         self
     }
 }
@@ -120,7 +138,7 @@ pub fn allocate_route_session(
         main_session_key: build_opaque_session_key(&main_alias),
         main_aliases: vec![main_alias],
         own_key: isolate::own_key(&scope, context, policy),
-        shares_aliases: isolate::shares_aliases(&scope, context, policy),
+        own_aliases: own_aliases(&scope, context, policy),
         scope,
     }
 }

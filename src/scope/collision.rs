@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::key::{canonical_scope_signature, signature_parts};
+use super::key::{build_session_key, canonical_scope_signature, signature_parts};
 use crate::session_file::SessionScope;
 
 /// Whether two scopes are of one conversation: equal in every part, but for case
@@ -44,6 +44,23 @@ pub fn collides(stored: &RawValue, new: &SessionScope) -> bool {
                 && canonical_scope_signature(&stored) == canonical_scope_signature(new)
         }
         Err(_) => could_be_forged(new),
+    }
+}
+
+/// Whether the session `key`, which exists, may get the scope `new`, `stored`
+/// being the one it has. Where that does not say whose the session is (it has
+/// none, or one that does not decode or leads to another key), no scope gets it
+/// that leads to the key and could be a forgery: a lost or erased scope must not
+/// open a door.
+pub(crate) fn may_take(key: &str, stored: Option<&RawValue>, new: &SessionScope) -> bool {
+    let vouched = stored.and_then(|stored| SessionScope::from_json(stored.get()).ok());
+    let leads_here = |scope: &SessionScope| build_session_key(scope) == key;
+    match (stored, vouched) {
+        (_, Some(stored)) if leads_here(&stored) => {
+            same_conversation(&stored, new) || !leads_here(new)
+        }
+        (Some(stored), None) if collides(stored, new) => false,
+        _ => !(could_be_forged(new) && leads_here(new)),
     }
 }
 

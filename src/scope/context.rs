@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a platform says about an inbound message. Every field may be empty, and
-/// of any length: nothing that stands in it is refused.
+/// of any length: nothing that stands in it is refused. With serde, unknown fields
+/// are ignored, since platforms say more than counts here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InboundContext {
@@ -37,6 +38,11 @@ pub struct InboundContext {
 }
 
 /// What tells a gateway's conversations apart.
+///
+/// With serde, unknown fields are ignored and missing ones empty, as PicoClaw
+/// reads its configuration: a misspelt `dimensions` makes all conversations of an
+/// account one. Who reads a file that people write should refuse both, as the
+/// example `bot_gateway` does.
 ///
 /// ```
 /// let policy: sessionlog::scope::SessionPolicy = serde_json::from_str(

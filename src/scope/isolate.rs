@@ -1,14 +1,16 @@
 //! Keys for conversations whose ids could be read as another's.
 //!
 //! PicoClaw's signature is one to one as long as no part holds a `|`, no kind
-//! holds a `:`, no Telegram chat holds a `/`, and no sender bears a linked
-//! person's name. Whatever breaks one of these gets a key from another space.
+//! holds a `:`, no Telegram chat holds a `/`, and no sender passes for a linked
+//! person. Whatever breaks one of these gets a key from another space.
 
 use std::fmt::Write as _;
 
-use super::allocate::{folds_topics, is_direct, kind_or, topic_in_chat};
+use super::allocate::{folds_topics, kind_or, topic_in_chat};
 use super::context::{InboundContext, SessionPolicy};
-use super::identity::resolve_linked_peer_id;
+use super::identity::{
+    canonical_session_identity_id, resolve_linked_peer_id, resolve_linked_sender,
+};
 use super::key::{hashed_key, signature_parts};
 use crate::session_file::{SessionScope, fold};
 
@@ -28,34 +30,27 @@ pub(super) fn own_key(
                 let folded = folds_topics(context, policy) && context.chat_id.contains('/');
                 context.chat_type.contains(':') || folded
             }
-            "sender" => bears_a_name(context, policy),
+            "sender" => is_impostor(context, policy),
             _ => false,
         });
     ambiguous.then(|| hashed_key(&unambiguous(scope, context, policy)))
 }
 
-/// Whether the aliases could be another conversation's: that of a chat and its
-/// topic is not escaped, and those of a private chat know no topics.
-pub(super) fn shares_aliases(
-    scope: &SessionScope,
-    context: &InboundContext,
-    policy: &SessionPolicy,
-) -> bool {
-    let has = |name: &str| scope.dimensions.iter().any(|dimension| dimension == name);
-    let by_topic = has("topic") || has("chat") && topic_in_chat(context, policy).is_some();
-    context.chat_id.contains('/')
-        || context.chat_type.contains(':')
-        || is_direct(context) && by_topic
-}
-
-/// Whether a sender that is nobody's calls itself what a linked person is called.
-fn bears_a_name(context: &InboundContext, policy: &SessionPolicy) -> bool {
+/// Whether a sender passes for a linked person and is another, or nobody's: by
+/// the name, or by a prefix that is part of the id.
+pub(super) fn is_impostor(context: &InboundContext, policy: &SessionPolicy) -> bool {
+    let InboundContext {
+        channel, sender_id, ..
+    } = context;
     let links = &policy.identity_links;
-    if resolve_linked_peer_id(links, &context.channel, &context.sender_id).is_some() {
+    let vouched = resolve_linked_sender(links, channel, sender_id);
+    if vouched.is_some() && vouched == resolve_linked_peer_id(links, channel, sender_id) {
         return false;
     }
-    let sender = fold(&context.sender_id);
-    links.keys().any(|name| fold(name) == sender)
+    is_a_name(
+        &canonical_session_identity_id(channel, sender_id, links),
+        policy,
+    )
 }
 
 /// The conversation's ids, each with its length before it, so that none can
@@ -82,12 +77,22 @@ fn unambiguous(scope: &SessionScope, context: &InboundContext, policy: &SessionP
                 part(&fold(topic_in_chat(context, policy).unwrap_or_default()));
             }
             "sender" => {
-                let named = bears_a_name(context, policy);
-                part(if named { "stranger" } else { "" });
-                part(&scope.values[dimension]);
+                if is_impostor(context, policy) {
+                    part("stranger");
+                    part(&fold(&context.sender_id));
+                } else {
+                    part("");
+                    part(&scope.values[dimension]);
+                }
             }
             _ => part(&scope.values[dimension]),
         }
     }
     text
+}
+
+/// Whether a folded id is what a linked person is called.
+pub(super) fn is_a_name(id: &str, policy: &SessionPolicy) -> bool {
+    let mut names = policy.identity_links.keys();
+    names.any(|name| fold(name) == id)
 }

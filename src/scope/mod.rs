@@ -61,9 +61,11 @@
 //!
 //! PicoClaw joins ids without escaping them, so a chat called `1|sender=bob`
 //! gets the key of sender `bob` in chat `1`. [`Allocation::isolated`] gives such
-//! a conversation a key of its own, and leaves all others as they are; a gateway
-//! whose ids come from strangers calls it on every allocation. What a store
-//! checks besides is [`collides`].
+//! a conversation a key of its own, leaves all others theirs, and of the older keys
+//! keeps those that lead to this conversation only; a gateway whose ids come from
+//! strangers calls it on every allocation. What a store checks besides is
+//! [`collides`], and that a session of unknown origin goes to no scope that could
+//! be a forgery ([`Error::ScopeConflict`](crate::Error::ScopeConflict)).
 
 mod allocate;
 mod collision;
@@ -73,11 +75,13 @@ mod isolate;
 mod key;
 mod legacy;
 mod normalize;
+mod own_aliases;
 
 pub use allocate::{Allocation, allocate_route_session};
+pub(crate) use collision::may_take;
 pub use collision::{collides, same_conversation};
 pub use context::{InboundContext, SessionPolicy};
-pub use identity::{canonical_session_identity_id, resolve_linked_peer_id};
+pub use identity::{canonical_session_identity_id, resolve_linked_peer_id, resolve_linked_sender};
 pub use key::{
     build_main_session_key, build_opaque_session_key, build_session_key, canonical_scope_signature,
     is_explicit_session_key, is_legacy_agent_session_key, is_opaque_session_key, resolve_scope_key,

@@ -1,5 +1,7 @@
 //! What skipped control records still say.
 
+use std::borrow::Cow;
+
 use super::control::{Control, encode_lost_checkpoint};
 use super::line::{Decoded, decode, lines};
 
@@ -25,9 +27,7 @@ impl Carried {
         };
         match control {
             Control::Usage { .. } => self.usage = Some(raw.to_vec()),
-            Control::Checkpoint { id, .. } => {
-                self.checkpoint = Some(encode_lost_checkpoint(id).into_bytes());
-            }
+            Control::Checkpoint { .. } => self.checkpoint = Some(without_place(raw).into_owned()),
             Control::SystemPrompt { .. } => self.prompt = Some(raw.to_vec()),
             Control::Foreign => {}
         }
@@ -43,6 +43,17 @@ impl Carried {
         [self.prompt, self.checkpoint, self.usage]
             .into_iter()
             .flatten()
+    }
+}
+
+/// A control record whose lines before it were dropped or replaced: a
+/// checkpoint is lost then, and only numbers the next one.
+pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
+    match decode(raw) {
+        Decoded::Control(Control::Checkpoint { id, lost: false }) => {
+            Cow::Owned(encode_lost_checkpoint(id).into_bytes())
+        }
+        _ => Cow::Borrowed(raw),
     }
 }
 

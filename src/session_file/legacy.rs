@@ -2,19 +2,24 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
 use super::draft::Draft;
-use super::encode::write_string;
+use super::encode::{write_html_safe, write_string};
 use super::line;
 use super::message::Message;
 use super::names::plain_stem;
 use super::nested::string;
+use super::raw::tidy;
 use super::scan::{Fault, Scan, Scanner};
-use super::sidecar::indent;
+use super::sidecar::{indent, write_list};
 use super::text::{known_field, to_text};
 use super::timestamp;
 use crate::clock::ZERO_TIME;
 
-const FIELDS: [&str; 5] = ["key", "messages", "summary", "created", "updated"];
+const FIELDS: [&str; 7] = [
+    "key", "messages", "summary", "created", "updated", "scope", "aliases",
+];
 
 /// What a file of the older manager holds.
 #[derive(Debug)]
@@ -27,6 +32,10 @@ pub(crate) struct LegacySession {
     /// when it is imported.
     pub(crate) created: String,
     pub(crate) updated: String,
+    /// Ours: the older manager passes over it, and writes the file without it.
+    pub(crate) scope: Option<Box<RawValue>>,
+    /// Likewise.
+    pub(crate) aliases: Vec<String>,
 }
 
 impl Default for LegacySession {
@@ -37,12 +46,15 @@ impl Default for LegacySession {
             summary: String::new(),
             created: ZERO_TIME.into(),
             updated: ZERO_TIME.into(),
+            scope: None,
+            aliases: Vec::new(),
         }
     }
 }
 
 /// The file of a session, exactly as the older manager writes it, with the
-/// unknown fields of messages behind the known ones.
+/// unknown fields of messages behind the known ones, and the scope and aliases
+/// at the end if it has any.
 pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     let mut flat = Vec::new();
     let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
@@ -67,6 +79,12 @@ pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     }
     field("created", &|out| write_string(&session.created, out));
     field("updated", &|out| write_string(&session.updated, out));
+    if let Some(scope) = &session.scope {
+        field("scope", &|out| write_html_safe(scope.get().as_bytes(), out));
+    }
+    if !session.aliases.is_empty() {
+        field("aliases", &|out| write_list(&session.aliases, out));
+    }
     flat.push(b'}');
     indent(&flat)
 }
@@ -134,8 +152,22 @@ impl LegacySession {
             "summary" => string(scanner, &mut self.summary),
             "created" => time(scanner, &mut self.created),
             "updated" => time(scanner, &mut self.updated),
+            "scope" => self.read_scope(scanner),
+            "aliases" => self.read_aliases(scanner),
             _ => scanner.value().map(|_| ()),
         }
+    }
+
+    /// Whatever JSON it is: no reader of these files refuses one for it.
+    fn read_scope(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+        let raw = RawValue::from_string(tidy(scanner.value()?)).ok();
+        self.scope = raw.filter(|raw| raw.get() != "null");
+        Ok(())
+    }
+
+    fn read_aliases(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+        self.aliases = serde_json::from_str(scanner.value()?).unwrap_or_default();
+        Ok(())
     }
 
     fn read_messages(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
@@ -163,7 +195,7 @@ fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Message, decode, key_of};
+    use super::{Message, decode, encode, key_of};
 
     #[test]
     fn a_file_of_the_older_manager_is_read_as_go_reads_it() {
@@ -181,6 +213,27 @@ mod tests {
         assert_eq!(session.messages[0].text(), "hi");
         let session = decode(b"null").unwrap();
         assert_eq!((&*session.key, session.messages.len()), ("", 0));
+    }
+
+    #[test]
+    fn a_scope_and_aliases_are_ours_and_spoil_nothing() {
+        let file = |scope: &str, aliases: &str| {
+            let text =
+                format!(r#"{{"key":"a","messages":[],"scope":{scope},"aliases":{aliases}}}"#);
+            decode(text.as_bytes()).unwrap()
+        };
+        let session = file(r#"{"version": 1, "values": {"a": "<"}}"#, r#"["b:1", "c"]"#);
+        let again = decode(&encode(&session)).unwrap();
+        for session in [session, again] {
+            let scope = serde_json::from_str::<serde_json::Value>(session.scope.unwrap().get());
+            assert_eq!(scope.unwrap()["values"]["a"], "<");
+            assert_eq!(session.aliases, ["b:1", "c"]);
+        }
+        for (scope, aliases) in [("null", "null"), ("null", "{}"), ("null", "[1]")] {
+            let session = file(scope, aliases);
+            assert!(session.scope.is_none() && session.aliases.is_empty());
+        }
+        assert_eq!(file("5", "[]").scope.unwrap().get(), "5");
     }
 
     #[test]

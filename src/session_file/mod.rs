@@ -28,7 +28,7 @@ mod sidecar;
 mod text;
 mod timestamp;
 
-pub(crate) use carried::{Carried, without_hidden};
+pub(crate) use carried::{Carried, without_hidden, without_place};
 pub(crate) use control::{
     encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
 };
@@ -43,7 +43,7 @@ pub use message::Message;
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{
-    LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
+    LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
     normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
     validate_key,
 };
@@ -52,4 +52,6 @@ pub use parts::{
 };
 pub use scope::SessionScope;
 pub use sidecar::SessionMeta;
-pub(crate) use sidecar::{decode as decode_sidecar, encode as encode_sidecar};
+pub(crate) use sidecar::{
+    decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
+};

@@ -68,6 +68,15 @@ impl SessionMeta {
 
 /// The sidecar's bytes, exactly as Go's `json.MarshalIndent` writes them.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
+    indent(&fields(meta))
+}
+
+/// The same without a line break, to stand in a line.
+pub(crate) fn encode_flat(meta: &SessionMeta) -> Vec<u8> {
+    flatten(&fields(meta))
+}
+
+fn fields(meta: &SessionMeta) -> Vec<u8> {
     let mut flat = Vec::with_capacity(256 + meta.summary.len());
     let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
         flat.push(if flat.is_empty() { b'{' } else { b',' });
@@ -88,7 +97,7 @@ pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
         field("aliases", &|out| write_list(&meta.aliases, out));
     }
     flat.push(b'}');
-    indent(&flat)
+    flat
 }
 
 /// Reads a sidecar as Go's `json.Unmarshal` does: names in any case, `null`
@@ -159,7 +168,7 @@ fn scope(scanner: &mut Scanner<'_>, into: &mut Option<Box<RawValue>>) -> Scan<()
     Ok(())
 }
 
-fn write_list(texts: &[String], out: &mut Vec<u8>) {
+pub(super) fn write_list(texts: &[String], out: &mut Vec<u8>) {
     for (index, text) in texts.iter().enumerate() {
         out.push(if index == 0 { b'[' } else { b',' });
         write_string(text, out);
@@ -191,6 +200,20 @@ pub(super) fn indent(json: &[u8]) -> Vec<u8> {
             b',' => line_break(depth, &mut out),
             b':' => out.push(b' '),
             _ => {}
+        }
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Valid JSON without the white space between its tokens.
+fn flatten(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(&byte) = rest.first() {
+        let length = if byte == b'"' { string_length(rest) } else { 1 };
+        if !is_space(byte) {
+            out.extend_from_slice(&rest[..length]);
         }
         rest = &rest[length..];
     }

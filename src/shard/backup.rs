@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use time::OffsetDateTime;
 
@@ -24,6 +26,8 @@ pub enum BackupReason {
     Clear,
     /// Another backup was restored.
     Restore,
+    /// An older store's file was imported over it.
+    Import,
 }
 
 /// A session's file as it was before it was replaced.
@@ -101,11 +105,12 @@ impl BackupReason {
             Self::Revert => "revert",
             Self::Clear => "clear",
             Self::Restore => "restore",
+            Self::Import => "import",
         }
     }
 
     fn of(word: &str) -> Option<Self> {
-        [Self::Revert, Self::Clear, Self::Restore]
+        [Self::Revert, Self::Clear, Self::Restore, Self::Import]
             .into_iter()
             .find(|reason| reason.word() == word)
     }
@@ -115,8 +120,18 @@ impl BackupReason {
 #[derive(Debug)]
 pub(crate) struct Backups {
     pub(crate) dir: PathBuf,
-    /// By session, by number.
-    known: Mutex<BTreeMap<String, BTreeMap<u64, Stored>>>,
+    /// Whether `dir` is known to be on disk by its name.
+    pub(crate) synced: Arc<AtomicBool>,
+    known: Mutex<Known>,
+}
+
+/// Backups by session, by number.
+#[derive(Debug, Default)]
+struct Known {
+    here: BTreeMap<String, BTreeMap<u64, Stored>>,
+    /// Their files are about to be removed, and may come back should that fail:
+    /// their numbers are taken, and who deletes the session removes them too.
+    dying: BTreeMap<String, BTreeMap<u64, Stored>>,
 }
 
 /// A backup that is in place.
@@ -135,6 +150,7 @@ impl Backups {
         let found = list(storage, &dir)?;
         let backups = Self {
             dir,
+            synced: Arc::default(),
             known: Mutex::default(),
         };
         for stored in found {
@@ -151,39 +167,81 @@ impl Backups {
     /// The number of a session's next backup.
     pub(crate) fn next_number(&self, stem: &str) -> u64 {
         let known = self.known.lock();
-        let last = known.get(stem).and_then(|own| own.last_key_value());
-        last.map_or(1, |(number, _)| number.saturating_add(1))
+        let last = |all: &BTreeMap<String, BTreeMap<u64, Stored>>| {
+            let (number, _) = all.get(stem)?.last_key_value()?;
+            Some(*number)
+        };
+        let last = last(&known.here).max(last(&known.dying));
+        last.map_or(1, |number| number.saturating_add(1))
     }
 
     /// A session's backups, oldest first.
     pub(crate) fn of(&self, stem: &str) -> Vec<Stored> {
         let known = self.known.lock();
-        let own = known.get(stem).into_iter().flat_map(BTreeMap::values);
-        own.cloned().collect()
+        let own = known.here.get(stem).into_iter();
+        own.flat_map(BTreeMap::values).cloned().collect()
     }
 
     pub(crate) fn get(&self, stem: &str, number: u64) -> Option<Stored> {
-        self.known.lock().get(stem)?.get(&number).cloned()
+        self.known.lock().here.get(stem)?.get(&number).cloned()
     }
 
     pub(crate) fn enter(&self, stored: Stored) {
-        let mut known = self.known.lock();
-        let own = known.entry(stored.name.stem.clone()).or_default();
-        own.insert(stored.name.number, stored);
+        insert(&mut self.known.lock().here, stored);
     }
 
     /// Forgets a backup that is about to be removed; whether it was there.
     pub(crate) fn forget(&self, name: &Name) -> bool {
         let mut known = self.known.lock();
-        let Some(own) = known.get_mut(&name.stem) else {
-            return false;
-        };
-        let gone = own.remove(&name.number).is_some();
-        if own.is_empty() {
-            known.remove(&name.stem);
+        let stored = remove(&mut known.here, name);
+        let found = stored.is_some();
+        if let Some(stored) = stored {
+            insert(&mut known.dying, stored);
         }
-        gone
+        found
     }
+
+    /// A [forgotten](Self::forget) backup stays after all, unless its session
+    /// was deleted meanwhile.
+    pub(crate) fn recall(&self, name: &Name) {
+        let mut known = self.known.lock();
+        if let Some(stored) = remove(&mut known.dying, name) {
+            insert(&mut known.here, stored);
+        }
+    }
+
+    /// The file of a [forgotten](Self::forget) backup is gone.
+    pub(crate) fn gone(&self, name: &Name) {
+        remove(&mut self.known.lock().dying, name);
+    }
+
+    /// Forgets a deleted session's backups; the names of all that may have a
+    /// file still.
+    pub(crate) fn take(&self, stem: &str) -> Vec<Name> {
+        let mut known = self.known.lock();
+        let own = [known.here.remove(stem), known.dying.remove(stem)];
+        let stored = own.into_iter().flatten().flat_map(BTreeMap::into_values);
+        stored.map(|stored| stored.name).collect()
+    }
+}
+
+fn insert(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, stored: Stored) {
+    let own = all.entry(stored.name.stem.clone()).or_default();
+    own.insert(stored.name.number, stored);
+}
+
+/// Takes out the backup of this very name: a session that was deleted numbers
+/// its backups anew.
+fn remove(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, name: &Name) -> Option<Stored> {
+    let own = all.get_mut(&name.stem)?;
+    if own.get(&name.number)?.name != *name {
+        return None;
+    }
+    let stored = own.remove(&name.number);
+    if own.is_empty() {
+        all.remove(&name.stem);
+    }
+    stored
 }
 
 /// Every backup in `dir`, which need not be there.

@@ -57,9 +57,11 @@ pub(crate) enum Verb {
     Delete {
         answer: Answer<()>,
     },
-    /// Take over `candidate`, unless the session has something to lose.
+    /// Take over `candidate`, unless the session has something to lose. Without
+    /// an identity the session keeps its own, and any live line is something to
+    /// lose.
     Promote {
-        identity: Box<Identity>,
+        identity: Option<Box<Identity>>,
         candidate: Box<Candidate>,
         answer: Answer<bool>,
     },
@@ -75,6 +77,16 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Whether it only looks at what is settled: a store that stopped writing
+    /// answers it.
+    pub(crate) fn looks(&self) -> bool {
+        match self {
+            Self::Load { .. } => true,
+            Self::Converse(verb) => verb.looks(),
+            _ => false,
+        }
+    }
+
     /// Whether it makes the session it is for, if there is none.
     pub(crate) fn creates(&self) -> bool {
         match self {
@@ -103,9 +115,9 @@ pub(crate) struct Identity {
     pub(crate) judge: Judge,
 }
 
-/// Whether two scopes that lead to one key may have one session: the one
-/// stored, and the one to come.
-pub(crate) type Judge = fn(&RawValue, &RawValue) -> bool;
+/// Whether the session of a key, which has the first scope, or none, may get the
+/// second.
+pub(crate) type Judge = fn(&str, Option<&RawValue>, &RawValue) -> bool;
 
 /// Give a session its identity and, if it has nothing to lose, take over what an
 /// alias has, in one record.
@@ -127,13 +139,13 @@ pub(crate) enum Search {
     Needless,
     /// No alias has anything.
     Vain,
-    Found(Candidate),
+    /// What the alias of that name has.
+    Found(String, Candidate),
 }
 
 /// What an alias session offers for promotion.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) lines: Vec<u8>,
-    pub(crate) count: u32,
     pub(crate) summary: String,
 }

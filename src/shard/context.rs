@@ -32,6 +32,8 @@ pub(crate) struct Context {
     /// Counts the files that became backups, or stopped being some: the flush
     /// after one syncs everything.
     pub(crate) rebased: AtomicU64,
+    /// Counts the copies made of sidecars.
+    pub(crate) copied: AtomicU64,
 }
 
 impl Context {

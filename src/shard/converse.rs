@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use super::backup::Name;
+use super::backup::{BackupReason, Name};
 use super::command::Answer;
 use super::context::Outbox;
 use crate::Durability;
@@ -25,17 +25,20 @@ pub(crate) enum Converse {
     },
     /// Go back to before a checkpoint.
     Revert { id: i64, answer: Answer<()> },
-    /// Start anew.
-    Clear { answer: Answer<()> },
+    /// Start anew, for that reason.
+    Clear {
+        reason: BackupReason,
+        answer: Answer<()>,
+    },
     /// Go back to a backup.
     Restore { number: u64, answer: Answer<()> },
     /// Become a copy, if there is no such session.
     Fork { copy: Copied, answer: Answer<()> },
     /// Know nothing any more of backups that are about to be removed: until
-    /// then no session is taken back to one.
+    /// then no session is taken back to one. Which of them were there still.
     Forget {
         names: Vec<Name>,
-        answer: Answer<()>,
+        answer: Answer<Vec<Name>>,
     },
     /// Tell of every change.
     Subscribe {
@@ -83,6 +86,11 @@ impl Converse {
         )
     }
 
+    /// See [`Verb::looks`](super::command::Verb::looks).
+    pub(super) fn looks(&self) -> bool {
+        matches!(self, Self::Look { .. })
+    }
+
     /// Whether it changes nothing, and so need not wait its turn.
     pub(super) fn reads(&self) -> bool {
         matches!(self, Self::Look { .. } | Self::Subscribe { .. })
@@ -100,7 +108,8 @@ impl Converse {
                     lost: false,
                 }),
             ),
-            Self::Clear { answer } | Self::Forget { answer, .. } => out.answer(answer, Ok(())),
+            Self::Clear { answer, .. } => out.answer(answer, Ok(())),
+            Self::Forget { answer, .. } => out.answer(answer, Ok(Vec::new())),
             Self::Restore { number, answer } => {
                 let key = key.into();
                 out.answer(answer, Err(Error::BackupNotFound { key, number }));
@@ -115,11 +124,11 @@ impl Converse {
         match self {
             Self::Look { answer } => out.answer(answer, Err(error)),
             Self::Subscribe { answer } => out.answer(answer, Err(error)),
+            Self::Forget { answer, .. } => out.answer(answer, Err(error)),
             Self::Note { answer, .. }
             | Self::Revert { answer, .. }
-            | Self::Clear { answer }
+            | Self::Clear { answer, .. }
             | Self::Restore { answer, .. }
-            | Self::Forget { answer, .. }
             | Self::Fork { answer, .. } => out.answer(answer, Err(error)),
         }
     }

@@ -4,11 +4,13 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::context::Turn;
 use super::load::free_path;
-use super::session::Sidecar;
+use super::session::{Copied, Session, Sidecar};
 use super::{Shard, Slot};
+use crate::copies::{Copy, Said};
 use crate::error::{Error, Result};
 use crate::session_file;
 use crate::storage::{OpenMode, Storage, StorageFile};
@@ -17,6 +19,8 @@ use crate::storage::{OpenMode, Storage, StorageFile};
 #[derive(Debug, Default)]
 pub(crate) struct FlushPart {
     pub(crate) sessions: Vec<Flushed>,
+    /// Copies of the sidecars that say something new.
+    pub(crate) copies: Vec<Copy>,
     /// What kept the worker from the rest.
     pub(crate) error: Option<Error>,
 }
@@ -24,7 +28,8 @@ pub(crate) struct FlushPart {
 impl FlushPart {
     /// Adds a session. A flush of many is synced without their files: held open
     /// until then, they would go round the limit of open files.
-    pub(super) fn add(&mut self, mut flushed: Flushed) {
+    pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
+        self.copies.extend(copy);
         if self.sessions.len() >= KEPT_OPEN {
             flushed.log = None;
         }
@@ -73,7 +78,7 @@ impl Shard {
         id: usize,
         exact: bool,
         turn: &mut Turn<'_>,
-    ) -> Result<Flushed> {
+    ) -> Result<(Flushed, Option<Copy>)> {
         let session = self.session(id);
         session.sidecar_dirty |= exact && session.sidecar_padded;
         let result = self
@@ -86,11 +91,53 @@ impl Shard {
         if self.session(id).sidecar_padded {
             self.mark_dirty(id);
         }
+        let copy = self.copy_sidecar(id, turn);
         let session = self.session(id);
-        Ok(Flushed {
+        let flushed = Flushed {
             stem: session.entry.stem.clone(),
             log: session.file.clone(),
-        })
+        };
+        Ok((flushed, copy))
+    }
+
+    /// A copy of what a session's sidecar says, if the last one says something
+    /// else. Appends change nothing of it and cost nothing.
+    fn copy_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Option<Copy> {
+        let context = turn.context;
+        let order = || context.copied.fetch_add(1, Ordering::Relaxed);
+        let session = self.session(id);
+        let stem = session.entry.stem.clone();
+        if !session.exists {
+            // It was deleted. Of another session by now, the name has its copy.
+            let gone = !context.catalog.is_others(&stem, &session.entry.key);
+            return gone.then(|| Copy::gone(stem, order()));
+        }
+        if session.is_copied() {
+            return None;
+        }
+        let (len, meta) = (session.written, session.synced_meta.clone());
+        let log = match (meta.skip > 0).then(|| self.file(id, turn)).transpose() {
+            Ok(log) => log.flatten(),
+            Err(error) => return self.copy_later(id, &error),
+        };
+        match Said::beside(log.as_deref(), len, meta.to_sidecar()) {
+            Ok(said) => {
+                let session = self.session(id);
+                session.copied = Some(Copied {
+                    text: meta.text,
+                    skip: meta.skip,
+                    generation: session.generation,
+                });
+                Some(Copy::new(stem, order(), &said))
+            }
+            Err(error) => self.copy_later(id, &error),
+        }
+    }
+
+    fn copy_later(&mut self, id: usize, error: &dyn std::fmt::Display) -> Option<Copy> {
+        tracing::warn!(%error, "the copy of a sidecar waits for the next flush");
+        self.mark_dirty(id);
+        None
     }
 
     /// Writes a session's sidecar, if it is behind.
@@ -122,6 +169,17 @@ impl Shard {
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;
         Ok(())
+    }
+}
+
+impl Session {
+    fn is_copied(&self) -> bool {
+        let meta = &self.synced_meta;
+        self.copied.as_ref().is_some_and(|copied| {
+            Arc::ptr_eq(&copied.text, &meta.text)
+                && copied.skip == meta.skip
+                && copied.generation == self.generation
+        })
     }
 }
 

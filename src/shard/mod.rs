@@ -42,8 +42,8 @@ use crate::snapshot::{Meta, Standing, Tail};
 use crate::storage::{OpenMode, StorageFile};
 use crate::sync::watch::WatchSender;
 
-/// How many shards a store has. PicoClaw has as many locks.
-pub(crate) const SHARDS: usize = 64;
+/// How many shards a store has.
+pub(crate) const SHARDS: usize = crate::session_file::SHARDS as usize;
 
 /// A session file up to this many bytes is measured by its owner, a larger one
 /// in the background.
@@ -141,22 +141,44 @@ impl Shard {
         self.id
     }
 
+    /// Whether a store that stopped writing carries out a command: one that looks,
+    /// unless it would wait for a change that will never settle.
+    pub(crate) fn may_look(&self, command: &Command) -> bool {
+        let slot = self.by_key.get(&command.key).map(|&id| &self.sessions[id]);
+        command.verb.looks()
+            && match slot {
+                Some(Slot::Ready(session)) => {
+                    !session.is_stuck() || session.may_stage(&command.verb)
+                }
+                _ => true,
+            }
+    }
+
     /// Refuses every command that waits, those that wait for a compaction
-    /// included. The copy it made is removed by the next open.
+    /// included, but for looks whose turn will come; and tells nobody of changes
+    /// any more, for there will be none. The copy a compaction made is removed by
+    /// the next open.
     pub(crate) fn refuse_waiting(&mut self, error: &Error, out: &mut Outbox) {
+        self.early.clear();
         for slot in &mut self.sessions {
-            let waiting = match slot {
-                Slot::Loading { waiting, .. } => waiting,
+            let (waiting, stuck) = match slot {
+                Slot::Loading { waiting, .. } => (waiting, false),
                 Slot::Ready(session) => {
+                    session.watch = None;
                     let compaction = session.compaction.take();
                     let answers = compaction.map(|c| c.answers).unwrap_or_default();
                     stage::answer_all(answers, &Err(error.clone()), out);
-                    &mut session.waiting
+                    let stuck = session.is_stuck();
+                    (&mut session.waiting, stuck)
                 }
                 Slot::Failed { .. } => continue,
             };
             for verb in std::mem::take(waiting) {
-                stage::refuse(verb, error, out);
+                if verb.looks() && !stuck {
+                    waiting.push_back(verb);
+                } else {
+                    stage::refuse(verb, error, out);
+                }
             }
         }
     }

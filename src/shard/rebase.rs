@@ -9,6 +9,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::load;
 use super::rewrite::Prepared;
@@ -20,6 +21,8 @@ use crate::storage::{OpenMode, Storage, StorageFile};
 pub(crate) struct Rebase {
     /// Where backups are.
     pub(crate) backups: PathBuf,
+    /// See [`Backups::synced`](super::backup::Backups).
+    pub(crate) synced: Arc<AtomicBool>,
     /// The session's file and its second name; `None` where there is nothing to
     /// keep.
     pub(crate) keep: Option<(PathBuf, PathBuf)>,
@@ -52,7 +55,7 @@ pub(crate) fn prepare(
     rebase: &Rebase,
 ) -> Result<Prepared> {
     if let Some((log, link)) = &rebase.keep {
-        keep(storage, &rebase.backups, log, link)?;
+        keep(storage, rebase, log, link)?;
     }
     let path = dir.join(temp);
     copy(storage, &path, temp, &rebase.target).map_err(|e| {
@@ -65,8 +68,9 @@ pub(crate) fn prepare(
 }
 
 /// Gives a session's file a second name, on disk.
-fn keep(storage: &dyn Storage, backups: &Path, log: &Path, link: &Path) -> Result<()> {
-    make_directory(storage, backups)?;
+fn keep(storage: &dyn Storage, rebase: &Rebase, log: &Path, link: &Path) -> Result<()> {
+    let backups = &rebase.backups;
+    make_directory(storage, backups, &rebase.synced)?;
     let linked = match storage.link(log, link) {
         Err(e) if cannot_link(&e) => duplicate(storage, log, link),
         other => other,
@@ -82,15 +86,23 @@ fn keep(storage: &dyn Storage, backups: &Path, log: &Path, link: &Path) -> Resul
         .map_err(|e| Error::sync(backups, e))
 }
 
-fn make_directory(storage: &dyn Storage, backups: &Path) -> Result<()> {
-    match storage.create_dir(backups) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(Error::io("create", backups, e)),
-        Ok(()) => {
-            let home = backups.parent().unwrap_or(backups);
-            storage.sync_dir(home).map_err(|e| Error::sync(home, e))
-        }
+/// Makes the directory of backups, on disk. That it is there says nothing: who
+/// made it may not have synced its name yet, and with that all backups in it
+/// would be gone.
+fn make_directory(storage: &dyn Storage, backups: &Path, synced: &AtomicBool) -> Result<()> {
+    if synced.load(Ordering::Acquire) {
+        return Ok(());
     }
+    match storage.create_dir(backups) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create", backups, e));
+        }
+        _ => {}
+    }
+    let home = backups.parent().unwrap_or(backups);
+    storage.sync_dir(home).map_err(|e| Error::sync(home, e))?;
+    synced.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// Whether this is a file system without second names.

@@ -33,6 +33,14 @@ pub(crate) enum Source {
         start: u64,
         end: u64,
     },
+    /// What a session takes over, behind what its own skipped lines still say and
+    /// its own live lines, none of which is a message.
+    Promoted {
+        file: Option<Arc<dyn StorageFile>>,
+        start: u64,
+        end: u64,
+        lines: Vec<u8>,
+    },
     /// Bytes as they are: the first `len` of a file, and what comes behind.
     Bytes {
         file: Option<Arc<dyn StorageFile>>,
@@ -89,6 +97,18 @@ pub(crate) fn prepare(
             Source::Live { file, start, end } => {
                 out.put_controls(&**file, *start)?;
                 out.put_live(&**file, *start, *end)?;
+            }
+            Source::Promoted {
+                file,
+                start,
+                end,
+                lines,
+            } => {
+                if let Some(file) = file {
+                    out.put_controls(&**file, *start)?;
+                    out.put_own(&**file, *start, *end)?;
+                }
+                out.put_lines(lines)?;
             }
             Source::Bytes {
                 file,
@@ -157,6 +177,21 @@ impl Output {
         )
     }
 
+    /// Live lines to which others are added: nobody can go back to one of their
+    /// checkpoints then, whose ids the others may use too.
+    fn put_own(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
+        for_each_line(
+            file,
+            start,
+            end,
+            &mut |raw| match session_file::classify(raw) {
+                Kind::Blank | Kind::Transient => Ok(()),
+                Kind::Control => self.put_line(&session_file::without_place(raw)),
+                Kind::Message | Kind::Corrupt => self.put_line(raw),
+            },
+        )
+    }
+
     fn put_bytes(
         &mut self,
         file: Option<&dyn StorageFile>,
@@ -185,7 +220,8 @@ impl Output {
     fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(raw);
         self.buffer.push(b'\n');
-        self.lines += 1;
+        // Empty lines do not count, wherever lines are counted.
+        self.lines += u64::from(!matches!(raw, b"" | b"\r"));
         if self.buffer.len() >= SYNC_STEP {
             self.write_out()?;
             self.file.sync_data()?;

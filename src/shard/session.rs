@@ -8,7 +8,7 @@ use super::rewrite::Prepared;
 use super::stage::Pending;
 use crate::catalog::Entry;
 use crate::session_file::Conversation;
-use crate::snapshot::{Live, Meta, Standing, Tail, View};
+use crate::snapshot::{Live, Meta, MetaText, Standing, Tail, View};
 use crate::storage::StorageFile;
 use crate::sync::watch::WatchSender;
 
@@ -33,6 +33,16 @@ pub(crate) enum Sidecar {
     Present,
     /// It does not decode; it is set aside before a new one takes its name.
     Corrupt,
+}
+
+/// What a copy of a sidecar says, as far as appends leave it alone.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// Kept, so that the text is changed in another place than this.
+    pub(crate) text: Arc<MetaText>,
+    pub(crate) skip: i64,
+    /// Another file has other checksums.
+    pub(crate) generation: u64,
 }
 
 /// A copy of the live lines under way in the background.
@@ -94,6 +104,8 @@ pub(crate) struct Session {
     pub(crate) sidecar_dirty: bool,
     /// Blanks stand at its end, for the next exact flush to cut off.
     pub(crate) sidecar_padded: bool,
+    /// What its copy says, as far as known.
+    pub(crate) copied: Option<Copied>,
     /// Whether it stands in the shard's list of sessions to flush.
     pub(crate) listed_dirty: bool,
     /// Whether it stands in the shard's list of sessions with a tail.
@@ -136,6 +148,7 @@ impl Session {
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
             sidecar_padded: false,
+            copied: None,
             listed_dirty: false,
             listed_unwritten: false,
             imaged_staged: 0,

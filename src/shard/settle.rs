@@ -351,6 +351,8 @@ fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Resul
         .storage
         .rename(&context.backups.dir.join(link), &path)
         .map_err(|e| Error::io("keep", &path, e))?;
+    // And after: a flush that synced between the two did not reach the new name.
+    context.names_changed();
     context.backups.enter(Stored {
         name: name.clone(),
         size: session.settled.end,
@@ -374,11 +376,12 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
         session_file::sidecar_name(stem),
     ];
     let mut paths: Vec<_> = own.iter().map(|name| dir.join(name)).collect();
-    for Stored { name, .. } in backups.of(stem) {
-        backups.forget(&name);
-        paths.push(backups.path(&name));
+    let kept = backups.take(stem);
+    let any = !kept.is_empty();
+    if any {
         turn.context.names_changed();
     }
+    paths.extend(kept.iter().map(|name| backups.path(name)));
     for path in paths {
         match turn.context.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -386,6 +389,9 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
             }
             _ => {}
         }
+    }
+    if any {
+        turn.context.names_changed();
     }
     Ok(())
 }

@@ -91,7 +91,7 @@ impl Shard {
                 identity,
                 candidate,
                 answer,
-            } => self.stage_promote(id, *identity, &candidate, answer, turn),
+            } => self.stage_promote(id, identity.map(|own| *own), *candidate, answer, turn),
             Verb::Ensure(ensure) => self.stage_ensure(id, *ensure, turn),
             Verb::Load { answer } => self.load_snapshot(id, answer, turn),
             Verb::FinishCompaction => self.finish_compaction(id, turn),
@@ -256,13 +256,29 @@ impl Session {
         !reads && (!self.waiting.is_empty() || self.blocks(verb))
     }
 
+    /// Whether `verb` would be staged at once.
+    pub(super) fn may_stage(&self, verb: &Verb) -> bool {
+        !self.must_wait(verb)
+    }
+
+    /// Whether it waits for something that nobody will tell it of: a swap or
+    /// deletion that the journal holds and the directory refused.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.busy && self.inflight == 0 && self.pending.is_none()
+    }
+
     /// Whether what is under way keeps `verb` from being staged.
     fn blocks(&self, verb: &Verb) -> bool {
         match verb {
             Verb::Load { .. } => false,
             Verb::Converse(verb) => self.blocks_converse(verb),
             Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. } => self.busy,
-            Verb::Ensure(ensure) => self.busy || ensure.takes_over() && self.inflight > 0,
+            // Callers see what is settled: one who found something that is on its
+            // way out would find it again, and again.
+            Verb::Ensure(ensure) => {
+                let looks_again = ensure.was_needless() && self.shows_nothing();
+                self.busy || self.inflight > 0 && (ensure.takes_over() || looks_again)
+            }
             Verb::Truncate { .. }
             | Verb::SetHistory { .. }
             | Verb::Compact { .. }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use self::bells::Bells;
 use self::chores::LINGER;
-use super::command::{Command, Verb};
+use super::command::Command;
 use super::context::{Context, Outbox, Turn};
 use super::flush::FlushPart;
 use super::job::{Done, Job, Owner};
@@ -215,6 +215,12 @@ impl Worker {
         }
     }
 
+    /// What it would have been told, for a model that listens in its place.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
+        self.inbox
+    }
+
     /// Drives the shards until told to end.
     pub(crate) fn run(&mut self) {
         while self.step(true) {}
@@ -265,8 +271,11 @@ impl Worker {
         };
         let due = since + LINGER;
         let left = due.saturating_sub(self.context.clock.monotonic());
-        if !wait || left.is_zero() || self.few_unwritten() {
+        if left.is_zero() || self.few_unwritten() || !(wait || self.stuck) {
             return Next::Work;
+        }
+        if !wait {
+            return Next::Nothing;
         }
         match self.inbox.recv_timeout(left) {
             Timeout::Item(event) => Next::Event(event),
@@ -351,10 +360,12 @@ impl Worker {
     }
 
     fn accept(&mut self, shard: usize, command: Command) {
-        if let Some(error) = &self.poisoned
-            && !matches!(command.verb, Verb::Load { .. })
-        {
-            return stage::refuse(command.verb, error, &mut self.out);
+        if let Some(error) = &self.poisoned {
+            let place = self.places[shard];
+            let may_go_on = self.shards[place].shard.may_look(&command);
+            if !may_go_on {
+                return stage::refuse(command.verb, error, &mut self.out);
+            }
         }
         self.with(shard, |shard, turn| shard.accept(command, turn));
         if self.staging.records.len() >= MAX_BATCH {
@@ -476,8 +487,9 @@ impl Worker {
         for owned in &mut self.shards {
             owned.shard.refuse_waiting(&error, &mut self.out);
         }
+        // The journal refuses what was staged: its sessions must not wait for it.
+        self.commit();
         self.fail_from(0, &error);
-        self.staging = Staging::default();
         if let Some(task) = self.flush.take() {
             self.abandon_flush(task, error);
         }

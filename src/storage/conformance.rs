@@ -188,6 +188,23 @@ fn an_over_long_name_is_refused() {
 }
 
 #[test]
+fn a_directory_has_one_lock_and_no_file_for_it() {
+    on_both(|storage, dir| {
+        let held = storage.try_lock_dir(dir).unwrap();
+        assert!(held.is_some());
+        assert!(storage.try_lock_dir(dir).unwrap().is_none());
+        drop(held);
+        assert!(storage.try_lock_dir(dir).unwrap().is_some());
+        assert!(storage.read_dir(dir).unwrap().is_empty());
+        create(storage, &dir.join("file"), b"");
+        let error = storage.try_lock_dir(&dir.join("file")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotADirectory);
+        let error = storage.try_lock_dir(&dir.join("none")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
 fn a_directory_is_not_opened_or_removed_as_a_file() {
     on_both(|storage, dir| {
         let directory = dir.join("directory");

@@ -101,6 +101,15 @@ impl Storage for DiskStorage {
         }
     }
 
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        let file = open_directory(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(DiskLock { file }))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(e)) => Err(lock_error(e)),
+        }
+    }
+
     fn current_user(&self) -> u32 {
         geteuid().as_raw()
     }

@@ -155,6 +155,14 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// system has no locks.
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>>;
 
+    /// Takes the exclusive lock of a directory, without waiting. `None` if
+    /// another holds it. No file is made.
+    ///
+    /// # Errors
+    /// As the operating system reports them; not every file system locks
+    /// directories.
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
+
     /// The user this process acts as; a store's directory must belong to it.
     fn current_user(&self) -> u32;
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::threads::Wait;
+use crate::copies::book::Book;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Outcome, Progress, Ticket};
 use crate::journal::pool::SegmentPool;
@@ -63,11 +64,12 @@ pub(crate) struct Supervisor {
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     /// Whether something was committed since the last flush began.
     active: Arc<AtomicBool>,
     outcomes: EventReceiver<Outcome>,
     tickets: u64,
+    copies: Book,
     /// Brought up to date by a flush that then failed: the next one that
     /// succeeds must sync them too, for its checkpoint covers them.
     unsynced: Vec<Flushed>,
@@ -86,6 +88,7 @@ impl Supervisor {
         progress: Arc<Progress>,
         active: Arc<AtomicBool>,
         outcomes: EventReceiver<Outcome>,
+        copies: Book,
     ) -> Self {
         Self {
             workers: alarm.workers.clone(),
@@ -96,6 +99,7 @@ impl Supervisor {
             active,
             outcomes,
             tickets: 0,
+            copies,
             unsynced: Vec::new(),
             rebased_synced: 0,
             commits_seen: 0,
@@ -155,7 +159,10 @@ impl Supervisor {
     pub(crate) fn begin(&self, exact: bool) -> Flush {
         // Before the watermark is read: what is committed from here on starts
         // the next flush.
-        self.active.store(false, Ordering::SeqCst);
+        // Swapped, not stored: a commit whose swap came before this one is seen in
+        // the watermark, and one that comes after finds the flag cleared and says
+        // so. A store would let both look past each other.
+        self.active.swap(false, Ordering::AcqRel);
         // Read before the workers are asked: the signals of every batch up to
         // here are in their queues already, ahead of the request. Read later,
         // it could cover lines that no session file holds yet.
@@ -180,6 +187,9 @@ impl Supervisor {
         let mut refused = None;
         for part in parts {
             self.unsynced.extend(part.sessions);
+            for copy in part.copies {
+                self.copies.add(copy);
+            }
             refused = refused.or(part.error);
         }
         // More than that are synced all at once, whichever they are. Kept, their
@@ -188,9 +198,21 @@ impl Supervisor {
         if let Some(error) = refused {
             return Err(error);
         }
+        // Synced with the rest, before the checkpoint: until that the journal
+        // says what the sidecars do, and afterwards only the copies.
+        self.copies.write();
         self.sync_files().map_err(|error| self.poison(&error))?;
         self.unsynced.clear();
         Ok(())
+    }
+
+    /// Forgets what the sidecars of deleted sessions said.
+    ///
+    /// # Errors
+    /// A failed sync poisons the store.
+    pub(crate) fn clear_gone(&mut self) -> Result<()> {
+        self.copies.clear_gone();
+        self.copies.sync().map_err(|error| self.poison(&error))
     }
 
     /// Hands a checkpoint record to the journal.
@@ -254,6 +276,7 @@ impl Supervisor {
         let before = rebased();
         if self.unsynced.len() <= SYNC_EACH && before == self.rebased_synced {
             self.sync_each()?;
+            self.copies.sync()?;
             if rebased() == before {
                 return Ok(());
             }
@@ -263,6 +286,7 @@ impl Supervisor {
         storage
             .sync_all(dir)
             .map_err(|e| Error::io("sync", dir, e))?;
+        self.copies.all_synced();
         self.rebased_synced = before;
         Ok(())
     }

@@ -15,6 +15,9 @@ use crate::script::Script;
 /// Where backups are.
 const BACKUPS: &str = "sessions/.sessionlog/backups/";
 
+/// Where the engine's own files are.
+const HOME: &str = "sessions/.sessionlog/";
+
 /// What is wrong, in words.
 pub(crate) type Verdict<T> = Result<T, String>;
 
@@ -193,7 +196,7 @@ pub(crate) fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Ver
 }
 
 /// What the handle shows of every session.
-fn read_all(sim: &mut Sim, keys: &[&'static str]) -> Verdict<Seen> {
+pub(crate) fn read_all(sim: &mut Sim, keys: &[&'static str]) -> Verdict<Seen> {
     let handle = sim.handle().exact_keys();
     let wrap = |e: sessionlog::Error| format!("read: {e}");
     let listed = sim.run(handle.list_sessions()).map_err(wrap)?;
@@ -235,10 +238,10 @@ fn session_files(storage: &MemoryStorage) -> BTreeMap<String, Vec<u8>> {
 /// Looks at a closed store's directory: nothing else may be left in it.
 fn check_closed(storage: &MemoryStorage, expected: &Seen, counted: bool) -> Verdict<()> {
     let mut files = check_files(storage, expected, counted)?;
-    let allowed = ["sessions/.sessionlog/identity", "sessions/.sessionlog/lock"];
+    let allowed = ["identity", "lock", "sidecars.jsonl"].map(|own| format!("{HOME}{own}"));
     files.retain(|path, _| {
         let backup = path.starts_with(BACKUPS) && !path.contains(".sessionlog-");
-        !backup && !allowed.contains(&path.as_str())
+        !backup && !allowed.contains(path)
     });
     if files.is_empty() {
         Ok(())
@@ -263,6 +266,11 @@ pub(crate) fn check_files(
         check_session(key, state, &log.unwrap_or_default(), &sidecar, counted)?;
     }
     Ok(files)
+}
+
+/// The file name of a session.
+pub(crate) fn stem_of(files: &BTreeMap<String, Vec<u8>>, key: &str) -> Verdict<String> {
+    sidecar_of(files, key).map(|(stem, _)| stem)
 }
 
 fn sidecar_of(files: &BTreeMap<String, Vec<u8>>, key: &str) -> Verdict<(String, Value)> {

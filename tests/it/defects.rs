@@ -5,4 +5,5 @@ mod conversations;
 mod cost;
 mod crashes;
 mod damaged_files;
+mod lost_sidecars;
 mod sharing;

@@ -404,8 +404,11 @@ fn nothing_is_written_past_a_store() {
     let context = Context::open(&path).unwrap();
     every_write(&context);
     for name in ["new.jsonl", "k.jsonl"] {
-        let refused = export_kimi("k", sessions.join(name), &chats);
-        assert!(matches!(refused, Err(Error::InStore { .. })), "{refused:?}");
+        let exported = export_kimi("k", sessions.join(name), &chats);
+        assert!(
+            matches!(exported, Err(Error::InStore { .. })),
+            "{exported:?}"
+        );
     }
     chats.add_message("k", "user", "c").wait().unwrap();
     store.close().unwrap();

@@ -10,9 +10,13 @@
 
 mod backends;
 mod bad_input;
+mod conversations;
 mod defects;
+mod intercept;
 mod kimi_file;
 mod read_only;
+mod scheduler;
+mod stress;
 mod support;
 mod trap;
 mod verbs;

@@ -139,6 +139,10 @@ impl Storage for Trapped {
         self.disk.try_lock(path, note)
     }
 
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        self.disk.try_lock_dir(path)
+    }
+
     fn current_user(&self) -> u32 {
         self.disk.current_user()
     }

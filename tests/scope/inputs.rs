@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use sessionlog::scope::{
-    InboundContext, SessionPolicy, normalize_account_id, normalize_agent_id, resolve_linked_peer_id,
+    InboundContext, SessionPolicy, normalize_account_id, normalize_agent_id, resolve_linked_sender,
 };
 
 /// The dimensions there are.
@@ -94,6 +94,9 @@ pub(crate) fn forged_context() -> BoxedStrategy<InboundContext> {
     let channel = one_of(&["slack", "telegram", "slack|account=default|chat=direct:1"]);
     let chat = one_of(&[
         "1",
+        "bob",
+        "alice",
+        "direct:bob",
         "1/42",
         "b:c",
         "c",
@@ -103,22 +106,23 @@ pub(crate) fn forged_context() -> BoxedStrategy<InboundContext> {
     ]);
     let kind = || one_of(&["", "direct", "a", "a:b"]);
     let topic = one_of(&["", "", "42", "42|sender=bob"]);
-    let sender = one_of(&["", "bob", "alice", "a77"]);
+    let sender = one_of(&["", "bob", "alice", "a77", "x:a77", "slack:a77", "1"]);
+    let account = one_of(&["", "", "direct", "a"]);
     (
         (channel, chat, kind(), topic),
-        (one_of(&["", "c", "b:c"]), kind(), sender),
+        (one_of(&["", "c", "b:c"]), kind(), sender, account),
     )
         .prop_map(|((channel, chat_id, chat_type, topic_id), rest)| {
-            let (space_id, space_type, sender_id) = rest;
+            let (space_id, space_type, sender_id, account) = rest;
             InboundContext {
                 channel,
+                account,
                 chat_id,
                 chat_type,
                 topic_id,
                 space_id,
                 space_type,
                 sender_id,
-                ..InboundContext::default()
             }
         })
         .boxed()
@@ -193,7 +197,7 @@ pub(crate) fn parts(agent: &str, context: &InboundContext, policy: &SessionPolic
             "topic" => vec![topic.clone()],
             "sender" => {
                 let links = &policy.identity_links;
-                match resolve_linked_peer_id(links, &context.channel, &context.sender_id) {
+                match resolve_linked_sender(links, &context.channel, &context.sender_id) {
                     Some(name) => vec![folded(name), "linked".into()],
                     None => vec![folded(&context.sender_id)],
                 }

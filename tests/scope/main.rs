@@ -6,5 +6,6 @@
 mod bad_input;
 mod defects;
 mod inputs;
+mod isolation;
 mod properties;
 mod stores;

@@ -103,6 +103,10 @@ proptest! {
         for_every_two(&contexts, &policy, |[(one, its), (other, others)]| {
             let (one, other) = (one.clone().isolated(), other.clone().isolated());
             prop_assert_eq!(one.session_key == other.session_key, its == others);
+            if its != others {
+                let shared = one.session_aliases.iter().find(|alias| other.session_aliases.contains(alias));
+                prop_assert_eq!(shared, None);
+            }
             Ok(())
         })?;
     }
@@ -118,6 +122,8 @@ proptest! {
             let isolated = one.clone().isolated();
             prop_assert_eq!(isolated.session_key == one.session_key, !one.is_ambiguous());
             prop_assert!(!one.is_ambiguous() || isolated.session_aliases.is_empty());
+            let kept = &isolated.session_aliases;
+            prop_assert!(kept.iter().all(|alias| one.session_aliases[1..].contains(alias)));
             prop_assert_eq!(&isolated.scope, &one.scope);
             Ok(())
         })?;

@@ -64,8 +64,8 @@ fn a_message_of_any_older_key_is_found_in_the_new_session() {
     let store = Store::open(scratch.path()).unwrap();
     let chats = store.handle();
     let session = allocate("7", "7");
-    let old = &session.session_aliases[3];
-    chats.add_message(old, "user", "before").wait().unwrap();
+    let old = session.session_aliases[3].clone();
+    chats.add_message(&old, "user", "before").wait().unwrap();
     assert!(ensure(&chats, &session).unwrap());
     for alias in &session.session_aliases[1..] {
         assert_eq!(said(&chats, alias), ["before"], "{alias}");

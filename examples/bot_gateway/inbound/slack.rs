@@ -87,7 +87,11 @@ impl Event {
                 topic_id,
                 space_id: team.into(),
                 space_type: "team".into(),
-                sender_id: self.user.clone().unwrap_or_default(),
+                // Another team may give the same id to somebody else.
+                sender_id: match &self.user {
+                    Some(user) => format!("{team}/{user}"),
+                    None => String::new(),
+                },
                 ..InboundContext::default()
             },
             alias,

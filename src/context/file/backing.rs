@@ -17,6 +17,8 @@ pub(super) struct Backing {
     /// The file under its lock, from the first write on. Two writers would each
     /// write where the other does.
     held: Option<Arc<dyn StorageFile>>,
+    /// The file that was read last, and its length then.
+    seen: Option<(u64, u64)>,
     /// Why nothing is written any more.
     failed: Option<Arc<str>>,
 }
@@ -27,20 +29,44 @@ impl Backing {
             storage,
             path,
             held: None,
+            seen: None,
             failed: None,
         }
     }
 
     /// All of the file; nothing for one that does not exist.
-    pub(super) fn read(&self) -> Result<Option<Vec<u8>>> {
-        let bytes = match self.storage.open(&self.path, OpenMode::Read) {
-            Ok(file) => read_all(&*file),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => Err(e),
-        };
-        bytes
-            .map(Some)
-            .map_err(|e| Error::io("read", &self.path, e))
+    pub(super) fn read(&mut self) -> Result<Option<Vec<u8>>> {
+        self.seen = None;
+        let read = self
+            .storage
+            .open(&self.path, OpenMode::Read)
+            .and_then(|file| Ok((file.info()?.inode, read_all(&*file)?)));
+        match read {
+            Ok((inode, bytes)) => {
+                self.seen = Some((inode, bytes.len() as u64));
+                Ok(Some(bytes))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("read", &self.path, e)),
+        }
+    }
+
+    /// Takes the lock, if this file is not held yet; all of the file where it is
+    /// not, by name and length, the one that was read last. Whoever wrote to it
+    /// meanwhile may have used the ids that come next.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub(super) fn catch_up(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.held.is_some() || self.inode_or_error()?.is_none() {
+            return Ok(None);
+        }
+        let info = self.writable()?.info();
+        let info = info.map_err(|e| Error::io("open", &self.path, e))?;
+        if self.seen == Some((info.inode, info.len)) {
+            return Ok(None);
+        }
+        self.read()
     }
 
     /// [`read`](Self::read), of a file that nobody else writes from now on.
@@ -48,8 +74,7 @@ impl Backing {
     /// # Errors
     /// As [`append`](Self::append).
     pub(super) fn read_locked(&mut self) -> Result<Option<Vec<u8>>> {
-        let exists = self.inode().map_err(|e| Error::io("open", &self.path, e))?;
-        if exists.is_some() {
+        if self.inode_or_error()?.is_some() {
             self.writable()?;
         }
         self.read()
@@ -125,15 +150,21 @@ impl Backing {
     }
 
     /// Writes a copy of the file under a name that nothing had.
-    fn write_backup(&self, old: &[u8]) -> Result<PathBuf> {
-        let dir = parent(&self.path);
+    fn write_backup(&mut self, old: &[u8]) -> Result<PathBuf> {
+        let path = self.path.clone();
+        let dir = parent(&path);
         loop {
             let entries = self.storage.read_dir(listed(dir));
             let entries = entries.map_err(|e| Error::io("list", dir, e))?;
             let names = entries.iter().map(|entry| entry.name.as_str());
             let path = dir.join(rotation::next(file_name(&self.path)?, names));
             match create(&*self.storage, &path, old) {
-                Ok(_) => return Ok(path),
+                Ok(_) => {
+                    // The new file may reach its name before this name is on
+                    // disk: a power loss would leave no copy of the old one.
+                    self.sync_dir()?;
+                    return Ok(path);
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(Error::io("write", &path, e)),
             }
@@ -213,6 +244,10 @@ impl Backing {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    fn inode_or_error(&self) -> Result<Option<u64>> {
+        self.inode().map_err(|e| Error::io("open", &self.path, e))
     }
 
     fn locked(&self) -> Error {

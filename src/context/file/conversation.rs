@@ -95,7 +95,7 @@ pub(super) fn not_found(file: &[u8], id: i64) -> Error {
     for line in lines(file) {
         match kimi::decode(&line) {
             Record::Checkpoint(found) => existing.push(found),
-            Record::LostCheckpoint(highest) => lost |= (0..=highest).contains(&id),
+            Record::LostCheckpoint(upto) => lost |= (0..=upto).contains(&id),
             _ => {}
         }
     }

@@ -45,7 +45,7 @@ struct Opened {
 
 impl FileContext {
     pub(super) fn open(storage: Arc<dyn Storage>, path: PathBuf) -> Result<Self> {
-        let backing = Backing::new(storage, path);
+        let mut backing = Backing::new(storage, path);
         let conversation = Conversation::of(&backing.read()?.unwrap_or_default());
         let opened = Opened {
             backing,
@@ -67,6 +67,7 @@ impl FileContext {
 
     pub(super) fn update_token_count(&self, token_count: i64) -> Reply<()> {
         self.run(move |opened| {
+            opened.catch_up()?;
             opened.write(&encode::usage(token_count))?;
             opened.conversation.count(token_count);
             Ok(())
@@ -145,6 +146,9 @@ impl Opened {
         }
         let bytes = self.backing.read()?.unwrap_or_default();
         if bytes.is_empty() {
+            if self.untouched {
+                self.conversation = Conversation::default();
+            }
             return Ok(false);
         }
         self.conversation = Conversation::of(&bytes);
@@ -164,6 +168,7 @@ impl Opened {
         if read_back.is_empty() {
             return Ok(());
         }
+        self.catch_up()?;
         self.backing.append(lines.as_bytes())?;
         self.untouched = false;
         for message in read_back {
@@ -173,6 +178,7 @@ impl Opened {
     }
 
     fn checkpoint(&mut self, add_user_message: bool) -> Result<i64> {
+        self.catch_up()?;
         let id = self.conversation.n_checkpoints;
         let mut lines = encode::checkpoint(id);
         let mut told = None;
@@ -191,6 +197,7 @@ impl Opened {
     }
 
     fn revert_to(&mut self, id: i64) -> Result<()> {
+        self.catch_up()?;
         let old = self.backing.read_locked()?.unwrap_or_default();
         // Another program's checkpoints count once they were restored.
         let known = (0..self.conversation.n_checkpoints).contains(&id);
@@ -203,6 +210,7 @@ impl Opened {
     }
 
     fn write_system_prompt(&mut self, prompt: String) -> Result<()> {
+        self.catch_up()?;
         let line = encode::system_prompt(&prompt);
         let old = self.backing.read_locked()?.unwrap_or_default();
         match conversation::with_prompt_in_front(&old, &line) {
@@ -213,6 +221,18 @@ impl Opened {
             _ => self.write(&line)?,
         }
         self.conversation.system_prompt = Some(prompt);
+        Ok(())
+    }
+
+    /// Goes on with the checkpoints of a writer that came and went before this
+    /// one holds the file: of two with one id, going back would find the first.
+    /// What else it wrote stays unknown until it is restored, as in kimi-cli.
+    fn catch_up(&mut self) -> Result<()> {
+        if let Some(bytes) = self.backing.catch_up()? {
+            let next = Conversation::of(&bytes).n_checkpoints;
+            let own = &mut self.conversation.n_checkpoints;
+            *own = next.max(*own);
+        }
         Ok(())
     }
 

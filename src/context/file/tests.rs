@@ -171,6 +171,54 @@ fn a_file_that_another_program_renamed_is_made_anew() {
     );
 }
 
+#[test]
+fn no_power_cut_leaves_neither_the_old_file_nor_its_copy() {
+    for (name, change) in &CHANGES[4..] {
+        let old = talked().read_foreign(PATH).unwrap();
+        for step in 0.. {
+            let disk = talked();
+            let context = open(&disk);
+            disk.crash_at(disk.steps() + step);
+            let outcome = change(&context);
+            for image in Image::NAMED.into_iter().chain((0..20).map(Image::Random)) {
+                let left = disk.image(image);
+                let holds_old = |path: &str| left.read_foreign(path) == Some(old.clone());
+                assert!(
+                    holds_old(PATH) || holds_old("/context_1.jsonl"),
+                    "{name} cut at call {step}, {image:?}"
+                );
+            }
+            if outcome.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn no_checkpoint_id_is_given_twice_by_contexts_that_were_open_at_once() {
+    let disk = MemoryStorage::new();
+    let (first, second) = (open(&disk), open(&disk));
+    assert_eq!(second.checkpoint(false).wait().unwrap(), 0);
+    second.append_message(Message::user("b")).wait().unwrap();
+    drop(second);
+    assert_eq!(first.checkpoint(false).wait().unwrap(), 1);
+    first.append_message(Message::user("a")).wait().unwrap();
+    first.revert_to(1).wait().unwrap();
+    let history = first.history().wait().unwrap();
+    assert_eq!(history.len(), 1);
+    assert_eq!(history[0].text(), "b");
+}
+
+#[test]
+fn a_file_emptied_since_it_was_opened_restores_to_nothing() {
+    let disk = talked();
+    let context = open(&disk);
+    disk.write_foreign(PATH, b"").unwrap();
+    assert!(!context.restore().wait().unwrap());
+    assert_eq!(told_by(&context), told(&disk));
+}
+
 /// Files of whole, torn and odd lines, with every kind of line end.
 fn any_file() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: [&[u8]; 12] = [

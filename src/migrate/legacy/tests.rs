@@ -364,3 +364,32 @@ fn sidecars_are_never_imported() {
     assert_eq!(get(&disk, "y.meta.json").as_deref(), Some(sidecar));
     assert_eq!(get(&disk, "looks-like.meta.json"), Some(other));
 }
+
+#[test]
+fn a_history_that_an_older_file_replaces_is_a_backup_and_reported() {
+    let disk = MemoryStorage::new();
+    let rig = Rig::open(&disk).unwrap();
+    rig.handle.add_message("k", "user", "live").wait().unwrap();
+    let file = br#"{"key":"k","messages":[{"role":"user","content":"old"}]}"#;
+    disk.write_foreign(Path::new(DIR).join("k.json"), file)
+        .unwrap();
+    let report = rig.migrate().unwrap();
+    assert_eq!(
+        (report.migrated, report.replaced),
+        (1, vec!["k".to_owned()])
+    );
+    assert_eq!(rig.texts("k"), ["old"]);
+    let backups = rig.handle.list_backups("k").wait().unwrap();
+    assert_eq!(backups.len(), 1);
+    assert_eq!(backups[0].reason, crate::BackupReason::Import);
+    rig.close().unwrap();
+
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(rig.migrate().unwrap().replaced, [""; 0]);
+    rig.handle
+        .restore_backup("k", backups[0].number)
+        .wait()
+        .unwrap();
+    assert_eq!(rig.texts("k"), ["live"]);
+    rig.close().unwrap();
+}

@@ -36,14 +36,12 @@ impl Shard {
                 id: checkpoint,
                 answer,
             } => self.stage_revert(id, checkpoint, answer, turn),
-            Converse::Clear { answer } => self.stage_clear(id, answer, turn),
+            Converse::Clear { reason, answer } => self.stage_clear(id, reason, answer, turn),
             Converse::Restore { number, answer } => self.stage_restore(id, number, answer, turn),
             Converse::Fork { copy, answer } => self.stage_fork(id, copy, answer, turn),
-            Converse::Forget { names, answer } => {
-                for name in &names {
-                    turn.context.backups.forget(name);
-                }
-                turn.out.answer(answer, Ok(()));
+            Converse::Forget { mut names, answer } => {
+                names.retain(|name| turn.context.backups.forget(name));
+                turn.out.answer(answer, Ok(names));
             }
             Converse::Subscribe { answer } => {
                 let watch = self.session(id).subscribe();
@@ -168,6 +166,11 @@ impl Shard {
     ) {
         let Verb::Converse(verb) = verb else { return };
         if let Converse::Subscribe { answer } = *verb {
+            // Those who gave up on a session that never came go now and then: the
+            // list stays in proportion to who listens.
+            if self.early.len().is_power_of_two() && !self.early.contains_key(key) {
+                self.early.retain(|_, watch| !watch.is_unheard());
+            }
             let early = self.early.entry(key.clone());
             let watch = early.or_insert_with(|| WatchSender::new(Standing::default()));
             turn.out.answer(answer, Ok(watch.subscribe()));

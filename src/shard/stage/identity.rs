@@ -44,10 +44,12 @@ impl Shard {
             return turn.out.answer(answer, Err(error));
         }
         match search {
-            Search::Found(candidate) => match self.is_blank(id, turn) {
+            // It claims the alias by now, and has had what there was.
+            Search::Found(alias, _) if session.claims(&alias) => {}
+            Search::Found(_, candidate) => match self.is_blank(id, turn) {
                 Ok(true) => {
                     let answer = SwapAnswer::Ensure(answer);
-                    return self.take_over(id, *identity, &candidate, answer, turn);
+                    return self.take_over(id, Some(*identity), candidate, answer, turn);
                 }
                 Ok(false) => {}
                 Err(error) => return turn.out.answer(answer, Err(error)),
@@ -72,7 +74,12 @@ impl Shard {
 impl Ensure {
     /// Whether it may replace the session's file.
     pub(super) fn takes_over(&self) -> bool {
-        matches!(self.search, Search::Found(_))
+        matches!(self.search, Search::Found(..))
+    }
+
+    /// Whether the caller found that there is nothing to look for.
+    pub(super) fn was_needless(&self) -> bool {
+        matches!(self.search, Search::Needless)
     }
 }
 
@@ -80,20 +87,24 @@ impl Session {
     /// Refuses an identity that is another conversation's. Two chats whose names
     /// lead to one key would otherwise read each other.
     pub(super) fn admits(&self, identity: &Identity) -> Result<()> {
-        let stored = self.staged.meta.text.scope.as_deref();
-        let strangers = stored
-            .zip(identity.scope.as_deref())
-            .is_some_and(|(stored, new)| !(identity.judge)(stored, new));
-        if strangers {
-            return Err(Error::ScopeConflict {
-                key: self.entry.key.to_string(),
-            });
+        let (key, stored) = (&self.entry.key, self.staged.meta.text.scope.as_deref());
+        let exists = self.exists && !self.deleted;
+        match identity.scope.as_deref() {
+            Some(new) if exists && !(identity.judge)(key, stored, new) => {
+                Err(Error::ScopeConflict {
+                    key: key.to_string(),
+                })
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn claims(&self, alias: &String) -> bool {
+        !self.deleted && self.staged.meta.text.aliases.contains(alias)
     }
 
     /// Whether it certainly has neither message nor summary.
-    fn shows_nothing(&self) -> bool {
+    pub(super) fn shows_nothing(&self) -> bool {
         let Meta { text, skip, .. } = &self.staged.meta;
         let live = i64::try_from(self.staged.lines).unwrap_or(i64::MAX) - skip;
         live <= 0 && text.summary.trim().is_empty()

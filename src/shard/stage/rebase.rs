@@ -59,20 +59,19 @@ impl Shard {
         );
     }
 
-    pub(super) fn stage_clear(&mut self, id: usize, answer: Answer<()>, turn: &mut Turn<'_>) {
+    pub(super) fn stage_clear(
+        &mut self,
+        id: usize,
+        reason: BackupReason,
+        answer: Answer<()>,
+        turn: &mut Turn<'_>,
+    ) {
         let session = self.session(id);
         if session.settled.end == 0 {
             return turn.out.answer(answer, Ok(()));
         }
         let conversation = Some(Arc::default());
-        self.keep_first(
-            id,
-            (0, 0, 0),
-            BackupReason::Clear,
-            conversation,
-            answer,
-            turn,
-        );
+        self.keep_first(id, (0, 0, 0), reason, conversation, answer, turn);
     }
 
     pub(super) fn stage_restore(
@@ -203,6 +202,7 @@ impl Shard {
             .map(|(link, _)| (log, backups.join(link)));
         let source = Source::Rebase(Rebase {
             backups,
+            synced: context.backups.synced.clone(),
             keep,
             target,
         });
@@ -226,7 +226,8 @@ impl SwapAnswer {
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
             }
-            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Compaction(_) => {}
+            Self::Promote(_) | Self::Ensure(_) => meta.count = lines,
+            Self::SetHistory(_) | Self::Compaction(_) => {}
         }
     }
 }

@@ -35,15 +35,19 @@ impl Shard {
     pub(super) fn stage_promote(
         &mut self,
         id: usize,
-        identity: Identity,
-        candidate: &Candidate,
+        identity: Option<Identity>,
+        candidate: Candidate,
         answer: Answer<bool>,
         turn: &mut Turn<'_>,
     ) {
-        if let Err(error) = self.session(id).admits(&identity) {
-            return turn.out.answer(answer, Err(error));
-        }
-        match self.is_blank(id, turn) {
+        let blank = match &identity {
+            Some(identity) => {
+                let admitted = self.session(id).admits(identity);
+                admitted.and_then(|()| self.is_blank(id, turn))
+            }
+            None => Ok(self.session(id).shows_nothing()),
+        };
+        match blank {
             Ok(true) => {}
             Ok(false) => return turn.out.answer(answer, Ok(false)),
             Err(error) => return turn.out.answer(answer, Err(error)),
@@ -56,30 +60,36 @@ impl Shard {
     pub(super) fn take_over(
         &mut self,
         id: usize,
-        identity: Identity,
-        candidate: &Candidate,
+        identity: Option<Identity>,
+        candidate: Candidate,
         answer: SwapAnswer,
         turn: &mut Turn<'_>,
     ) {
-        // Live lines that are no messages stay, ahead of what is taken over.
-        let (start, end) = (self.session(id).start, self.session(id).settled.end);
-        let (mut lines, own) = match self.read_lines(id, start, end, turn) {
-            Ok(own) => own,
+        let opened = self.write_out(id, turn).and_then(|()| self.file(id, turn));
+        let file = match opened {
+            Ok(file) => file,
             Err(error) => return answer.settle(&Err(error), turn.out),
         };
-        lines.extend_from_slice(&candidate.lines);
+        let (start, end) = (self.session(id).start, self.session(id).settled.end);
         let session = self.reclaim(id, turn);
         session.created(turn);
         let meta = &mut session.staged.meta;
-        replace_identity(meta, identity);
+        if let Some(identity) = identity {
+            replace_identity(meta, identity);
+        }
         let summary = candidate.summary.trim();
         if !summary.is_empty() {
             meta.text_mut().summary = summary.into();
         }
         meta.skip = 0;
-        meta.count = i64::try_from(own + u64::from(candidate.count)).unwrap_or(i64::MAX);
         meta.updated_at = turn.now.clone();
-        self.start_rewrite(id, Source::Lines(lines), answer, turn);
+        let source = Source::Promoted {
+            file,
+            start,
+            end,
+            lines: candidate.lines,
+        };
+        self.start_rewrite(id, source, answer, turn);
     }
 
     /// A new file is ready: the one that commands wait for, or a compaction's

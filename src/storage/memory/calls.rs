@@ -80,6 +80,12 @@ impl Storage for MemoryStorage {
         Ok(held.map(|held| Box::new(MemoryLock { _held: held }) as Box<dyn LockGuard>))
     }
 
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        let call = on("try_lock_dir", path);
+        let held = self.call(call, Demand::Nothing, |tree, _| tree.lock_dir(path))?;
+        Ok(held.map(|held| Box::new(MemoryLock { _held: held }) as Box<dyn LockGuard>))
+    }
+
     fn current_user(&self) -> u32 {
         USER
     }

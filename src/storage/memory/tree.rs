@@ -227,11 +227,25 @@ impl Tree {
         // As on a real disk that is full, the note may be missing.
         let note = &note.as_bytes()[..self.room(ino, 0, note.len())?];
         self.write(ino, 0, note)?;
+        Ok(Some(self.hold(ino)))
+    }
+
+    /// Takes the lock of a directory. `None` if it is held.
+    pub(super) fn lock_dir(&mut self, path: &Path) -> io::Result<Option<Arc<()>>> {
+        let ino = self.lookup(path)?;
+        self.entries(ino)?;
+        if self.node(ino)?.lock.strong_count() > 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.hold(ino)))
+    }
+
+    fn hold(&mut self, ino: Ino) -> Arc<()> {
         let held = Arc::new(());
         if let Some(node) = self.nodes.get_mut(&ino) {
             node.lock = Arc::downgrade(&held);
         }
-        Ok(Some(held))
+        held
     }
 
     pub(super) fn lookup(&self, path: &Path) -> io::Result<Ino> {

@@ -1,9 +1,12 @@
 //! What is over a bound is dropped; what is within is kept.
 
-use sessionlog::Error;
-use sessionlog::backend::{EphemeralOptions, EphemeralStore, SessionStore, fire_and_forget};
+use std::sync::Arc;
 
-use super::{add, owned, texts};
+use sessionlog::backend::{EphemeralOptions, EphemeralStore, SessionStore, fire_and_forget};
+use sessionlog::scope::build_session_key;
+use sessionlog::{Error, Message};
+
+use super::{add, owned, scope, texts};
 use crate::support::numbers;
 
 fn with(options: EphemeralOptions) -> EphemeralStore {
@@ -62,8 +65,84 @@ fn bytes_are_bounded_over_all_sessions() {
 }
 
 #[test]
+fn a_summary_counts_and_one_over_the_bound_costs_nobody_anything() {
+    let store = with(EphemeralOptions::new().max_bytes(1024));
+    add(&store, "other", &["x"]);
+    let refused = store.set_summary("a", &"s".repeat(1025)).wait();
+    assert!(
+        matches!(refused, Err(Error::MessageTooLarge { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(texts(&store, "other"), ["x"]);
+    add(&store, "a", &["x"]);
+    store.set_summary("a", &"s".repeat(1024)).wait().unwrap();
+    assert_eq!(store.list_sessions().wait().unwrap(), ["a"]);
+    assert!(texts(&store, "a").is_empty());
+    assert!(store.add_message("a", "user", "x").wait().is_err());
+    store.set_summary("a", "").wait().unwrap();
+    add(&store, "a", &["x"]);
+}
+
+#[test]
+fn a_scope_and_aliases_count() {
+    let store = with(EphemeralOptions::new().max_bytes(1024));
+    add(&store, "other", &["x"]);
+    let long = "x".repeat(1024);
+    let refused = [
+        store.ensure_session_metadata("a", Some(&scope(&[("chat", &long)])), Vec::new()),
+        store.ensure_session_metadata("a", None, owned(&["b:1", &long])),
+    ];
+    for refused in refused {
+        let refused = refused.wait();
+        assert!(
+            matches!(refused, Err(Error::MessageTooLarge { .. })),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(store.list_sessions().wait().unwrap(), ["other"]);
+    store
+        .ensure_session_metadata("a", None, owned(&[&long[..1000]]))
+        .wait()
+        .unwrap();
+    assert_eq!(store.list_sessions().wait().unwrap(), ["a"]);
+    assert!(store.set_summary("a", &long[..25]).wait().is_err());
+    store.set_summary("a", &long[..24]).wait().unwrap();
+}
+
+/// Were it cut one message at a time, each moving all others, this would not
+/// end.
+#[test]
+fn a_long_history_is_cut_to_a_small_bound_at_once() {
+    let store = with(
+        EphemeralOptions::new()
+            .max_messages(1_000_000)
+            .max_bytes(1024),
+    );
+    let all = (0..200_000).map(|n| Message::user(n.to_string()));
+    store.set_history("a", all.collect()).wait().unwrap();
+    let kept = texts(&store, "a");
+    assert_eq!(kept, numbers(200_000 - kept.len()..200_000));
+    assert!(kept.len() > 5);
+}
+
+#[test]
+fn nobody_goes_on_inside_anothers_session() {
+    let bob = scope(&[("chat", "direct:1"), ("sender", "bob")]);
+    let forged = scope(&[("chat", "direct:1|sender=bob")]);
+    let key = build_session_key(&bob);
+    let store = fire_and_forget(Arc::new(EphemeralStore::new()));
+    let ensure = |scope| store.ensure_session_metadata(&key, Some(scope), Vec::new());
+    ensure(&bob).wait().unwrap();
+    let refused = ensure(&forged).wait();
+    assert!(
+        matches!(refused, Err(Error::ScopeConflict { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn under_picoclaws_contract_errors_are_swallowed_except_where_it_returns_them() {
-    let inner = std::sync::Arc::new(EphemeralStore::new());
+    let inner = Arc::new(EphemeralStore::new());
     let store = fire_and_forget(inner.clone());
     store.add_message("", "user", "x").wait().unwrap();
     assert!(store.history("").wait().unwrap().is_empty());

@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use sessionlog::backend::{SessionStore, StoreKind, open_session_store};
+use sessionlog::backend::{
+    JsonlBackend, SessionStore, StoreKind, open_session_store, open_session_store_with,
+};
 use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
-use sessionlog::{Error, Result, internals};
+use sessionlog::{Error, Result, StoreOptions, internals};
 
-use super::{add, texts};
+use super::{add, owned, scope, texts};
 use crate::support::{in_memory, open, scratch, small_segments, visible_names};
 
 fn legacy(dir: &Path, key: &str, text: &str) {
@@ -147,6 +149,94 @@ fn sessions_that_only_the_store_has_are_not_hidden_by_a_failed_open() {
     assert_eq!(texts(&*store, "mine"), ["x"]);
 }
 
+/// A store with one message in `k`, whose older file is over its limit.
+fn beside_a_file_over_the_limit(dir: &Path) -> StoreOptions {
+    let options = StoreOptions::new().max_line_bytes(4096);
+    legacy(dir, "k", &"x".repeat(8000));
+    let store = open_session_store_with(dir, options.clone());
+    add(&*expect(store, StoreKind::Jsonl), "k", &["acknowledged"]);
+    options
+}
+
+#[test]
+fn a_file_that_is_not_imported_is_no_copy_of_the_stores_session() {
+    let dir = scratch();
+    let options = beside_a_file_over_the_limit(dir.path());
+    legacy(dir.path(), "c:1", "late");
+    block(dir.path());
+    let refused = open_session_store_with(dir.path(), options.clone());
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    unblock(dir.path());
+    let store = expect(
+        open_session_store_with(dir.path(), options),
+        StoreKind::Jsonl,
+    );
+    assert_eq!(texts(&*store, "k"), ["acknowledged"]);
+    assert_eq!(texts(&*store, "c:1"), ["late"]);
+}
+
+#[test]
+fn a_failed_open_hides_no_session_behind_a_file_that_is_not_imported() {
+    let dir = scratch();
+    let options = beside_a_file_over_the_limit(dir.path());
+    let (home, aside) = (dir.path().join(".sessionlog"), dir.path().join("aside"));
+    fs::rename(&home, &aside).unwrap();
+    fs::write(&home, "in the way").unwrap();
+    let refused = open_session_store_with(dir.path(), options.clone());
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+    fs::remove_file(&home).unwrap();
+    fs::rename(&aside, &home).unwrap();
+    let store = expect(
+        open_session_store_with(dir.path(), options),
+        StoreKind::Jsonl,
+    );
+    assert_eq!(texts(&*store, "k"), ["acknowledged"]);
+}
+
+/// Whoever opened the engine's files last may have added to them since.
+#[test]
+fn a_failed_open_does_not_take_a_session_file_for_a_copy() {
+    let dir = scratch();
+    legacy(dir.path(), "k", "older");
+    fs::write(dir.path().join("k.jsonl"), crate::support::line("newer")).unwrap();
+    fs::write(dir.path().join(".sessionlog"), "in the way").unwrap();
+    let refused = open_session_store(dir.path());
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_keeps_the_engine_from_opening_lets_no_second_writer_in() {
+    let dir = scratch();
+    legacy(dir.path(), "k", "one");
+    fs::write(dir.path().join(".sessionlog"), "in the way").unwrap();
+    let first = expect(open_session_store(dir.path()), StoreKind::LegacyJson);
+    let refused = open_session_store(dir.path());
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    fs::remove_file(dir.path().join(".sessionlog")).unwrap();
+    let refused = open_session_store(dir.path());
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    add(&*first, "k", &["two"]);
+    first.close().wait().unwrap();
+    let second = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(texts(&*second, "k"), ["one", "two"]);
+}
+
+#[test]
+fn the_scope_that_a_fallback_was_given_comes_along() {
+    let dir = scratch();
+    legacy(dir.path(), "k", "one");
+    fs::write(dir.path().join(".sessionlog"), "in the way").unwrap();
+    let store = expect(open_session_store(dir.path()), StoreKind::LegacyJson);
+    let bob = scope(&[("sender", "bob")]);
+    let ensured = store.ensure_session_metadata("k", Some(&bob), owned(&["old:1"]));
+    ensured.wait().unwrap();
+    store.close().wait().unwrap();
+    fs::remove_file(dir.path().join(".sessionlog")).unwrap();
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(store.session_scope("old:1").wait().unwrap(), Some(bob));
+    assert_eq!(texts(&*store, "old:1"), ["one"]);
+}
+
 #[test]
 fn a_directory_that_another_writes_to_is_refused() {
     let dir = scratch();
@@ -258,4 +348,61 @@ fn no_failing_call_while_opening_splits_or_loses_a_session() {
         }
     }
     assert!(kinds[0] > 0 && kinds[1] > 0, "{kinds:?}");
+}
+
+/// A store of older files on a modelled disk. The call from `later` on that makes
+/// it fall back is found, and noted there for the next time.
+fn fallen_back(
+    prepared: &MemoryStorage,
+    later: &mut u64,
+) -> (MemoryStorage, Arc<dyn SessionStore>) {
+    loop {
+        let disk = prepared.image(Image::AllLost);
+        disk.fail_at(disk.steps() + *later, Fault::Eio, Repeat::Once);
+        let opened = open_modelled(&disk);
+        assert!(disk.faults_hit() > 0, "nothing made it fall back");
+        disk.heal();
+        match opened {
+            Ok(store) if store.kind() == StoreKind::LegacyJson => return (disk, store),
+            other => drop(other),
+        }
+        *later += 1;
+    }
+}
+
+/// Whatever call fails: either the session is deleted, or it is there, and for
+/// good once it is saved.
+#[test]
+fn a_deletion_that_failed_left_the_session() {
+    let prepared = older_disk();
+    let mut falls_back = 0;
+    for later in 0.. {
+        let (disk, store) = fallen_back(&prepared, &mut falls_back);
+        let before = disk.faults_hit();
+        disk.fail_at(disk.steps() + later, Fault::Eio, Repeat::Once);
+        let deleted = store.delete_session("a:1").wait();
+        let hit = disk.faults_hit() > before;
+        disk.heal();
+        let expected: &[&str] = if deleted.is_ok() { &[] } else { &["a:1"] };
+        assert_eq!(texts(&*store, "a:1"), expected);
+        store.save("a:1").wait().unwrap();
+        let disk = disk.image(Image::AllLost);
+        let store = expect(open_modelled(&disk), StoreKind::Jsonl);
+        assert_eq!(texts(&*store, "a:1"), expected, "{later}: {deleted:?}");
+        store.close().wait().unwrap();
+        if !hit {
+            return;
+        }
+    }
+}
+
+#[test]
+fn closing_again_does_not_make_good_a_close_that_failed() {
+    let disk = MemoryStorage::new();
+    let store = JsonlBackend::new(crate::support::open_memory(&disk).unwrap());
+    add(&store, "a", &["x"]);
+    disk.fail_at(disk.steps(), Fault::Eio, Repeat::Forever);
+    assert!(store.close().wait().is_err());
+    disk.heal();
+    assert!(store.close().wait().is_err());
 }

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use sessionlog::backend::{LegacyJsonStore, SessionStore};
+use sessionlog::scope::build_session_key;
 use sessionlog::{Error, Store};
 
-use super::{add, texts};
+use super::{add, owned, scope, texts};
 use crate::support::{open, scratch, visible_names};
 
 #[test]
@@ -129,4 +130,89 @@ fn what_a_crash_left_half_written_is_removed() {
     let store = LegacyJsonStore::open(dir.path()).unwrap();
     assert!(visible_names(dir.path()).is_empty());
     drop(store);
+}
+
+#[test]
+fn a_deleted_session_is_deleted_from_every_file_that_claims_its_key() {
+    let dir = scratch();
+    for (name, text) in [("a.json", "one"), ("b.json", "two")] {
+        let json = format!(r#"{{"key":"k","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+        fs::write(dir.path().join(name), json).unwrap();
+    }
+    let store = LegacyJsonStore::open(dir.path()).unwrap();
+    assert_eq!(texts(&store, "k"), ["two"]);
+    store.delete_session("k").wait().unwrap();
+    assert!(visible_names(dir.path()).is_empty());
+    add(&store, "k", &["new"]);
+    store.close().wait().unwrap();
+    let store = LegacyJsonStore::open(dir.path()).unwrap();
+    assert_eq!(texts(&store, "k"), ["new"]);
+}
+
+#[test]
+fn a_session_that_cannot_be_saved_costs_no_other() {
+    for dropped in [false, true] {
+        let dir = scratch();
+        let store = LegacyJsonStore::open(dir.path()).unwrap();
+        add(&store, "a", &["x"]);
+        add(&store, "b", &["y"]);
+        fs::create_dir(dir.path().join("a.json")).unwrap();
+        if dropped {
+            drop(store);
+        } else {
+            assert!(store.close().wait().is_err());
+            assert_eq!(texts(&store, "a"), ["x"], "it is still only in memory");
+            fs::remove_dir(dir.path().join("a.json")).unwrap();
+            store.close().wait().unwrap();
+        }
+        let store = LegacyJsonStore::open(dir.path()).unwrap();
+        assert_eq!(texts(&store, "b"), ["y"]);
+        assert_eq!(texts(&store, "a").len(), usize::from(!dropped));
+    }
+}
+
+#[test]
+fn a_name_that_stands_for_no_file_is_no_sessions() {
+    let dir = scratch();
+    fs::create_dir(dir.path().join("a.json")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path().join("b.json")).unwrap();
+    let store = LegacyJsonStore::open(dir.path()).unwrap();
+    add(&store, "a", &["x"]);
+    add(&store, "b", &["y"]);
+    store.close().wait().unwrap();
+    let store = LegacyJsonStore::open(dir.path()).unwrap();
+    assert_eq!(texts(&store, "a"), ["x"]);
+    assert_eq!(texts(&store, "b"), ["y"]);
+    assert!(
+        fs::symlink_metadata(dir.path().join("b.json"))
+            .unwrap()
+            .is_symlink()
+    );
+}
+
+#[test]
+fn a_forged_scope_is_refused_after_a_restart_too() {
+    let dir = scratch();
+    let bob = scope(&[("chat", "direct:1"), ("sender", "bob")]);
+    let forged = scope(&[("chat", "direct:1|sender=bob")]);
+    let key = build_session_key(&bob);
+    let store = LegacyJsonStore::open(dir.path()).unwrap();
+    let ensured = store.ensure_session_metadata(&key, Some(&bob), owned(&["irc:bob"]));
+    ensured.wait().unwrap();
+    add(&store, &key, &["bob's"]);
+    store.close().wait().unwrap();
+    for _ in 0..2 {
+        let store = LegacyJsonStore::open(dir.path()).unwrap();
+        let refused = store
+            .ensure_session_metadata(&key, Some(&forged), Vec::new())
+            .wait();
+        assert!(
+            matches!(refused, Err(Error::ScopeConflict { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(texts(&store, "irc:bob"), ["bob's"]);
+        add(&store, "irc:bob", &["more"]);
+        store.set_history(&key, Vec::new()).wait().unwrap();
+        add(&store, "irc:bob", &["bob's"]);
+    }
 }

@@ -6,8 +6,8 @@ use sessionlog::storage::memory::MemoryStorage;
 use sessionlog::{Error, Message, Store};
 
 use crate::support::{
-    add_numbers, in_memory, line, numbers, open, open_memory, said, scratch, sidecar, texts,
-    wait_for_spare_segment,
+    add_numbers, copy_dir, in_memory, line, numbers, open, open_memory, said, scratch, sidecar,
+    texts, wait_for_spare_segment,
 };
 
 const LOG: &str = "telegram_1.jsonl";
@@ -188,80 +188,6 @@ fn p10_a_message_added_beside_a_corrupt_sidecar_is_stored_once() {
     );
 }
 
-/// Writes a session, takes its sidecar away or spoils it, and opens again.
-fn without_sidecar(key: &str, spoil: Option<&[u8]>) {
-    let dir = scratch();
-    let store = open(dir.path());
-    let chats = store.handle();
-    add_numbers(&chats, key, 0..4);
-    chats.set_summary(key, "what was said").wait().unwrap();
-    store.close().unwrap();
-    let (_, path) = sidecar_of(dir.path());
-    match spoil {
-        None => fs::remove_file(&path).unwrap(),
-        Some(bytes) => fs::write(&path, bytes).unwrap(),
-    }
-
-    let store = open(dir.path());
-    let chats = store.handle();
-    assert_eq!(texts(&chats, key), numbers(0..4), "{key:?}");
-    // Nothing names the owner of the file any more, until it writes.
-    assert!(chats.list_sessions().wait().unwrap().is_empty());
-    add_numbers(&chats, key, 4..5);
-    assert_eq!(texts(&chats, key), numbers(0..5), "{key:?}");
-    assert_eq!(chats.list_sessions().wait().unwrap(), [key]);
-    // The summary stood in the sidecar alone, and is gone with it.
-    assert_eq!(chats.summary(key).wait().unwrap(), "");
-    store.close().unwrap();
-    let (sidecars, _) = sidecar_of(dir.path());
-    assert_eq!(sidecars, 1, "the file found its owner again");
-}
-
-fn sidecar_of(dir: &std::path::Path) -> (usize, std::path::PathBuf) {
-    let names = crate::support::visible_names(dir);
-    let mut sidecars = names.iter().filter(|name| name.ends_with(".meta.json"));
-    let path = dir.join(sidecars.next().unwrap());
-    (1 + sidecars.count(), path)
-}
-
-#[test]
-fn p11_a_history_outlives_its_sidecar() {
-    without_sidecar(KEY, None);
-    without_sidecar(KEY, Some(b""));
-    without_sidecar(KEY, Some(b"\0\0\0\0"));
-}
-
-/// A key whose plain file name is unsafe has a hashed one, which only the
-/// sidecar leads back from; but who asks for the key finds the file.
-#[test]
-fn p11_a_history_under_a_hashed_name_outlives_its_sidecar() {
-    without_sidecar(".hidden", None);
-    without_sidecar(&"k".repeat(600), None);
-    without_sidecar(&"k".repeat(600), Some(b"{"));
-}
-
-/// Truncation is a number in the sidecar, which has no copy: what was cut off
-/// but not compacted away is visible again without it.
-#[test]
-fn p11_what_truncation_hid_is_all_that_a_lost_sidecar_brings_back() {
-    let dir = scratch();
-    let store = open(dir.path());
-    add_numbers(&store.handle(), KEY, 0..6);
-    store.handle().truncate_history(KEY, 2).wait().unwrap();
-    store.close().unwrap();
-    fs::remove_file(dir.path().join(SIDECAR)).unwrap();
-    let store = open(dir.path());
-    assert_eq!(texts(&store.handle(), KEY), numbers(0..6));
-    store.handle().truncate_history(KEY, 2).wait().unwrap();
-    store.handle().compact(KEY).wait().unwrap();
-    store.close().unwrap();
-
-    fs::remove_file(dir.path().join(SIDECAR)).unwrap();
-    let store = open(dir.path());
-    assert_eq!(texts(&store.handle(), KEY), numbers(4..6));
-    store.close().unwrap();
-}
-
 #[test]
 fn p12_a_skip_beyond_the_file_hides_no_later_message() {
     let dir = scratch();
@@ -280,4 +206,47 @@ fn p12_a_skip_beyond_the_file_hides_no_later_message() {
     assert_eq!(texts(&store.handle(), KEY), numbers(0..3));
     let meta = store.handle().session_meta(KEY).wait().unwrap();
     assert_eq!(meta.skip, 2);
+}
+
+/// What a store whose process died leaves, behind three acknowledged messages.
+fn died() -> tempfile::TempDir {
+    let (dir, left) = (scratch(), scratch());
+    let store = open(dir.path());
+    add_numbers(&store.handle(), KEY, 0..3);
+    copy_dir(dir.path(), left.path());
+    store.close().unwrap();
+    left
+}
+
+fn segment_of(dir: &std::path::Path) -> std::path::PathBuf {
+    let journal = fs::read_dir(dir.join(".sessionlog/journal")).unwrap();
+    let mut segments: Vec<_> = journal.map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    segments.sort();
+    segments.remove(0)
+}
+
+#[test]
+fn a_journal_segment_that_was_cut_short_is_refused_not_taken_for_a_shorter_one() {
+    let left = died();
+    let segment = segment_of(left.path());
+    let bytes = fs::read(&segment).unwrap();
+    fs::write(&segment, &bytes[..4096]).unwrap();
+    for opened in [Store::open(left.path()), Store::open_read_only(left.path())] {
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    }
+}
+
+#[test]
+fn without_the_identity_a_reader_does_not_leave_out_what_the_journal_holds() {
+    let left = died();
+    fs::remove_file(left.path().join(".sessionlog/identity")).unwrap();
+    for opened in [Store::open(left.path()), Store::open_read_only(left.path())] {
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    }
+    let report = Store::repair(left.path(), sessionlog::RepairOptions::new()).unwrap();
+    assert!(report.losses.is_empty(), "{report}");
+    let store = open(left.path());
+    assert_eq!(texts(&store.handle(), KEY), numbers(0..3));
+    store.close().unwrap();
 }

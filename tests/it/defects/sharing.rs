@@ -238,10 +238,23 @@ fn p15_no_agents_main_session_is_promoted() {
     };
     assert!(!promote("a", &["agent:sales:main"]));
     assert!(!promote("b", &[&opaque("agent:main:main")]));
-    // A hash tells whose main session it is only beside the name it is made of.
+    // A hash tells whose main session it is only beside the agent's name.
     assert!(!promote("c", &[&opaque(plain), plain]));
     assert!(!promote("d", &[plain, &opaque(plain)]));
-    for key in ["a", "b", "c", "d"] {
+    assert!(!promote("d", &[&opaque(plain), "agent:Sales:irc:group:1"]));
+    let sales = scope(r#"{"version":1,"agent_id":"Sales"}"#);
+    let aliases = vec![opaque(plain)];
+    let promoted = chats.promote_alias_history("d", sales.clone(), aliases.clone());
+    assert!(!promoted.wait().unwrap());
+    let ensured = chats.ensure_session_metadata("e", sales.clone(), aliases.clone());
+    assert!(!ensured.wait().unwrap());
+    chats
+        .upsert_session_meta(&opaque(plain), sales, Vec::new())
+        .wait()
+        .unwrap();
+    let ensured = chats.ensure_session_metadata("f", None, aliases);
+    assert!(!ensured.wait().unwrap());
+    for key in ["a", "b", "c", "d", "e", "f"] {
         assert!(texts(&chats.exact_keys(), key).is_empty(), "{key}");
     }
     store.close().unwrap();

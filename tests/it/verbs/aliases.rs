@@ -1,6 +1,6 @@
 //! Keys, aliases, listings, promotion.
 
-use sessionlog::Message;
+use sessionlog::{Message, Store};
 
 use crate::support::{add_numbers, for_each_caller, numbers, open, said, scope, scratch, texts};
 
@@ -174,4 +174,42 @@ fn a_promotion_copies_lines_as_bytes_and_keeps_what_was_hidden_hidden() {
         std::fs::read_to_string(dir.path().join("old.jsonl")).unwrap(),
         odd
     );
+}
+
+#[test]
+fn a_message_under_a_padded_key_stays_within_reach() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    chats.add_message(" pad ", "user", "padded").wait().unwrap();
+    let resolved = |key: &str| chats.resolve_session_key(key).wait().unwrap();
+    assert_eq!(resolved(" pad ").as_deref(), Some(" pad "));
+    assert_eq!(resolved("pad"), None);
+    chats.add_message("pad", "user", "plain").wait().unwrap();
+    assert_eq!(texts(&chats, " pad "), ["padded"]);
+    assert_eq!(texts(&chats, "\tpad"), ["plain"]);
+    let ensured = chats.ensure_session_metadata(" pad ", None, owned(&["p:1"]));
+    ensured.wait().unwrap();
+    assert_eq!(texts(&chats, "p:1"), ["padded"]);
+    let refused = chats.ensure_session_metadata(" ", None, Vec::new()).wait();
+    assert!(refused.is_err());
+    store.close().unwrap();
+}
+
+#[test]
+fn an_alias_that_is_too_long_for_a_key_is_an_alias_all_the_same() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let long = "x".repeat(5_000);
+    let ensured = chats.ensure_session_metadata("new", None, vec![long.clone()]);
+    ensured.wait().unwrap();
+    chats.add_message(&long, "user", "hi").wait().unwrap();
+    assert_eq!(texts(&chats, &long), ["hi"]);
+    assert_eq!(texts(&chats, "new"), ["hi"]);
+    assert!(chats.add_message(&long[1..], "user", "hi").wait().is_err());
+    assert!(chats.exact_keys().history(&long).wait().is_err());
+    store.close().unwrap();
+    let view = Store::open_read_only(dir.path()).unwrap();
+    assert_eq!(texts(&view.handle(), &long), ["hi"]);
 }

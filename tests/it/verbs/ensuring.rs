@@ -242,3 +242,122 @@ fn aliases_of_several_sessions_are_reported() {
     store.handle().delete_session("sk_a").wait().unwrap();
     assert!(store.handle().alias_conflicts().wait().unwrap().is_empty());
 }
+
+#[test]
+fn what_was_taken_away_does_not_come_back_with_the_next_ensure() {
+    type Empty = fn(&sessionlog::StoreHandle) -> sessionlog::Result<()>;
+    let ways: [Empty; 3] = [
+        |chats| chats.set_history("new", Vec::new()).wait(),
+        |chats| chats.truncate_history("new", 0).wait(),
+        |chats| chats.context("new").clear().wait(),
+    ];
+    for empty in ways {
+        let dir = scratch();
+        let mut store = open(dir.path());
+        add_numbers(&store.handle(), "old:1", 0..2);
+        let ensure = |store: &Store, aliases: &[&str]| {
+            let chats = store.handle();
+            let ensured = chats.ensure_session_metadata("new", None, owned(aliases));
+            ensured.wait().unwrap()
+        };
+        assert!(ensure(&store, &["old:1"]));
+        empty(&store.handle()).unwrap();
+        for _ in 0..2 {
+            assert!(!ensure(&store, &["old:1", "nobody"]));
+            assert_eq!(texts(&store.handle(), "new"), [""; 0]);
+            store.close().unwrap();
+            store = open(dir.path());
+        }
+        // One that it did not claim yet is another matter.
+        add_numbers(&store.handle(), "old:2", 5..7);
+        assert!(ensure(&store, &["old:1", "old:2"]));
+        assert_eq!(texts(&store.handle(), "new"), numbers(5..7));
+        store.close().unwrap();
+    }
+}
+
+/// What a session took over is a copy; deleting it leaves the original.
+#[test]
+fn a_deleted_session_inherits_again_unless_the_older_one_is_deleted_too() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "old:1", 0..2);
+    let ensure = || {
+        let ensured = chats.ensure_session_metadata("new", None, owned(&["old:1"]));
+        ensured.wait().unwrap()
+    };
+    assert!(ensure());
+    chats.delete_session("new").wait().unwrap();
+    assert!(ensure());
+    chats.exact_keys().delete_session("old:1").wait().unwrap();
+    chats.delete_session("new").wait().unwrap();
+    assert!(!ensure());
+    assert_eq!(texts(&chats, "new"), [""; 0]);
+    store.close().unwrap();
+}
+
+#[test]
+fn p14_a_scope_that_is_lost_or_erased_opens_no_door_to_a_forger() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let bob = told_apart_by(&[("chat", "direct:1"), ("sender", "bob")]);
+    let forged = told_apart_by(&[("chat", "direct:1|sender=bob")]);
+    let key = build_session_key(&bob);
+    for erased in [None, scope("null"), scope("{}"), scope("[1]")] {
+        let ensure = |scope| {
+            chats
+                .ensure_session_metadata(&key, scope, Vec::new())
+                .wait()
+        };
+        ensure(Some(bob.to_raw())).unwrap();
+        add_numbers(&chats, &key, 0..1);
+        ensure(erased.clone()).unwrap();
+        let upserted = chats.upsert_session_meta(&key, Some(forged.to_raw()), Vec::new());
+        assert!(matches!(upserted.wait(), Err(Error::ScopeConflict { .. })));
+        assert!(matches!(
+            ensure(Some(forged.to_raw())),
+            Err(Error::ScopeConflict { .. })
+        ));
+        ensure(Some(bob.to_raw())).unwrap();
+    }
+    // Under a key that the scope does not lead to, its owner chose to.
+    add_numbers(&chats, "chosen", 0..1);
+    let ensured = chats.ensure_session_metadata("chosen", Some(forged.to_raw()), Vec::new());
+    assert!(!ensured.wait().unwrap());
+    store.close().unwrap();
+}
+
+#[test]
+fn an_ensure_beside_a_summary_on_its_way_out_is_asked_once_more_at_most() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "old:1", 0..1);
+    for _ in 0..30 {
+        chats.set_summary("new", "s").wait().unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| chats.set_summary("new", "").wait().unwrap());
+            let ensured = chats.ensure_session_metadata("new", None, owned(&["old:1"]));
+            ensured.wait().unwrap();
+        });
+        let ensured = chats.ensure_session_metadata("new", None, owned(&["old:1"]));
+        assert!(!ensured.wait().unwrap());
+        chats.delete_session("new").wait().unwrap();
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn a_write_made_before_its_key_became_an_alias_and_asked_for_after_goes_where_reads_go() {
+    for_each_caller(|caller, chats, _| {
+        add_numbers(chats, "old:1", 0..1);
+        let later = chats.add_message("old:1", "user", "1");
+        let reading = chats.history("old:1");
+        caller.ok(chats.ensure_session_metadata("new", None, owned(&["old:1"])));
+        caller.ok(later);
+        assert_eq!(said(&caller.ok(reading)), numbers(0..2));
+        assert_eq!(said(&caller.ok(chats.history("new"))), numbers(0..2));
+    });
+}

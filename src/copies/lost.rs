@@ -1,0 +1,117 @@
+//! Looking up what a lost sidecar said.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use super::{Said, line};
+use crate::session_file::{self, SessionMeta};
+use crate::shard::load;
+use crate::storage::{OpenMode, Storage, StorageFile};
+
+/// The copies of a directory, read when the first sidecar is missed.
+#[derive(Debug)]
+pub(crate) struct Copies<'a> {
+    storage: &'a dyn Storage,
+    dir: &'a Path,
+    path: &'a Path,
+    read: Option<HashMap<String, Said>>,
+}
+
+/// A sidecar made again of its copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Restored {
+    pub(crate) meta: SessionMeta,
+    /// Whether it tells which lines are hidden; else none is.
+    pub(crate) hides: bool,
+    /// In words, what came of it.
+    pub(crate) finding: String,
+}
+
+impl<'a> Copies<'a> {
+    /// The copies at `path`, of sidecars in `dir`.
+    pub(crate) fn new(storage: &'a dyn Storage, dir: &'a Path, path: &'a Path) -> Self {
+        Self {
+            storage,
+            dir,
+            path,
+            read: None,
+        }
+    }
+
+    /// The sidecar of a session whose own is missing or does not decode. `None`
+    /// without a copy, and without a session file: who removed that removed the
+    /// session.
+    pub(crate) fn restore(&mut self, stem: &str) -> Option<Restored> {
+        let (storage, log) = (self.storage, self.dir.join(session_file::log_name(stem)));
+        let said = self.of(stem)?;
+        let restored = storage
+            .open(&log, OpenMode::Read)
+            .and_then(|log| restored(said, &*log));
+        match restored {
+            Ok(mut restored) => {
+                let name = self.dir.join(session_file::sidecar_name(stem));
+                restored.finding = format!("{} {}", name.display(), restored.finding);
+                Some(restored)
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(path = %log.display(), %error, "its sidecar stays lost");
+                None
+            }
+        }
+    }
+
+    fn of(&mut self, stem: &str) -> Option<&Said> {
+        if self.read.is_none() {
+            self.read = Some(read(self.storage, self.path));
+        }
+        self.read.as_ref()?.get(stem)
+    }
+}
+
+fn read(storage: &dyn Storage, path: &Path) -> HashMap<String, Said> {
+    let bytes = match load::read_whole(storage, path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "copies of sidecars not read");
+            }
+            Vec::new()
+        }
+    };
+    let mut said = HashMap::new();
+    for line in bytes.split(|&byte| byte == b'\n').filter_map(line::decode) {
+        match line.said {
+            Some(copy) => said.insert(line.stem.into_owned(), copy),
+            None => said.remove(&*line.stem),
+        };
+    }
+    said
+}
+
+fn restored(said: &Said, log: &dyn StorageFile) -> io::Result<Restored> {
+    let mut meta = said.meta.clone();
+    let hides = said.is_of(log)?;
+    let lines = |len| load::measure(Some(log), len, &[], 0);
+    let lines = |len| lines(len).map(|extent| i64::try_from(extent.lines).unwrap_or(i64::MAX));
+    let finding = match (hides, meta.skip > 0) {
+        (false, true) => {
+            "is missing or damaged; what it said is known, but its session file is another now, so \
+             no line of it is hidden"
+        }
+        _ => "is missing or damaged; it was made again of its copy",
+    };
+    meta.skip = if hides {
+        // One beyond the file would hide what was appended since.
+        meta.skip.min(lines(said.len)?)
+    } else {
+        0
+    };
+    meta.count = lines(log.info()?.len)?;
+    Ok(Restored {
+        meta,
+        hides,
+        finding: finding.to_owned(),
+    })
+}

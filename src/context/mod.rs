@@ -169,7 +169,10 @@ impl Context {
     ///   crate::export_kimi) may leave, numbers the next one and is not gone back
     ///   to.
     /// * A message that kimi-cli would not read back (of another role, with parts
-    ///   of a type it does not know, with a tool call without arguments) is refused with [`Error::InvalidMessage`].
+    ///   of a type it does not know) is refused with [`Error::InvalidMessage`]; but
+    ///   one with a tool call without arguments is written, and read back here, as
+    ///   kimi-cli writes it, which then does not show that message. Give such a
+    ///   call arguments, `{}`.
     ///   Fields of a message that it does not know are written behind those it
     ///   does; of a part only what it knows is written.
     /// * A revert keeps the lines that kimi-cli keeps, and those of records that

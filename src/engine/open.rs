@@ -182,6 +182,7 @@ fn set_aside_strays(
     if found.is_empty() {
         return Ok(());
     }
+    found.sort_by_cached_key(|stored| (stored.name.stem.clone(), stored.name.number));
     for stored in found {
         let name = stored.name.to_text();
         let from = home.backups.join(&name);

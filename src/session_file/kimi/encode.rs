@@ -7,7 +7,7 @@ use super::{Record, decode};
 use crate::session_file::content::Content;
 use crate::session_file::encode::write_object;
 use crate::session_file::message::Message;
-use crate::session_file::parts::{FunctionCall, ToolCall};
+use crate::session_file::parts::ToolCall;
 use crate::session_file::raw::RawField;
 use crate::session_file::scan::is_space;
 use crate::session_file::text::escaped_char;
@@ -19,12 +19,6 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::InvalidMessage`] for what kimi-cli would not read back.
 pub(crate) fn encode(message: &Message) -> Result<(String, Message)> {
-    let calls = message.tool_calls.iter().flat_map(|call| &call.function);
-    if calls.into_iter().any(lacks_arguments) {
-        return Err(Error::InvalidMessage {
-            reason: String::from("kimi-cli would not read back a tool call without arguments"),
-        });
-    }
     let line = to_json(message);
     match decode(&line) {
         Record::Message(read) => Ok((line, *read)),
@@ -32,11 +26,6 @@ pub(crate) fn encode(message: &Message) -> Result<(String, Message)> {
             reason: String::from("kimi-cli would not read it back"),
         }),
     }
-}
-
-/// kimi-cli writes such a call itself, and drops its message when it reads it.
-fn lacks_arguments(function: &FunctionCall) -> bool {
-    function.no_arguments && function.arguments.is_empty()
 }
 
 /// The line of a token count.
@@ -150,7 +139,7 @@ fn tool_call(call: &ToolCall) -> String {
     if let Some(function) = &call.function {
         let mut inner = Object::new();
         inner.text("name", &function.name);
-        if !lacks_arguments(function) {
+        if !function.no_arguments || !function.arguments.is_empty() {
             inner.text("arguments", &function.arguments);
         }
         if !function.thought_signature.is_empty() {

@@ -2,11 +2,12 @@
 //! poisoned without leaving anybody behind.
 
 use crate::explore::Model;
-use sessionlog::internals::journal::group::{Batch, GroupCommit, Refusal, Taken};
+use sessionlog::internals::journal::group::{Batch, GroupCommit, Linger, Refusal, Taken};
 use sessionlog::internals::sync::Mutex;
 use sessionlog::internals::sync::slot::{Promise, slot};
 use sessionlog::internals::sync::thread::{JoinHandle, spawn};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
@@ -23,6 +24,11 @@ pub(crate) const MODELS: &[Model] = &[
         name: "group_poison",
         at_least: 400,
         runs: &[a_ticket_ends_in_one_place],
+    },
+    Model {
+        name: "group_linger",
+        at_least: 2,
+        runs: &[a_lingering_committer_is_let_go],
     },
 ];
 
@@ -110,6 +116,29 @@ fn a_closing_group_commits_what_it_accepted() {
     for thread in producers.into_iter().chain([committer]) {
         thread.join().expect("did not panic");
     }
+}
+
+/// A committer waits for company that never comes, for the store closes. Time
+/// stands still: nothing else can wake it.
+fn a_lingering_committer_is_let_go() {
+    let group = Arc::new(GroupCommit::new());
+    group.submit(&[1], 1, true).expect("is open");
+    let closing = {
+        let group = Arc::clone(&group);
+        spawned("closing", move || group.close())
+    };
+    let mut linger = Linger {
+        behind: 2,
+        timeout: Duration::from_secs(1),
+        came: None,
+    };
+    let mut batch = Batch::new();
+    assert_eq!(
+        group.take(&mut batch, None, Some(&mut linger)),
+        Taken::Batch
+    );
+    assert_eq!(batch.tickets, [1]);
+    closing.join().expect("did not panic");
 }
 
 /// Where a ticket ended.

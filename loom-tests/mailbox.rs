@@ -18,7 +18,10 @@ pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "mailbox_close",
         at_least: 400,
-        runs: &[an_item_is_refused_or_returned],
+        runs: &[
+            an_item_is_refused_or_returned,
+            every_blocked_sender_learns_of_the_close,
+        ],
     },
     Model {
         name: "mailbox_bell",
@@ -73,6 +76,18 @@ fn an_item_is_refused_or_returned() {
     seen.extend(std::iter::from_fn(|| refused.recv()));
     seen.sort_unstable();
     assert_eq!(seen, [1, 2], "lost, or both accepted and refused");
+    joined(senders);
+}
+
+/// Two senders that wait for room when the mailbox closes.
+fn every_blocked_sender_learns_of_the_close() {
+    let (sender, receiver) = bounded(1, || {});
+    sender.try_send(0).expect("has room");
+    let senders = [1, 2].map(|item| {
+        let sender = sender.clone();
+        spawned(move || assert_eq!(sender.send(item), Err(Closed(item))))
+    });
+    assert_eq!(receiver.close(), [0]);
     joined(senders);
 }
 

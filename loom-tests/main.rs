@@ -14,15 +14,25 @@ fn main() {
 }
 
 #[cfg(sessionlog_loom)]
+mod catalog;
+#[cfg(sessionlog_loom)]
+mod engine;
+#[cfg(sessionlog_loom)]
 mod explore;
 #[cfg(sessionlog_loom)]
 mod group_commit;
+#[cfg(sessionlog_loom)]
+mod journal;
 #[cfg(sessionlog_loom)]
 mod mailbox;
 #[cfg(sessionlog_loom)]
 mod published;
 #[cfg(sessionlog_loom)]
+mod readers;
+#[cfg(sessionlog_loom)]
 mod reply;
+#[cfg(sessionlog_loom)]
+mod stage;
 
 #[cfg(sessionlog_loom)]
 fn main() -> std::process::ExitCode {
@@ -31,6 +41,10 @@ fn main() -> std::process::ExitCode {
         reply::MODELS,
         group_commit::MODELS,
         published::MODELS,
+        catalog::MODELS,
+        journal::MODELS,
+        readers::MODELS,
+        engine::MODELS,
     ];
     explore::main(&models.concat())
 }

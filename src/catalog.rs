@@ -5,12 +5,11 @@ mod aliases;
 
 use std::sync::Arc;
 
-use dashmap::DashMap;
-
 use crate::session_file;
 use crate::snapshot::View;
 use crate::sync::Published;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::map::Map;
 
 pub use aliases::AliasConflict;
 use aliases::Aliases;
@@ -46,7 +45,8 @@ impl Entry {
     /// It has been written to, and has a sidecar, or will have one.
     pub(crate) fn list(&self) {
         if !self.listed.load(Ordering::Relaxed) {
-            self.exists.store(true, Ordering::Release);
+            // In this order: whoever finds it listed must find it.
+            self.exists.store(true, Ordering::Relaxed);
             self.listed.store(true, Ordering::Release);
         }
     }
@@ -55,13 +55,13 @@ impl Entry {
 /// Maps keys, aliases and file names to sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    entries: DashMap<Arc<str>, Arc<Entry>>,
+    entries: Map<Arc<str>, Arc<Entry>>,
     /// Who owns a file name. Claimed in one step: two keys that map to one name
     /// would otherwise write into one file.
-    owners: DashMap<Arc<str>, Arc<str>>,
+    owners: Map<Arc<str>, Arc<str>>,
     /// File names whose files name no owner: without sidecar, or with one that
     /// does not decode.
-    orphans: DashMap<Arc<str>, ()>,
+    orphans: Map<Arc<str>, ()>,
     aliases: Aliases,
 }
 
@@ -231,7 +231,7 @@ impl Catalog {
 
     fn has_files(&self, key: &str) -> bool {
         match self.entries.get(key) {
-            Some(entry) => entry.exists.load(Ordering::Acquire),
+            Some(entry) => entry.exists.load(Ordering::Relaxed),
             None => self.orphan_of(key).is_some(),
         }
     }

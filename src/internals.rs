@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::SessionStore;
 use crate::storage::Storage;
-use crate::{Result, Store, StoreOptions};
+use crate::{RepairOptions, RepairReport, Result, Store, StoreOptions, VerifyReport};
 
 /// Opens a store on any file system. `dir` is absolute.
 ///
@@ -17,6 +17,26 @@ use crate::{Result, Store, StoreOptions};
 )]
 pub fn open_store(storage: Arc<dyn Storage>, dir: &Path, options: StoreOptions) -> Result<Store> {
     Store::open_on(storage, dir, &options)
+}
+
+/// Looks over a directory of any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`Store::verify`].
+pub fn verify_store(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyReport> {
+    crate::doctor::verify(storage, dir)
+}
+
+/// Repairs a directory of any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`Store::repair`].
+pub fn repair_store(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    options: RepairOptions,
+) -> Result<RepairReport> {
+    crate::doctor::repair(storage, dir, options)
 }
 
 /// Opens a session store on any file system. `dir` is absolute.
@@ -89,6 +109,12 @@ pub mod mailbox {
 /// The journal.
 pub mod journal {
     pub use crate::journal::*;
+}
+
+/// A store taken apart.
+#[cfg(all(feature = "testing", sessionlog_loom))]
+pub mod rig {
+    pub use crate::rig::*;
 }
 
 /// A store without threads.

@@ -52,6 +52,7 @@ mod catalog;
 pub mod clock;
 mod context;
 mod copies;
+mod doctor;
 mod engine;
 mod error;
 mod handle;
@@ -66,6 +67,8 @@ mod options;
 mod reader;
 mod recovery;
 mod reply;
+#[cfg(all(feature = "testing", sessionlog_loom))]
+mod rig;
 pub mod scope;
 mod session_file;
 mod shard;
@@ -83,6 +86,10 @@ mod watch;
 
 pub use catalog::AliasConflict;
 pub use context::{Context, Fork, Messages};
+pub use doctor::{
+    Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
+    SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
+};
 pub use error::{Error, Result};
 pub use handle::{BackupLimits, StoreHandle};
 pub use migrate::{

@@ -251,7 +251,9 @@ impl Sim {
     /// any of them, time passing included.
     pub fn step(&mut self) -> bool {
         let first = self.crew.schedule.prefers_supervisor();
+        let aged = self.crew.schedule.lets_buffered_age();
         (first && self.supervise())
+            || (aged && self.crew.sync_buffered())
             || self.crew.step()
             || self.supervise()
             || self.crew.sync_buffered()
@@ -329,10 +331,15 @@ struct Crew {
 
 impl Crew {
     /// Lets the first who has something to do go on.
+    ///
+    /// A caller who goes on by submitting another command does not show that it
+    /// did; whoever came before it in the order gets a second look.
     fn step(&mut self) -> bool {
         let parties = self.workers.len() + 3;
         let order = self.schedule.order(parties);
-        order.into_iter().any(|party| self.turn_of(party))
+        order.iter().any(|party| self.turn_of(*party))
+            || (!self.callers.submitted.is_empty()
+                && order.iter().any(|party| self.turn_of(*party)))
     }
 
     fn turn_of(&mut self, party: usize) -> bool {
@@ -402,7 +409,8 @@ impl Crew {
             if let Some(ready) = ready() {
                 return Some(ready);
             }
-            if !self.step() && !self.sync_buffered() {
+            let aged = self.schedule.lets_buffered_age() && self.sync_buffered();
+            if !aged && !self.step() && !self.sync_buffered() {
                 break;
             }
         }
@@ -472,6 +480,12 @@ impl Schedule {
 
     fn prefers_supervisor(&mut self) -> bool {
         self.0 != 0 && self.below(4) == 0
+    }
+
+    /// Buffered records age even while somebody else is always busy, as a
+    /// worker is that finds no space for its lines.
+    fn lets_buffered_age(&mut self) -> bool {
+        self.0 != 0 && self.below(32) == 0
     }
 
     /// Xorshift: never 0 from a state that is not.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clock::SystemClock;
+use crate::doctor::{self, RepairOptions, RepairReport, VerifyReport};
 use crate::engine::Engine;
 use crate::engine::open::{self, Site};
 use crate::error::{Error, Result};
@@ -147,6 +148,89 @@ impl Store {
             report,
             running: None,
         })
+    }
+
+    /// Reads everything in a directory and says what is wrong with it: per
+    /// session and per journal segment, and what opening would do. Writes
+    /// nothing, takes no lock, and works beside a running writer and on a
+    /// directory that nobody ever opened.
+    ///
+    /// Blocks for as long as reading every file takes. Holds one line of a
+    /// session at a time in memory, and what the journal holds.
+    ///
+    /// ```
+    /// use sessionlog::Store;
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let dir = scratch.path();
+    /// let store = Store::open(dir)?;
+    /// store.handle().add_message("cli", "user", "hi").wait()?;
+    /// store.close()?;
+    /// let report = Store::verify(dir)?;
+    /// assert!(report.is_sound(), "{report}");
+    /// assert_eq!(report.sessions[0].messages, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory does not exist or cannot be listed.
+    /// Everything else that is wrong is in the report.
+    pub fn verify(dir: impl AsRef<Path>) -> Result<VerifyReport> {
+        let dir = absolute(dir.as_ref())?;
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        doctor::verify(&storage, &dir)
+    }
+
+    /// Makes a directory sound, as its only writer, and closes it again.
+    ///
+    /// What is to be changed is first copied to
+    /// `.sessionlog/backups/repair-N/`. Then, in this order:
+    ///
+    /// * a missing or damaged identity is taken from the journal;
+    /// * the journal is carried out, as opening does. Where opening refuses it,
+    ///   whatever reads of it is carried out, also behind damage. What does not
+    ///   read is lost, and that needs
+    ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it nothing
+    ///   behind this point is done either;
+    /// * lines that are no records move to `.sessionlog/quarantine/`, except
+    ///   for whole records glued into them, which get lines of their own;
+    /// * damaged sidecars are made anew from what still reads of them; missing
+    ///   ones where the file name tells the key; counts are set right.
+    ///
+    /// A crash at any point leaves something that can be repaired again.
+    /// Repairing a sound directory changes nothing, except that a journal that
+    /// an unclean end left is carried out. Blocks meanwhile, and holds one
+    /// session in memory at a time.
+    ///
+    /// ```
+    /// use sessionlog::{RepairOptions, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let dir = scratch.path();
+    /// # let store = Store::open(dir)?;
+    /// # store.handle().add_message("cli", "user", "hi").wait()?;
+    /// # store.close()?;
+    /// # let torn = r#"{"role":"user","content":"hi"}{"role":"us"#;
+    /// # std::fs::write(dir.join("cli.jsonl"), torn).unwrap();
+    /// let report = Store::repair(dir, RepairOptions::new())?;
+    /// println!("{report}");
+    /// assert!(report.needs_data_loss.is_empty());
+    /// assert!(Store::verify(dir)?.is_sound());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writes to the directory;
+    /// [`Error::StorageFull`] where there is no space for copies; [`Error::Io`]
+    /// as the operating system reports them. Repair again when that is mended.
+    pub fn repair(dir: impl AsRef<Path>, options: RepairOptions) -> Result<RepairReport> {
+        let dir = absolute(dir.as_ref())?;
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        doctor::repair(&storage, &dir, options)
     }
 
     /// A handle to the store. Cheap to clone; use from any thread or task.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::journal::scan::{End, Scan};
 use crate::recovery::RecoveryReport;
 use crate::recovery::plan::{Base, Plan, Plans};
-use crate::recovery::redo::ours;
+use crate::recovery::redo::{self, glued, ours, resumed_at};
 use crate::recovery::survey::survey;
 use crate::shard::backup::{self, Backup, Name};
 use crate::shard::conversation::fold;
@@ -101,7 +101,7 @@ impl DirectoryView {
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Every listed key.
@@ -225,7 +225,7 @@ impl DirectoryView {
 
     /// The last look, if the journal has not moved and knows the key.
     fn current(&self, key: &str) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         let moment = self.last.lock().clone();
@@ -242,7 +242,7 @@ impl DirectoryView {
     }
 
     fn look_again(&self) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         let moment = Arc::new(look(&*self.storage, &self.dir, &self.home)?);
@@ -272,10 +272,14 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
             Scan::end(storage, &home.journal).map_err(|e| Error::io("read", &home.journal, e))?;
         let scan = Scan::read(storage, &home.journal, &id)?;
         scan.replay(storage, |record| moment.plans.add(record))?;
+        moment.plans.require_sound(&home.journal)?;
         moment.journal = end;
         moment.report.clean = scan.is_empty() || scan.clean;
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
+    } else if home.has_segments(storage).unwrap_or(false) {
+        // What the journal holds would be missing from every answer.
+        return Err(home.missing_identity());
     } else {
         moment.report.clean = true;
     }
@@ -316,10 +320,10 @@ pub(crate) struct Pieces {
 /// The lines of a session, or of a backup: a file as far as it counts, and what
 /// the journal puts behind that.
 #[derive(Debug)]
-struct Bytes {
-    file: Option<Arc<dyn StorageFile>>,
-    len: u64,
-    behind: Vec<u8>,
+pub(crate) struct Bytes {
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    pub(crate) len: u64,
+    pub(crate) behind: Vec<u8>,
 }
 
 impl Bytes {
@@ -402,15 +406,28 @@ impl Pieces {
 
 /// What the journal may hold more of than the files.
 #[derive(Debug, Clone, Copy)]
-struct Planned<'a> {
-    storage: &'a dyn Storage,
-    dir: &'a Path,
-    home: &'a Home,
-    plans: &'a Plans,
-    restored: &'a BTreeMap<String, Restored>,
+pub(crate) struct Planned<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) dir: &'a Path,
+    pub(crate) home: &'a Home,
+    pub(crate) plans: &'a Plans,
+    /// Lost sidecars, as their copies have them.
+    pub(crate) restored: &'a BTreeMap<String, Restored>,
 }
 
 impl Planned<'_> {
+    /// All lines of a session.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn lines(self, stem: &str) -> Result<Bytes> {
+        let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
+        match self.plans.sessions.get(stem) {
+            Some(plan) => self.bytes(plan, &log),
+            None => Bytes::whole(log()?, self.dir),
+        }
+    }
+
     fn session(self, stem: &str, key: &str, plan: &Plan) -> Result<Pieces> {
         if !plan.exists() {
             return Ok(Pieces::empty(key));
@@ -445,6 +462,9 @@ impl Planned<'_> {
                 let temp = self.dir.join(&swap.temp);
                 let temp = self.storage.open(&temp, OpenMode::Read).ok();
                 let file = if temp.is_some() { temp } else { log()? };
+                if file.is_none() {
+                    return Err(redo::gone(self.dir));
+                }
                 (file, Some(swap.len), [&swap.tail, appended].concat())
             }
             Base::Prefix(prefix) => {
@@ -497,7 +517,12 @@ fn behind_base(
     let Some(file) = file else {
         return Ok((0, journalled));
     };
-    if len < base || !ours(file, base, &journalled, len)? {
+    let holds = len >= base && ours(file, base, &journalled, len)?;
+    let base = if holds || journalled.is_empty() {
+        base
+    } else if let Some(resumed) = resumed_at(file, &journalled, len)? {
+        resumed
+    } else {
         let mut last = [b'\n'];
         if len > 0 {
             file.read_exact_at(&mut last, len - 1)?;
@@ -506,7 +531,22 @@ fn behind_base(
             journalled.insert(0, b'\n');
         }
         return Ok((len, journalled));
+    };
+    // The line feed before them is damaged; recovery puts it back.
+    if holds && len > base && glued(file, base, &journalled)? {
+        let (len, behind) = behind(file, len, base, journalled)?;
+        return Ok((len - 1, [b"\n", &behind[..]].concat()));
     }
+    behind(file, len, base, journalled)
+}
+
+/// The same where the journalled lines stand at `base`.
+fn behind(
+    file: &dyn StorageFile,
+    len: u64,
+    base: u64,
+    mut journalled: Vec<u8>,
+) -> io::Result<(u64, Vec<u8>)> {
     let end = base + journalled.len() as u64;
     let journal_len = journalled.len();
     journalled.resize(journal_len + len.saturating_sub(end) as usize, 0);

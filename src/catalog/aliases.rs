@@ -6,12 +6,10 @@ use std::cmp::Ordering as Order;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use dashmap::DashMap;
-use dashmap::mapref::entry::Entry as Place;
-
 use super::Entry;
 use crate::session_file::{self, SIDECAR};
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::map::{Entry as Place, Map};
 
 /// An alias that several sessions claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,17 +26,20 @@ pub struct AliasConflict {
 /// Maps aliases to the sessions that claim them.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
-    claims: DashMap<Box<str>, Claims>,
+    claims: Map<Box<str>, Claims>,
     /// Never less than there are aliases, so that 0 means none: raised before
     /// one is entered, lowered after one is gone. Stored as the map's length, it
     /// could be that of a moment before another worker's alias, which then would
     /// not be found, and a message for it would start a session of its own.
+    ///
+    /// No order is needed: whoever was told of an alias comes after its count, and
+    /// every later change is counted on top of it.
     count: AtomicUsize,
 }
 
 impl Aliases {
     pub(super) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
+        self.count.load(Ordering::Relaxed) == 0
     }
 
     /// The key of the first session by file name that claims `alias` and has
@@ -91,7 +92,7 @@ impl Aliases {
     fn claim(&self, entry: &Arc<Entry>, alias: &str) -> bool {
         match self.claims.entry(alias.into()) {
             Place::Vacant(place) => {
-                self.count.fetch_add(1, Ordering::AcqRel);
+                self.count.fetch_add(1, Ordering::Relaxed);
                 place.insert(Claims::One(Claim::of(entry)));
                 false
             }
@@ -104,7 +105,7 @@ impl Aliases {
             .claims
             .remove_if_mut(alias, |_, claims| claims.remove(entry));
         if gone.is_some() {
-            self.count.fetch_sub(1, Ordering::AcqRel);
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

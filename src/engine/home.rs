@@ -3,7 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::copies::book::Book;
 use crate::error::{Error, Result};
 use crate::journal::segment::StoreId;
 use crate::recovery::redo::Places;
@@ -15,11 +17,11 @@ use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
 pub(crate) struct Home {
     pub(crate) journal: PathBuf,
     pub(crate) quarantine: PathBuf,
-    /// Made with the first backup.
+    /// Made with the first backup. Repairs put copies of what they change there.
     pub(crate) backups: PathBuf,
     /// What sidecars said, for those that get lost.
     pub(crate) copies: PathBuf,
-    identity: PathBuf,
+    pub(crate) identity: PathBuf,
     lock: PathBuf,
 }
 
@@ -47,6 +49,11 @@ impl Home {
             quarantine: &self.quarantine,
             backups: &self.backups,
         }
+    }
+
+    /// What copies of sidecars are written with.
+    pub(crate) fn copies_book(&self, storage: &Arc<dyn Storage>, dir: &Path) -> Book {
+        Book::new(storage.clone(), dir.into(), self.copies.clone())
     }
 
     /// Creates what is missing of `dir` and of the engine's directory in it.
@@ -133,12 +140,7 @@ impl Home {
                 self.sync(storage)?;
                 Ok(id)
             }
-            None if self.has_segments(storage)? => Err(Error::Corrupt {
-                path: self.identity.clone(),
-                detail: String::from(
-                    "the store's identity is missing, and its journal holds records",
-                ),
-            }),
+            None if self.has_segments(storage)? => Err(self.missing_identity()),
             None => self.create_identity(storage),
         }
     }
@@ -162,7 +164,19 @@ impl Home {
         }
     }
 
-    fn has_segments(&self, storage: &dyn Storage) -> Result<bool> {
+    /// Why a journal without an identity is not read.
+    pub(crate) fn missing_identity(&self) -> Error {
+        Error::Corrupt {
+            path: self.identity.clone(),
+            detail: String::from("the store's identity is missing, and its journal holds records"),
+        }
+    }
+
+    /// Whether there is a journal.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub(crate) fn has_segments(&self, storage: &dyn Storage) -> Result<bool> {
         let entries = storage
             .read_dir(&self.journal)
             .map_err(|e| Error::io("list", &self.journal, e))?;
@@ -174,18 +188,27 @@ impl Home {
         let wrap = |e| Error::io("create", &self.identity, e);
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|e| wrap(io::Error::other(e.to_string())))?;
+        self.write_identity(storage, &id)?;
+        Ok(id)
+    }
+
+    /// Makes `id` the store's identity, durably.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn write_identity(&self, storage: &dyn Storage, id: &StoreId) -> Result<()> {
+        let wrap = |e| Error::io("create", &self.identity, e);
         let temp = self.identity.with_extension("tmp");
         match storage.remove_file(&temp) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(wrap(e)),
             _ => {}
         }
         let file = storage.open(&temp, OpenMode::CreateNew).map_err(wrap)?;
-        file.write_all_at(encode(&id).as_bytes(), 0)
+        file.write_all_at(encode(id).as_bytes(), 0)
             .and_then(|()| file.sync_data())
             .and_then(|()| storage.rename(&temp, &self.identity))
             .map_err(wrap)?;
-        self.sync(storage)?;
-        Ok(id)
+        self.sync(storage)
     }
 
     fn sync(&self, storage: &dyn Storage) -> Result<()> {
@@ -218,7 +241,7 @@ fn decode(bytes: &[u8]) -> Option<StoreId> {
 
 /// Creates a directory and its parents, each durably: a power loss must not
 /// take the directory from under a file that was synced.
-fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
+pub(crate) fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
     match storage.info(path) {
         Ok(_) => return Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}

@@ -26,6 +26,8 @@ pub(crate) struct Engine {
     group: Arc<GroupCommit<Ticket>>,
     runtime: Runtime,
     supervise: EventSender<Request>,
+    /// Says nothing but itself: what comes with a close is told by mailboxes and
+    /// locks.
     closed: AtomicBool,
 }
 
@@ -50,7 +52,7 @@ impl Engine {
 
     /// Whether the store was closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Asks the supervisor for something and waits for the answer.
@@ -80,6 +82,6 @@ impl Engine {
 
     /// Refuses every later call.
     pub(crate) fn refuse_calls(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Relaxed);
     }
 }

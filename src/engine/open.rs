@@ -75,8 +75,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copies = Copies::new(storage, site.dir, &home.copies);
-    let mut book = Book::new(site.storage.clone(), site.dir.into(), home.copies.clone());
-    let mut report = recover(site, &home, &scan, &mut copies, &mut book)?;
+    let mut book = home.copies_book(&site.storage, site.dir);
+    let mut report = recover(storage, site.dir, &home, &scan, &mut book)?;
     let catalog = Catalog::default();
     let plans = Plans::default();
     let restored = survey(
@@ -130,16 +130,21 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     })
 }
 
-fn recover(
-    site: &Site<'_>,
+/// Brings the session files up to the journal.
+///
+/// # Errors
+/// As the operating system reports them; the journal is whole then.
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    dir: &Path,
     home: &Home,
     scan: &Scan,
-    copies: &mut Copies<'_>,
     book: &mut Book,
 ) -> Result<RecoveryReport> {
-    let storage = &*site.storage;
+    let mut copies = Copies::new(storage, dir, &home.copies);
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
+    plans.require_sound(&home.journal)?;
     scan.persist(storage)?;
     let mut report = recovery::RecoveryReport {
         clean: scan.clean || scan.is_empty(),
@@ -147,8 +152,8 @@ fn recover(
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
-    redo(storage, home.places(site.dir), &plans, copies, &mut report)?;
-    restore::copy(storage, site.dir, &plans, book)?;
+    redo(storage, home.places(dir), &plans, &mut copies, &mut report)?;
+    restore::copy(storage, dir, &plans, book)?;
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {
         let path = home.journal.join(stray);
@@ -175,16 +180,35 @@ fn supersede(
     if scan.is_empty() {
         return Ok(());
     }
+    commit_checkpoint(committer, workers, scan.sequence, false, b"")?;
+    for path in scan.paths() {
+        storage
+            .remove_file(path)
+            .map_err(|e| Error::io("remove journal segment", path, e))?;
+    }
+    storage
+        .sync_dir(&home.journal)
+        .map_err(|e| Error::io("sync", &home.journal, e))
+}
+
+/// Commits, alone, that everything up to batch `sequence` is in the session
+/// files, and `records` with it.
+///
+/// # Errors
+/// As the committer reports them.
+pub(crate) fn commit_checkpoint(
+    committer: &mut Committer,
+    producer: usize,
+    sequence: u64,
+    clean: bool,
+    records: &[u8],
+) -> Result<()> {
     let mut batch = Batch::new();
-    record::encode(
-        &mut batch.bytes,
-        &Record::Checkpoint {
-            sequence: scan.sequence,
-            clean: false,
-        },
-    );
+    let checkpoint = Record::Checkpoint { sequence, clean };
+    record::encode(&mut batch.bytes, &checkpoint);
+    batch.bytes.extend_from_slice(records);
     batch.tickets.push(Ticket {
-        producer: workers,
+        producer,
         number: 0,
         epoch: 0,
         len: batch.bytes.len(),
@@ -196,17 +220,7 @@ fn supersede(
             refused = Some(error);
         }
     })?;
-    if let Some(error) = refused {
-        return Err(error);
-    }
-    for path in scan.paths() {
-        storage
-            .remove_file(path)
-            .map_err(|e| Error::io("remove journal segment", path, e))?;
-    }
-    storage
-        .sync_dir(&home.journal)
-        .map_err(|e| Error::io("sync", &home.journal, e))
+    refused.map_or(Ok(()), Err)
 }
 
 fn assemble(

@@ -65,7 +65,8 @@ pub(crate) struct Committer {
 /// How far the journal is; shared with whoever needs a watermark.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// The last batch written. Moves before the signals of that batch are sent.
+    /// The last batch written. Moves before the signals of that batch are sent,
+    /// which carry it to whoever is told: it needs no order of its own.
     written: AtomicU64,
     /// The last batch synced. Moves only after the signals of that batch were
     /// sent: a flush reads this and then asks the shards what they applied. Told
@@ -81,7 +82,7 @@ impl Progress {
 
     /// Whether anyone may have been told of a batch that is not synced.
     pub(crate) fn owes_sync(&self) -> bool {
-        self.written.load(Ordering::Acquire) > self.synced()
+        self.written.load(Ordering::Relaxed) > self.synced()
     }
 }
 
@@ -106,8 +107,8 @@ impl Committer {
         counters: Arc<Counters>,
     ) -> Result<Self> {
         let segment = pool.next(0)?;
-        progress.written.store(sequence, Ordering::Release);
-        progress.synced.store(sequence, Ordering::Release);
+        progress.written.store(sequence, Ordering::Relaxed);
+        progress.synced.store(sequence, Ordering::Relaxed);
         Ok(Self {
             pool,
             segment,
@@ -235,7 +236,7 @@ impl Committer {
         self.sequence += 1;
         self.progress
             .written
-            .store(self.sequence, Ordering::Release);
+            .store(self.sequence, Ordering::Relaxed);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         let bytes = records.len() as u64;
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -3,8 +3,8 @@
 //! Whatever all shards queued while the last sync ran goes out as one write and
 //! one sync. [`record`] is the format, [`segment`] and [`pool`] are the files,
 //! [`group`] is the hand-over from many producers to one committer, [`pace`] says when a
-//! commit waits for company,
-//! [`committer`] writes, [`scan`] reads back after a crash.
+//! commit waits for company, [`committer`] writes, [`scan`] reads back after a crash,
+//! [`inspect`] reads what damage left.
 
 #![cfg_attr(
     not(any(feature = "testing", sessionlog_loom)),
@@ -16,6 +16,7 @@
 
 pub(crate) mod committer;
 pub mod group;
+pub(crate) mod inspect;
 pub(crate) mod pace;
 pub(crate) mod pool;
 pub(crate) mod record;

@@ -158,6 +158,13 @@ impl SegmentPool {
         self.state.lock().full.iter().map(|full| full.len).sum()
     }
 
+    /// The last batches of the full segments.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn full_sequences(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        state.full.iter().map(|full| full.last_sequence).collect()
+    }
+
     /// Gives up every segment whose batches all lie at or below `sequence`,
     /// which a synced checkpoint record must cover. Called earlier than that,
     /// a crash would find session files without the journal that mends them.

@@ -47,11 +47,11 @@ struct Found {
 
 /// A whole batch in a segment.
 #[derive(Debug, Clone, Copy)]
-struct Span {
-    start: usize,
+pub(super) struct Span {
+    pub(super) start: usize,
     /// Behind its commit record.
-    end: usize,
-    commit: Commit,
+    pub(super) end: usize,
+    pub(super) commit: Commit,
 }
 
 impl Scan {
@@ -195,7 +195,7 @@ impl Scan {
         // Batches at or below the checkpoint may be missing: their segments are
         // removed one by one, and a power loss may keep any of them.
         for span in self.segments.iter().flat_map(|found| &found.batches) {
-            if span.commit.sequence == self.sequence + 1 {
+            if span.commit.sequence.checked_sub(1) == Some(self.sequence) {
                 self.sequence += 1;
             }
         }
@@ -266,7 +266,8 @@ impl Marks {
     fn look_behind(&mut self, data: &[u8], start: usize, seed: u32) {
         let behind = &data[start.min(data.len())..];
         for at in memmem::find_iter(behind, &COMMIT_MAGIC) {
-            if let Some(commit) = record::commit_at_magic(data, start + at, seed) {
+            let commit = record::commit_at_magic(data, start + at, seed);
+            if let Some(commit) = commit.filter(|commit| is_possible(*commit)) {
                 self.durable = self.durable.max(commit.durable);
                 self.newest = self.newest.max(commit.sequence);
             }
@@ -279,18 +280,22 @@ impl Marks {
     }
 }
 
-struct Batch {
-    span: Span,
-    checkpoint: Option<(u64, bool)>,
+pub(super) struct Batch {
+    pub(super) span: Span,
+    pub(super) checkpoint: Option<(u64, bool)>,
 }
 
-fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
+/// The batch at `start`, if every record of it verifies.
+pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
     let (mut at, mut checkpoint) = (start, None);
     loop {
         let (record, next) = record::decode(data, at, seed)?;
         match record {
             Record::Commit(commit) => {
-                let holds = commit.batch_len as usize == at - start;
+                let covered = checkpoint.map_or(0, |(covered, _)| covered);
+                let holds = commit.batch_len as usize == at - start
+                    && is_possible(commit)
+                    && covered < commit.sequence;
                 return holds.then_some(Batch {
                     span: Span {
                         start,
@@ -307,7 +312,13 @@ fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
     }
 }
 
-fn load(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
+/// What a batch speaks of came before it, and no store lives to see half of all
+/// numbers.
+fn is_possible(commit: Commit) -> bool {
+    commit.durable < commit.sequence && commit.sequence <= u64::MAX / 2
+}
+
+pub(super) fn load(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
     let wrap = |e| Error::io("read journal segment", path, e);
     let file = storage.open(path, OpenMode::Read).map_err(wrap)?;
     let len = file.info().map_err(wrap)?.len as usize;

@@ -191,10 +191,42 @@ pub(crate) fn decode_header(
     if fields[28..36] != number.to_le_bytes() {
         return Err(corrupt("journal segment's number is not its name's"));
     }
+    // A segment gets its name only after its zeros are on disk. Where it ends
+    // before them, batches are gone without leaving a hole that tells of them.
+    let mut length = [0; 8];
+    length.copy_from_slice(&fields[44..52]);
+    if (data.len() as u64) < u64::from_le_bytes(length) {
+        return Err(corrupt("journal segment is cut short"));
+    }
+    Ok(HeaderState {
+        seed: stated_seed(fields, number),
+    })
+}
+
+fn stated_seed(fields: &[u8], number: u64) -> u32 {
     let mut salt = [0; 8];
     salt.copy_from_slice(&fields[36..44]);
-    Ok(HeaderState {
-        seed: seed(u64::from_le_bytes(salt), number),
+    seed(u64::from_le_bytes(salt), number)
+}
+
+/// What a header says that need not be whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claims {
+    /// What records are checked from, if its salt is right.
+    pub(crate) seed: u32,
+    /// Whose it says it is, if its checksum holds.
+    pub(crate) store: Option<StoreId>,
+}
+
+/// Reads what can be read of a damaged header; `None` where there is too
+/// little of it.
+pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
+    let (fields, rest) = data.split_at_checked(FIELDS)?;
+    let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
+    let whole = fields[..8] == MAGIC && crc == crc32fast::hash(fields);
+    Some(Claims {
+        seed: stated_seed(fields, number),
+        store: whole.then(|| fields[12..28].try_into().ok()).flatten(),
     })
 }
 

@@ -1,11 +1,14 @@
 //! What the journal says about each session, folded into one plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::copies::lost::Restored;
+use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
 use crate::session_file::{self, SessionMeta};
 use crate::shard::backup::Name;
+use crate::shard::rewrite::is_temp_name;
 
 /// What must be true of a session's files.
 #[derive(Debug, Default, Clone)]
@@ -78,12 +81,93 @@ pub(crate) struct Plans {
     /// Sessions that were deleted: their backups from before are gone.
     pub(crate) deleted: BTreeSet<String>,
     pub(crate) records: u64,
+    /// What the first record says that no engine wrote.
+    unsound: Option<&'static str>,
 }
 
 impl Plans {
-    /// Takes in the next record.
+    /// Takes in the next record, if it is one that an engine may have written.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         self.records += 1;
+        match self.flaw_of(record) {
+            Some(flaw) => {
+                self.unsound.get_or_insert(flaw);
+            }
+            None => self.apply(record),
+        }
+    }
+
+    /// A checksum tells accidents, not what a record may say. Carried out, one
+    /// that no engine wrote could write outside the directory or over lines.
+    ///
+    /// # Errors
+    /// `Corrupt` if there was such a record in the journal at `path`.
+    pub(crate) fn require_sound(&self, path: &Path) -> Result<()> {
+        match self.unsound {
+            None => Ok(()),
+            Some(flaw) => Err(Error::Corrupt {
+                path: path.into(),
+                detail: format!("journal record {flaw}"),
+            }),
+        }
+    }
+
+    fn flaw_of(&self, record: &Record<'_>) -> Option<&'static str> {
+        let stem = match *record {
+            Record::Append {
+                stem,
+                offset,
+                bytes,
+                ..
+            } => {
+                let known = self.sessions.get(stem).and_then(Plan::end);
+                if known.is_some_and(|end| end != offset) {
+                    return Some("does not follow the one before it");
+                }
+                if !is_position(offset, bytes) {
+                    return Some("lies beyond every file");
+                }
+                stem
+            }
+            Record::Swap {
+                stem,
+                temp,
+                base_len,
+                tail,
+                ..
+            } => {
+                if !is_temp_name(temp) || !is_name(temp) {
+                    return Some("names a file that is not ours");
+                }
+                if !is_position(base_len, tail) {
+                    return Some("lies beyond every file");
+                }
+                stem
+            }
+            Record::Rebase {
+                stem,
+                of,
+                len,
+                link,
+                backup,
+                ..
+            } => {
+                let named = [link, backup].iter().all(|n| n.is_empty() || is_name(n));
+                if !named || !is_name(of) {
+                    return Some("names a file that is not ours");
+                }
+                if !is_position(len, b"") {
+                    return Some("lies beyond every file");
+                }
+                stem
+            }
+            Record::Meta { stem, .. } | Record::Delete { stem, .. } => stem,
+            Record::Checkpoint { .. } | Record::Commit(_) => return None,
+        };
+        (!is_name(stem)).then_some("names no file of this directory")
+    }
+
+    fn apply(&mut self, record: &Record<'_>) {
         match *record {
             Record::Append {
                 stem,
@@ -188,13 +272,33 @@ impl Plans {
     }
 }
 
+/// Whether this names a file of the directory, and none elsewhere.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\0'])
+}
+
+/// Whether a file can have `bytes` at `offset`.
+fn is_position(offset: u64, bytes: &[u8]) -> bool {
+    let end = offset.checked_add(bytes.len() as u64);
+    end.is_some_and(|end| i64::try_from(end).is_ok())
+}
+
 impl Plan {
     fn append(&mut self, offset: u64, bytes: &[u8]) {
-        let (start, lines) = self.appended.get_or_insert_with(|| (offset, Vec::new()));
-        // Records of one session follow each other without a gap: what one
-        // appends begins where the one before ended.
-        debug_assert_eq!(*start + lines.len() as u64, offset);
+        let (_, lines) = self.appended.get_or_insert_with(|| (offset, Vec::new()));
         lines.extend_from_slice(bytes);
+    }
+
+    /// Where the next lines begin, as far as the journal tells: records of one
+    /// session follow each other without a gap.
+    fn end(&self) -> Option<u64> {
+        match (&self.appended, &self.base) {
+            (Some((start, lines)), _) => Some(start + lines.len() as u64),
+            (None, Base::Deleted) => Some(0),
+            (None, Base::Swapped(swap)) => Some(swap.len + swap.tail.len() as u64),
+            (None, Base::Prefix(prefix)) => Some(prefix.len),
+            (None, Base::OnDisk) => None,
+        }
     }
 
     fn set_image(&mut self, image: &[u8]) {
@@ -236,5 +340,77 @@ impl Plan {
             meta.updated_at.clone_from(&patch.updated_at);
         }
         meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append<'a>(stem: &'a str, offset: u64, bytes: &'a [u8]) -> Record<'a> {
+        Record::Append {
+            stem,
+            generation: 1,
+            offset,
+            meta: MetaState::Patch {
+                skip: 0,
+                count: 1,
+                updated_at: "",
+            },
+            bytes,
+        }
+    }
+
+    fn is_sound(records: &[Record<'_>]) -> bool {
+        let mut plans = Plans::default();
+        for record in records {
+            plans.add(record);
+        }
+        plans.require_sound(Path::new("journal")).is_ok()
+    }
+
+    #[test]
+    fn records_that_no_engine_wrote_are_refused_and_not_carried_out() {
+        assert!(is_sound(&[
+            append("a", 5, b"{}\n"),
+            append("a", 8, b"{}\n")
+        ]));
+        assert!(!is_sound(&[
+            append("a", 5, b"{}\n"),
+            append("a", 9, b"{}\n")
+        ]));
+        assert!(!is_sound(&[append("a", u64::MAX, b"{}\n")]));
+        assert!(!is_sound(&[append("../a", 0, b"{}\n")]));
+        assert!(!is_sound(&[append("", 0, b"{}\n")]));
+        let delete = Record::Delete {
+            stem: "a",
+            generation: 1,
+        };
+        assert!(is_sound(&[
+            append("a", 5, b"{}\n"),
+            delete,
+            append("a", 0, b"{}\n")
+        ]));
+        assert!(!is_sound(&[delete, append("a", 5, b"{}\n")]));
+        let swap = |temp, base_len| Record::Swap {
+            stem: "a",
+            generation: 2,
+            image: b"{}",
+            temp,
+            base_len,
+            base_crc: 0,
+            tail: b"",
+        };
+        assert!(is_sound(&[
+            swap(".sessionlog-1.tmp", 7),
+            append("a", 7, b"{}\n")
+        ]));
+        assert!(!is_sound(&[
+            swap(".sessionlog-1.tmp", 7),
+            append("a", 8, b"{}\n")
+        ]));
+        assert!(!is_sound(&[swap(".sessionlog-1.tmp", u64::MAX)]));
+        assert!(!is_sound(&[swap("b.jsonl", 7)]));
+        assert!(!is_sound(&[swap(".sessionlog-/../../b.tmp", 7)]));
     }
 }

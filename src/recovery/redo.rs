@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::plan::{Base, Plan, Plans, Swap};
+use super::plan::{Base, Kept, Plan, Plans, Swap};
 use super::report::RecoveryReport;
 use crate::copies::lost::Copies;
 use crate::error::{Error, Result};
@@ -140,8 +140,22 @@ impl Redo<'_> {
     ) -> Result<()> {
         let wrap = |e| Error::io("recover", path, e);
         let len = file.info().map_err(wrap)?.len;
-        if len >= offset && ours(file, offset, lines, len).map_err(wrap)? {
+        let here = len >= offset && ours(file, offset, lines, len).map_err(wrap)?;
+        let glued = here && glued(file, offset, lines).map_err(wrap)?;
+        if here && (!glued || len > offset) {
+            if glued {
+                // The line feed before them is damaged: without it the line
+                // before would take the first of them along.
+                self.report.findings.push(format!(
+                    "{} is damaged before byte {offset}, where journalled lines begin",
+                    path.display(),
+                ));
+                file.write_all_at(b"\n", offset - 1).map_err(wrap)?;
+            }
             return file.write_all_at(lines, offset).map_err(wrap);
+        }
+        if let Some(at) = resumed_at(file, lines, len).map_err(wrap)? {
+            return file.write_all_at(lines, at).map_err(wrap);
         }
         self.report.findings.push(format!(
             "{} was changed by another program after a crash; {} journalled bytes were appended",
@@ -187,16 +201,17 @@ impl Redo<'_> {
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 // Renamed before the crash: the file there must be the one.
-                let file = self
-                    .storage
-                    .open(&path, OpenMode::ReadWrite)
-                    .map_err(|e| Error::io("recover", &path, e))?;
+                let file = match self.storage.open(&path, OpenMode::ReadWrite) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(gone(&path)),
+                    other => other.map_err(|e| Error::io("recover", &path, e))?,
+                };
+                // What stands there stays; what was acknowledged since comes
+                // behind it.
                 if check(&*file, swap, &path).is_err() {
                     self.report.findings.push(format!(
                         "{} is not the file the journal rewrote; it stays as it is",
                         path.display()
                     ));
-                    return Ok(());
                 }
                 file
             }
@@ -206,6 +221,9 @@ impl Redo<'_> {
         if let Some((offset, appended)) = &plan.appended {
             debug_assert_eq!(*offset, behind);
             lines.extend_from_slice(appended);
+        }
+        if lines.is_empty() {
+            return Ok(());
         }
         self.put(&*file, &path, swap.len, &lines)
     }
@@ -298,7 +316,7 @@ impl Redo<'_> {
 
     /// What an earlier recovery wrote and did not come to rename.
     fn clear_scratch(&self) -> Result<()> {
-        self.clear(|name| name.starts_with(SCRATCH_PREFIX))
+        self.clear(is_scratch_name)
     }
 
     /// Prepared files that no record names: their commit never happened.
@@ -327,8 +345,70 @@ impl Redo<'_> {
     }
 }
 
+/// A rewritten file that is neither under its hidden nor under its own name.
+pub(crate) fn gone(path: &Path) -> Error {
+    Error::Corrupt {
+        path: path.into(),
+        detail: String::from("the rewritten session file is missing"),
+    }
+}
+
 /// The beginning of the names of files that recovery has not put in place.
 pub(super) const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
+
+/// Whether `name` is one of recovery's scratch files.
+pub(crate) fn is_scratch_name(name: &str) -> bool {
+    name.starts_with(SCRATCH_PREFIX)
+}
+
+/// Whether a rewritten file that became a backup is what the journal says.
+///
+/// # Errors
+/// `Corrupt` if not; else as the operating system reports them.
+pub(crate) fn backup_fault(storage: &dyn Storage, backups: &Path, kept: &Kept) -> Result<()> {
+    let Base::Swapped(swap) = &kept.plan.base else {
+        return Ok(());
+    };
+    for name in [&kept.link, &kept.name] {
+        let path = backups.join(name);
+        match storage.open(&path, OpenMode::Read) {
+            Ok(file) => return check(&*file, swap, &path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("read", &path, e)),
+        }
+    }
+    Ok(())
+}
+
+/// Why a rewrite cannot be carried out, if it cannot.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn rewrite_fault(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    swap: &Swap,
+) -> Result<Option<String>> {
+    let fault = |e: Error| match e {
+        Error::Corrupt { detail, .. } => Ok(Some(detail)),
+        other => Err(other),
+    };
+    let temp = dir.join(&swap.temp);
+    match storage.open(&temp, OpenMode::Read) {
+        Ok(file) => return check(&*file, swap, &temp).map_or_else(fault, |()| Ok(None)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io("read", &temp, e)),
+        Err(_) => {}
+    }
+    // Renamed already, perhaps over something else's bytes: that is a finding
+    // of recovery's, and nothing stops.
+    let path = log_path(dir, stem);
+    match storage.open(&path, OpenMode::Read) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => fault(gone(&path)),
+        Err(e) => Err(Error::io("read", &path, e)),
+        Ok(_) => Ok(None),
+    }
+}
 
 fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
     match storage.remove_file(path) {
@@ -353,6 +433,47 @@ pub(crate) fn ours(
     file.read_exact_at(&mut found, offset)?;
     let ours = |(&found, &line): (&u8, &u8)| found == line || found == 0;
     Ok(found.iter().zip(lines).all(ours))
+}
+
+/// Whether lines at `offset` would continue the line before them.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn glued(file: &dyn StorageFile, offset: u64, lines: &[u8]) -> io::Result<bool> {
+    let mut before = [b'\n'];
+    if offset > 0 && lines.first() != Some(&b'\n') {
+        file.read_exact_at(&mut before, offset - 1)?;
+    }
+    Ok(before != *b"\n")
+}
+
+/// Where the journalled lines stand, as far as they came, at the end of a file
+/// that another program changed: a recovery that was cut short put them there.
+/// Put there once more, they would be there twice.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn resumed_at(
+    file: &dyn StorageFile,
+    lines: &[u8],
+    len: u64,
+) -> io::Result<Option<u64>> {
+    // With the byte before, which must end a line.
+    let begin = len.saturating_sub(lines.len() as u64 + 1);
+    let mut end = vec![0; (len - begin) as usize];
+    file.read_exact_at(&mut end, begin)?;
+    let mut starts = 0..end.len();
+    let after_line = |at: usize| match at.checked_sub(1) {
+        Some(before) => end[before] == b'\n',
+        None => begin == 0,
+    };
+    let resumed = starts.find(|&at| {
+        let mut there = end[at..].iter().zip(lines);
+        after_line(at)
+            && end[at] == lines[0]
+            && there.all(|(found, line)| found == line || *found == 0)
+    });
+    Ok(resumed.map(|at| begin + at as u64))
 }
 
 /// Whether a file begins with what was prepared.
@@ -385,6 +506,71 @@ fn check(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use crate::storage::memory::MemoryStorage;
+
+    /// Cut short behind the write, recovery does the same again.
+    #[test]
+    fn lines_put_behind_what_another_program_wrote_are_put_there_once() {
+        let storage = MemoryStorage::new();
+        storage.write_foreign("/cli.jsonl", b"{}\nedited").unwrap();
+        let mut plans = Plans::default();
+        let appended = Some((3, b"{\"a\":1}\n{\"b\":2}\n".to_vec()));
+        let plan = Plan {
+            appended,
+            ..Plan::default()
+        };
+        plans.sessions.insert(String::from("cli"), plan);
+        for _ in 0..2 {
+            syncs(&storage, &plans);
+            let log = storage.read_foreign("/cli.jsonl").unwrap();
+            assert_eq!(log, b"{}\nedited\n{\"a\":1}\n{\"b\":2}\n");
+        }
+        storage
+            .write_foreign("/cli.jsonl", b"{}\nedited\n{\"a\":1}\n\0\"b")
+            .unwrap();
+        syncs(&storage, &plans);
+        let log = storage.read_foreign("/cli.jsonl").unwrap();
+        assert_eq!(log, b"{}\nedited\n{\"a\":1}\n{\"b\":2}\n");
+    }
+
+    fn planned(base: Base, at: u64, lines: &[u8]) -> Plans {
+        let plan = Plan {
+            base,
+            appended: Some((at, lines.to_vec())),
+            ..Plan::default()
+        };
+        let mut plans = Plans::default();
+        plans.sessions.insert(String::from("cli"), plan);
+        plans
+    }
+
+    /// The rewrite was renamed into place, and then the file was changed.
+    #[test]
+    fn lines_acknowledged_since_a_rewrite_are_kept_where_its_file_was_changed() {
+        let storage = MemoryStorage::new();
+        storage
+            .write_foreign("/cli.jsonl", b"{\"edited\":1}\n")
+            .unwrap();
+        let swap = Swap {
+            temp: String::from(".sessionlog-0.tmp"),
+            len: 4,
+            crc: 1,
+            tail: Vec::new(),
+        };
+        syncs(&storage, &planned(Base::Swapped(swap), 4, b"{\"a\":1}\n"));
+        let log = storage.read_foreign("/cli.jsonl").unwrap();
+        assert_eq!(log, b"{\"edited\":1}\n{\"a\":1}\n");
+    }
+
+    #[test]
+    fn a_damaged_line_before_journalled_ones_does_not_take_the_first_along() {
+        let storage = MemoryStorage::new();
+        storage
+            .write_foreign("/cli.jsonl", b"{}\0\0\0\0\0:1}\n")
+            .unwrap();
+        syncs(&storage, &planned(Base::OnDisk, 3, b"{\"a\":1}\n"));
+        let log = storage.read_foreign("/cli.jsonl").unwrap();
+        assert_eq!(log, b"{}\n{\"a\":1}\n");
+    }
 
     fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
         let mut report = RecoveryReport::default();

@@ -43,7 +43,7 @@ pub use message::Message;
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{
-    LOG, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
+    LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
     normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
     validate_key,
 };

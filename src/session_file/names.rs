@@ -17,7 +17,9 @@ const MAX_STEM_BYTES: usize = 200;
 /// Bytes of a key that a hashed stem shows, for people.
 const MAX_PREFIX_BYTES: usize = 80;
 
-const SHARDS: u32 = 64;
+/// How many shards a store has: as many as `PicoClaw` has locks. Two where loom
+/// explores them.
+pub(crate) const SHARDS: u32 = if cfg!(sessionlog_loom) { 2 } else { 64 };
 
 /// The file name PicoClaw gives a key, without extension. Several keys can
 /// share it, and it need not be safe.

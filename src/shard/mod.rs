@@ -42,8 +42,8 @@ use crate::snapshot::{Meta, Standing, Tail};
 use crate::storage::{OpenMode, StorageFile};
 use crate::sync::watch::WatchSender;
 
-/// How many shards a store has. PicoClaw has as many locks.
-pub(crate) const SHARDS: usize = 64;
+/// How many shards a store has.
+pub(crate) const SHARDS: usize = crate::session_file::SHARDS as usize;
 
 /// A session file up to this many bytes is measured by its owner, a larger one
 /// in the background.

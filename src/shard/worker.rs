@@ -215,6 +215,12 @@ impl Worker {
         }
     }
 
+    /// What it would have been told, for a model that listens in its place.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
+        self.inbox
+    }
+
     /// Drives the shards until told to end.
     pub(crate) fn run(&mut self) {
         while self.step(true) {}
@@ -265,8 +271,11 @@ impl Worker {
         };
         let due = since + LINGER;
         let left = due.saturating_sub(self.context.clock.monotonic());
-        if !wait || left.is_zero() || self.few_unwritten() {
+        if left.is_zero() || self.few_unwritten() || !(wait || self.stuck) {
             return Next::Work;
+        }
+        if !wait {
+            return Next::Nothing;
         }
         match self.inbox.recv_timeout(left) {
             Timeout::Item(event) => Next::Event(event),

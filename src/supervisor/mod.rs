@@ -64,7 +64,7 @@ pub(crate) struct Supervisor {
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     /// Whether something was committed since the last flush began.
     active: Arc<AtomicBool>,
     outcomes: EventReceiver<Outcome>,
@@ -159,7 +159,10 @@ impl Supervisor {
     pub(crate) fn begin(&self, exact: bool) -> Flush {
         // Before the watermark is read: what is committed from here on starts
         // the next flush.
-        self.active.store(false, Ordering::SeqCst);
+        // Swapped, not stored: a commit whose swap came before this one is seen in
+        // the watermark, and one that comes after finds the flag cleared and says
+        // so. A store would let both look past each other.
+        self.active.swap(false, Ordering::AcqRel);
         // Read before the workers are asked: the signals of every batch up to
         // here are in their queues already, ahead of the request. Read later,
         // it could cover lines that no session file holds yet.

@@ -75,12 +75,10 @@ impl Threads {
             pool,
         } = machine;
         for (id, worker) in workers.into_iter().enumerate() {
-            let guard = Guard::new(&alarm, "a shard panicked");
+            let guarded = Guarded::new(worker, &alarm);
             handles.push(thread::spawn(
                 &format!("sessionlog-shards-{id}"),
-                move || {
-                    run_worker(worker, guard);
-                },
+                move || guarded.run(),
             )?);
         }
         let journal = Journal {
@@ -97,8 +95,7 @@ impl Threads {
         let clock = context.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(thread::spawn("sessionlog-journal", move || {
-            journal.run(&*clock);
-            guard.disarm();
+            run_journal(journal, &*clock, guard);
         })?);
         let jobs = Arc::new(Mutex::new(jobs));
         for id in 0..BACKGROUND {
@@ -133,14 +130,15 @@ impl Threads {
 }
 
 /// Poisons the store when its thread unwinds: callers get an error, not a hang.
-struct Guard {
+#[derive(Debug)]
+pub(crate) struct Guard {
     alarm: Alarm,
     reason: &'static str,
     armed: bool,
 }
 
 impl Guard {
-    fn new(alarm: &Alarm, reason: &'static str) -> Self {
+    pub(crate) fn new(alarm: &Alarm, reason: &'static str) -> Self {
         Self {
             alarm: alarm.clone(),
             reason,
@@ -161,15 +159,35 @@ impl Drop for Guard {
     }
 }
 
-/// The guard goes before the worker: whoever finds the worker's mailboxes
+/// A worker that poisons the store when it unwinds. The guard stands before the
+/// worker, and so is dropped before it: whoever finds the worker's mailboxes
 /// closed must find the reason as well.
-fn run_worker(mut worker: Worker, guard: Guard) {
-    let guard = guard;
-    worker.run();
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    guard: Guard,
+    pub(crate) worker: Worker,
+}
+
+impl Guarded {
+    pub(crate) fn new(worker: Worker, alarm: &Alarm) -> Self {
+        Self {
+            guard: Guard::new(alarm, "a shard panicked"),
+            worker,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        self.worker.run();
+        self.guard.armed = false;
+    }
+}
+
+pub(crate) fn run_journal(journal: Journal, clock: &dyn Clock, guard: Guard) {
+    journal.run(clock);
     guard.disarm();
 }
 
-fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
+pub(crate) fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
     loop {
         let next = jobs.lock().recv();
         match next {
@@ -181,7 +199,7 @@ fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) 
 
 /// A job that panics poisons the store, and its owner is told all the same: a
 /// caller may wait for it, and closing waits for every job.
-fn run_job(job: Job, context: &Context, alarm: &Alarm) {
+pub(crate) fn run_job(job: Job, context: &Context, alarm: &Alarm) {
     let reason: Arc<str> = "a background job panicked".into();
     let lost = job.lost(Error::Poisoned {
         reason: reason.clone(),
@@ -262,7 +280,7 @@ impl Journal {
 
     /// Gives the segments up, if the supervisor ended the journal in order.
     pub(crate) fn end(self) {
-        if self.ended_cleanly.load(Ordering::Acquire)
+        if self.ended_cleanly.load(Ordering::Relaxed)
             && let Err(error) = self.committer.finish()
         {
             tracing::warn!(%error, "journal segments stay until the next open");
@@ -289,7 +307,7 @@ impl Journal {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
             self.supervise.send(Request::SegmentFull);
         }
-        if writes && !self.active.swap(true, Ordering::SeqCst) {
+        if writes && !self.active.swap(true, Ordering::AcqRel) {
             self.supervise.send(Request::Active);
         }
         Ok(())
@@ -325,7 +343,8 @@ pub(crate) trait Wait {
     fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T>;
 }
 
-struct Asleep;
+#[derive(Debug)]
+pub(crate) struct Asleep;
 
 impl Wait for Asleep {
     fn answer<T>(&mut self, slot: Slot<T>) -> Option<T> {
@@ -350,7 +369,7 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             let request = if self.busy {
                 self.requests.recv_timeout(TICK)
@@ -444,14 +463,15 @@ impl Loop {
     /// out; files and sidecars synced; the journal's end; then the threads.
     fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
         let result = self.finish(wait);
-        self.ended_cleanly.store(result.is_ok(), Ordering::Release);
+        // Before the group is closed, whose lock carries it to the committer.
+        self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
         self.end();
         result
     }
 
     /// Ends the other threads. They end only when they are told to, and closing
     /// waits for them: it must not be left out, whatever went wrong.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.alarm.group.close();
         for worker in &self.alarm.workers {
             worker.send(Event::Exit);

@@ -32,5 +32,5 @@ pub mod slot;
 pub mod wake;
 pub mod watch;
 
-pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread};
+pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, map, thread};
 pub use published::Published;

@@ -2,9 +2,14 @@
 //!
 //! Loom's limits shape the rest of the crate: a timed wait never expires, a
 //! condition never wakes spuriously, at most five threads run (the model's own
-//! included), and a `SeqCst` access is no stronger than `AcqRel`.
+//! included), and a `SeqCst` access is no stronger than `AcqRel`. Its locks poison
+//! when a thread panics; ours do not, in either half.
+
+pub mod map;
+pub(super) mod watch;
 
 use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// A mutual exclusion lock; see the production type.
@@ -22,9 +27,8 @@ impl<T> Mutex<T> {
     }
 
     /// Blocks this thread until it holds the lock.
-    #[expect(clippy::missing_panics_doc, reason = "loom's locks do not poison")]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(self.0.lock().expect("not poisoned")))
+        MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -54,10 +58,9 @@ impl Condvar {
     }
 
     /// Releases the lock, sleeps until notified, and takes the lock again.
-    #[expect(clippy::missing_panics_doc, reason = "loom's locks do not poison")]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("held outside of a wait");
-        guard.0 = Some(self.0.wait(held).expect("not poisoned"));
+        guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// As [`wait`](Self::wait): under loom time never runs out, so a model
@@ -90,7 +93,6 @@ pub struct RwLockReadGuard<'a, T>(loom::sync::RwLockReadGuard<'a, T>);
 #[derive(Debug)]
 pub struct RwLockWriteGuard<'a, T>(loom::sync::RwLockWriteGuard<'a, T>);
 
-#[expect(clippy::missing_panics_doc, reason = "loom's locks do not poison")]
 impl<T> RwLock<T> {
     /// An unlocked lock around `value`.
     pub fn new(value: T) -> Self {
@@ -99,12 +101,12 @@ impl<T> RwLock<T> {
 
     /// Blocks until no writer holds the lock.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        RwLockReadGuard(self.0.read().expect("not poisoned"))
+        RwLockReadGuard(self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Blocks until nobody holds the lock.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        RwLockWriteGuard(self.0.write().expect("not poisoned"))
+        RwLockWriteGuard(self.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -127,6 +127,13 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
     }
 }
 
+/// A hash map shared by threads, with a lock for every part of it. What is looked
+/// up stays locked for as long as it is held.
+pub mod map {
+    pub use dashmap::DashMap as Map;
+    pub use dashmap::mapref::entry::Entry;
+}
+
 /// Atomic numbers and flags.
 pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

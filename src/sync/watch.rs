@@ -1,5 +1,8 @@
 //! The latest value of something, for whoever wants to know when it changes.
 
+#[cfg(sessionlog_loom)]
+use super::model::watch;
+#[cfg(not(sessionlog_loom))]
 use tokio::sync::watch;
 
 /// Says what the latest value is.

@@ -13,6 +13,9 @@ use crate::script::{self, Script};
 /// How many violations are told in full.
 const TOLD: usize = 12;
 
+/// After so many violations nothing more is tried.
+const ENOUGH: usize = 100;
+
 /// One crash: of which script, in which order of the engine's parts, before
 /// which call, and what it left.
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +73,15 @@ pub(crate) fn schedules(orders: u64) -> Count {
 
 /// Runs `act` on every item of `work`, on all processors.
 pub(crate) fn in_parallel<T: Sync>(work: &[T], act: impl Fn(&T) -> Count + Sync) -> Count {
-    let next = AtomicUsize::new(0);
+    let (next, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let carry = || {
         let mut count = Count::default();
-        while let Some(item) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-            count += act(item);
+        while wrong.load(Ordering::Relaxed) < ENOUGH
+            && let Some(item) = work.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let tried = act(item);
+            wrong.fetch_add(tried.violations.len(), Ordering::Relaxed);
+            count += tried;
         }
         count
     };

@@ -10,54 +10,77 @@ use crate::model::Loss;
 use crate::play::Play;
 use crate::script::{self, Script};
 
-/// What a call is made to report, and what a sync leaves that reports it.
-const FAULTS: [(Fault, SyncFault); 6] = [
-    (Fault::Eio, SyncFault::CleanPageStaleDisk),
-    (Fault::Eio, SyncFault::ContentReverted),
-    (Fault::Eio, SyncFault::ReportedFailedButLanded),
-    (Fault::Enospc, SyncFault::CleanPageStaleDisk),
-    (Fault::Short, SyncFault::CleanPageStaleDisk),
-    (Fault::Interrupted, SyncFault::CleanPageStaleDisk),
+/// What a call is made to report, what a sync leaves that reports it, and
+/// whether every later call reports it, too.
+type Failure = (Fault, SyncFault, Repeat);
+
+const FAILURES: [Failure; 9] = [
+    (Fault::Eio, SyncFault::CleanPageStaleDisk, Repeat::Once),
+    (Fault::Eio, SyncFault::ContentReverted, Repeat::Once),
+    (Fault::Eio, SyncFault::ReportedFailedButLanded, Repeat::Once),
+    (Fault::Enospc, SyncFault::CleanPageStaleDisk, Repeat::Once),
+    (Fault::Short, SyncFault::CleanPageStaleDisk, Repeat::Once),
+    (
+        Fault::Interrupted,
+        SyncFault::CleanPageStaleDisk,
+        Repeat::Once,
+    ),
+    (Fault::Eio, SyncFault::CleanPageStaleDisk, Repeat::Forever),
+    (
+        Fault::Enospc,
+        SyncFault::ReportedFailedButLanded,
+        Repeat::Forever,
+    ),
+    (Fault::Short, SyncFault::CleanPageStaleDisk, Repeat::Forever),
 ];
 
-/// Lets every call of every script fail once, in every way.
-pub(crate) fn errors() -> Count {
+/// Lets every call of every script fail in every way, in so many orders of the
+/// engine's parts. What fails for ever does so from every `sparse`th call on.
+pub(crate) fn errors(orders: u64, sparse: u64) -> Count {
     let scripts = script::all();
     let mut work = Vec::new();
-    for script in &scripts {
-        let (first, last) = span(script, 0);
-        let steps = first..last;
-        work.extend(steps.flat_map(|step| FAULTS.map(|fault| (script, step, fault))));
+    for (script, seed) in scripts
+        .iter()
+        .flat_map(|s| (0..orders).map(move |seed| (s, seed)))
+    {
+        let (first, last) = span(script, seed);
+        let every = (first..last).flat_map(|step| FAILURES.map(|failure| (step, failure)));
+        let chosen = |(step, (_, _, repeat)): &(u64, Failure)| {
+            *repeat == Repeat::Once || step.is_multiple_of(sparse)
+        };
+        let chosen = every.filter(chosen);
+        work.extend(chosen.map(|(step, failure)| (script, seed, step, failure)));
     }
-    in_parallel(&work, |&(script, step, fault)| {
+    in_parallel(&work, |&(script, seed, step, fault)| {
         let mut count = Count::default();
-        match judge(&mut failing(script, step, fault), step, fault) {
+        match judge(&mut failing(script, seed, step, fault), step, fault) {
             Ok(None) => {}
             Ok(Some(recoveries)) => {
                 count.images += 1;
                 count.recoveries += recoveries;
             }
-            Err(wrong) => count.note(script.name, 0, step, &fault, &wrong),
+            Err(wrong) => count.note(script.name, seed, step, &fault, &wrong),
         }
         count
     })
 }
 
-/// Plays what the environment asks for, as `append/17/3`: the script, the
-/// call, and which of the faults. `false` if it asks for nothing.
+/// Plays what the environment asks for, as `append/0/17/3`: the script, the
+/// order, the call, and which of the failures. `false` if it asks for nothing.
 pub(crate) fn replay() -> bool {
     let Ok(asked) = std::env::var("SESSIONLOG_FAULT") else {
         return false;
     };
     let parts: Vec<_> = asked.split('/').collect();
-    let [name, step, fault] = parts[..] else {
-        panic!("{asked}: not script/step/fault");
+    let [name, seed, step, fault] = parts[..] else {
+        panic!("{asked}: not script/seed/step/fault");
     };
     let scripts = script::all();
     let script = scripts.iter().find(|s| s.name == name).expect("a script");
+    let seed = seed.parse().expect("a seed");
     let step = step.parse().expect("a step");
-    let fault = FAULTS[fault.parse::<usize>().expect("a fault")];
-    let mut play = failing(script, step, fault);
+    let fault = FAILURES[fault.parse::<usize>().expect("a fault")];
+    let mut play = failing(script, seed, step, fault);
     let verdict = judge(&mut play, step, fault);
     for call in play.storage.last_calls(500) {
         println!("{call}");
@@ -69,11 +92,12 @@ pub(crate) fn replay() -> bool {
     true
 }
 
-/// Plays a script in which one call fails.
-fn failing(script: &Script, step: u64, (fault, on_sync): (Fault, SyncFault)) -> Play<'_> {
-    let mut play = Play::new(script, 0);
+/// Plays a script in which one call fails, or every one from there on.
+fn failing(script: &Script, seed: u64, step: u64, failure: Failure) -> Play<'_> {
+    let (fault, on_sync, repeat) = failure;
+    let mut play = Play::new(script, seed);
     play.storage.on_sync_failure(on_sync);
-    play.storage.fail_at(step, fault, Repeat::Once);
+    play.storage.fail_at(step, fault, repeat);
     if play.open() {
         play.play();
     }
@@ -84,7 +108,7 @@ fn failing(script: &Script, step: u64, (fault, on_sync): (Fault, SyncFault)) -> 
 fn judge(
     play: &mut Play<'_>,
     step: u64,
-    (fault, on_sync): (Fault, SyncFault),
+    (fault, on_sync, repeat): Failure,
 ) -> Verdict<Option<u64>> {
     if play.storage.faults_hit() == 0 {
         return Ok(None);
@@ -97,8 +121,23 @@ fn judge(
     {
         return Err(format!("a call done by half, or interrupted: {wrong}"));
     }
+    if repeat == Repeat::Forever {
+        check_failing(play, fault)?;
+        play.storage.heal();
+    }
     check_poison(play)?;
     recover(play, on_sync, step.is_multiple_of(2)).map(Some)
+}
+
+/// While calls fail a command is answered, and not as done where nothing can
+/// be written.
+fn check_failing(play: &mut Play<'_>, fault: Fault) -> Verdict<()> {
+    match (play.probe(), fault) {
+        (None | Some(Err(_)), _) | (Some(Ok(())), Fault::Short | Fault::Enospc) => Ok(()),
+        (Some(Ok(())), _) => Err(format!(
+            "acknowledged while every call fails with {fault:?}"
+        )),
+    }
 }
 
 /// A sync that failed may have taken anything with it, so nothing is

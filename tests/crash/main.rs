@@ -4,12 +4,14 @@
 //! * `SESSIONLOG_CRASH="append/0/17/Random(3)"` plays one crash alone and prints
 //!   the calls before it: the script, the order of the engine's parts, the call,
 //!   and what the crash leaves.
-//! * `SESSIONLOG_FAULT="append/17/3"` plays one failing call alone.
+//! * `SESSIONLOG_FAULT="append/0/17/3"` plays one failing call alone.
 //! * `SESSIONLOG_CRASH_SEEDS=100` tries so many random disks for each crash.
+//! * `SESSIONLOG_LONG=1` tries ten times as much of everything.
 
 mod check;
 mod enumerate;
 mod errors;
+mod imports;
 mod model;
 mod play;
 mod recovery;
@@ -29,24 +31,54 @@ struct Depth {
     schedules: u64,
     /// Of so many crashes, the recovery of one is crashed too.
     sample: usize,
+    /// Orders in which every script is played to its end.
+    orders: u64,
+    /// Orders in which every call fails.
+    failing: u64,
+    /// Of so many calls, one is where failing for ever begins.
+    sparse: u64,
+    /// How many times the least is asked for.
+    times: u64,
 }
 
 fn depth() -> Depth {
     let asked = std::env::var("SESSIONLOG_CRASH_SEEDS").ok();
     let asked = asked.map(|seeds| seeds.parse().expect("a number of seeds"));
-    if cfg!(debug_assertions) {
-        Depth {
-            images: asked.unwrap_or(2),
-            schedules: 2,
-            sample: 41,
-        }
+    let quick = Depth {
+        images: asked.unwrap_or(1),
+        schedules: 2,
+        sample: 57,
+        orders: 80,
+        failing: 1,
+        sparse: 9,
+        times: 1,
+    };
+    let long = Depth {
+        images: asked.unwrap_or(60),
+        schedules: u64::MAX,
+        sample: 4,
+        orders: 1_000,
+        failing: 10,
+        sparse: 1,
+        times: 10,
+    };
+    if std::env::var("SESSIONLOG_LONG").is_ok_and(|value| value != "0") {
+        long
+    } else if cfg!(debug_assertions) {
+        quick
     } else {
         Depth {
             images: asked.unwrap_or(8),
             schedules: u64::MAX,
             sample: 7,
+            ..quick
         }
     }
+}
+
+#[test]
+fn there_are_scripts_for_every_way_in_which_files_change() {
+    assert!(script::all().len() >= 24);
 }
 
 #[test]
@@ -58,15 +90,16 @@ fn no_crash_loses_revives_or_splits_anything() {
     let count = enumerate::crashes(depth.images, depth.schedules);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
-    assert!(count.images >= 20_000, "{count}");
+    assert!(count.images >= 50_000 * depth.times, "{count}");
 }
 
 #[test]
 fn no_crash_of_a_recovery_changes_what_the_next_one_finds() {
-    let count = recovery::crashes(depth().sample);
+    let depth = depth();
+    let count = recovery::crashes(depth.sample);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
-    assert!(count.images >= 3_000, "{count}");
+    assert!(count.images >= 15_000 * depth.times, "{count}");
 }
 
 #[test]
@@ -79,10 +112,11 @@ fn no_crash_that_takes_the_sidecars_along_loses_what_they_said() {
 
 #[test]
 fn no_order_of_the_engines_parts_changes_what_a_store_holds() {
-    let count = enumerate::schedules(100);
+    let depth = depth();
+    let count = enumerate::schedules(depth.orders);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
-    assert!(count.images >= 8_000, "{count}");
+    assert!(count.images >= 8_000 * depth.times, "{count}");
 }
 
 #[test]
@@ -90,10 +124,18 @@ fn no_failing_call_loses_what_was_acknowledged_or_leaves_a_caller_waiting() {
     if errors::replay() {
         return;
     }
-    let count = errors::errors();
+    let depth = depth();
+    let count = errors::errors(depth.failing, depth.sparse);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
-    assert!(count.images >= 5_000, "{count}");
+    assert!(count.images >= 10_000 * depth.times, "{count}");
+}
+
+#[test]
+fn an_import_cut_short_anywhere_is_finished_by_the_next_one() {
+    let (images, wrong) = imports::crashes(160);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(images >= 480);
 }
 
 /// Tells how much was tried, past the test harness: it shows the output of a

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sessionlog::internals::sim::{DIR, Sim, Ticket};
 use sessionlog::storage::memory::{Image, MemoryStorage};
-use sessionlog::{Durability, Fork, Message, Result, StoreHandle};
+use sessionlog::{Durability, Error, Fork, Message, Result, StoreHandle};
 
 use crate::check::check_files;
 use crate::model::{Act, Fate, Loss, Outcome, State, possible};
@@ -135,9 +135,11 @@ impl<'a> Play<'a> {
         self.session("probe").commands.last()?.answer.clone()
     }
 
-    /// The store goes, without doing anything any more.
+    /// The store goes, without doing anything any more. Whoever comes next
+    /// finds room.
     pub(crate) fn die(&mut self) {
         self.sim = None;
+        self.storage.capacity(u64::MAX);
     }
 
     pub(crate) fn script(&self) -> &'a Script {
@@ -208,7 +210,10 @@ impl<'a> Play<'a> {
 
     /// What was not answered as an undisturbed store answers.
     pub(crate) fn failures(&self) -> Vec<String> {
-        let commands = self.answers().filter(|(_, _, answer)| answer.is_err());
+        let full = |answer: &Result<()>| matches!(answer, Err(Error::StorageFull { .. }));
+        let commands = self.answers();
+        let commands = commands.filter(|(_, _, answer)| answer.is_err());
+        let commands = commands.filter(|(_, _, answer)| !(self.script.fills && full(answer)));
         let commands = commands.map(|(key, act, answer)| format!("{key} {act:?}: {answer:?}"));
         let flushes = self.flushes.iter().map(|(ticket, _)| ticket.answer());
         let flushes = flushes.filter(|answer| !matches!(answer, Some(Ok(()))));
@@ -279,6 +284,15 @@ impl<'a> Play<'a> {
                     self.faults.push(format!("close failed: {error}"));
                 }
                 self.may_go_on() && self.open()
+            }
+            Step::Fill(more) => {
+                let used: usize = self.storage.dump().values().map(Vec::len).sum();
+                self.storage.capacity(used as u64 + more);
+                true
+            }
+            Step::Free => {
+                self.storage.capacity(u64::MAX);
+                true
             }
             Step::Restart => {
                 self.wait();

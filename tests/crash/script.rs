@@ -29,6 +29,10 @@ pub(crate) enum Step {
     Reopen,
     /// The process dies and comes back.
     Restart,
+    /// The disk has room for so many bytes more.
+    Fill(u64),
+    /// It has room without end again.
+    Free,
 }
 
 /// A script, on what it runs and how.
@@ -43,6 +47,8 @@ pub(crate) struct Script {
     pub(crate) start: Vec<(&'static str, State)>,
     /// Whether the first open is enumerated too.
     pub(crate) from_nothing: bool,
+    /// Whether commands may be refused for want of space.
+    pub(crate) fills: bool,
     /// Orders in which the parts of the engine go on.
     pub(crate) schedules: u64,
 }
@@ -57,6 +63,8 @@ pub(crate) fn all() -> Vec<Script> {
     all.extend(sidecars());
     all.extend(flushes());
     all.extend(openings());
+    all.extend(full_disks());
+    all.extend(combinations());
     all
 }
 
@@ -547,6 +555,89 @@ fn openings() -> Vec<Script> {
     ]
 }
 
+fn full_disks() -> Vec<Script> {
+    vec![
+        script(
+            "full_disk",
+            vec![
+                wait([append("a", ["one", "two"]), summary("b", "sum")]),
+                Step::Fill(600),
+                wait([long("a", "three", 6000), add("b", "four")]),
+                wait([add("a", "five"), add("c", "six")]),
+                wait([long("b", "seven", 9000)]),
+                Step::Free,
+                wait([add("a", "eight"), add("b", "nine"), add("c", "ten")]),
+                Step::Flush,
+                Step::Fill(0),
+                wait([add("a", "eleven"), delete("c")]),
+                Step::Free,
+                wait([add("c", "twelve")]),
+                Step::Flush,
+            ],
+        ),
+        script(
+            "full_disk_at_a_rewrite",
+            vec![
+                wait([append("a", ["one", "two", "three"]), truncate("a", 2)]),
+                Step::Flush,
+                Step::Fill(100),
+                wait([compact("a"), add("b", "four")]),
+                wait([set_history("a", ["five"]), promote("new", "a")]),
+                Step::Free,
+                wait([set_history("a", ["six"]), compact("a"), add("b", "seven")]),
+                Step::Reopen,
+                wait([add("a", "eight")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false)),
+    ]
+}
+
+fn combinations() -> Vec<Script> {
+    vec![
+        script(
+            "two_sessions_one_alias",
+            vec![
+                wait([add("a", "one"), aliases("a", ["x", "y"])]),
+                wait([aliases("b", ["x"]), add("b", "two")]),
+                Step::Flush,
+                wait([aliases("a", ["y"]), promote("c", "a")]),
+                wait([delete("a"), aliases("b", ["x", "y"])]),
+                Step::Flush,
+                wait([add("a", "three"), aliases("a", ["x"]), aliases("b", [])]),
+            ],
+        ),
+        script(
+            "close_under_load",
+            vec![
+                wait([append("a", ["one", "two", "three"])]),
+                Step::Start(vec![add("a", "four"), truncate("a", 2), summary("b", "s")]),
+                Step::Reopen,
+                Step::Start(vec![compact("a"), add("b", "five"), delete("c")]),
+                Step::Reopen,
+                Step::Start(vec![set_history("b", ["six"]), buffered(add("a", "seven"))]),
+                Step::Reopen,
+            ],
+        )
+        .schedules(3),
+        script(
+            "rotation_under_a_flush",
+            vec![
+                wait([long("a", "one", 3000), long("b", "two", 3000)]),
+                Step::StartFlush,
+                Step::Start(vec![long("a", "three", 3000), long("b", "four", 3000)]),
+                wait([truncate("a", 1), summary("b", "s")]),
+                Step::StartFlush,
+                wait([long("b", "five", 6000), set_history("a", ["six"])]),
+                Step::Restart,
+                wait([long("a", "seven", 3000)]),
+                Step::Flush,
+            ],
+        )
+        .schedules(3),
+    ]
+}
+
 const KEYS: [&str; 11] = [
     "telegram:1",
     "telegram:2",
@@ -566,6 +657,7 @@ const NEIGHBOURS: [&str; 3] = ["neighbour-0", "neighbour-28", "neighbour-51"];
 
 fn script(name: &'static str, steps: Vec<Step>) -> Script {
     Script {
+        fills: steps.iter().any(|step| matches!(step, Step::Fill(_))),
         name,
         steps,
         options: StoreOptions::new().journal_segments(8 << 10, 8 << 10),

@@ -13,6 +13,8 @@ mod bad_input;
 mod defects;
 mod kimi_file;
 mod read_only;
+mod scheduler;
+mod stress;
 mod support;
 mod trap;
 mod verbs;

@@ -7,5 +7,6 @@ mod at_rest;
 mod backups;
 mod concurrency;
 mod conversation;
+mod doctor;
 mod ensuring;
 mod rewriting;

@@ -13,8 +13,12 @@ use crate::moments::{Pace, Random};
 use crate::tally::Tally;
 
 /// How long an undisturbed run should last: long enough for flushes, segments
-/// that fill, and compactions.
-const RUN: Duration = Duration::from_millis(1_500);
+/// that fill, and compactions, and short enough for a hundred of them.
+const RUN: Duration = Duration::from_millis(500);
+
+/// How often the updates are repeated at least, and to find out how long that
+/// takes.
+const FEW: u32 = 1;
 
 /// A kill may come this much later than the run is expected to end: without,
 /// the last moments of a run that takes a little longer would be safe.
@@ -32,10 +36,9 @@ impl Pacing {
     /// Finds how often the updates must be repeated for a run to last.
     pub(crate) fn measure(gateway: &Gateway, scratch: &Path) -> Result<Self> {
         let mut trial = Trial::begin(gateway, &scratch.join("pace"))?;
-        let few = 4;
-        let took = trial.serve(few, "durable")?.took;
-        let wanted = u128::from(few) * RUN.as_micros() / took.as_micros().max(1);
-        let repeat = wanted.clamp(u128::from(few), 200) as u32;
+        let took = trial.serve(FEW, "durable")?.took;
+        let wanted = u128::from(FEW) * RUN.as_micros() / took.as_micros().max(1);
+        let repeat = wanted.clamp(u128::from(FEW), 200) as u32;
         let run = trial.serve(repeat, "durable")?;
         let recovery = trial.gateway.run(&trial.recovery())?.took;
         trial.verify()?;

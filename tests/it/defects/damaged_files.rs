@@ -6,8 +6,8 @@ use sessionlog::storage::memory::MemoryStorage;
 use sessionlog::{Error, Message, Store};
 
 use crate::support::{
-    add_numbers, in_memory, line, numbers, open, open_memory, said, scratch, sidecar, texts,
-    wait_for_spare_segment,
+    add_numbers, copy_dir, in_memory, line, numbers, open, open_memory, said, scratch, sidecar,
+    texts, wait_for_spare_segment,
 };
 
 const LOG: &str = "telegram_1.jsonl";
@@ -206,4 +206,47 @@ fn p12_a_skip_beyond_the_file_hides_no_later_message() {
     assert_eq!(texts(&store.handle(), KEY), numbers(0..3));
     let meta = store.handle().session_meta(KEY).wait().unwrap();
     assert_eq!(meta.skip, 2);
+}
+
+/// What a store whose process died leaves, behind three acknowledged messages.
+fn died() -> tempfile::TempDir {
+    let (dir, left) = (scratch(), scratch());
+    let store = open(dir.path());
+    add_numbers(&store.handle(), KEY, 0..3);
+    copy_dir(dir.path(), left.path());
+    store.close().unwrap();
+    left
+}
+
+fn segment_of(dir: &std::path::Path) -> std::path::PathBuf {
+    let journal = fs::read_dir(dir.join(".sessionlog/journal")).unwrap();
+    let mut segments: Vec<_> = journal.map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    segments.sort();
+    segments.remove(0)
+}
+
+#[test]
+fn a_journal_segment_that_was_cut_short_is_refused_not_taken_for_a_shorter_one() {
+    let left = died();
+    let segment = segment_of(left.path());
+    let bytes = fs::read(&segment).unwrap();
+    fs::write(&segment, &bytes[..4096]).unwrap();
+    for opened in [Store::open(left.path()), Store::open_read_only(left.path())] {
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    }
+}
+
+#[test]
+fn without_the_identity_a_reader_does_not_leave_out_what_the_journal_holds() {
+    let left = died();
+    fs::remove_file(left.path().join(".sessionlog/identity")).unwrap();
+    for opened in [Store::open(left.path()), Store::open_read_only(left.path())] {
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    }
+    let report = Store::repair(left.path(), sessionlog::RepairOptions::new()).unwrap();
+    assert!(report.losses.is_empty(), "{report}");
+    let store = open(left.path());
+    assert_eq!(texts(&store.handle(), KEY), numbers(0..3));
+    store.close().unwrap();
 }

@@ -1,0 +1,155 @@
+//! The catalog: shards that change it at the same time, and callers who look.
+
+use std::sync::Arc;
+
+use crate::explore::Model;
+use crate::stage::{joined, spawned};
+use sessionlog::internals::mailbox::events;
+use sessionlog::internals::rig::{Names, Rope};
+use sessionlog::internals::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) const MODELS: &[Model] = &[
+    Model {
+        name: "catalog_aliases",
+        at_least: 20,
+        runs: &[
+            an_alias_is_found_whatever_others_take_away,
+            an_alias_of_two_sessions_is_found_by_both,
+        ],
+    },
+    Model {
+        name: "catalog_kept",
+        at_least: 8,
+        runs: &[an_alias_that_stays_is_found_meanwhile],
+    },
+    Model {
+        name: "catalog_names",
+        at_least: 20,
+        runs: &[a_file_name_has_one_owner],
+    },
+    Model {
+        name: "catalog_listed",
+        at_least: 5,
+        runs: &[what_is_listed_is_found],
+    },
+    Model {
+        name: "worker_bells",
+        at_least: 20,
+        runs: &[a_ring_is_answered_with_what_came_before_it],
+    },
+];
+
+fn text(name: &str) -> [String; 1] {
+    [String::from(name)]
+}
+
+/// One shard enters an alias while another takes its own away.
+fn an_alias_is_found_whatever_others_take_away() {
+    let names = Arc::new(Names::default());
+    let (mine, other) = (names.claim("mine"), names.claim("other"));
+    names.set_aliases(&other, &[], &text("b"));
+    let worker = {
+        let names = names.clone();
+        spawned(move || names.set_aliases(&other, &text("b"), &text("c")))
+    };
+    names.set_aliases(&mine, &[], &text("a"));
+    assert_eq!(names.resolve_other("a").as_deref(), Some("mine"));
+    joined([worker]);
+    assert_eq!(names.resolve("b"), None);
+    assert_eq!(names.resolve("c").as_deref(), Some("other"));
+}
+
+/// Two shards enter one alias, and each finds it.
+fn an_alias_of_two_sessions_is_found_by_both() {
+    let names = Arc::new(Names::default());
+    let (one, other) = (names.claim("one"), names.claim("other"));
+    let worker = {
+        let names = names.clone();
+        spawned(move || {
+            names.set_aliases(&other, &[], &text("a"));
+            assert!(names.resolve_other("a").is_some(), "entered and not found");
+            names.set_aliases(&other, &text("a"), &[]);
+        })
+    };
+    names.set_aliases(&one, &[], &text("a"));
+    assert!(names.resolve_other("a").is_some(), "entered and not found");
+    joined([worker]);
+    assert_eq!(names.resolve_other("a").as_deref(), Some("one"));
+}
+
+/// A shard changes the aliases of a session; the one that is in both lists leads
+/// to it all the while.
+fn an_alias_that_stays_is_found_meanwhile() {
+    let names = Arc::new(Names::default());
+    let mine = names.claim("mine");
+    names.set_aliases(&mine, &[], &text("a"));
+    let caller = {
+        let names = names.clone();
+        spawned(move || {
+            assert_eq!(names.resolve_other("a").as_deref(), Some("mine"));
+        })
+    };
+    let more = ["b", "a"].map(String::from);
+    names.set_aliases(&mine, &text("a"), &more);
+    joined([caller]);
+}
+
+/// Two shards enter sessions that would have the same file.
+fn a_file_name_has_one_owner() {
+    let names = Arc::new(Names::default());
+    let worker = {
+        let names = names.clone();
+        spawned(move || {
+            let entered = names.claim("a:b");
+            assert_eq!(entered.stem(), names.claim("a:b").stem(), "has two files");
+        })
+    };
+    let mine = names.claim("a_b").stem().to_owned();
+    joined([worker]);
+    assert_ne!(mine, names.claim("a:b").stem(), "two write into one file");
+}
+
+/// Whoever finds a session in the list finds it by its name.
+fn what_is_listed_is_found() {
+    let names = Arc::new(Names::default());
+    let entered = names.claim("a");
+    let caller = {
+        let names = names.clone();
+        spawned(move || {
+            for key in names.list() {
+                assert!(names.resolve(&key).is_some(), "listed and not found");
+            }
+        })
+    };
+    entered.list();
+    joined([caller]);
+    assert_eq!(names.list(), ["a"]);
+}
+
+/// Two shards ring, one of them twice, and the worker looks only when it is told:
+/// it answers every ring, and sees what was done before it.
+fn a_ring_is_answered_with_what_came_before_it() {
+    let rope = Arc::new(Rope::default());
+    let (tell, told) = events();
+    let queued = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let ringing = [(0, 2), (1, 1)].map(|(shard, times)| {
+        let (rope, tell, queued) = (rope.clone(), tell.clone(), queued.clone());
+        spawned(move || {
+            for _ in 0..times {
+                queued[shard].fetch_add(1, Ordering::Relaxed);
+                if rope.ring(shard) {
+                    tell.send(());
+                }
+            }
+        })
+    });
+    let mut seen = [0, 0];
+    while seen != [2, 1] {
+        told.recv().expect("the bells hold the sender");
+        for shard in rope.answer() {
+            seen[shard] = queued[shard].load(Ordering::Relaxed);
+            assert!(seen[shard] > 0, "answered before it came");
+        }
+    }
+    joined(ringing);
+}

@@ -1,0 +1,70 @@
+//! How to repair, and what a repair did.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// How [`Store::repair`](crate::Store::repair) may go about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RepairOptions {
+    pub(super) allow_data_loss: bool,
+}
+
+impl RepairOptions {
+    /// Nothing may be lost.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether to go on without what cannot be saved. `false` by default: what
+    /// is lossless is done, and [`RepairReport::needs_data_loss`] says what this
+    /// would be needed for.
+    #[must_use]
+    pub fn allow_data_loss(mut self, allow: bool) -> Self {
+        self.allow_data_loss = allow;
+        self
+    }
+}
+
+/// What a repair did. Its `Display` is a report for a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// Where copies of everything are that was changed; `None` where nothing
+    /// needed to be.
+    pub backup: Option<PathBuf>,
+    /// What was mended, one line each.
+    pub done: Vec<String>,
+    /// What is gone, one line each. Whatever of it could be read is in the
+    /// backup.
+    pub losses: Vec<String>,
+    /// Files in which bytes that are no records were set aside.
+    pub quarantined: Vec<PathBuf>,
+    /// What was left as it is, because mending it gives something up: repeat
+    /// with [`allow_data_loss`](RepairOptions::allow_data_loss). The store does
+    /// not open until then.
+    pub needs_data_loss: Vec<String>,
+}
+
+impl fmt::Display for RepairReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::default() {
+            return writeln!(f, "nothing to repair");
+        }
+        let mut list = |what: &str, lines: &[String]| {
+            lines
+                .iter()
+                .try_for_each(|line| writeln!(f, "{what}: {line}"))
+        };
+        list("mended", &self.done)?;
+        list("lost", &self.losses)?;
+        list("left, for it would lose data", &self.needs_data_loss)?;
+        for path in &self.quarantined {
+            writeln!(f, "set aside in {}", path.display())?;
+        }
+        match &self.backup {
+            Some(path) => writeln!(f, "what was there before is in {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}

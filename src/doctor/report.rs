@@ -1,0 +1,273 @@
+//! What a look at a directory found.
+
+/// Everything [`Store::verify`](crate::Store::verify) found in a directory.
+///
+/// Its `Display` is a report for a person: every problem, then every journal
+/// segment, then every session.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// The journal, and what opening would make of it.
+    pub journal: JournalCheck,
+    /// Every session, by file name.
+    pub sessions: Vec<SessionCheck>,
+    /// Keys that several sidecars claim. The first named file has the key, the
+    /// others are left alone.
+    pub duplicate_keys: Vec<Claim>,
+    /// Aliases that several sessions claim. The first by file name gets it.
+    pub duplicate_aliases: Vec<Claim>,
+    /// Names in the store's directory and in its journal that an unfinished
+    /// rewrite or recovery left; the next open removes them.
+    pub strays: Vec<String>,
+    /// Whether the journal changed while this was read: a writer is at work,
+    /// and what stands between two of its writes may look unfinished.
+    pub busy: bool,
+}
+
+/// What the journal holds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct JournalCheck {
+    /// What is wrong with the store's identity, if anything is. A directory
+    /// nobody opened has neither journal nor identity.
+    pub identity_fault: Option<String>,
+    /// Every segment, by number.
+    pub segments: Vec<SegmentCheck>,
+    /// Everything up to this batch is in the session files.
+    pub checkpoint: u64,
+    /// The newest batch known to have been synced. What does not read at or
+    /// below it is damage.
+    pub watermark: u64,
+    /// Whether the last writer closed the store in order.
+    pub clean: bool,
+    /// Records that opening would carry out once more.
+    pub replayed_records: u64,
+    /// Bytes of an unfinished last commit that opening would discard.
+    pub torn_bytes: u64,
+    /// Why opening fails with [`Error::Corrupt`](crate::Error::Corrupt), if it
+    /// does; [`Store::repair`](crate::Store::repair) can mend it.
+    pub damage: Option<String>,
+}
+
+/// One segment of the journal.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SegmentCheck {
+    /// Its file name.
+    pub name: String,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// What is wrong with its header, if anything is.
+    pub fault: Option<String>,
+    /// Records in batches that read.
+    pub records: u64,
+    /// Batches that read.
+    pub batches: usize,
+    /// Number of the first and of the last batch that reads.
+    pub range: Option<(u64, u64)>,
+    /// The newest batch that a commit record in it calls synced.
+    pub watermark: u64,
+    /// How it ends.
+    pub end: SegmentEnd,
+}
+
+/// How a segment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentEnd {
+    /// Behind its last whole batch there is nothing.
+    Whole,
+    /// Behind its last whole batch stands a commit that never finished, which
+    /// nobody was told would survive.
+    Torn {
+        /// Where it begins, bytes from the start of the segment.
+        offset: u64,
+    },
+    /// Committed bytes do not read.
+    Damaged {
+        /// Where they begin, bytes from the start of the segment.
+        offset: u64,
+        /// Whole batches found behind them.
+        behind: usize,
+    },
+}
+
+/// One session.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SessionCheck {
+    /// Its file name without extension.
+    pub stem: String,
+    /// Whose it is; empty where no sidecar says.
+    pub key: String,
+    /// Lines, with those that the journal holds and the file does not yet.
+    pub lines: u64,
+    /// Messages among them, truncated ones included.
+    pub messages: u64,
+    /// Control records among them.
+    pub controls: u64,
+    /// Lines that are no record; they are kept, and never shown.
+    pub damaged: Vec<DamagedLine>,
+    /// How many there are; only the first 1,000 are listed.
+    pub damaged_lines: u64,
+    /// Whether the last line lacks its line feed. The next append supplies it.
+    pub torn_end: bool,
+    /// What the sidecar is like.
+    pub sidecar: SidecarCheck,
+    /// Lines at the start of the file that the sidecar hides.
+    pub skip: i64,
+    /// Lines that the sidecar counts.
+    pub count: i64,
+    /// How what the sidecar says differs from what there is, if it does.
+    pub mismatch: Option<Mismatch>,
+    /// Why a rewrite that the journal holds cannot be carried out, if it cannot.
+    pub rewrite_fault: Option<String>,
+    /// Why its files could not be read, if they could not.
+    pub unreadable: Option<String>,
+}
+
+/// A line that is no record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DamagedLine {
+    /// Where it begins, bytes from the start of the file.
+    pub offset: u64,
+    /// Its length without the line feed, bytes.
+    pub len: u64,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// What a sidecar is like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SidecarCheck {
+    /// It decodes, or the journal holds it whole.
+    Sound,
+    /// There is none: the session is not listed.
+    #[default]
+    Missing,
+    /// It does not decode.
+    Corrupt {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is none, but a session of PicoClaw's older manager to be imported.
+    Unimported,
+}
+
+/// How a sidecar differs from the lines there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// It counts lines, and there is no session file, or an empty one.
+    LinesMissing,
+    /// It hides more lines than there are.
+    SkipBeyond,
+    /// It counts other lines than there are.
+    Stale,
+}
+
+/// A name that several sessions claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claim {
+    /// The key or alias.
+    pub name: String,
+    /// The file names without extension of those that claim it; the first has it.
+    pub stems: Vec<String>,
+}
+
+impl VerifyReport {
+    /// Whether nothing was found that [`Store::repair`](crate::Store::repair)
+    /// would mend or a person should look at.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.problems().is_empty()
+    }
+
+    /// Everything that is wrong, one line each, for a person. What an unclean
+    /// end leaves, and the next open clears away, is not wrong.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut all = self.journal.problems();
+        all.extend(self.sessions.iter().flat_map(SessionCheck::problems));
+        let claimed = |what: &str, claim: &Claim| {
+            format!(
+                "{what} {:?} is claimed by {}",
+                claim.name,
+                claim.stems.join(", ")
+            )
+        };
+        all.extend(
+            self.duplicate_keys
+                .iter()
+                .map(|claim| claimed("key", claim)),
+        );
+        all.extend(
+            self.duplicate_aliases
+                .iter()
+                .map(|claim| claimed("alias", claim)),
+        );
+        all
+    }
+}
+
+impl JournalCheck {
+    fn problems(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        all.extend(self.damage.iter().map(|why| format!("journal: {why}")));
+        for segment in &self.segments {
+            let name = &segment.name;
+            all.extend(segment.fault.iter().map(|why| format!("{name}: {why}")));
+            if let SegmentEnd::Damaged { offset, behind } = segment.end {
+                all.push(format!(
+                    "{name}: damaged at byte {offset}; {behind} whole batches stand behind that"
+                ));
+            }
+        }
+        all
+    }
+}
+
+impl SessionCheck {
+    fn problems(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut say = |what: String| all.push(format!("{}: {what}", self.stem));
+        if let Some(why) = &self.unreadable {
+            say(why.clone());
+        }
+        if let Some(why) = &self.rewrite_fault {
+            say(why.clone());
+        }
+        for line in &self.damaged {
+            let DamagedLine {
+                offset,
+                len,
+                reason,
+            } = line;
+            say(format!("{len} bytes at {offset} are no record: {reason}"));
+        }
+        let unlisted = self.damaged_lines - self.damaged.len() as u64;
+        if unlisted > 0 {
+            say(format!("{unlisted} more lines are no records"));
+        }
+        if let SidecarCheck::Corrupt { reason } = &self.sidecar {
+            say(format!("the sidecar does not decode: {reason}"));
+        }
+        let Self {
+            lines, skip, count, ..
+        } = self;
+        match self.mismatch {
+            Some(Mismatch::LinesMissing) => {
+                say(format!(
+                    "the session file is missing; the sidecar counts {count} lines"
+                ));
+            }
+            Some(Mismatch::SkipBeyond) => say(format!("{skip} lines are to be skipped of {lines}")),
+            Some(Mismatch::Stale) => say(format!("{count} lines are counted, {lines} are there")),
+            None => {}
+        }
+        all
+    }
+}

@@ -1,0 +1,426 @@
+//! Sessions from a journal with holes: whatever reads is carried out, and what
+//! is missing in between is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::census;
+use crate::error::{Error, Result};
+use crate::journal::record::{MetaState, Record};
+use crate::recovery::plan::{Patch, Prefix, Swap};
+use crate::recovery::redo::rewrite_fault;
+use crate::session_file::{self, Kind, SessionMeta};
+use crate::shard::backup::{self, Name};
+use crate::shard::load;
+use crate::shard::rewrite::log_path;
+use crate::storage::Storage;
+
+/// What the records that read say of each session, by file name.
+#[derive(Debug, Default)]
+pub(super) struct Salvage {
+    pub(super) sessions: BTreeMap<String, Remains>,
+    /// Backups that were made, in order: a later one may be of an earlier one.
+    pub(super) backups: Vec<Lost>,
+    /// Sessions that were deleted, and their backups with them.
+    deleted: BTreeSet<String>,
+}
+
+/// A session's file that became a backup.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) name: String,
+    /// The name it may still have.
+    pub(super) link: String,
+    remains: Remains,
+}
+
+/// Where files are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) dir: &'a Path,
+    pub(super) backups: &'a Path,
+}
+
+/// What is left of what the journal said of a session.
+#[derive(Debug, Default)]
+pub(super) struct Remains {
+    base: Base,
+    /// Appended bytes and where they belong, in order; there may be gaps.
+    pieces: Vec<(u64, Vec<u8>)>,
+    image: Option<SessionMeta>,
+    patch: Option<Patch>,
+}
+
+#[derive(Debug, Default)]
+enum Base {
+    #[default]
+    OnDisk,
+    Deleted {
+        revived: bool,
+    },
+    Swapped(Swap),
+    Prefix(Prefix),
+}
+
+/// A session as it comes out of a damaged journal.
+#[derive(Debug)]
+pub(super) struct Rescued {
+    /// `None`: it was deleted.
+    pub(super) content: Option<Vec<u8>>,
+    pub(super) meta: Option<SessionMeta>,
+    /// What could not be saved, one line each.
+    pub(super) losses: Vec<String>,
+}
+
+impl Salvage {
+    /// Takes in the next record that reads.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Append {
+                stem,
+                offset,
+                meta,
+                bytes,
+                ..
+            } => {
+                let remains = self.remains(stem);
+                remains.append(offset, bytes);
+                match meta {
+                    MetaState::Image(image) => remains.set_image(image),
+                    MetaState::Patch {
+                        skip,
+                        count,
+                        updated_at,
+                    } => {
+                        remains.patch = Some(Patch {
+                            skip,
+                            count,
+                            updated_at: updated_at.into(),
+                        });
+                    }
+                }
+            }
+            Record::Meta { stem, image, .. } => {
+                let remains = self.remains(stem);
+                if let Base::Deleted { revived } = &mut remains.base {
+                    *revived = true;
+                }
+                remains.set_image(image);
+            }
+            Record::Swap {
+                stem,
+                image,
+                temp,
+                base_len,
+                base_crc,
+                tail,
+                ..
+            } => {
+                let remains = self.remains(stem);
+                *remains = Remains {
+                    base: Base::Swapped(Swap {
+                        temp: temp.into(),
+                        len: base_len,
+                        crc: base_crc,
+                        tail: tail.to_vec(),
+                    }),
+                    ..Remains::default()
+                };
+                remains.set_image(image);
+            }
+            Record::Rebase {
+                stem,
+                image,
+                of,
+                len,
+                link,
+                backup,
+                ..
+            } => {
+                let remains = self.remains(stem);
+                let was = std::mem::take(remains);
+                remains.base = Base::Prefix(Prefix { of: of.into(), len });
+                remains.set_image(image);
+                if !backup.is_empty() {
+                    self.backups.push(Lost {
+                        name: backup.into(),
+                        link: link.into(),
+                        remains: was,
+                    });
+                }
+            }
+            Record::Delete { stem, .. } => {
+                let other = |lost: &Lost| Name::parse(&lost.name).is_none_or(|n| n.stem != stem);
+                self.backups.retain(other);
+                self.deleted.insert(stem.into());
+                *self.remains(stem) = Remains {
+                    base: Base::Deleted { revived: false },
+                    ..Remains::default()
+                };
+            }
+            Record::Checkpoint { .. } | Record::Commit(_) => {}
+        }
+    }
+
+    /// Puts together what the files and the records hold of session `stem`.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(super) fn rescue(&self, sources: Sources<'_>, stem: &str) -> Result<Rescued> {
+        let Sources { storage, dir, .. } = sources;
+        let nothing = Remains::default();
+        let remains = self.sessions.get(stem).unwrap_or(&nothing);
+        if matches!(remains.base, Base::Deleted { revived: false }) && remains.pieces.is_empty() {
+            return Ok(Rescued {
+                content: None,
+                meta: None,
+                losses: Vec::new(),
+            });
+        }
+        let file = || bytes_of(storage, &log_path(dir, stem));
+        let mut rebuilt = remains.rebuild(self, sources, &file, 0)?;
+        if let Base::Swapped(swap) = &remains.base {
+            let fault = rewrite_fault(storage, dir, stem, swap)?;
+            rebuilt.losses.extend(fault);
+        }
+        if rebuilt.lost > 0 {
+            let lost = rebuilt.lost;
+            rebuilt
+                .losses
+                .push(format!("{lost} appended bytes are gone"));
+        }
+        let (_, on_disk) = census::sidecar(storage, dir, stem)?;
+        let meta = rebuilt.meta(remains.meta(on_disk));
+        let losses = rebuilt.losses.iter().map(|loss| format!("{stem}: {loss}"));
+        Ok(Rescued {
+            losses: losses.collect(),
+            content: Some(rebuilt.bytes),
+            meta,
+        })
+    }
+
+    /// Everything that cannot be saved, one line each.
+    ///
+    /// # Errors
+    /// If files cannot be read.
+    pub(super) fn losses(&self, sources: Sources<'_>) -> Result<Vec<String>> {
+        let mut losses = Vec::new();
+        for stem in self.sessions.keys() {
+            losses.extend(self.rescue(sources, stem)?.losses);
+        }
+        for lost in &self.backups {
+            if self.backup(sources, &lost.name)?.is_none() {
+                losses.push(format!("the backup {}", lost.name));
+            }
+        }
+        Ok(losses)
+    }
+
+    /// The bytes of a backup, if there is anything of it.
+    ///
+    /// # Errors
+    /// If files cannot be read.
+    pub(super) fn backup(&self, sources: Sources<'_>, name: &str) -> Result<Option<Vec<u8>>> {
+        self.backup_at(sources, name, 0)
+    }
+
+    fn backup_at(&self, sources: Sources<'_>, name: &str, depth: usize) -> Result<Option<Vec<u8>>> {
+        let path = sources.backups.join(name);
+        let there = |path: &Path| sources.storage.info(path).is_ok();
+        let Some(lost) = self.backups.iter().find(|lost| lost.name == name) else {
+            return there(&path)
+                .then(|| bytes_of(sources.storage, &path))
+                .transpose();
+        };
+        // A backup is only made of earlier ones; where damage left a circle,
+        // there is nothing at its end.
+        if depth > self.backups.len() {
+            return Ok(None);
+        }
+        let link = sources.backups.join(&lost.link);
+        let place = if there(&link) { link } else { path };
+        if !there(&place) && matches!(lost.remains.base, Base::OnDisk | Base::Swapped(_)) {
+            return Ok(None);
+        }
+        let file = || bytes_of(sources.storage, &place);
+        let rebuilt = lost.remains.rebuild(self, sources, &file, depth)?;
+        Ok(Some(rebuilt.bytes))
+    }
+
+    /// Backups that went with their session.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub(super) fn unmade(&self, sources: Sources<'_>) -> Result<Vec<PathBuf>> {
+        let Sources {
+            storage, backups, ..
+        } = sources;
+        let files = backup::files(storage, backups).map_err(|e| Error::io("list", backups, e))?;
+        let unmade = |file: &String| {
+            let made = self.backups.iter().any(|lost| lost.name == *file);
+            !made && Name::parse(file).is_some_and(|name| self.deleted.contains(&name.stem))
+        };
+        let unmade = files.into_iter().filter(unmade);
+        Ok(unmade.map(|file| backups.join(file)).collect())
+    }
+
+    fn remains(&mut self, stem: &str) -> &mut Remains {
+        self.sessions.entry(stem.into()).or_default()
+    }
+}
+
+impl Remains {
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
+        match self.pieces.last_mut() {
+            Some((start, piece)) if *start + piece.len() as u64 == offset => {
+                piece.extend_from_slice(bytes);
+            }
+            _ => self.pieces.push((offset, bytes.to_vec())),
+        }
+    }
+
+    fn set_image(&mut self, image: &[u8]) {
+        self.image = session_file::decode_sidecar(image).ok();
+        self.patch = None;
+    }
+
+    /// The hidden file that a rewrite of this session prepared.
+    pub(super) fn temp(&self) -> Option<&str> {
+        match &self.base {
+            Base::Swapped(swap) => Some(&swap.temp),
+            Base::OnDisk | Base::Deleted { .. } | Base::Prefix(_) => None,
+        }
+    }
+
+    /// Puts together what a file and the records hold. `file` is what stands
+    /// in the place of the session's file now.
+    fn rebuild(
+        &self,
+        salvage: &Salvage,
+        sources: Sources<'_>,
+        file: &dyn Fn() -> Result<Vec<u8>>,
+        depth: usize,
+    ) -> Result<Rebuilt> {
+        let mut rebuilt = Rebuilt::default();
+        match &self.base {
+            Base::Deleted { .. } => {}
+            Base::OnDisk => rebuilt.bytes = file()?,
+            Base::Swapped(swap) => {
+                let temp = sources.dir.join(&swap.temp);
+                rebuilt.bytes = if sources.storage.info(&temp).is_ok() {
+                    bytes_of(sources.storage, &temp)?
+                } else {
+                    file()?
+                };
+                rebuilt.put(swap.len, &swap.tail);
+            }
+            Base::Prefix(prefix) => {
+                if let Some(mut bytes) = salvage.backup_at(sources, &prefix.of, depth + 1)? {
+                    bytes.truncate(prefix.len as usize);
+                    rebuilt.bytes = bytes;
+                } else {
+                    let of = &prefix.of;
+                    rebuilt
+                        .losses
+                        .push(format!("the backup {of} it was made of"));
+                    rebuilt.bytes = file()?;
+                }
+            }
+        }
+        for (offset, piece) in &self.pieces {
+            rebuilt.put(*offset, piece);
+        }
+        Ok(rebuilt)
+    }
+
+    fn meta(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {
+        let deleted = matches!(self.base, Base::Deleted { .. });
+        let before = on_disk.filter(|_| !deleted);
+        let mut meta = self.image.clone().or(before)?;
+        if let Some(patch) = &self.patch {
+            meta.skip = patch.skip;
+            meta.count = patch.count;
+            meta.updated_at.clone_from(&patch.updated_at);
+        }
+        Some(meta)
+    }
+}
+
+/// A session file being put together.
+#[derive(Debug, Default)]
+struct Rebuilt {
+    bytes: Vec<u8>,
+    /// Where the next piece goes, less where its record says.
+    shift: i64,
+    lost: u64,
+    /// Lines before the first gap.
+    gap: Option<i64>,
+    losses: Vec<String>,
+}
+
+impl Rebuilt {
+    fn put(&mut self, offset: u64, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
+        let len = self.bytes.len();
+        let at = offset.saturating_add_signed(self.shift);
+        let begin = usize::try_from(at).unwrap_or(usize::MAX);
+        if begin <= len && self.holds(begin, piece) {
+            let end = begin + piece.len();
+            self.bytes.resize(len.max(end), 0);
+            self.bytes[begin..end].copy_from_slice(piece);
+            return;
+        }
+        if begin > len {
+            self.lost += at - len as u64;
+            let lines = count(&self.bytes);
+            self.gap.get_or_insert(lines);
+        }
+        if self.bytes.last().is_some_and(|last| *last != b'\n') {
+            self.bytes.push(b'\n');
+        }
+        let end = self.bytes.len() as u64;
+        self.shift = end.wrapping_sub(offset).cast_signed();
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// Whether what stands there is the piece, as far as it arrived.
+    fn holds(&self, begin: usize, piece: &[u8]) -> bool {
+        let found = self.bytes[begin..].iter().zip(piece);
+        found
+            .into_iter()
+            .all(|(found, byte)| found == byte || *found == 0)
+    }
+
+    /// What holds of the sidecar when lines it counts are gone: it hides none
+    /// of those that came after them.
+    fn meta(&self, meta: Option<SessionMeta>) -> Option<SessionMeta> {
+        let mut meta = meta?;
+        let lines = count(&self.bytes);
+        if let Some(gap) = self.gap
+            && meta.skip > gap
+        {
+            let lost = (meta.count - lines).max(0);
+            meta.skip = (meta.skip - lost).max(gap);
+        }
+        meta.count = lines;
+        Some(meta)
+    }
+}
+
+/// Lines as `skip` counts them.
+fn count(bytes: &[u8]) -> i64 {
+    let lines = session_file::lines(bytes);
+    let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);
+    i64::try_from(lines.count()).unwrap_or(i64::MAX)
+}
+
+fn bytes_of(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
+    match load::read_whole(storage, path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|e| Error::io("read", path, e)),
+    }
+}

@@ -1,0 +1,108 @@
+//! Looking a directory over, and mending it.
+
+use std::fs;
+
+use sessionlog::{Error, Mismatch, RepairOptions, RepairReport, SidecarCheck, Store};
+
+use crate::support::{add_numbers, copy_dir, files, line, numbers, open, scratch, sidecar, texts};
+
+#[test]
+fn verify_writes_nothing_in_a_directory_that_nobody_ever_opened() {
+    let dir = scratch();
+    fs::write(dir.path().join("a.jsonl"), line("one") + "{\"role\":\"us").unwrap();
+    fs::write(dir.path().join("a.meta.json"), sidecar("a", "", 0, 2)).unwrap();
+    fs::write(dir.path().join("b_1.jsonl"), line("two")).unwrap();
+    fs::write(dir.path().join("c.meta.json"), sidecar("c", "", 0, 3)).unwrap();
+    fs::write(dir.path().join("d.meta.json"), sidecar("a", "", 0, 0)).unwrap();
+    let before = files(dir.path());
+    let report = Store::verify(dir.path()).unwrap();
+    assert_eq!(files(dir.path()), before);
+
+    let [a, b, c, _] = &report.sessions[..] else {
+        panic!("{report}");
+    };
+    assert_eq!((a.lines, a.messages, a.damaged_lines), (2, 1, 1));
+    assert_eq!(a.damaged[0].offset, line("one").len() as u64);
+    assert!(a.torn_end && !b.torn_end);
+    assert_eq!(b.sidecar, SidecarCheck::Missing);
+    assert_eq!(c.mismatch, Some(Mismatch::LinesMissing));
+    assert_eq!(report.duplicate_keys[0].stems, ["a", "d"]);
+    assert!(report.journal.clean && report.journal.segments.is_empty());
+    assert!(!report.is_sound(), "{report}");
+}
+
+#[test]
+fn verify_beside_a_writer_finds_what_was_acknowledged_and_no_fault() {
+    let dir = scratch();
+    let store = open(dir.path());
+    add_numbers(&store.handle(), "a", 0..50);
+    let report = Store::verify(dir.path()).unwrap();
+    assert!(report.is_sound(), "{report}");
+    assert_eq!(report.sessions[0].messages, 50);
+    let locked = Store::repair(dir.path(), RepairOptions::new());
+    assert!(matches!(locked, Err(Error::Locked { .. })), "{locked:?}");
+    store.close().unwrap();
+    assert!(Store::verify(dir.path()).unwrap().journal.clean);
+}
+
+#[test]
+fn a_directory_that_does_not_exist_is_an_error_and_is_not_made() {
+    let dir = scratch();
+    let none = dir.path().join("none");
+    assert!(matches!(Store::verify(&none), Err(Error::Io { .. })));
+    let repaired = Store::repair(&none, RepairOptions::new());
+    assert!(matches!(repaired, Err(Error::Io { .. })), "{repaired:?}");
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn what_a_damaged_journal_lost_is_said_before_it_is_given_up() {
+    let (dir, left) = (scratch(), scratch());
+    let store = open(dir.path());
+    for number in 0..9 {
+        add_numbers(&store.handle(), "a", number..number + 1);
+    }
+    copy_dir(dir.path(), left.path());
+    store.close().unwrap();
+    // Nothing but the journal holds them: a file is only ever behind it.
+    let _ = fs::remove_file(left.path().join("a.jsonl"));
+    let journal = left.path().join(".sessionlog/journal");
+    let mut segments: Vec<_> = fs::read_dir(journal)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    segments.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    segments.sort();
+    let mut bytes = fs::read(&segments[0]).unwrap();
+    let at = memchr::memmem::find(&bytes, br#""content":"4""#).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&segments[0], bytes).unwrap();
+
+    let found = Store::verify(left.path()).unwrap();
+    assert!(found.journal.damage.is_some(), "{found}");
+    let asked = Store::repair(left.path(), RepairOptions::new()).unwrap();
+    assert!(
+        asked.losses.is_empty() && !asked.needs_data_loss.is_empty(),
+        "{asked}"
+    );
+    assert!(matches!(
+        Store::open(left.path()),
+        Err(Error::Corrupt { .. })
+    ));
+
+    let options = RepairOptions::new().allow_data_loss(true);
+    let done = Store::repair(left.path(), options).unwrap();
+    assert_eq!(done.losses, asked.needs_data_loss);
+    assert!(
+        done.backup
+            .is_some_and(|path| path.ends_with(".sessionlog/backups/repair-1"))
+    );
+    let store = open(left.path());
+    let kept = [numbers(0..4), numbers(5..9)].concat();
+    assert_eq!(texts(&store.handle(), "a"), kept);
+    store.close().unwrap();
+    assert_eq!(
+        Store::repair(left.path(), options).unwrap(),
+        RepairReport::default()
+    );
+}

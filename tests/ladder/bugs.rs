@@ -1,0 +1,403 @@
+//! The bugs: what is taken out of the crate or put into it, and who must notice.
+
+use std::fmt;
+
+/// A bug, by the text that becomes another.
+#[derive(Debug)]
+pub(crate) struct Bug {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    /// Stands exactly once in the file.
+    pub(crate) original: &'static str,
+    pub(crate) replacement: &'static str,
+    /// Must fail with the bug, and pass without.
+    pub(crate) rung: Rung,
+}
+
+/// A test, as arguments for `cargo test`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rung {
+    pub(crate) target: [&'static str; 2],
+    pub(crate) filter: &'static str,
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [kind, target] = self.target;
+        write!(f, "{kind} {target} {}", self.filter)
+    }
+}
+
+const fn test(target: &'static str, filter: &'static str) -> Rung {
+    Rung {
+        target: ["--test", target],
+        filter,
+    }
+}
+
+const CRASHES: Rung = test("crash", "no_crash_loses");
+const RECOVERY: Rung = test("crash", "no_crash_of_a_recovery");
+const ERRORS: Rung = test("crash", "no_failing_call");
+const SIMULATION: Rung = test("simulation", "no_seed");
+const STALE: Rung = test("stale_records", "");
+const PROCESSES: Rung = test("process", "one_process");
+
+/// Every one of them.
+pub(crate) const BUGS: &[Bug] = &[
+    Bug {
+        name: "ack-before-sync",
+        file: "src/journal/committer.rs",
+        original: r#"        if !batch.durable {
+            signal_each(&batch.tickets, &Outcome::Written, tell);
+        }
+"#,
+        replacement: r#"        signal_each(&batch.tickets, &Outcome::Synced, tell);
+"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "journal-not-synced",
+        file: "src/journal/committer.rs",
+        original: r#"        self.segment
+            .file
+            .sync_data()
+            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
+        self.counters"#,
+        replacement: r#"        self.counters"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "full-segment-not-synced",
+        file: "src/journal/committer.rs",
+        original: r#"        if self.has_unsynced() {
+            self.segment"#,
+        replacement: r#"        if false {
+            self.segment"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "watermark-too-early",
+        file: "src/journal/committer.rs",
+        original: r#"durable: self.progress.synced(),"#,
+        replacement: r#"durable: self.sequence,"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "failed-journal-sync-retried",
+        file: "src/journal/committer.rs",
+        original: r#"            .sync_data()
+            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
+        self.counters"#,
+        replacement: r#"            .sync_data()
+            .or_else(|_| self.segment.file.sync_data())
+            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
+        self.counters"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "records-behind-refused-ones-kept",
+        file: "src/journal/committer.rs",
+        original: r#"let stale = |t: &Ticket| t.epoch < epochs[t.producer];"#,
+        replacement: r#"let stale = |t: &Ticket| t.epoch < epochs[t.producer] && t.len == 0;"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "salt-not-checked",
+        file: "src/journal/segment.rs",
+        original: r#"    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_le_bytes());
+    hasher.update(&number.to_le_bytes());
+    hasher.finalize()
+"#,
+        replacement: r#"    let _ = (salt, number);
+    0
+"#,
+        rung: STALE,
+    },
+    Bug {
+        name: "segment-name-not-synced",
+        file: "src/journal/segment.rs",
+        original: r#"    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
+    Ok(Segment {"#,
+        replacement: r#"    Ok(Segment {"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "segment-named-before-sync",
+        file: "src/journal/segment.rs",
+        original: r#"        .and_then(|()| file.sync_data())
+        .and_then(|()| storage.rename(&path, &named))"#,
+        replacement: r#"        .and_then(|()| storage.rename(&path, &named))"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "spare-used-before-its-old-name-is-gone",
+        file: "src/journal/pool.rs",
+        original: r#"        self.sync_dir()?;
+        self.state.lock().spares.append(&mut spares);"#,
+        replacement: r#"        self.state.lock().spares.append(&mut spares);"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "segments-retired-too-early",
+        file: "src/journal/pool.rs",
+        original: r#"full.last_sequence <= sequence)"#,
+        replacement: r#"full.last_sequence <= u64::MAX - sequence)"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "checksum-not-checked",
+        file: "src/journal/record.rs",
+        original: r#"if stated != checksum(seed, bytes) {"#,
+        replacement: r#"if stated != checksum(seed, bytes) && stated == 0 {"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "checkpoint-before-files-are-synced",
+        file: "src/supervisor/mod.rs",
+        original: r#"        self.sync_files().map_err(|error| self.poison(&error))?;
+        self.unsynced.clear();"#,
+        replacement: r#"        self.unsynced.clear();"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "checkpoint-covers-a-batch-too-many",
+        file: "src/supervisor/mod.rs",
+        original: r#"        Flush {
+            upto,
+            slots: slots"#,
+        replacement: r#"        Flush {
+            upto: upto + 1,
+            slots: slots"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "failed-file-sync-is-no-poison",
+        file: "src/supervisor/mod.rs",
+        original: r#"        self.sync_files().map_err(|error| self.poison(&error))?;"#,
+        replacement: r#"        self.sync_files()?;"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "flush-leaves-names-unsynced",
+        file: "src/supervisor/mod.rs",
+        original: r#"        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))"#,
+        replacement: r#"        Ok(())"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "flush-leaves-sidecars-unsynced",
+        file: "src/supervisor/mod.rs",
+        original: r#"            self.sync_path(&sidecar)?;"#,
+        replacement: r#"            let _ = sidecar;"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "flush-leaves-lines-unsynced",
+        file: "src/supervisor/mod.rs",
+        original: r#"            self.sync_log(flushed)?;
+"#,
+        replacement: r#""#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "sidecar-before-journal",
+        file: "src/shard/flush.rs",
+        original: r#"session.synced_meta.to_sidecar()"#,
+        replacement: r#"session.settled.meta.to_sidecar()"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "sidecar-overwritten-without-an-image",
+        file: "src/shard/flush.rs",
+        original: r#"        Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
+        Sidecar::Present => replace(path, bytes, turn)?,"#,
+        replacement: r#"        Sidecar::Present => return overwrite(storage, path, bytes, exact),"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "sidecar-renamed-before-sync",
+        file: "src/shard/flush.rs",
+        original: r#"        file.sync_data()?;
+        storage.rename(&temp, path)"#,
+        replacement: r#"        storage.rename(&temp, path)"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "in-flight-sessions-get-no-new-image",
+        file: "src/shard/worker/chores.rs",
+        original: r#"        self.image_inflight();
+        let mut queue"#,
+        replacement: r#"        let mut queue"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "lines-before-journal",
+        file: "src/shard/session.rs",
+        original: r#"(self.synced - self.written) as usize"#,
+        replacement: r#"(self.settled.end - self.written) as usize"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "rewrite-not-synced",
+        file: "src/shard/rewrite.rs",
+        original: r#"        self.write_out()?;
+        self.file.sync_data()?;
+        Ok(Prepared {"#,
+        replacement: r#"        self.write_out()?;
+        Ok(Prepared {"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "rewrite-name-not-synced",
+        file: "src/shard/rewrite.rs",
+        original: r#"    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
+    Ok(prepared)"#,
+        replacement: r#"    Ok(prepared)"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "skip-applied-twice",
+        file: "src/shard/stage/truncate.rs",
+        original: r#"        meta.skip = skip;"#,
+        replacement: r#"        meta.skip += skip;"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "torn-line-not-ended",
+        file: "src/shard/stage.rs",
+        original: r#"            lines.insert(0, b'\n');
+"#,
+        replacement: r#""#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "deleted-names-not-flushed",
+        file: "src/shard/settle.rs",
+        original: r#"        self.mark_dirty(id);
+        turn.out.answer(answer, Ok(()));
+    }
+
+    fn sidecar_changed"#,
+        replacement: r#"        turn.out.answer(answer, Ok(()));
+    }
+
+    fn sidecar_changed"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "identity-name-not-synced",
+        file: "src/engine/home.rs",
+        original: r#"            .map_err(wrap)?;
+        self.sync(storage)?;
+        Ok(id)"#,
+        replacement: r#"            .map_err(wrap)?;
+        Ok(id)"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "directory-name-not-synced",
+        file: "src/engine/home.rs",
+        original: r#"    storage
+        .sync_dir(above)
+        .map_err(|e| Error::io("sync", above, e))
+}"#,
+        replacement: r#"    Ok(())
+}"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "recovery-carries-out-an-unsynced-journal",
+        file: "src/engine/open.rs",
+        original: r#"    scan.persist(storage)?;
+"#,
+        replacement: r#""#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "recovery-checkpoint-covers-too-little",
+        file: "src/engine/open.rs",
+        original: r#"sequence: scan.sequence,"#,
+        replacement: r#"sequence: scan.sequence.saturating_sub(1),"#,
+        rung: RECOVERY,
+    },
+    Bug {
+        name: "recovery-renames-before-sync",
+        file: "src/recovery/redo.rs",
+        original: r#"    sync()?;
+    redo.change_names()?;"#,
+        replacement: r#"    redo.change_names()?;"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "recovery-leaves-names-unsynced",
+        file: "src/recovery/redo.rs",
+        original: r#"    redo.clear_temps(plans)?;
+    sync()
+"#,
+        replacement: r#"    redo.clear_temps(plans)
+"#,
+        rung: RECOVERY,
+    },
+    Bug {
+        name: "recovery-appends-to-a-deleted-session",
+        file: "src/recovery/redo.rs",
+        original: r#"Base::Deleted => self.start_anew(stem, plan),"#,
+        replacement: r#"Base::Deleted => self.append_in_place(stem, plan),"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "short-write-taken-for-whole",
+        file: "src/storage/mod.rs",
+        original: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+"#,
+        replacement: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) if n < buf.len() => return Ok(()),
+"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "interruption-taken-for-failure",
+        file: "src/storage/mod.rs",
+        original: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+"#,
+        replacement: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
+"#,
+        rung: SIMULATION,
+    },
+    Bug {
+        name: "lock-taken-from-another-process",
+        file: "src/storage/disk.rs",
+        original: r#"Err(TryLockError::WouldBlock) => return Ok(None),"#,
+        replacement: r#"Err(TryLockError::WouldBlock) => {}"#,
+        rung: PROCESSES,
+    },
+    Bug {
+        name: "segments-retired-before-the-checkpoint",
+        file: "src/supervisor/threads.rs",
+        original: r#"        self.checkpoint(upto, false, wait)?;
+        self.supervisor.retire(upto)"#,
+        replacement: r#"        self.supervisor.retire(upto)?;
+        self.checkpoint(upto, false, wait)"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "compaction-forgets-what-came-meanwhile",
+        file: "src/shard/stage/compact.rs",
+        original: r#"let (from, to) = (compaction.copied, session.settled.end);"#,
+        replacement: r#"let (from, to) = (compaction.copied, compaction.copied);"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "compaction-brings-back-what-was-truncated",
+        file: "src/shard/stage/compact.rs",
+        original: r#"            || compaction.start != session.start
+"#,
+        replacement: r#""#,
+        rung: SIMULATION,
+    },
+];

@@ -1,0 +1,110 @@
+//! Real processes on real file systems: a disk that is full, a mount that is
+//! read-only, a directory that another process owns, no descriptor left.
+//!
+//! What needs rights or devices that the machine does not give is skipped, and
+//! says so. Mounts are made in a mount namespace of their own, so that nothing
+//! is left of them when the last process in it ends.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    reason = "the tests are other programs, and look at files themselves"
+)]
+
+mod roles;
+mod stage;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+
+use sessionlog::{Error, Store};
+use stage::{Stage, told};
+
+/// What another process does that a test started; nothing in a run of its own.
+#[test]
+fn the_part_of_another_process() {
+    roles::play();
+}
+
+#[test]
+fn a_full_ext4_refuses_in_words_and_goes_on_where_it_was() {
+    let stage = Stage::new();
+    let image = stage.path("image");
+    let file = fs::File::create(&image).unwrap();
+    file.set_len(24 << 20).unwrap();
+    drop(file);
+    let setup = "mkfs.ext4 -q -F \"$IMAGE\" && mount -o loop \"$IMAGE\" \"$MOUNT\"";
+    fill_up("ext4 on a loop device", &stage, setup);
+}
+
+#[test]
+fn a_full_tmpfs_refuses_in_words_and_goes_on_where_it_was() {
+    let setup = "mount -t tmpfs -o size=16m,mode=0700 none \"$MOUNT\"";
+    fill_up("a tmpfs of 16 MiB", &Stage::new(), setup);
+}
+
+/// Fills a small file system, lets the process die, recovers while there is
+/// little room, makes room, and looks for everything acknowledged.
+fn fill_up(what: &str, stage: &Stage, setup: &str) {
+    let play = "$SELF fill && $SELF recover_full && rm \"$MOUNT/ballast\" && $SELF verify_filled";
+    match stage.mounted(setup, play) {
+        Ok(output) => {
+            let counts = told(&output);
+            println!("{what}: {counts}");
+            assert!(counts.contains("refused"), "{output}");
+        }
+        Err(reason) => println!("SKIPPED: {what}: {reason}"),
+    }
+}
+
+#[test]
+fn a_store_on_a_read_only_mount_is_read_and_not_opened_for_writing() {
+    let stage = Stage::new();
+    let store = Store::open(stage.store()).unwrap();
+    let chats = store.handle();
+    for text in ["one", "two"] {
+        chats.add_message("cli", "user", text).wait().unwrap();
+    }
+    store.close().unwrap();
+    let setup = "mount --bind \"$MOUNT\" \"$MOUNT\" && mount -o remount,ro,bind \"$MOUNT\"";
+    match stage.mounted(setup, "$SELF read_only") {
+        Ok(output) => assert!(told(&output).contains("read 2"), "{output}"),
+        Err(reason) => println!("SKIPPED: a read-only mount: {reason}"),
+    }
+}
+
+#[test]
+fn one_process_at_a_time_owns_a_directory_and_its_death_frees_it() {
+    let stage = Stage::new();
+    let mut owner = stage.start("own");
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines();
+    let ready = lines.find_map(|line| line.unwrap().contains("ready").then_some(()));
+    ready.expect("the owner opens the store");
+
+    let refused = Store::open(stage.store());
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    let beside = Store::open_read_only(stage.store()).unwrap();
+    let read = beside.handle().history("cli").wait().unwrap();
+    assert_eq!(read.len(), 3);
+
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let store = Store::open(stage.store()).unwrap();
+    assert_eq!(store.handle().history("cli").wait().unwrap().len(), 3);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_process_without_descriptors_loses_nothing_and_goes_on_when_it_has_some() {
+    let stage = Stage::new();
+    let output = stage.script("ulimit -n 160 && $SELF no_descriptors");
+    let output = output.expect("every shell can lower the limit");
+    println!("no descriptors: {}", told(&output));
+    let store = Store::open(stage.store()).unwrap();
+    for nth in 0..roles::CHATS {
+        let held = store.handle().history(&roles::chat(nth)).wait().unwrap();
+        assert!(held.len() >= 2, "chat {nth}: {}", held.len());
+    }
+    store.close().unwrap();
+}

@@ -1,0 +1,196 @@
+//! What the processes do that the tests start.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use sessionlog::{Error, Store, StoreHandle, StoreOptions};
+
+use crate::stage::SAYS;
+
+/// Chats of a store that others fill or starve.
+pub(crate) const CHATS: usize = 90;
+
+/// Turns after which a file system of some megabytes must be full.
+const MANY: usize = 100_000;
+
+/// Commands that may be refused after there is room again.
+const TRIES: usize = 50;
+
+/// The key of a chat.
+pub(crate) fn chat(nth: usize) -> String {
+    format!("chat:{nth}")
+}
+
+/// Plays the part that the environment names.
+pub(crate) fn play() {
+    let Ok(part) = std::env::var("SESSIONLOG_PART") else {
+        return;
+    };
+    let scratch = std::env::var_os("SESSIONLOG_SCRATCH").expect("a stage");
+    let scratch = PathBuf::from(scratch);
+    let mount = scratch.join("mount");
+    let dir = mount.join("sessions");
+    match part.as_str() {
+        "fill" => fill(&dir, &mount, &scratch),
+        "recover_full" => recover_full(&dir, &scratch),
+        "verify_filled" => verify_filled(&dir, &scratch),
+        "read_only" => read_only(&dir),
+        "own" => own(&dir),
+        "no_descriptors" => no_descriptors(&dir),
+        other => panic!("no part is called {other}"),
+    }
+}
+
+fn say(what: &str) {
+    println!("{SAYS}{what}");
+}
+
+/// Writes until the disk is full, and dies in the middle of it.
+fn fill(dir: &Path, mount: &Path, scratch: &Path) {
+    fs::write(mount.join("ballast"), vec![1; 4 << 20]).unwrap();
+    let options = StoreOptions::new().journal_segments(1 << 20, 1 << 20);
+    let store = Store::open_with(dir, options).unwrap();
+    let chats = store.handle();
+    let mut acks = File::create(scratch.join("acks")).unwrap();
+    let (mut accepted, mut refused) = (0, 0);
+    for turn in 0..MANY {
+        match append(&chats, turn, &mut acks) {
+            Ok(()) => accepted += 1,
+            Err(Error::StorageFull { .. }) => refused += 1,
+            Err(other) => panic!("a full disk is reported as {other:?}"),
+        }
+        if refused > 20 {
+            break;
+        }
+    }
+    // What was refused left no trace, and what was not can be read.
+    check(&chats, scratch);
+    say(&format!("{accepted} accepted, {refused} refused"));
+    // Without closing: its process is gone in the middle of everything.
+    std::process::exit(0);
+}
+
+/// Opens a store whose disk is full: it opens, or says what it lacks.
+fn recover_full(dir: &Path, scratch: &Path) {
+    match Store::open(dir) {
+        Ok(store) => {
+            check(&store.handle(), scratch);
+            say("recovered on a full disk");
+            std::process::exit(0);
+        }
+        Err(Error::StorageFull { .. }) => say("no room to recover"),
+        Err(other) => panic!("a full disk is reported as {other:?}"),
+    }
+    let view = Store::open_read_only(dir).unwrap();
+    check(&view.handle(), scratch);
+}
+
+/// There is room again: nothing is missing, and writing goes on.
+fn verify_filled(dir: &Path, scratch: &Path) {
+    let store = Store::open(dir).unwrap();
+    check(&store.handle(), scratch);
+    let mut acks = OpenOptions::new()
+        .append(true)
+        .open(scratch.join("acks"))
+        .unwrap();
+    for turn in MANY..MANY + CHATS {
+        append(&store.handle(), turn, &mut acks).unwrap();
+    }
+    store.close().unwrap();
+    let store = Store::open(dir).unwrap();
+    let texts = check(&store.handle(), scratch);
+    store.close().unwrap();
+    say(&format!("{texts} texts are there"));
+}
+
+fn append(chats: &StoreHandle, turn: usize, acks: &mut File) -> Result<(), Error> {
+    let key = chat(turn % CHATS);
+    let text = format!("{turn} {}", "·".repeat(turn % 7 * 300));
+    chats.add_message(&key, "user", &text).wait()?;
+    writeln!(acks, "{key}\t{turn}").unwrap();
+    Ok(())
+}
+
+/// Every chat holds exactly what was acknowledged, in order.
+fn check(chats: &StoreHandle, scratch: &Path) -> usize {
+    let acks = fs::read_to_string(scratch.join("acks")).unwrap();
+    let mut texts = 0;
+    for nth in 0..CHATS {
+        let key = chat(nth);
+        let own = acks.lines().filter_map(|line| line.split_once('\t'));
+        let expected: Vec<_> = own.filter(|(of, _)| *of == key).map(|(_, t)| t).collect();
+        let held = chats.history(&key).wait().unwrap();
+        let held: Vec<_> = held.iter().map(|m| m.text().to_string()).collect();
+        let turns: Vec<_> = held.iter().filter_map(|t| t.split(' ').next()).collect();
+        assert_eq!(turns, expected, "{key}");
+        texts += held.len();
+    }
+    texts
+}
+
+fn read_only(dir: &Path) {
+    match Store::open(dir) {
+        Err(error @ (Error::Io { .. } | Error::ReadOnly)) => say(&format!("refused: {error}")),
+        other => panic!("a read-only mount gives {other:?}"),
+    }
+    let view = Store::open_read_only(dir).unwrap();
+    let history = view.handle().history("cli").wait().unwrap();
+    say(&format!("read {}", history.len()));
+}
+
+/// Holds the store until somebody kills this process.
+fn own(dir: &Path) {
+    let store = Store::open(dir).unwrap();
+    for text in ["one", "two", "three"] {
+        let reply = store.handle().add_message("cli", "user", text);
+        reply.wait().unwrap();
+    }
+    say("ready");
+    std::io::stdout().flush().unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Takes every descriptor there is while the store works.
+fn no_descriptors(dir: &Path) {
+    let store = Store::open(dir).unwrap();
+    let chats = store.handle();
+    for nth in 0..CHATS {
+        chats
+            .add_message(&chat(nth), "user", "before")
+            .wait()
+            .unwrap();
+    }
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open(dir) {
+        taken.push(file);
+    }
+    assert!(!taken.is_empty(), "the limit leaves none to take");
+    let mut held = vec![1; CHATS];
+    let mut refused = 0;
+    for (nth, held) in held.iter_mut().enumerate() {
+        match chats.add_message(&chat(nth), "user", "meanwhile").wait() {
+            Ok(()) => *held += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    say(&format!("{} taken, {refused} refused", taken.len()));
+    drop(taken);
+    for (nth, held) in held.iter_mut().enumerate() {
+        let healed = (0..TRIES).any(|_| {
+            let reply = chats.add_message(&chat(nth), "user", "after");
+            reply.wait().is_ok()
+        });
+        assert!(healed, "chat {nth} is refused for ever");
+        *held += 1;
+    }
+    store.close().unwrap();
+    let store = Store::open(dir).unwrap();
+    for (nth, held) in held.iter().enumerate() {
+        let found = store.handle().history(&chat(nth)).wait().unwrap();
+        assert_eq!(found.len(), *held, "chat {nth}");
+    }
+    store.close().unwrap();
+}

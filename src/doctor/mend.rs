@@ -54,12 +54,14 @@ pub(super) fn mending(
     let (state, on_disk) = census::sidecar(storage, dir, stem)?;
     let listed = state == SidecarCheck::Sound;
     let mut mending = Mending::default();
+    let restored = match state {
+        SidecarCheck::Missing | SidecarCheck::Corrupt { .. } => copies.restore(stem)?,
+        SidecarCheck::Unimported | SidecarCheck::Sound => None,
+    };
     let before = match state {
         SidecarCheck::Unimported => None,
         SidecarCheck::Sound => on_disk,
-        SidecarCheck::Missing | SidecarCheck::Corrupt { .. }
-            if let Some(restored) = copies.restore(stem) =>
-        {
+        SidecarCheck::Missing | SidecarCheck::Corrupt { .. } if let Some(restored) = restored => {
             mending.done.push(restored.finding);
             Some(restored.meta)
         }

@@ -431,6 +431,7 @@ pub(crate) struct Planned<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) home: &'a Home,
     pub(crate) plans: &'a Plans,
+    /// Lost sidecars, as their copies have them.
     pub(crate) restored: &'a BTreeMap<String, Restored>,
 }
 

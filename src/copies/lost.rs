@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::{Said, line};
+use crate::error::{Error, Result};
 use crate::session_file::{self, SessionMeta};
 use crate::shard::load;
 use crate::storage::{OpenMode, Storage, StorageFile};
@@ -39,46 +40,49 @@ impl<'a> Copies<'a> {
         }
     }
 
+    /// Reads the copies, if nobody did.
+    ///
+    /// # Errors
+    /// As the operating system reports them. Taken for no copies, what cannot be
+    /// read now would be replaced with what is known without it.
+    pub(crate) fn read(&mut self) -> Result<&HashMap<String, Said>> {
+        let said = match self.read.take() {
+            Some(said) => said,
+            None => read(self.storage, self.path).map_err(|e| Error::io("read", self.path, e))?,
+        };
+        Ok(self.read.insert(said))
+    }
+
     /// The sidecar of a session whose own is missing or does not decode. `None`
     /// without a copy, and without a session file: who removed that removed the
     /// session.
-    pub(crate) fn restore(&mut self, stem: &str) -> Option<Restored> {
+    ///
+    /// # Errors
+    /// If the copies or the session file cannot be read.
+    pub(crate) fn restore(&mut self, stem: &str) -> Result<Option<Restored>> {
         let (storage, log) = (self.storage, self.dir.join(session_file::log_name(stem)));
-        let said = self.of(stem)?;
+        let name = self.dir.join(session_file::sidecar_name(stem));
+        let Some(said) = self.read()?.get(stem) else {
+            return Ok(None);
+        };
         let restored = storage
             .open(&log, OpenMode::Read)
             .and_then(|log| restored(said, &*log));
         match restored {
             Ok(mut restored) => {
-                let name = self.dir.join(session_file::sidecar_name(stem));
                 restored.finding = format!("{} {}", name.display(), restored.finding);
-                Some(restored)
+                Ok(Some(restored))
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                tracing::warn!(path = %log.display(), %error, "its sidecar stays lost");
-                None
-            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("read", &log, e)),
         }
-    }
-
-    fn of(&mut self, stem: &str) -> Option<&Said> {
-        if self.read.is_none() {
-            self.read = Some(read(self.storage, self.path));
-        }
-        self.read.as_ref()?.get(stem)
     }
 }
 
-fn read(storage: &dyn Storage, path: &Path) -> HashMap<String, Said> {
+fn read(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Said>> {
     let bytes = match load::read_whole(storage, path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "copies of sidecars not read");
-            }
-            Vec::new()
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        other => other?,
     };
     let mut said = HashMap::new();
     for line in bytes.split(|&byte| byte == b'\n').filter_map(line::decode) {
@@ -87,7 +91,7 @@ fn read(storage: &dyn Storage, path: &Path) -> HashMap<String, Said> {
             None => said.remove(&*line.stem),
         };
     }
-    said
+    Ok(said)
 }
 
 fn restored(said: &Said, log: &dyn StorageFile) -> io::Result<Restored> {

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::census;
 use super::report::SidecarCheck;
+use crate::copies::lost::Copies;
 use crate::error::{Error, Result};
 use crate::session_file::{self, Kind, SessionMeta};
 use crate::shard::load;
@@ -38,7 +39,12 @@ pub(super) struct Mending {
 ///
 /// # Errors
 /// If its files cannot be read.
-pub(super) fn mending(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Option<Mending>> {
+pub(super) fn mending(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    copies: &mut Copies<'_>,
+) -> Result<Option<Mending>> {
     let path = log_path(dir, stem);
     let log = match load::read_whole(storage, &path) {
         Ok(bytes) => Some(bytes),
@@ -48,9 +54,17 @@ pub(super) fn mending(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<O
     let (state, on_disk) = census::sidecar(storage, dir, stem)?;
     let listed = state == SidecarCheck::Sound;
     let mut mending = Mending::default();
+    let restored = match state {
+        SidecarCheck::Missing | SidecarCheck::Corrupt { .. } => copies.restore(stem)?,
+        SidecarCheck::Unimported | SidecarCheck::Sound => None,
+    };
     let before = match state {
         SidecarCheck::Unimported => None,
         SidecarCheck::Sound => on_disk,
+        SidecarCheck::Missing | SidecarCheck::Corrupt { .. } if let Some(restored) = restored => {
+            mending.done.push(restored.finding);
+            Some(restored.meta)
+        }
         SidecarCheck::Missing => derived(stem, log.is_some()),
         SidecarCheck::Corrupt { reason } => mending.corrupt_sidecar(storage, dir, stem, &reason)?,
     };

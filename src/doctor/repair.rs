@@ -8,8 +8,6 @@ use super::census::Census;
 use super::mend::{self, Mending};
 use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::{Salvage, Sources};
-use crate::catalog::Catalog;
-use crate::copies::book::Book;
 use crate::copies::lost::Copies;
 use crate::engine::home::Home;
 use crate::engine::open;
@@ -20,8 +18,6 @@ use crate::journal::scan::Scan;
 use crate::journal::segment::StoreId;
 use crate::recovery::plan::{Base, Plans};
 use crate::recovery::redo::{backup_fault, rewrite_fault};
-use crate::recovery::survey::survey;
-use crate::recovery::{RecoveryReport, restore};
 use crate::session_file;
 use crate::shard::rewrite::log_path;
 use crate::storage::Storage;
@@ -292,17 +288,9 @@ impl Repair<'_> {
     /// Carries the journal out as opening does, and ends it as closing does.
     fn settle(&mut self, id: &StoreId) -> Result<()> {
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
-        let storage = &**self.storage;
-        let mut copies = Copies::new(storage, self.dir, &self.home.copies);
-        let mut book = Book::new(
-            self.storage.clone(),
-            self.dir.into(),
-            self.home.copies.clone(),
-        );
-        let place = (self.dir, self.home);
-        let found = open::recover(storage, place, &scan, &mut copies, &mut book)?;
+        let mut book = self.home.copies_book(self.storage, self.dir);
+        let found = open::recover(&**self.storage, self.dir, self.home, &scan, &mut book)?;
         self.report.done.extend(found.findings);
-        self.put_sidecars_back(&mut copies)?;
         if scan.is_empty() {
             return Ok(());
         }
@@ -315,19 +303,6 @@ impl Repair<'_> {
         self.remove(scan.paths())
     }
 
-    /// Puts lost sidecars back, as opening does. Made anew from the session file
-    /// alone, they would show what was truncated.
-    fn put_sidecars_back(&mut self, copies: &mut Copies<'_>) -> Result<()> {
-        let (storage, dir) = (&**self.storage, self.dir);
-        let (catalog, mut ignored) = (Catalog::default(), RecoveryReport::default());
-        let plans = Plans::default();
-        let restored = survey(storage, dir, &plans, &catalog, copies, &mut ignored)?;
-        restore::write(storage, self.home.places(dir), &restored)?;
-        let findings = restored.into_values().map(|restored| restored.finding);
-        self.report.done.extend(findings);
-        Ok(())
-    }
-
     /// Mends session files and sidecars.
     fn sessions(&mut self, id: &StoreId) -> Result<()> {
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
@@ -335,8 +310,9 @@ impl Repair<'_> {
         self.number_temps(scan.next_number);
         let mut records = Vec::new();
         let mut dropped = Vec::new();
+        let mut copies = Copies::new(&**self.storage, self.dir, &self.home.copies);
         for stem in &census.stems {
-            if let Some(mending) = mend::mending(&**self.storage, self.dir, stem)? {
+            if let Some(mending) = mend::mending(&**self.storage, self.dir, stem, &mut copies)? {
                 self.mend(&mut records, &mut dropped, stem, mending)?;
             }
         }

@@ -1,6 +1,5 @@
 //! Reading everything, and writing nothing.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,13 +54,13 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
     let census = Census::take(storage, dir, &look.plans)?;
     report.strays.extend(census.strays.iter().cloned());
     let mut aliases = Vec::new();
+    let restored = std::collections::BTreeMap::new();
     let planned = Planned {
         storage,
         dir,
         home: &home,
         plans: &look.plans,
-        // What is lost is to be reported, not made good.
-        restored: &BTreeMap::new(),
+        restored: &restored,
     };
     for stem in &census.stems {
         let (check, meta) = session(planned, stem);

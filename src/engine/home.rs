@@ -3,7 +3,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::copies::book::Book;
 use crate::error::{Error, Result};
 use crate::journal::segment::StoreId;
 use crate::recovery::redo::Places;
@@ -52,6 +54,11 @@ impl Home {
     /// The file that makes `dir` a store's.
     pub(crate) fn identity_in(dir: &Path) -> PathBuf {
         Self::of(dir).identity
+    }
+
+    /// What copies of sidecars are written with.
+    pub(crate) fn copies_book(&self, storage: &Arc<dyn Storage>, dir: &Path) -> Book {
+        Book::new(storage.clone(), dir.into(), self.copies.clone())
     }
 
     /// Creates what is missing of `dir` and of the engine's directory in it.

@@ -76,8 +76,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copies = Copies::new(storage, site.dir, &home.copies);
-    let mut book = Book::new(site.storage.clone(), site.dir.into(), home.copies.clone());
-    let mut report = recover(storage, (site.dir, &home), &scan, &mut copies, &mut book)?;
+    let mut book = home.copies_book(&site.storage, site.dir);
+    let mut report = recover(storage, site.dir, &home, &scan, &mut book)?;
     let catalog = Catalog::default();
     let plans = Plans::default();
     let restored = survey(
@@ -138,11 +138,12 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
 /// As the operating system reports them; the journal is whole then.
 pub(crate) fn recover(
     storage: &dyn Storage,
-    (dir, home): (&Path, &Home),
+    dir: &Path,
+    home: &Home,
     scan: &Scan,
-    copies: &mut Copies<'_>,
     book: &mut Book,
 ) -> Result<RecoveryReport> {
+    let mut copies = Copies::new(storage, dir, &home.copies);
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
     plans.require_sound(&home.journal)?;
@@ -153,7 +154,7 @@ pub(crate) fn recover(
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
-    redo(storage, home.places(dir), &plans, copies, &mut report)?;
+    redo(storage, home.places(dir), &plans, &mut copies, &mut report)?;
     restore::copy(storage, dir, &plans, book)?;
     // Half-made segments and spares of the last run.
     for stray in &scan.strays {

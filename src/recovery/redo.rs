@@ -248,7 +248,7 @@ impl Redo<'_> {
             Err(e) => return Err(Error::io("read", &path, e)),
         };
         let meta = if on_disk.is_none() && plan.image.is_none() {
-            let Some(restored) = copies.restore(stem) else {
+            let Some(restored) = copies.restore(stem)? else {
                 self.report.findings.push(format!(
                     "{} is missing or damaged, and the journal holds only part of it",
                     path.display()

@@ -65,10 +65,19 @@ pub(crate) fn survey(
     metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
     taken.extend(metas.iter().map(|(stem, _)| stem.clone()));
     taken.extend(unread.into_iter().chain(unimported.iter().cloned()));
-    let lost = logs.iter().filter(|stem| !taken.contains(*stem));
-    let mut restored: BTreeMap<_, _> = lost
-        .filter_map(|stem| Some((stem.clone(), copies.restore(stem)?)))
-        .collect();
+    let mut restored = BTreeMap::new();
+    for stem in logs.iter().filter(|stem| !taken.contains(*stem)) {
+        copies.read()?;
+        match copies.restore(stem) {
+            Ok(found) => restored.extend(found.map(|found| (stem.clone(), found))),
+            // It reaches no other session, and its owner will meet it again.
+            Err(error) => {
+                let name = session_file::sidecar_name(stem);
+                let finding = format!("{name} is lost, and cannot be made again: {error}");
+                report.findings.push(finding);
+            }
+        }
+    }
     enter(catalog, metas, report);
     enter_restored(catalog, &mut restored, report);
     for (stem, finding) in damaged {

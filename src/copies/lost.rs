@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::{Said, line};
+use crate::error::{Error, Result};
 use crate::session_file::{self, SessionMeta};
 use crate::shard::load;
 use crate::storage::{OpenMode, Storage, StorageFile};
@@ -16,6 +17,8 @@ pub(crate) struct Copies<'a> {
     dir: &'a Path,
     path: &'a Path,
     read: Option<HashMap<String, Said>>,
+    /// The first error that kept a copy from being used.
+    unread: Option<Error>,
 }
 
 /// A sidecar made again of its copy.
@@ -36,7 +39,17 @@ impl<'a> Copies<'a> {
             dir,
             path,
             read: None,
+            unread: None,
         }
+    }
+
+    /// Fails where a copy, or a session file it is of, could not be read: who
+    /// makes a sidecar anew without it makes the loss last.
+    ///
+    /// # Errors
+    /// The first such error.
+    pub(crate) fn refuse_unread(&self) -> Result<()> {
+        self.unread.clone().map_or(Ok(()), Err)
     }
 
     /// The sidecar of a session whose own is missing or does not decode. `None`
@@ -57,6 +70,7 @@ impl<'a> Copies<'a> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 tracing::warn!(path = %log.display(), %error, "its sidecar stays lost");
+                self.unread.get_or_insert(Error::io("read", &log, error));
                 None
             }
         }
@@ -64,22 +78,22 @@ impl<'a> Copies<'a> {
 
     fn of(&mut self, stem: &str) -> Option<&Said> {
         if self.read.is_none() {
-            self.read = Some(read(self.storage, self.path));
+            let read = match load::read_whole(self.storage, self.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let path = self.path;
+                    tracing::warn!(path = %path.display(), %error, "copies of sidecars not read");
+                    self.unread.get_or_insert(Error::io("read", path, error));
+                    HashMap::new()
+                }
+                bytes => decoded(&bytes.unwrap_or_default()),
+            };
+            self.read = Some(read);
         }
         self.read.as_ref()?.get(stem)
     }
 }
 
-fn read(storage: &dyn Storage, path: &Path) -> HashMap<String, Said> {
-    let bytes = match load::read_whole(storage, path) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "copies of sidecars not read");
-            }
-            Vec::new()
-        }
-    };
+fn decoded(bytes: &[u8]) -> HashMap<String, Said> {
     let mut said = HashMap::new();
     for line in bytes.split(|&byte| byte == b'\n').filter_map(line::decode) {
         match line.said {

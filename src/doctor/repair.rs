@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::backup::Backup;
-use super::census::Census;
+use super::census::{self, Census};
 use super::mend::{self, Mending};
 use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::{Salvage, Sources};
@@ -322,6 +322,19 @@ impl Repair<'_> {
         let (catalog, mut ignored) = (Catalog::default(), RecoveryReport::default());
         let plans = Plans::default();
         let restored = survey(storage, dir, &plans, &catalog, copies, &mut ignored)?;
+        copies.refuse_unread()?;
+        // A sidecar that could not be read a moment ago is not damaged.
+        for stem in Census::take(storage, dir, &plans)?.logs {
+            let path = dir.join(session_file::sidecar_name(&stem));
+            let lost =
+                !restored.contains_key(&stem) && census::sidecar(storage, dir, &stem)?.1.is_none();
+            if let Some(copy) = copies.restore(&stem).filter(|_| lost)
+                && catalog.get(&copy.meta.key).is_none()
+            {
+                let error = std::io::Error::other("it was not to be read");
+                return Err(Error::io("read", &path, error));
+            }
+        }
         restore::write(storage, self.home.places(dir), &restored)?;
         let findings = restored.into_values().map(|restored| restored.finding);
         self.report.done.extend(findings);

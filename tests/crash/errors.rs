@@ -45,8 +45,10 @@ pub(crate) fn errors(orders: u64, sparse: u64) -> Count {
     {
         let (first, last) = span(script, seed);
         let every = (first..last).flat_map(|step| FAILURES.map(|failure| (step, failure)));
-        let chosen = |(step, (_, _, repeat)): &(u64, Failure)| {
-            *repeat == Repeat::Once || step.is_multiple_of(sparse)
+        let known = !script.goes_on_after_buffered();
+        let chosen = |(step, (_, on_sync, repeat)): &(u64, Failure)| {
+            (known || *on_sync != SyncFault::ContentReverted)
+                && (*repeat == Repeat::Once || step.is_multiple_of(sparse))
         };
         let chosen = every.filter(chosen);
         work.extend(chosen.map(|(step, failure)| (script, seed, step, failure)));

@@ -737,6 +737,20 @@ fn script(name: &'static str, steps: Vec<Step>) -> Script {
 }
 
 impl Script {
+    /// Whether the process dies and comes back after it was told of something
+    /// that a failed sync may take back: what it then builds on is not known.
+    pub(crate) fn goes_on_after_buffered(&self) -> bool {
+        let buffered = |step: &Step| match step {
+            Step::Do(ops) | Step::Start(ops) => {
+                ops.iter().any(|op| op.level == Durability::Buffered)
+            }
+            _ => false,
+        };
+        let first = self.steps.iter().position(buffered);
+        let mut behind = self.steps.iter().skip(first.unwrap_or(self.steps.len()));
+        behind.any(|step| matches!(step, Step::Restart))
+    }
+
     fn options(mut self, change: impl FnOnce(StoreOptions) -> StoreOptions) -> Self {
         self.options = change(self.options);
         self

@@ -435,13 +435,13 @@ fn a_full_disk_fails_no_flush_for_a_copy_and_the_next_one_writes_it() {
     let store = open_memory(&disk).unwrap();
     let chats = store.handle();
     add_numbers(&chats, KEY, 0..2);
-    chats.set_summary(KEY, "one").wait().unwrap();
+    chats.set_summary(KEY, "one and more").wait().unwrap();
     chats.flush().wait().unwrap();
     wait_for_spare_segment(&disk);
     let copied = disk.read_foreign(in_memory(COPIES)).unwrap();
     let used: usize = disk.dump().values().map(Vec::len).sum();
     disk.capacity(used as u64);
-    // As long as the one before, the sidecar needs no space of its own.
+    // Shorter than the one before, the sidecar needs no space of its own.
     chats.set_summary(KEY, "two").wait().unwrap();
     chats.flush().wait().unwrap();
     assert_eq!(disk.read_foreign(in_memory(COPIES)).unwrap(), copied);

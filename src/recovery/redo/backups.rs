@@ -103,13 +103,17 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// Second names of session files that became no backups.
+    /// Second names of session files that became no backups. The directory is
+    /// synced even where none is left: one that was removed just before the
+    /// process died would come back with a power loss, and stay until the next
+    /// open.
     pub(super) fn clear_links(&self) -> Result<()> {
         let mut strays = self.backup_files()?;
         strays.retain(|file| is_temp_name(file));
-        if strays.is_empty() {
-            return Ok(());
-        }
+        match self.storage.info(self.backups) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(|e| Error::io("look at", self.backups, e))?,
+        };
         for file in strays {
             remove(self.storage, &self.backups.join(file))?;
         }

@@ -45,6 +45,7 @@ const REDO: Rung = Rung {
     filter: "what_the_journal_holds_is_synced",
 };
 const STALE: Rung = test("stale_records", "");
+const DAMAGE: Rung = test("corruption", "no_damage_loses");
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -266,10 +267,11 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "identity-name-not-synced",
         file: "src/engine/home.rs",
         original: r#"            .map_err(wrap)?;
-        self.sync(storage)?;
-        Ok(id)"#,
+        self.sync(storage)
+    }"#,
         replacement: r#"            .map_err(wrap)?;
-        Ok(id)"#,
+        Ok(())
+    }"#,
         rung: CRASHES,
     },
     Bug {
@@ -294,8 +296,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "recovery-checkpoint-covers-too-little",
         file: "src/engine/open.rs",
-        original: r#"sequence: scan.sequence,"#,
-        replacement: r#"sequence: scan.sequence.saturating_sub(1),"#,
+        original: r#"commit_checkpoint(committer, workers, scan.sequence, false, b"")?;"#,
+        replacement: r#"commit_checkpoint(committer, workers, scan.sequence.saturating_sub(1), false, b"")?;"#,
         rung: RECOVERY,
     },
     Bug {
@@ -373,5 +375,13 @@ pub(crate) const BUGS: &[Bug] = &[
 "#,
         replacement: r#""#,
         rung: SIMULATION,
+    },
+    Bug {
+        name: "damage-behind-the-end-not-looked-for",
+        file: "src/journal/scan.rs",
+        original: r#"        self.look_behind(data, start, seed);
+"#,
+        replacement: "",
+        rung: DAMAGE,
     },
 ];

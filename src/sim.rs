@@ -27,7 +27,8 @@ use crate::reply::Reply;
 use crate::shard::command::Answer;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
-use crate::shard::worker::Worker;
+use crate::shard::worker::driver::Driver;
+use crate::shard::worker::seat::Held;
 use crate::storage::LockGuard;
 use crate::storage::memory::MemoryStorage;
 use crate::supervisor::Request;
@@ -106,6 +107,7 @@ impl Sim {
             active,
             ended_cleanly,
             pool,
+            runtime,
         } = opened.machine;
         let journal = Journal {
             committer,
@@ -116,6 +118,8 @@ impl Sim {
             active,
             ended_cleanly: ended_cleanly.clone(),
             alarm: alarm.clone(),
+            seats: workers.iter().map(|w| w.seat().clone()).collect(),
+            runtime,
             pool,
         };
         Ok(Self {
@@ -327,7 +331,7 @@ pub fn read_now<T: Send + 'static>(reply: Reply<T>) -> Result<T> {
 /// Everyone but the supervisor.
 #[derive(Debug)]
 struct Crew {
-    workers: Vec<Worker>,
+    workers: Vec<Driver>,
     /// `None` once it has ended or failed.
     journal: Option<Journal>,
     jobs: EventReceiver<Job>,
@@ -352,10 +356,20 @@ impl Crew {
 
     fn turn_of(&mut self, party: usize) -> bool {
         match party.checked_sub(1) {
-            None => self.callers.turn(),
+            None => {
+                let busy = self.schedule.finds_workers_busy();
+                let _held = busy.then(|| hold_all(&self.workers));
+                self.callers.turn()
+            }
             Some(id) if id < self.workers.len() => self.workers[id].step(false),
             Some(id) if id == self.workers.len() => self.run_job(),
-            Some(_) => self.commit(),
+            Some(_) => {
+                let seats = self.workers.iter().map(|w| w.seat().clone());
+                let seats: Vec<_> = seats.collect();
+                let busy = self.schedule.finds_workers_busy();
+                let _held: Vec<_> = seats.iter().filter(|_| busy).map(|s| s.hold()).collect();
+                self.commit()
+            }
         }
     }
 
@@ -396,6 +410,10 @@ impl Crew {
         }
         owes
     }
+}
+
+fn hold_all(workers: &[Driver]) -> Vec<Held<'_>> {
+    workers.iter().map(|worker| worker.seat().hold()).collect()
 }
 
 impl Wait for Crew {
@@ -488,6 +506,11 @@ impl Schedule {
 
     fn prefers_supervisor(&mut self) -> bool {
         self.0 != 0 && self.below(4) == 0
+    }
+
+    /// Whether callers and the committer find every worker driven by its thread.
+    fn finds_workers_busy(&mut self) -> bool {
+        self.0 != 0 && self.below(2) == 0
     }
 
     /// Buffered records age even while somebody else is always busy, as a

@@ -28,8 +28,9 @@ use crate::shard::backup::{self, Backups};
 use crate::shard::context::Context;
 use crate::shard::job::Job;
 use crate::shard::load;
-use crate::shard::worker::bells::Bells;
-use crate::shard::worker::{Alarm, Event, Parts, Worker};
+use crate::shard::worker::driver::Driver;
+use crate::shard::worker::seat::Seat;
+use crate::shard::worker::{Alarm, Parts, Worker};
 use crate::stats::Counters;
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Supervisor;
@@ -280,40 +281,34 @@ fn assemble(
         workers: senders.clone(),
         outcomes: outcomes.clone(),
     };
-    let bells: Vec<_> = (0..site.workers)
-        .map(|_| Arc::new(Bells::default()))
+    let seats: Vec<_> = (0..site.workers)
+        .map(|id| Arc::new(Seat::new(id, alarm.clone(), runtime.clone())))
         .collect();
     let mut mailboxes = Vec::new();
     let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
     for shard in 0..SHARDS {
         let worker = shard % site.workers;
-        let (inbox, bells) = (senders[worker].clone(), bells[worker].clone());
-        let (sender, receiver) = mailbox::bounded(site.mailbox, move || {
-            if bells.ring(shard) {
-                inbox.send(Event::Ready);
-            }
-        });
+        let seat = seats[worker].clone();
+        let (sender, receiver) = mailbox::bounded(site.mailbox, move || seat.ring(shard));
         mailboxes.push(sender);
         shards[worker].push((shard, receiver.waking_through(runtime.clone())));
     }
     let open_files = open_files_per_shard(site);
-    let workers = inboxes
+    let workers = seats
         .into_iter()
-        .zip(bells)
+        .zip(inboxes)
         .zip(shards)
         .enumerate()
-        .map(|(id, ((inbox, bells), shards))| {
-            Worker::new(Parts {
+        .map(|(id, ((seat, inbox), shards))| {
+            let worker = Worker::new(Parts {
                 id,
                 context: context.clone(),
                 shards,
                 open_files_per_shard: open_files,
-                inbox,
-                bells,
                 jobs: background.clone(),
                 alarm: alarm.clone(),
-                runtime: runtime.clone(),
-            })
+            });
+            Driver::new(seat, inbox, worker)
         })
         .collect();
     background.send(Job::PrepareSegment(pool.clone()));
@@ -330,7 +325,7 @@ fn assemble(
         context: context.clone(),
         mailboxes,
         group,
-        runtime,
+        runtime: runtime.clone(),
         supervise: supervise.clone(),
         closed: AtomicBool::new(false),
     });
@@ -348,6 +343,7 @@ fn assemble(
         active,
         ended_cleanly: Arc::new(AtomicBool::new(false)),
         pool,
+        runtime,
     };
     (engine, machine)
 }

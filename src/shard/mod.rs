@@ -36,6 +36,7 @@ use self::handles::Handles;
 use self::job::{Done, Job, Owner};
 use self::load::Loaded;
 use self::session::{Session, Sidecar};
+use self::staging::{Change, Op};
 use crate::catalog::Entry;
 use crate::error::{Error, Result};
 use crate::snapshot::{Meta, Standing, Tail};
@@ -152,6 +153,22 @@ impl Shard {
                 }
                 _ => true,
             }
+    }
+
+    /// Whether taking a command in touches no file, for certain.
+    pub(crate) fn accepts_quickly(&self, command: &Command) -> bool {
+        let slot = self.by_key.get(&command.key).map(|&id| &self.sessions[id]);
+        let plain = matches!(
+            command.verb,
+            Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. }
+        );
+        plain && !self.full && matches!(slot, Some(Slot::Ready(_)))
+    }
+
+    /// Whether settling a change touches no file, for certain.
+    pub(crate) fn settles_quickly(&self, op: &Op) -> bool {
+        let plain = matches!(op.change, Change::Append { .. } | Change::Meta { .. });
+        plain && matches!(&self.sessions[op.session], Slot::Ready(s) if s.waiting.is_empty())
     }
 
     /// Refuses every command that waits, those that wait for a compaction

@@ -7,14 +7,19 @@
 
 pub(crate) mod bells;
 mod chores;
+pub(crate) mod driver;
+mod quick;
+pub(crate) mod seat;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use self::bells::Bells;
 use self::chores::LINGER;
+use self::driver::Rest;
 use super::command::Command;
 use super::context::{Context, Outbox, Turn};
 use super::flush::FlushPart;
@@ -25,9 +30,8 @@ use crate::clock;
 use crate::error::Error;
 use crate::journal::committer::{Outcome, Signal, Ticket};
 use crate::journal::group::GroupCommit;
-use crate::mailbox::{EventReceiver, EventSender, Receiver, Timeout};
+use crate::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::sync::slot::Promise;
-use crate::sync::wake;
 
 /// Commands taken from one mailbox at a time.
 const DRAIN: usize = 256;
@@ -79,11 +83,8 @@ pub(crate) struct Worker {
     shards: Vec<Owned>,
     /// Where a shard stands in `shards`.
     places: Vec<usize>,
-    inbox: EventReceiver<Event>,
-    bells: Arc<Bells>,
     group: Arc<GroupCommit<Ticket>>,
     alarm: Alarm,
-    runtime: wake::Runtime,
     staging: Staging,
     out: Outbox,
     now: Stamp,
@@ -94,6 +95,11 @@ pub(crate) struct Worker {
     flush_epoch: u64,
     /// Shards to drain again.
     again: VecDeque<usize>,
+    /// Commands that may have to wait for a file, and those behind them, left for
+    /// the worker's thread.
+    held: VecDeque<(usize, Command)>,
+    /// Until when the worker's thread sleeps, if it does.
+    asleep: Option<Duration>,
     /// Room for what is drained, and for what is staged: used again and again.
     drained_commands: Vec<Command>,
     spare_ops: Vec<VecDeque<Op>>,
@@ -160,11 +166,8 @@ pub(crate) struct Parts {
     /// The shards it drives, with their mailboxes.
     pub(crate) shards: Vec<(usize, Receiver<Command>)>,
     pub(crate) open_files_per_shard: NonZeroUsize,
-    pub(crate) inbox: EventReceiver<Event>,
-    pub(crate) bells: Arc<Bells>,
     pub(crate) jobs: EventSender<Job>,
     pub(crate) alarm: Alarm,
-    pub(crate) runtime: wake::Runtime,
 }
 
 impl Worker {
@@ -182,11 +185,8 @@ impl Worker {
             id: parts.id,
             shards,
             places,
-            inbox: parts.inbox,
-            bells: parts.bells,
             group: parts.alarm.group.clone(),
             alarm: parts.alarm,
-            runtime: parts.runtime,
             staging: Staging::default(),
             out: Outbox {
                 worker: parts.id,
@@ -203,6 +203,8 @@ impl Worker {
             epoch: 0,
             flush_epoch: 1,
             again: VecDeque::new(),
+            held: VecDeque::new(),
+            asleep: None,
             drained_commands: Vec::new(),
             spare_ops: Vec::new(),
             flush: None,
@@ -215,79 +217,64 @@ impl Worker {
         }
     }
 
-    /// What it would have been told, for a model that listens in its place.
-    #[cfg(all(feature = "testing", sessionlog_loom))]
-    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
-        self.inbox
-    }
-
-    /// Drives the shards until told to end.
-    pub(crate) fn run(&mut self) {
-        while self.step(true) {}
-    }
-
-    /// One turn, and one slice of writing to files. With `wait` it blocks while
-    /// there is nothing to do. `false` once the worker is to end, or (without
-    /// `wait`) when nothing was left to do.
-    pub(crate) fn step(&mut self, wait: bool) -> bool {
-        let first = match self.next_event(wait) {
-            Next::Event(event) => Some(event),
-            Next::Work => None,
-            Next::Nothing | Next::End => return false,
-        };
-        let came = first.is_some();
-        if let Some(event) = first {
-            if !self.turn(event) {
-                // Who was answered in this turn must still be woken, and what
-                // was staged in it refused: nobody else would do it.
-                self.end_turn();
-                return false;
-            }
-        } else {
-            self.begin_turn();
+    /// Handles `first` and what arrived behind it, and what is in the mailboxes.
+    /// `false` once the worker is to end.
+    pub(super) fn turn(
+        &mut self,
+        first: Option<Event>,
+        inbox: &EventReceiver<Event>,
+        bells: &Bells,
+    ) -> bool {
+        self.asleep = None;
+        self.begin_turn();
+        let goes_on = self.handle_all(first, inbox);
+        if goes_on {
+            self.again.extend(bells.answer());
+            self.accept_held();
+            self.drain_again();
         }
-        self.drain_again();
+        // Who was answered in the last turn must still be woken, and what was
+        // staged in it refused: nobody else would do it.
         self.end_turn();
-        self.housekeeping(!came, !wait);
+        goes_on
+    }
+
+    /// A slice of writing to files, between two turns; `idle` where no event
+    /// came, `now` where no time passes.
+    pub(super) fn chores(&mut self, idle: bool, now: bool) {
+        self.housekeeping(idle, now);
         self.end_turn();
         self.report_drained();
-        true
     }
 
-    fn next_event(&mut self, wait: bool) -> Next {
-        if let Some(event) = self.inbox.try_recv() {
-            return Next::Event(event);
-        }
+    /// What the worker's thread is to do, noting for how long it will sleep.
+    pub(super) fn rest(&mut self, wait: bool) -> Rest {
         let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
-        if may_drain || self.flush.is_some() || !self.sidecars.is_empty() {
-            return Next::Work;
+        if may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty()
+        {
+            return Rest::None;
         }
         let Some(since) = self.unwritten_since else {
-            return if wait {
-                self.inbox.recv().map_or(Next::End, Next::Event)
-            } else {
-                Next::Nothing
-            };
+            self.asleep = Some(Duration::MAX);
+            return Rest::UntilTold;
         };
         let due = since + LINGER;
         let left = due.saturating_sub(self.context.clock.monotonic());
         if left.is_zero() || self.few_unwritten() || !(wait || self.stuck) {
-            return Next::Work;
+            return Rest::None;
         }
-        if !wait {
-            return Next::Nothing;
-        }
-        match self.inbox.recv_timeout(left) {
-            Timeout::Item(event) => Next::Event(event),
-            Timeout::TimedOut => Next::Work,
-            Timeout::Disconnected => Next::End,
-        }
+        self.asleep = Some(due);
+        Rest::For(left)
     }
 
-    /// Handles `event` and what arrived behind it.
-    fn turn(&mut self, event: Event) -> bool {
-        self.begin_turn();
-        let mut next = Some(event);
+    /// The callers answered since the last look, for whoever drives to wake.
+    #[must_use = "whoever is not woken sleeps for ever"]
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.out.wakers)
+    }
+
+    fn handle_all(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {
+        let mut next = first;
         for left in (0..EVENTS).rev() {
             let Some(event) = next else { break };
             // Sent once. Passed over in a burst, it would leave this thread
@@ -296,7 +283,7 @@ impl Worker {
                 return false;
             }
             self.handle(event);
-            next = (left > 0).then(|| self.inbox.try_recv()).flatten();
+            next = (left > 0).then(|| inbox.try_recv()).flatten();
         }
         true
     }
@@ -307,7 +294,8 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Ready => self.again.extend(self.bells.answer()),
+            // The turn looks at the bells anyway.
+            Event::Ready => {}
             Event::Journal(signal) => self.signal(signal),
             Event::Done { owner, done } => {
                 self.out.jobs_out -= 1;
@@ -339,7 +327,17 @@ impl Worker {
         act(&mut self.shards[place].shard, &mut turn)
     }
 
+    fn accept_held(&mut self) {
+        while let Some((shard, command)) = self.held.pop_front() {
+            self.accept(shard, command);
+        }
+    }
+
     fn drain_again(&mut self) {
+        self.drain(Self::accept);
+    }
+
+    fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
         let mut commands = std::mem::take(&mut self.drained_commands);
         for _ in 0..self.again.len() {
             if self.inflight_bytes > MAX_INFLIGHT {
@@ -353,7 +351,7 @@ impl Worker {
                 self.again.push_back(shard);
             }
             for command in commands.drain(..) {
-                self.accept(shard, command);
+                take(self, shard, command);
             }
         }
         self.drained_commands = commands;
@@ -378,9 +376,6 @@ impl Worker {
         self.commit();
         if let Some(reason) = self.out.fatal.take() {
             self.alarm.raise(&reason);
-        }
-        if !self.out.wakers.is_empty() {
-            self.runtime.wake_all(std::mem::take(&mut self.out.wakers));
         }
     }
 
@@ -513,8 +508,7 @@ impl Worker {
             return;
         }
         if let Some(promise) = self.drained.take() {
-            let waker = promise.fulfil(());
-            self.runtime.wake_all(waker.into_iter().collect());
+            self.out.wakers.extend(promise.fulfil(()));
         }
     }
 
@@ -524,11 +518,4 @@ impl Worker {
             && self.staging.ops.is_empty()
             && (self.poisoned.is_some() || self.shards.iter().all(|o| o.shard.is_quiet()))
     }
-}
-
-enum Next {
-    Event(Event),
-    Work,
-    Nothing,
-    End,
 }

@@ -14,11 +14,14 @@ use crate::journal::pool::SegmentPool;
 use crate::mailbox::{EventReceiver, EventSender, Timeout};
 use crate::shard::context::Context;
 use crate::shard::job::Job;
-use crate::shard::worker::{Alarm, Event, Worker};
+use crate::shard::worker::driver::Driver;
+use crate::shard::worker::seat::Seat;
+use crate::shard::worker::{Alarm, Event};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::{Slot, slot};
 use crate::sync::thread::{self, JoinHandle};
+use crate::sync::wake;
 
 /// Background threads. More than one: a small rewrite must not wait behind the
 /// compaction of a big session.
@@ -27,10 +30,15 @@ const BACKGROUND: usize = 3;
 /// How long buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);
 
+/// What a commit of up to so many bytes settles, the committer settles itself if
+/// it can: it is done before the threads that would do it are awake. With more,
+/// they share the work, and the next commit does not wait for it.
+const SETTLED_HERE: usize = 64 << 10;
+
 /// Everything that runs a store.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) workers: Vec<Worker>,
+    pub(crate) workers: Vec<Driver>,
     pub(crate) committer: Committer,
     pub(crate) supervisor: Supervisor,
     pub(crate) requests: EventReceiver<Request>,
@@ -43,6 +51,7 @@ pub(crate) struct Machine {
     pub(crate) active: Arc<AtomicBool>,
     pub(crate) ended_cleanly: Arc<AtomicBool>,
     pub(crate) pool: Arc<SegmentPool>,
+    pub(crate) runtime: wake::Runtime,
 }
 
 /// The threads of a running store.
@@ -73,9 +82,11 @@ impl Threads {
             active,
             ended_cleanly,
             pool,
+            runtime,
         } = machine;
-        for (id, worker) in workers.into_iter().enumerate() {
-            let guarded = Guarded::new(worker, &alarm);
+        let seats = workers.iter().map(|w| w.seat().clone()).collect();
+        for (id, driver) in workers.into_iter().enumerate() {
+            let guarded = Guarded::new(driver, &alarm);
             handles.push(thread::spawn(
                 &format!("sessionlog-shards-{id}"),
                 move || guarded.run(),
@@ -90,6 +101,8 @@ impl Threads {
             active,
             ended_cleanly: ended_cleanly.clone(),
             alarm: alarm.clone(),
+            seats,
+            runtime,
             pool,
         };
         let clock = context.clock.clone();
@@ -165,19 +178,19 @@ impl Drop for Guard {
 #[derive(Debug)]
 pub(crate) struct Guarded {
     guard: Guard,
-    pub(crate) worker: Worker,
+    pub(crate) driver: Driver,
 }
 
 impl Guarded {
-    pub(crate) fn new(worker: Worker, alarm: &Alarm) -> Self {
+    pub(crate) fn new(driver: Driver, alarm: &Alarm) -> Self {
         Self {
             guard: Guard::new(alarm, "a shard panicked"),
-            worker,
+            driver,
         }
     }
 
     pub(crate) fn run(mut self) {
-        self.worker.run();
+        self.driver.run();
         self.guard.armed = false;
     }
 }
@@ -224,6 +237,8 @@ pub(crate) struct Journal {
     pub(crate) active: Arc<AtomicBool>,
     pub(crate) ended_cleanly: Arc<AtomicBool>,
     pub(crate) alarm: Alarm,
+    pub(crate) seats: Vec<Arc<Seat>>,
+    pub(crate) runtime: wake::Runtime,
     pub(crate) pool: Arc<SegmentPool>,
 }
 
@@ -293,16 +308,32 @@ impl Journal {
             batch,
             alarm,
             outcomes,
+            seats,
             ..
         } = self;
-        let mut tell = |signal| tell(alarm, outcomes, signal);
+        let few = batch.bytes.len() <= SETTLED_HERE;
+        let mut answered = Vec::new();
+        let mut tell = |signal: Signal| {
+            let here = seats.get(signal.producer).filter(|_| few);
+            let left = match here {
+                Some(seat) => seat.settle(signal, &mut answered),
+                None => Err(signal),
+            };
+            if let Err(signal) = left {
+                tell(alarm, outcomes, signal);
+            }
+        };
         if taken == Taken::Idle {
-            return committer.sync(&mut tell);
+            let synced = committer.sync(&mut tell);
+            self.runtime.wake_all(answered);
+            return synced;
         }
         let workers = alarm.workers.len();
         let writes = batch.tickets.iter().any(|t| t.producer < workers);
         let segment = committer.segment_number();
-        committer.commit(batch, &mut tell)?;
+        let committed = committer.commit(batch, &mut tell);
+        self.runtime.wake_all(answered);
+        committed?;
         if committer.segment_number() != segment {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
             self.supervise.send(Request::SegmentFull);
@@ -407,11 +438,11 @@ impl Loop {
             Timeout::Item(Request::Flush(promise)) => {
                 let result = self.flush(true, wait);
                 self.busy |= result.is_err();
-                wake(promise.fulfil(result));
+                wake_one(promise.fulfil(result));
             }
             Timeout::Item(Request::Stop(promise)) => {
                 let result = self.stop(wait);
-                wake(promise.fulfil(result));
+                wake_one(promise.fulfil(result));
                 return false;
             }
             Timeout::TimedOut => match self.supervisor.tick() {
@@ -511,7 +542,7 @@ impl Loop {
     }
 }
 
-fn wake(waker: Option<std::task::Waker>) {
+fn wake_one(waker: Option<std::task::Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }

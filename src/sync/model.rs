@@ -9,7 +9,7 @@ pub mod map;
 pub(super) mod watch;
 
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 /// A mutual exclusion lock; see the production type.
@@ -29,6 +29,15 @@ impl<T> Mutex<T> {
     /// Blocks this thread until it holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Takes the lock if nobody holds it; see the production type.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(held) => Some(MutexGuard(Some(held))),
+            Err(TryLockError::Poisoned(held)) => Some(MutexGuard(Some(held.into_inner()))),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

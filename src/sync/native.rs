@@ -23,6 +23,12 @@ impl<T> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(self.0.lock())
     }
+
+    /// Takes the lock if nobody holds it. `None` says that somebody did, and
+    /// nothing of what they did since.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().map(MutexGuard)
+    }
 }
 
 impl<T> Deref for MutexGuard<'_, T> {

@@ -21,6 +21,14 @@ impl Bells {
         self.rung.fetch_or(1 << shard, Ordering::AcqRel) == 0
     }
 
+    /// Whether a ring is unanswered. Writes, like a ring does, though nothing
+    /// changes: of a ring and a look, the one that comes second then sees what
+    /// the other's thread did before, and a ring that found the worker busy is
+    /// seen by whoever looks after they let go of it.
+    pub(crate) fn is_rung(&self) -> bool {
+        self.rung.fetch_or(0, Ordering::AcqRel) != 0
+    }
+
     /// The shards that rang since the last answer. Taken and cleared in one
     /// step: a ring in between would be lost, and its commands with it.
     pub(crate) fn answer(&self) -> impl Iterator<Item = usize> + use<> {

@@ -97,10 +97,14 @@ impl Worker {
         let Some(since) = self.unwritten_since else {
             return false;
         };
-        let bytes: usize = self.shards.iter().map(|o| o.shard.unwritten_bytes()).sum();
         self.few_unwritten()
-            || bytes > MAX_UNWRITTEN
+            || self.much_unwritten()
             || self.context.clock.monotonic() >= since + LINGER
+    }
+
+    pub(super) fn much_unwritten(&self) -> bool {
+        let bytes = self.shards.iter().map(|o| o.shard.unwritten_bytes());
+        bytes.sum::<usize>() > MAX_UNWRITTEN
     }
 
     pub(super) fn few_unwritten(&self) -> bool {

@@ -1,0 +1,81 @@
+//! What a worker does on the thread of a caller or of the committer: nothing that
+//! touches a file.
+
+use std::time::Duration;
+
+use super::bells::Bells;
+use super::chores::LINGER;
+use super::{MAX_INFLIGHT, Worker};
+use crate::journal::committer::{Outcome, Signal};
+use crate::shard::command::Command;
+
+impl Worker {
+    /// Takes in what is in the mailboxes. A command that may have to wait for a
+    /// file is held back for the worker's thread, with all that come behind it.
+    pub(super) fn take_in(&mut self, bells: &Bells) {
+        // Commands of one session keep their order.
+        if self.holds_back() {
+            return;
+        }
+        self.begin_turn();
+        self.again.extend(bells.answer());
+        self.drain(|worker, shard, command| {
+            if worker.holds_back() || !worker.accepts_quickly(shard, &command) {
+                worker.held.push_back((shard, command));
+            } else {
+                worker.accept(shard, command);
+            }
+        });
+        self.end_turn();
+    }
+
+    /// Whether commands wait for the worker's thread.
+    pub(super) fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether the worker's thread sleeps and must not any more. Answered with
+    /// yes once: whoever asks must tell it.
+    pub(super) fn rouse(&mut self) -> bool {
+        let overslept = self.asleep.is_some_and(|until| self.due() < until);
+        if overslept {
+            self.asleep = None;
+        }
+        overslept
+    }
+
+    /// Whether a signal can be handled without a file.
+    pub(super) fn settles_quickly(&self, signal: &Signal) -> bool {
+        let plain = matches!(signal.outcome, Outcome::Written | Outcome::Synced);
+        let settled = self.inflight.iter().take_while(|b| b.number <= signal.number);
+        plain
+            && self.poisoned.is_none()
+            && settled.flat_map(|batch| &batch.ops).all(|op| {
+                let place = self.places[op.shard];
+                self.shards[place].shard.settles_quickly(op)
+            })
+    }
+
+    pub(super) fn settle_quickly(&mut self, signal: Signal) {
+        self.signal(signal);
+        self.end_turn();
+    }
+
+    fn accepts_quickly(&self, shard: usize, command: &Command) -> bool {
+        let place = self.places[shard];
+        self.poisoned.is_none() && self.shards[place].shard.accepts_quickly(command)
+    }
+
+    /// When there is something to do for the worker's thread.
+    fn due(&self) -> Duration {
+        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
+        if may_drain || self.holds_back() || self.drained.is_some() {
+            return Duration::ZERO;
+        }
+        match self.unwritten_since {
+            None => Duration::MAX,
+            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
+            Some(since) => since + LINGER,
+        }
+    }
+}

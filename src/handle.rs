@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::catalog::Catalog;
-use crate::clock;
+use crate::clock::Stamp;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reader;
@@ -129,7 +129,12 @@ impl StoreHandle {
     /// [`Error::InvalidMessage`] for a role that starts with `_`,
     /// [`Error::MessageTooLarge`], and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
-        self.add_full_message(key, Message::new(role, content))
+        let (level, max) = (self.level, self.max_line);
+        self.write(key, move |engine, answer| {
+            let lines = encode_text(role, content, max, engine);
+            let lines = lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
+            Ok(Some(lines.into_append(level, answer)))
+        })
     }
 
     /// Appends a message. A missing `created_at` becomes the time of the call.
@@ -827,16 +832,32 @@ impl Unfit {
     }
 }
 
+/// As [`encode`], for a message that is only text.
+fn encode_text(
+    role: &str,
+    text: &str,
+    max: usize,
+    engine: &Engine,
+) -> std::result::Result<Lines, Unfit> {
+    session_file::check_role(role).map_err(Unfit::Invalid)?;
+    let now = Stamp::of(engine.context.clock.now());
+    let mut bytes = session_file::encode_text(role, text, now.as_str());
+    fits(bytes.len(), max)?;
+    bytes.push(b'\n');
+    fits(bytes.len(), MAX_BATCH)?;
+    Ok(Lines { bytes, count: 1 })
+}
+
 /// Encodes what is to be stored; messages without a time get the time of now.
 fn encode(messages: &[Message], max: usize, engine: &Engine) -> std::result::Result<Lines, Unfit> {
-    let now = clock::rfc3339(engine.context.clock.now());
+    let now = Stamp::of(engine.context.clock.now());
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,
     };
     for message in messages.iter().filter(|message| !message.is_transient()) {
         message.check_writable().map_err(Unfit::Invalid)?;
-        let line = session_file::encode(message, Some(&now));
+        let line = session_file::encode(message, Some(now.as_str()));
         fits(line.len(), max)?;
         if lines.bytes.is_empty() {
             lines.bytes = line;

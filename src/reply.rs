@@ -3,11 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::mailbox::Closed;
 use crate::shard::command::Command;
 use crate::sync::slot::Slot;
 
@@ -145,9 +144,8 @@ impl<T> Submission<T> {
     fn wait(mut self) -> Result<T> {
         self.address();
         if let Some(command) = self.command.take()
-            && let Err(Closed(_)) = self.engine.mailbox_of(&command.key).send(command)
         {
-            return Err(self.engine.failure());
+            self.engine.submit(command)?;
         }
         self.slot
             .wait()
@@ -156,14 +154,8 @@ impl<T> Submission<T> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T>> {
         self.address();
-        if let Some(command) = &self.command {
-            self.engine.runtime().remember_current();
-            let mailbox = self.engine.mailbox_of(&command.key);
-            match mailbox.poll_send(cx, &mut self.command) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(Closed(_))) => return Poll::Ready(Err(self.engine.failure())),
-                Poll::Pending => return Poll::Pending,
-            }
+        if ready!(self.engine.poll_submit(cx, &mut self.command)).is_err() {
+            return Poll::Ready(Err(self.engine.failure()));
         }
         self.slot
             .poll(cx)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::clock::Stamp;
 use crate::error::Result;
 use crate::session_file::{Before, Conversation, Mark, SessionMeta};
 use crate::storage::StorageFile;
@@ -12,12 +13,12 @@ use crate::sync::Mutex;
 
 /// A session's sidecar, cheap to copy: what appends change stands apart from
 /// the text they leave alone.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Meta {
     pub(crate) text: Arc<MetaText>,
     pub(crate) skip: i64,
     pub(crate) count: i64,
-    pub(crate) updated_at: Arc<str>,
+    pub(crate) updated_at: Stamp,
 }
 
 /// The part of a sidecar that appends leave alone.
@@ -30,12 +31,33 @@ pub(crate) struct MetaText {
     pub(crate) aliases: Vec<String>,
 }
 
+impl Clone for Meta {
+    fn clone(&self) -> Self {
+        Self {
+            text: self.text.clone(),
+            skip: self.skip,
+            count: self.count,
+            updated_at: self.updated_at.clone(),
+        }
+    }
+
+    /// Leaves alone the count of those who share the text, where both do.
+    fn clone_from(&mut self, source: &Self) {
+        if !Arc::ptr_eq(&self.text, &source.text) {
+            self.text = source.text.clone();
+        }
+        self.skip = source.skip;
+        self.count = source.count;
+        self.updated_at.clone_from(&source.updated_at);
+    }
+}
+
 impl Meta {
     pub(crate) fn of(meta: SessionMeta) -> Self {
         Self {
             skip: meta.skip,
             count: meta.count,
-            updated_at: meta.updated_at.into(),
+            updated_at: meta.updated_at.as_str().into(),
             text: Arc::new(MetaText {
                 key: meta.key,
                 summary: meta.summary,
@@ -97,13 +119,13 @@ impl Tail {
     }
 
     /// Adds lines and what the sidecar says with them, in one moment.
-    pub(crate) fn extend(&self, lines: &[u8], meta: Meta) {
+    pub(crate) fn extend(&self, lines: &[u8], meta: &Meta) {
         let mut head = self.head.lock();
         if head.bytes.capacity() == 0 {
             head.bytes.reserve(lines.len().max(ROOM));
         }
         head.bytes.extend_from_slice(lines);
-        head.meta = meta;
+        head.meta.clone_from(meta);
     }
 
     /// Changes what the sidecar says.

@@ -45,6 +45,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Counts what is settled together.
+    pub(crate) fn add(&self, messages: u64, commands: u64) {
+        self.messages.fetch_add(messages, Ordering::Relaxed);
+        self.commands.fetch_add(commands, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> StoreStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreStats {

@@ -415,7 +415,7 @@ impl Pieces {
         let Bytes { file, len, behind } = self.bytes;
         let live = start.saturating_sub(len) as usize;
         let mut snapshot = Snapshot::without_lines(self.meta.clone());
-        snapshot.live.tail.extend(&behind[live..], self.meta);
+        snapshot.live.tail.extend(&behind[live..], &self.meta);
         snapshot.tail_len = behind.len() - live;
         snapshot.live.file = file;
         snapshot.live.start = start.min(len);

@@ -5,14 +5,16 @@ pub(crate) mod home;
 pub(crate) mod open;
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use crate::error::{Error, Result};
 use crate::journal::committer::Ticket;
 use crate::journal::group::GroupCommit;
-use crate::mailbox::{EventSender, Sender};
+use crate::mailbox::{Closed, EventSender, Sender};
 use crate::session_file;
 use crate::shard::command::{Answer, Command};
-use crate::shard::context::Context;
+use crate::shard::context;
+use crate::shard::worker::seat::Seat;
 use crate::supervisor::Request;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::{Slot, slot};
@@ -21,8 +23,10 @@ use crate::sync::wake::Runtime;
 /// What handles reach the shards through.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<context::Context>,
     mailboxes: Vec<Sender<Command>>,
+    /// Whoever drives a shard, by shard.
+    seats: Vec<Arc<Seat>>,
     group: Arc<GroupCommit<Ticket>>,
     runtime: Runtime,
     supervise: EventSender<Request>,
@@ -32,9 +36,40 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The mailbox of the shard that owns `key`.
-    pub(crate) fn mailbox_of(&self, key: &str) -> &Sender<Command> {
-        &self.mailboxes[session_file::shard_of(key)]
+    /// Submits a command, and blocks this thread while the mailbox is full.
+    ///
+    /// # Errors
+    /// If the store takes no more commands.
+    pub(crate) fn submit(&self, command: Command) -> Result<()> {
+        let shard = session_file::shard_of(&command.key);
+        let Err(command) = self.seats[shard].submit(shard, command) else {
+            return Ok(());
+        };
+        let sent = self.mailboxes[shard].send(command);
+        sent.map_err(|Closed(_)| self.failure())
+    }
+
+    /// Submits the command in `command`, if there is one left; the task is woken
+    /// when the mailbox has room again.
+    ///
+    /// # Errors
+    /// If the store takes no more commands.
+    pub(crate) fn poll_submit(
+        &self,
+        cx: &mut Context<'_>,
+        command: &mut Option<Command>,
+    ) -> Poll<Result<()>> {
+        let Some(submitted) = command.take() else {
+            return Poll::Ready(Ok(()));
+        };
+        self.runtime.remember_current();
+        let shard = session_file::shard_of(&submitted.key);
+        let Err(refused) = self.seats[shard].submit(shard, submitted) else {
+            return Poll::Ready(Ok(()));
+        };
+        *command = Some(refused);
+        let sent = self.mailboxes[shard].poll_send(cx, command);
+        sent.map_err(|Closed(_)| self.failure())
     }
 
     /// Where async callers are woken.

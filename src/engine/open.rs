@@ -285,10 +285,12 @@ fn assemble(
         .map(|id| Arc::new(Seat::new(id, alarm.clone(), runtime.clone())))
         .collect();
     let mut mailboxes = Vec::new();
+    let mut seat_of = Vec::new();
     let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
     for shard in 0..SHARDS {
         let worker = shard % site.workers;
         let seat = seats[worker].clone();
+        seat_of.push(seat.clone());
         let (sender, receiver) = mailbox::bounded(site.mailbox, move || seat.ring(shard));
         mailboxes.push(sender);
         shards[worker].push((shard, receiver.waking_through(runtime.clone())));
@@ -324,6 +326,7 @@ fn assemble(
     let engine = Arc::new(Engine {
         context: context.clone(),
         mailboxes,
+        seats: seat_of,
         group,
         runtime: runtime.clone(),
         supervise: supervise.clone(),

@@ -200,6 +200,12 @@ impl<T> Receiver<T> {
         left
     }
 
+    /// Whether nothing is queued. An item whose sending happened before counts.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.queue.is_empty()
+    }
+
     /// Refuses every later send and returns what was accepted but not drained,
     /// oldest first. Every item sent is drained, returned here, or handed back
     /// to its sender; closing again returns nothing.

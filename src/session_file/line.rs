@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::control::{self, Control};
 use super::draft::Draft;
-use super::encode::write_object;
+use super::encode::{Fields, Visitor, write_object};
 use super::message::{Message, Stamped};
 use super::scan::Fault;
 use super::text::to_text;
@@ -90,6 +90,27 @@ pub(crate) fn encode(message: &Message, now: Option<&str>) -> Vec<u8> {
         &mut line,
     );
     line
+}
+
+/// As [`encode`], for a message that is only text.
+pub(crate) fn encode_text(role: &str, text: &str, now: &str) -> Vec<u8> {
+    let mut line = Vec::with_capacity(256 + text.len());
+    write_object(&TextOnly { role, text, now }, &mut line);
+    line
+}
+
+struct TextOnly<'a> {
+    role: &'a str,
+    text: &'a str,
+    now: &'a str,
+}
+
+impl Fields for TextOnly<'_> {
+    fn visit<V: Visitor>(&self, visitor: &mut V) -> std::result::Result<(), V::Error> {
+        visitor.text("role", self.role)?;
+        visitor.text("content", self.text)?;
+        visitor.text("created_at", self.now)
+    }
 }
 
 /// The lines of `bytes` with their offsets, split at line feeds only; the last

@@ -311,11 +311,19 @@ impl Message {
     /// Refuses what would not read back as a message: a line whose role starts
     /// with `_` is a control record, unless it came stamped out of PicoClaw.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.created_at.is_none() && self.role.starts_with('_') {
-            return Err(invalid("roles that start with _ are for control records"));
+        if self.created_at.is_none() {
+            check_role(&self.role)?;
         }
         Ok(())
     }
+}
+
+/// Refuses a role that a new message must not have.
+pub(crate) fn check_role(role: &str) -> Result<()> {
+    if role.starts_with('_') {
+        return Err(invalid("roles that start with _ are for control records"));
+    }
+    Ok(())
 }
 
 /// The canonical order; `created_at` may come from elsewhere.

@@ -38,8 +38,9 @@ pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,
 };
-pub(crate) use line::{Decoded, Kind, classify, decode, encode, lines};
+pub(crate) use line::{Decoded, Kind, classify, decode, encode, encode_text, lines};
 pub use message::Message;
+pub(crate) use message::check_role;
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{

@@ -8,9 +8,9 @@ use std::task::Waker;
 use super::backup::Backups;
 use super::command::Answer;
 use super::job::Job;
-use super::staging::{Staging, Stamp};
+use super::staging::Staging;
 use crate::catalog::Catalog;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::error::{Error, Result};
 use crate::mailbox::EventSender;
 use crate::stats::Counters;
@@ -53,6 +53,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) staging: &'a mut Staging,
     pub(crate) out: &'a mut Outbox,
+    /// The time that all changes of one turn share.
     pub(crate) now: &'a Stamp,
     /// The flush epoch: the first record of a session in each carries its whole
     /// sidecar.

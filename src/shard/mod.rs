@@ -155,14 +155,27 @@ impl Shard {
             }
     }
 
-    /// Whether taking a command in touches no file, for certain.
-    pub(crate) fn accepts_quickly(&self, command: &Command) -> bool {
-        let slot = self.by_key.get(&command.key).map(|&id| &self.sessions[id]);
+    /// Takes a command in, if that touches no file for certain; else hands it
+    /// back.
+    pub(crate) fn accept_quickly(
+        &mut self,
+        command: Command,
+        turn: &mut Turn<'_>,
+    ) -> std::result::Result<(), Command> {
         let plain = matches!(
             command.verb,
             Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. }
         );
-        plain && !self.full && matches!(slot, Some(Slot::Ready(_)))
+        if !plain || self.full {
+            return Err(command);
+        }
+        match self.by_key.get(&command.key) {
+            Some(&id) if matches!(self.sessions[id], Slot::Ready(_)) => {
+                self.submit(id, command.verb, turn);
+                Ok(())
+            }
+            _ => Err(command),
+        }
     }
 
     /// Whether settling a change touches no file, for certain.

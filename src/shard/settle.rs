@@ -33,7 +33,7 @@ impl Shard {
                 meta,
                 answer,
             } => {
-                self.append(id, bytes, *lines, meta.clone(), turn);
+                self.append(id, bytes, *lines, meta, turn);
                 if let Some(answer) = answer.take() {
                     turn.out.answer(answer, Ok(()));
                 }
@@ -61,19 +61,15 @@ impl Shard {
         session.exists = true;
         session.imaged = session.imaged.max(op.imaged);
         if let Some(meta) = op.change.meta() {
-            session.synced_meta = meta.clone();
+            session.synced_meta.clone_from(meta);
         }
-        turn.context
-            .counters
-            .commands
-            .fetch_add(1, Ordering::Relaxed);
         match op.change {
             Change::Append {
                 bytes,
                 lines,
                 meta,
                 answer,
-            } => self.settle_append(id, &bytes, lines, meta, answer, turn),
+            } => self.settle_append(id, &bytes, lines, &meta, answer, turn),
             Change::Meta {
                 meta,
                 answer,
@@ -178,7 +174,7 @@ impl Shard {
         id: usize,
         bytes: &[u8],
         lines: u64,
-        meta: Meta,
+        meta: &Meta,
         answer: Option<Answer<()>>,
         turn: &mut Turn<'_>,
     ) {
@@ -194,15 +190,13 @@ impl Shard {
         self.note_unwritten(id, bytes.len());
     }
 
-    fn append(&mut self, id: usize, bytes: &[u8], lines: u64, meta: Meta, turn: &Turn<'_>) {
-        let counters = &turn.context.counters;
-        counters.messages.fetch_add(lines, Ordering::Relaxed);
+    fn append(&mut self, id: usize, bytes: &[u8], lines: u64, meta: &Meta, turn: &Turn<'_>) {
         let session = self.session(id);
-        session.tail.extend(bytes, meta.clone());
+        session.tail.extend(bytes, meta);
         session.settled.end += bytes.len() as u64;
         session.settled.lines += lines;
         session.settled.torn = false;
-        session.settled.meta = meta;
+        session.settled.meta.clone_from(meta);
         session.notify();
         self.sidecar_changed(id);
     }

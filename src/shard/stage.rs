@@ -140,7 +140,7 @@ impl Shard {
                 None => MetaState::Patch {
                     skip: meta.skip,
                     count: meta.count,
-                    updated_at: &meta.updated_at,
+                    updated_at: meta.updated_at.as_str(),
                 },
             },
             bytes: &lines,

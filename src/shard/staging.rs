@@ -2,7 +2,6 @@
 //! with the session files once those records hold.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::command::{Answer, EnsureAnswer};
 use super::rewrite::Prepared;
@@ -112,5 +111,17 @@ pub(crate) struct Batch {
     pub(crate) shown: bool,
 }
 
-/// The time stamp that all changes of one turn share.
-pub(crate) type Stamp = Arc<str>;
+impl Batch {
+    /// Lines in it that readers do not see yet.
+    pub(crate) fn unseen_lines(&self) -> u64 {
+        let unseen = |op: &Op| match op.change {
+            Change::Append {
+                lines,
+                answer: Some(_),
+                ..
+            } => lines,
+            _ => 0,
+        };
+        self.ops.iter().map(unseen).sum()
+    }
+}

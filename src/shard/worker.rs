@@ -24,9 +24,9 @@ use super::command::Command;
 use super::context::{Context, Outbox, Turn};
 use super::flush::FlushPart;
 use super::job::{Done, Job, Owner};
-use super::staging::{Batch, Op, Staging, Stamp};
+use super::staging::{Batch, Op, Staging};
 use super::{Shard, stage};
-use crate::clock;
+use crate::clock::Stamp;
 use crate::error::Error;
 use crate::journal::committer::{Outcome, Signal, Ticket};
 use crate::journal::group::GroupCommit;
@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     flushing: bool,
     sidecars: VecDeque<(usize, usize)>,
     drained: Option<Promise<()>>,
+    /// The mailboxes are closed: nothing comes past them either.
+    closed: bool,
     unwritten_since: Option<Duration>,
     /// The last slice of writing found no space for anything. However few wait,
     /// they wait their time then: tried again at once they would take a
@@ -195,7 +197,7 @@ impl Worker {
                 jobs_out: 0,
                 fatal: None,
             },
-            now: clock::rfc3339(parts.context.clock.now()).into(),
+            now: Stamp::of(parts.context.clock.now()),
             context: parts.context,
             inflight: VecDeque::new(),
             inflight_bytes: 0,
@@ -211,6 +213,7 @@ impl Worker {
             flushing: false,
             sidecars: VecDeque::new(),
             drained: None,
+            closed: false,
             unwritten_since: None,
             stuck: false,
             poisoned: None,
@@ -289,7 +292,7 @@ impl Worker {
     }
 
     fn begin_turn(&mut self) {
-        self.now = clock::rfc3339(self.context.clock.now()).into();
+        self.now = Stamp::of(self.context.clock.now());
     }
 
     fn handle(&mut self, event: Event) {
@@ -426,6 +429,7 @@ impl Worker {
         let mut batches = std::mem::take(&mut self.inflight);
         for batch in batches.iter_mut().filter(|batch| batch.number <= number) {
             if !std::mem::replace(&mut batch.shown, true) {
+                self.context.counters.add(batch.unseen_lines(), 0);
                 for op in &mut batch.ops {
                     self.with(op.shard, |shard, turn| shard.show(op, turn));
                 }
@@ -440,6 +444,8 @@ impl Worker {
                 return;
             };
             self.inflight_bytes -= batch.bytes;
+            let commands = batch.ops.len() as u64;
+            self.context.counters.add(batch.unseen_lines(), commands);
             for op in batch.ops.drain(..) {
                 self.with(op.shard, |shard, turn| shard.settle(op, turn));
             }
@@ -500,6 +506,7 @@ impl Worker {
             }
         }
         self.again.clear();
+        self.closed = true;
         self.drained = Some(promise);
     }
 

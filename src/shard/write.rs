@@ -162,7 +162,7 @@ impl super::session::Session {
         let rest = self.tail.copy(len..all);
         self.tail = Tail::new(self.settled.meta.clone());
         if !rest.is_empty() {
-            self.tail.extend(&rest, self.settled.meta.clone());
+            self.tail.extend(&rest, &self.settled.meta);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::bells::Bells;
 use super::chores::LINGER;
-use super::{MAX_INFLIGHT, Worker};
+use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
 use crate::journal::committer::{Outcome, Signal};
 use crate::shard::command::Command;
 
@@ -20,13 +20,29 @@ impl Worker {
         self.begin_turn();
         self.again.extend(bells.answer());
         self.drain(|worker, shard, command| {
-            if worker.holds_back() || !worker.accepts_quickly(shard, &command) {
+            if let Err(command) = worker.accept_quickly(shard, command) {
                 worker.held.push_back((shard, command));
-            } else {
-                worker.accept(shard, command);
             }
         });
         self.end_turn();
+    }
+
+    /// Takes one command in past its mailbox, if nothing is before it there.
+    ///
+    /// # Errors
+    /// The command, for the mailbox.
+    pub(super) fn take_directly(&mut self, shard: usize, command: Command) -> Result<(), Command> {
+        let place = self.places[shard];
+        if self.closed
+            || self.inflight_bytes > MAX_INFLIGHT
+            || !self.shards[place].mailbox.is_empty()
+        {
+            return Err(command);
+        }
+        self.begin_turn();
+        self.accept_quickly(shard, command)?;
+        self.end_turn();
+        Ok(())
     }
 
     /// Whether commands wait for the worker's thread.
@@ -61,9 +77,15 @@ impl Worker {
         self.end_turn();
     }
 
-    fn accepts_quickly(&self, shard: usize, command: &Command) -> bool {
-        let place = self.places[shard];
-        self.poisoned.is_none() && self.shards[place].shard.accepts_quickly(command)
+    fn accept_quickly(&mut self, shard: usize, command: Command) -> Result<(), Command> {
+        if self.holds_back() || self.poisoned.is_some() {
+            return Err(command);
+        }
+        self.with(shard, |shard, turn| shard.accept_quickly(command, turn))?;
+        if self.staging.records.len() >= MAX_BATCH {
+            self.commit();
+        }
+        Ok(())
     }
 
     /// When there is something to do for the worker's thread.

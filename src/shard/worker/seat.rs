@@ -12,6 +12,7 @@ use std::task::Waker;
 use super::bells::Bells;
 use super::{Alarm, Event, Worker};
 use crate::journal::committer::Signal;
+use crate::shard::command::Command;
 use crate::sync::Mutex;
 use crate::sync::wake;
 
@@ -66,6 +67,35 @@ impl Seat {
         if self.bells.ring(shard) {
             self.answer();
         }
+    }
+
+    /// Has a command carried out on the spot, if nobody drives the worker and no
+    /// file is touched.
+    ///
+    /// # Errors
+    /// The command, for its mailbox.
+    pub(crate) fn submit(&self, shard: usize, command: Command) -> Result<(), Command> {
+        let Some(mut seat) = self.worker.try_lock() else {
+            return Err(command);
+        };
+        let Some(worker) = seat.as_mut() else {
+            return Err(command);
+        };
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            let taken = worker.take_directly(shard, command);
+            (taken, worker.take_wakers(), worker.rouse())
+        }));
+        drop(seat);
+        let Ok((taken, wakers, nudge)) = taken else {
+            self.collapse();
+            return Ok(());
+        };
+        self.runtime.wake_all(wakers);
+        if nudge {
+            self.nudge();
+        }
+        self.pass_on();
+        taken
     }
 
     /// Whether a bell rang that nobody answered. True for whoever gave the seat

@@ -136,7 +136,11 @@ mod tests {
 
     #[test]
     fn what_another_program_wrote_is_kept_however_long() {
-        for text in ["", ZERO_TIME, &"2026-01-01T00:00:00.1234567890123456789+99:59"] {
+        for text in [
+            "",
+            ZERO_TIME,
+            &"2026-01-01T00:00:00.1234567890123456789+99:59",
+        ] {
             assert_eq!(Stamp::from(text).as_str(), text);
         }
     }

@@ -132,7 +132,8 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.write(key, move |engine, answer| {
             let lines = encode_text(role, content, max, engine);
-            let lines = lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
+            let lines =
+                lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
             Ok(Some(lines.into_append(level, answer)))
         })
     }

@@ -143,8 +143,7 @@ impl<T> Submission<T> {
 
     fn wait(mut self) -> Result<T> {
         self.address();
-        if let Some(command) = self.command.take()
-        {
+        if let Some(command) = self.command.take() {
             self.engine.submit(command)?;
         }
         self.slot

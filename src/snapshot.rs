@@ -93,9 +93,9 @@ impl Meta {
 }
 
 /// The part of a session that every append changes: its sidecar, and the lines
-/// the journal holds and the session file does not yet. It only grows; once its
-/// lines are in the file another takes its place, and it stays as it is for
-/// those who hold it.
+/// the journal holds and the session file does not yet. What is shown of it only
+/// grows; once its lines are in the file another takes its place, and what it
+/// shows stays as it is for those who hold it.
 #[derive(Debug)]
 pub(crate) struct Tail {
     head: Mutex<Head>,
@@ -105,6 +105,9 @@ pub(crate) struct Tail {
 struct Head {
     meta: Meta,
     bytes: Vec<u8>,
+    /// What stands behind so many bytes is staged: no reader may see it, for it
+    /// may yet be refused.
+    shown: usize,
 }
 
 /// Lines kept in memory without a further allocation, bytes.
@@ -112,20 +115,54 @@ const ROOM: usize = 1024;
 
 impl Tail {
     pub(crate) fn new(meta: Meta) -> Arc<Self> {
-        let bytes = Vec::new();
-        Arc::new(Self {
-            head: Mutex::new(Head { meta, bytes }),
-        })
+        Self::with_lines(meta, Vec::new())
     }
 
-    /// Adds lines and what the sidecar says with them, in one moment.
-    pub(crate) fn extend(&self, lines: &[u8], meta: &Meta) {
+    /// A tail that shows `lines`.
+    pub(crate) fn with_lines(meta: Meta, lines: Vec<u8>) -> Arc<Self> {
+        let head = Mutex::new(Head {
+            meta,
+            shown: lines.len(),
+            bytes: lines,
+        });
+        Arc::new(Self { head })
+    }
+
+    /// Adds lines that nobody sees yet.
+    pub(crate) fn stage(&self, lines: &[u8]) {
         let mut head = self.head.lock();
         if head.bytes.capacity() == 0 {
             head.bytes.reserve(lines.len().max(ROOM));
         }
         head.bytes.extend_from_slice(lines);
+    }
+
+    /// Shows the next `len` bytes of what was staged, and what the sidecar says
+    /// with them, in one moment.
+    pub(crate) fn show(&self, len: usize, meta: &Meta) {
+        let mut head = self.head.lock();
+        head.shown += len;
         head.meta.clone_from(meta);
+    }
+
+    /// Forgets the staged lines behind the first `len` bytes.
+    pub(crate) fn unstage(&self, len: usize) {
+        let mut head = self.head.lock();
+        let len = len.max(head.shown);
+        head.bytes.truncate(len);
+    }
+
+    /// Another tail without the first `len` bytes, which are in the file now.
+    pub(crate) fn behind(&self, len: usize) -> Arc<Self> {
+        let head = self.head.lock();
+        let rest = Head {
+            meta: head.meta.clone(),
+            bytes: head.bytes[len..].to_vec(),
+            shown: head.shown - len,
+        };
+        Arc::new(Self {
+            head: Mutex::new(rest),
+        })
     }
 
     /// Changes what the sidecar says.
@@ -141,7 +178,7 @@ impl Tail {
     /// This moment's sidecar, and how many bytes stand here.
     fn moment(&self) -> (Meta, usize) {
         let head = self.head.lock();
-        (head.meta.clone(), head.bytes.len())
+        (head.meta.clone(), head.shown)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::shard::backup::{self, Backup, Name};
 use crate::shard::conversation::fold;
 use crate::shard::load as files;
 use crate::shard::session::Sidecar;
-use crate::snapshot::{Looked, Meta, Snapshot};
+use crate::snapshot::{Looked, Meta, Snapshot, Tail};
 use crate::stats::Counters;
 use crate::storage::{FileKind, OpenMode, Storage, StorageFile};
 use crate::sync::Mutex;
@@ -415,7 +415,7 @@ impl Pieces {
         let Bytes { file, len, behind } = self.bytes;
         let live = start.saturating_sub(len) as usize;
         let mut snapshot = Snapshot::without_lines(self.meta.clone());
-        snapshot.live.tail.extend(&behind[live..], &self.meta);
+        snapshot.live.tail = Tail::with_lines(self.meta, behind[live..].to_vec());
         snapshot.tail_len = behind.len() - live;
         snapshot.live.file = file;
         snapshot.live.start = start.min(len);

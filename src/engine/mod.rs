@@ -72,11 +72,6 @@ impl Engine {
         sent.map_err(|Closed(_)| self.failure())
     }
 
-    /// Where async callers are woken.
-    pub(crate) fn runtime(&self) -> &Runtime {
-        &self.runtime
-    }
-
     /// Why a command was not answered.
     pub(crate) fn failure(&self) -> Error {
         match self.group.poisoned() {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::group::Linger;
 
-/// A sync quicker than this is not waited for: threads wake up no quicker.
-const WORTHWHILE: Duration = Duration::from_micros(100);
+/// A sync quicker than this is not waited for: callers come back no quicker, and
+/// two halves in turn then lose less than one whole that waits for itself.
+const WORTHWHILE: Duration = Duration::from_micros(300);
 
 /// The longest wait. A device that stalls once must not hold up the next commit
 /// for as long again.

@@ -87,6 +87,9 @@ pub(crate) struct Session {
     /// disk, for the same reason.
     pub(crate) synced_meta: Meta,
     pub(crate) tail: Arc<Tail>,
+    /// What is staged says when the session was created, for certain: read anew
+    /// for every append it would be two cache misses.
+    pub(crate) dated: bool,
     /// Operations staged and not synced.
     pub(crate) inflight: usize,
     /// A rewrite, truncation or deletion is under way: later commands wait.
@@ -138,6 +141,7 @@ impl Session {
             file: None,
             written: 0,
             synced: 0,
+            dated: false,
             inflight: 0,
             busy: false,
             waiting: VecDeque::new(),

@@ -28,12 +28,12 @@ impl Shard {
         let id = op.session;
         match &mut op.change {
             Change::Append {
-                bytes,
+                len,
                 lines,
                 meta,
                 answer,
             } => {
-                self.append(id, bytes, *lines, meta, turn);
+                self.append(id, *len, *lines, meta);
                 if let Some(answer) = answer.take() {
                     turn.out.answer(answer, Ok(()));
                 }
@@ -65,11 +65,11 @@ impl Shard {
         }
         match op.change {
             Change::Append {
-                bytes,
+                len,
                 lines,
                 meta,
                 answer,
-            } => self.settle_append(id, &bytes, lines, &meta, answer, turn),
+            } => self.settle_append(id, (len, lines), &meta, answer, turn),
             Change::Meta {
                 meta,
                 answer,
@@ -145,17 +145,18 @@ impl Shard {
     pub(super) fn restage<'a>(&mut self, id: usize, inflight: impl Iterator<Item = &'a Op>) {
         let session = self.session(id);
         session.staged = session.settled.clone();
+        session.dated = false;
         session.imaged_staged = session.imaged;
         for op in inflight {
             session.imaged_staged = session.imaged_staged.max(op.imaged);
             match &op.change {
                 Change::Append {
-                    bytes,
+                    len,
                     lines,
                     meta,
                     answer: Some(_),
                 } => {
-                    session.staged.end += bytes.len() as u64;
+                    session.staged.end += *len as u64;
                     session.staged.lines += lines;
                     session.staged.torn = false;
                     session.staged.meta = meta.clone();
@@ -172,28 +173,27 @@ impl Shard {
     fn settle_append(
         &mut self,
         id: usize,
-        bytes: &[u8],
-        lines: u64,
+        (len, lines): (usize, u64),
         meta: &Meta,
         answer: Option<Answer<()>>,
         turn: &mut Turn<'_>,
     ) {
         // Without an answer it was shown already.
         if let Some(answer) = answer {
-            self.append(id, bytes, lines, meta, turn);
+            self.append(id, len, lines, meta);
             turn.out.answer(answer, Ok(()));
         } else {
             self.sidecar_changed(id);
         }
         let session = self.session(id);
-        session.synced += bytes.len() as u64;
-        self.note_unwritten(id, bytes.len());
+        session.synced += len as u64;
+        self.note_unwritten(id, len);
     }
 
-    fn append(&mut self, id: usize, bytes: &[u8], lines: u64, meta: &Meta, turn: &Turn<'_>) {
+    fn append(&mut self, id: usize, len: usize, lines: u64, meta: &Meta) {
         let session = self.session(id);
-        session.tail.extend(bytes, meta);
-        session.settled.end += bytes.len() as u64;
+        session.tail.show(len, meta);
+        session.settled.end += len as u64;
         session.settled.lines += lines;
         session.settled.torn = false;
         session.settled.meta.clone_from(meta);
@@ -405,9 +405,10 @@ impl SwapAnswer {
 }
 
 impl Session {
-    /// Forgets the control records that were staged and are not any more.
+    /// Forgets the lines that were staged and are not any more.
     fn forget_refused(&mut self) {
         let end = self.staged.end;
+        self.tail.unstage((end - self.written) as usize);
         if let Some(conversation) = &mut self.conversation {
             Arc::make_mut(conversation).cut(end);
         }

@@ -138,26 +138,26 @@ impl Shard {
             meta: match &image {
                 Some(image) => MetaState::Image(image),
                 None => MetaState::Patch {
-                    skip: meta.skip,
-                    count: meta.count,
-                    updated_at: meta.updated_at.as_str(),
+                    skip: session.staged.meta.skip,
+                    count: session.staged.meta.count,
+                    updated_at: session.staged.meta.updated_at.as_str(),
                 },
             },
             bytes: &lines,
         };
-        crate::journal::record::encode(&mut turn.staging.records, &record);
-        turn.staging.durable |= level == Durability::Durable;
-        turn.staging.ops.push_back(Op {
+        session.tail.stage(&lines);
+        let op = Op {
             shard,
             session: id,
             imaged: if image.is_some() { turn.epoch } else { 0 },
             change: Change::Append {
-                bytes: lines,
+                len: lines.len(),
                 lines: u64::from(count),
                 meta,
                 answer: Some(answer),
             },
-        });
+        };
+        turn.staging.push(op, &record, level);
     }
 
     fn stage_meta(
@@ -296,9 +296,10 @@ impl Session {
 
     /// A session that is written to for the first time was created now.
     fn created(&mut self, turn: &Turn<'_>) {
-        if self.staged.meta.text.created_at == ZERO_TIME {
+        if !self.dated && self.staged.meta.text.created_at == ZERO_TIME {
             self.staged.meta.text_mut().created_at = turn.now.to_string();
         }
+        self.dated = true;
     }
 
     /// The whole sidecar, if this epoch's records do not hold it yet.

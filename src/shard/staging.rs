@@ -24,7 +24,8 @@ pub(crate) struct Op {
 #[derive(Debug)]
 pub(crate) enum Change {
     Append {
-        bytes: Vec<u8>,
+        /// Length of its lines. They stand in the session's tail.
+        len: usize,
         lines: u64,
         meta: Meta,
         /// Gone once answered: buffered changes are shown before they are

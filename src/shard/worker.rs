@@ -253,8 +253,7 @@ impl Worker {
     /// What the worker's thread is to do, noting for how long it will sleep.
     pub(super) fn rest(&mut self, wait: bool) -> Rest {
         let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
-        if may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty()
-        {
+        if may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty() {
             return Rest::None;
         }
         let Some(since) = self.unwritten_since else {

@@ -12,7 +12,6 @@ use super::Shard;
 use super::context::Turn;
 use super::rewrite;
 use crate::error::{Error, Result};
-use crate::snapshot::Tail;
 use crate::storage::{OpenMode, StorageFile};
 
 impl Shard {
@@ -158,11 +157,6 @@ impl super::session::Session {
     /// tail keep it.
     fn advance(&mut self, len: usize) {
         self.written += len as u64;
-        let all = len + (self.settled.end - self.written) as usize;
-        let rest = self.tail.copy(len..all);
-        self.tail = Tail::new(self.settled.meta.clone());
-        if !rest.is_empty() {
-            self.tail.extend(&rest, &self.settled.meta);
-        }
+        self.tail = self.tail.behind(len);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Driver {
 }
 
 /// What a worker's thread has to do next.
-pub(super) enum Rest {
+pub(in crate::shard) enum Rest {
     /// There is work.
     None,
     /// Nothing until an event arrives, or for so long.

@@ -63,7 +63,10 @@ impl Worker {
     /// Whether a signal can be handled without a file.
     pub(super) fn settles_quickly(&self, signal: &Signal) -> bool {
         let plain = matches!(signal.outcome, Outcome::Written | Outcome::Synced);
-        let settled = self.inflight.iter().take_while(|b| b.number <= signal.number);
+        let settled = self
+            .inflight
+            .iter()
+            .take_while(|b| b.number <= signal.number);
         plain
             && self.poisoned.is_none()
             && settled.flat_map(|batch| &batch.ops).all(|op| {

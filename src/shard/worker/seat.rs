@@ -23,7 +23,9 @@ const ROUNDS: usize = 4;
 /// A seat that somebody holds and does nothing with.
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
 #[derive(Debug)]
-pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] crate::sync::MutexGuard<'a, Option<Worker>>);
+pub(crate) struct Held<'a>(
+    #[expect(dead_code, reason = "held")] crate::sync::MutexGuard<'a, Option<Worker>>,
+);
 
 /// A worker, and who may drive it.
 #[derive(Debug)]
@@ -125,7 +127,10 @@ impl Seat {
         let Some(mut seat) = self.worker.try_lock() else {
             return Err(signal);
         };
-        let Some(worker) = seat.as_mut().filter(|worker| worker.settles_quickly(&signal)) else {
+        let Some(worker) = seat
+            .as_mut()
+            .filter(|worker| worker.settles_quickly(&signal))
+        else {
             return Err(signal);
         };
         let settled = catch_unwind(AssertUnwindSafe(|| {

@@ -363,13 +363,7 @@ impl Crew {
             }
             Some(id) if id < self.workers.len() => self.workers[id].step(false),
             Some(id) if id == self.workers.len() => self.run_job(),
-            Some(_) => {
-                let seats = self.workers.iter().map(|w| w.seat().clone());
-                let seats: Vec<_> = seats.collect();
-                let busy = self.schedule.finds_workers_busy();
-                let _held: Vec<_> = seats.iter().filter(|_| busy).map(|s| s.hold()).collect();
-                self.commit()
-            }
+            Some(_) => self.commit(),
         }
     }
 
@@ -392,7 +386,10 @@ impl Crew {
             Taken::Closed => journal.end(),
             Taken::Idle => self.journal = Some(journal),
             Taken::Batch => {
+                let busy = self.schedule.finds_workers_busy();
+                let held = busy.then(|| hold_all(&self.workers));
                 journal.turn(taken);
+                drop(held);
                 self.journal = Some(journal);
             }
         }

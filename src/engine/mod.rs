@@ -42,10 +42,9 @@ impl Engine {
     /// If the store takes no more commands.
     pub(crate) fn submit(&self, command: Command) -> Result<()> {
         let shard = session_file::shard_of(&command.key);
-        let Err(command) = self.seats[shard].submit(shard, command) else {
-            return Ok(());
-        };
-        let sent = self.mailboxes[shard].send(command);
+        let mut command = Some(command);
+        self.seats[shard].submit(shard, &mut command);
+        let sent = command.map_or(Ok(()), |left| self.mailboxes[shard].send(left));
         sent.map_err(|Closed(_)| self.failure())
     }
 
@@ -59,15 +58,12 @@ impl Engine {
         cx: &mut Context<'_>,
         command: &mut Option<Command>,
     ) -> Poll<Result<()>> {
-        let Some(submitted) = command.take() else {
+        let Some(submitted) = command else {
             return Poll::Ready(Ok(()));
         };
         self.runtime.remember_current();
         let shard = session_file::shard_of(&submitted.key);
-        let Err(refused) = self.seats[shard].submit(shard, submitted) else {
-            return Poll::Ready(Ok(()));
-        };
-        *command = Some(refused);
+        self.seats[shard].submit(shard, command);
         let sent = self.mailboxes[shard].poll_send(cx, command);
         sent.map_err(|Closed(_)| self.failure())
     }

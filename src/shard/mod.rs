@@ -322,7 +322,7 @@ impl Shard {
             meta: loaded.meta,
         };
         session.staged = session.settled.clone();
-        session.synced_meta = session.settled.meta.clone();
+        session.synced_meta.clone_from(&session.settled.meta);
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;

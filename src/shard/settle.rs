@@ -159,11 +159,11 @@ impl Shard {
                     session.staged.end += *len as u64;
                     session.staged.lines += lines;
                     session.staged.torn = false;
-                    session.staged.meta = meta.clone();
+                    session.staged.meta.clone_from(meta);
                 }
                 Change::Meta {
                     meta, shown: false, ..
-                } => session.staged.meta = meta.clone(),
+                } => session.staged.meta.clone_from(meta),
                 _ => {}
             }
         }

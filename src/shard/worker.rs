@@ -53,7 +53,7 @@ const SPARE_OPS: usize = 4;
 /// What a worker is told.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Bells of this worker's mailboxes rang: see [`Bells`].
+    /// There is something for the worker's thread to do.
     Ready,
     /// What became of records.
     Journal(Signal),
@@ -230,10 +230,11 @@ impl Worker {
     ) -> bool {
         self.asleep = None;
         self.begin_turn();
+        // Before anything else: what came behind them must stay behind them.
+        self.accept_held();
         let goes_on = self.handle_all(first, inbox);
         if goes_on {
             self.again.extend(bells.answer());
-            self.accept_held();
             self.drain_again();
         }
         // Who was answered in the last turn must still be woken, and what was
@@ -296,8 +297,6 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
-            // The turn looks at the bells anyway.
-            Event::Ready => {}
             Event::Journal(signal) => self.signal(signal),
             Event::Done { owner, done } => {
                 self.out.jobs_out -= 1;
@@ -311,8 +310,9 @@ impl Worker {
             Event::Flush { exact, promise } => self.start_flush(exact, promise),
             Event::Sidecars => self.start_sidecars(),
             Event::Drain(promise) => self.start_drain(promise),
-            // Ends the turn before it gets here.
-            Event::Exit => {}
+            // A turn looks at the bells anyway, and `Exit` ends it before it gets
+            // here.
+            Event::Ready | Event::Exit => {}
         }
     }
 

@@ -86,10 +86,9 @@ impl Threads {
         } = machine;
         let seats = workers.iter().map(|w| w.seat().clone()).collect();
         for (id, driver) in workers.into_iter().enumerate() {
-            let guarded = Guarded::new(driver, &alarm);
             handles.push(thread::spawn(
                 &format!("sessionlog-shards-{id}"),
-                move || guarded.run(),
+                move || driver.run(),
             )?);
         }
         let journal = Journal {
@@ -169,29 +168,6 @@ impl Drop for Guard {
         if self.armed {
             self.alarm.raise(&self.reason.into());
         }
-    }
-}
-
-/// A worker that poisons the store when it unwinds. The guard stands before the
-/// worker, and so is dropped before it: whoever finds the worker's mailboxes
-/// closed must find the reason as well.
-#[derive(Debug)]
-pub(crate) struct Guarded {
-    guard: Guard,
-    pub(crate) driver: Driver,
-}
-
-impl Guarded {
-    pub(crate) fn new(driver: Driver, alarm: &Alarm) -> Self {
-        Self {
-            guard: Guard::new(alarm, "a shard panicked"),
-            driver,
-        }
-    }
-
-    pub(crate) fn run(mut self) {
-        self.driver.run();
-        self.guard.armed = false;
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) const LINGER: Duration = Duration::from_millis(400);
 const FEW: usize = 16;
 
 /// Settled lines are written at once beyond so many bytes.
-const MAX_UNWRITTEN: usize = 16 << 20;
+const MAX_UNWRITTEN: usize = 32 << 20;
 
 /// Sessions written or flushed between two turns.
 const SLICE: usize = 8;

@@ -28,21 +28,16 @@ impl Worker {
     }
 
     /// Takes one command in past its mailbox, if nothing is before it there.
-    ///
-    /// # Errors
-    /// The command, for the mailbox.
-    pub(super) fn take_directly(&mut self, shard: usize, command: Command) -> Result<(), Command> {
+    pub(super) fn take_directly(&mut self, shard: usize, command: &mut Option<Command>) {
         let place = self.places[shard];
-        if self.closed
-            || self.inflight_bytes > MAX_INFLIGHT
-            || !self.shards[place].mailbox.is_empty()
-        {
-            return Err(command);
+        let next = !self.closed
+            && self.inflight_bytes <= MAX_INFLIGHT
+            && self.shards[place].mailbox.is_empty();
+        if let Some(taken) = command.take_if(|_| next) {
+            self.begin_turn();
+            *command = self.accept_quickly(shard, taken).err();
+            self.end_turn();
         }
-        self.begin_turn();
-        self.accept_quickly(shard, command)?;
-        self.end_turn();
-        Ok(())
     }
 
     /// Whether commands wait for the worker's thread.
@@ -60,8 +55,17 @@ impl Worker {
         overslept
     }
 
-    /// Whether a signal can be handled without a file.
-    pub(super) fn settles_quickly(&self, signal: &Signal) -> bool {
+    /// Settles, if no file is touched; whether it did.
+    pub(super) fn settle_quickly(&mut self, signal: &Signal) -> bool {
+        let quick = self.settles_quickly(signal);
+        if quick {
+            self.signal(signal.clone());
+            self.end_turn();
+        }
+        quick
+    }
+
+    fn settles_quickly(&self, signal: &Signal) -> bool {
         let plain = matches!(signal.outcome, Outcome::Written | Outcome::Synced);
         let settled = self
             .inflight
@@ -73,11 +77,6 @@ impl Worker {
                 let place = self.places[op.shard];
                 self.shards[place].shard.settles_quickly(op)
             })
-    }
-
-    pub(super) fn settle_quickly(&mut self, signal: Signal) {
-        self.signal(signal);
-        self.end_turn();
     }
 
     fn accept_quickly(&mut self, shard: usize, command: Command) -> Result<(), Command> {

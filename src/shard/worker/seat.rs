@@ -1,10 +1,9 @@
 //! The seat of a worker: whoever holds it drives the worker's shards.
 //!
-//! A worker has a thread of its own. It is not worth waking for a command that
-//! only has to be staged, nor for a commit that only has to be answered: a caller
-//! that finds the seat free takes in what is in the mailboxes itself, and the
-//! committer settles what it synced. Whatever may have to wait for a file is left
-//! to the thread.
+//! A worker has a thread of its own. Waking it costs more than a command that only
+//! has to be staged, or a commit that only has to be answered: a caller that finds
+//! the seat free takes in its command itself, and the committer settles what it
+//! synced. What may have to wait for a file is left to the thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
@@ -13,31 +12,35 @@ use super::bells::Bells;
 use super::{Alarm, Event, Worker};
 use crate::journal::committer::Signal;
 use crate::shard::command::Command;
-use crate::sync::Mutex;
-use crate::sync::wake;
+use crate::sync::{Mutex, MutexGuard, wake};
 
-/// How often a caller goes on with what others left it, before the worker's
-/// thread has to.
+/// How often a caller goes on with what others left to it, before the worker's
+/// thread has to: a caller has work of its own.
 const ROUNDS: usize = 4;
 
-/// A seat that somebody holds and does nothing with.
-#[cfg(all(feature = "testing", not(sessionlog_loom)))]
-#[derive(Debug)]
-pub(crate) struct Held<'a>(
-    #[expect(dead_code, reason = "held")] crate::sync::MutexGuard<'a, Option<Worker>>,
-);
-
 /// A worker, and who may drive it.
+///
+/// Nothing in here waits for the seat but the worker's thread. Whoever else finds
+/// it taken leaves what they brought where the one who holds it will look: in a
+/// mailbox, whose bell is looked at once more after the seat was given up.
 #[derive(Debug)]
 pub(crate) struct Seat {
     id: usize,
     /// `None` before it is seated, and once it has ended or panicked.
     worker: Mutex<Option<Worker>>,
-    /// Looked at by whoever gave the seat up: a ring that found it taken is
-    /// theirs to answer.
     bells: Bells,
     alarm: Alarm,
     runtime: wake::Runtime,
+}
+
+/// What came of driving without waiting for the seat.
+enum Driven<R> {
+    /// What was done, and who is to be woken because of it.
+    Done(R, Vec<Waker>),
+    /// Somebody else drives, or there is no worker any more.
+    Taken,
+    /// The worker panicked, and is gone.
+    Broken,
 }
 
 impl Seat {
@@ -71,88 +74,53 @@ impl Seat {
         }
     }
 
-    /// Has a command carried out on the spot, if nobody drives the worker and no
-    /// file is touched.
-    ///
-    /// # Errors
-    /// The command, for its mailbox.
-    pub(crate) fn submit(&self, shard: usize, command: Command) -> Result<(), Command> {
-        let Some(mut seat) = self.worker.try_lock() else {
-            return Err(command);
-        };
-        let Some(worker) = seat.as_mut() else {
-            return Err(command);
-        };
-        let taken = catch_unwind(AssertUnwindSafe(|| {
-            let taken = worker.take_directly(shard, command);
-            (taken, worker.take_wakers(), worker.rouse())
-        }));
-        drop(seat);
-        let Ok((taken, wakers, nudge)) = taken else {
-            self.collapse();
-            return Ok(());
-        };
-        self.runtime.wake_all(wakers);
-        if nudge {
-            self.nudge();
-        }
-        self.pass_on();
-        taken
-    }
-
-    /// Whether a bell rang that nobody answered. True for whoever gave the seat
-    /// up before, if the ring found it taken.
+    /// Whether a bell rang that nobody answered. To be asked after the seat was
+    /// given up: a ring that found it taken counts on that.
     pub(super) fn is_rung(&self) -> bool {
         self.bells.is_rung()
+    }
+
+    /// Takes a command in on the spot, if nobody drives the worker and no file is
+    /// touched; else leaves it where it is, for its mailbox.
+    pub(crate) fn submit(&self, shard: usize, command: &mut Option<Command>) {
+        let driven = self.try_drive(|worker, _| worker.take_directly(shard, command));
+        if let Driven::Done((), wakers) = driven {
+            self.runtime.wake_all(wakers);
+            self.answer_rung();
+        }
+    }
+
+    /// Settles what the committer wrote or synced, if nobody drives the worker and
+    /// no file is touched. The callers to wake are added to `wakers`.
+    ///
+    /// # Errors
+    /// The signal, for the worker's thread.
+    pub(crate) fn settle(&self, signal: Signal, wakers: &mut Vec<Waker>) -> Result<(), Signal> {
+        match self.try_drive(|worker, _| worker.settle_quickly(&signal)) {
+            Driven::Done(settled, answered) => {
+                wakers.extend(answered);
+                self.answer_rung();
+                if settled { Ok(()) } else { Err(signal) }
+            }
+            Driven::Taken => Err(signal),
+            Driven::Broken => Ok(()),
+        }
     }
 
     /// Lets the worker's thread drive it, for as long as `act` takes; `None` if
     /// there is no worker any more.
     pub(super) fn drive<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Option<R> {
-        let (result, wakers) = {
-            let mut seat = self.worker.lock();
-            let worker = seat.as_mut()?;
-            (act(worker, &self.bells), worker.take_wakers())
-        };
+        let (result, wakers) = self.act(self.worker.lock(), |worker, bells| {
+            (act(worker, bells), worker.take_wakers())
+        })?;
         self.runtime.wake_all(wakers);
         Some(result)
     }
 
-    /// Settles what the committer synced, if nobody drives the worker and no file
-    /// is touched. The callers to wake are added to `wakers`.
-    ///
-    /// # Errors
-    /// The signal, for the worker's thread.
-    pub(crate) fn settle(&self, signal: Signal, wakers: &mut Vec<Waker>) -> Result<(), Signal> {
-        let Some(mut seat) = self.worker.try_lock() else {
-            return Err(signal);
-        };
-        let Some(worker) = seat
-            .as_mut()
-            .filter(|worker| worker.settles_quickly(&signal))
-        else {
-            return Err(signal);
-        };
-        let settled = catch_unwind(AssertUnwindSafe(|| {
-            worker.settle_quickly(signal);
-            worker.take_wakers()
-        }));
-        match settled {
-            Ok(answered) => {
-                let nudge = worker.rouse();
-                drop(seat);
-                wakers.extend(answered);
-                if nudge {
-                    self.nudge();
-                }
-                self.pass_on();
-            }
-            Err(_) => {
-                drop(seat);
-                self.collapse();
-            }
-        }
-        Ok(())
+    /// Ends the worker as a panic in it does.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn break_down(&self) {
+        self.collapse(self.worker.lock());
     }
 
     /// Keeps everybody else from driving the worker.
@@ -161,28 +129,26 @@ impl Seat {
         Held(self.worker.lock())
     }
 
+    fn answer_rung(&self) {
+        if self.is_rung() {
+            self.answer();
+        }
+    }
+
     /// Takes in what rang, if nobody drives the worker; if somebody does, they
     /// look at the bells once more when they are done.
     fn answer(&self) {
         for _ in 0..ROUNDS {
-            let Some(mut seat) = self.worker.try_lock() else {
+            let driven = self.try_drive(|worker, bells| {
+                worker.take_in(bells);
+                worker.holds_back()
+            });
+            let Driven::Done(held, wakers) = driven else {
                 return;
-            };
-            let Some(worker) = seat.as_mut() else {
-                return;
-            };
-            let taken = catch_unwind(AssertUnwindSafe(|| {
-                worker.take_in(&self.bells);
-                (worker.take_wakers(), worker.rouse(), worker.holds_back())
-            }));
-            drop(seat);
-            let Ok((wakers, nudge, held)) = taken else {
-                return self.collapse();
             };
             self.runtime.wake_all(wakers);
-            if nudge {
-                self.nudge();
-            }
+            // What is held back the worker's thread was told of; it looks at the
+            // bells, too.
             if held || !self.is_rung() {
                 return;
             }
@@ -190,21 +156,55 @@ impl Seat {
         self.nudge();
     }
 
-    /// Looks at the bells after the seat was given up.
-    fn pass_on(&self) {
-        if self.is_rung() {
-            self.answer();
+    fn try_drive<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Driven<R> {
+        let Some(seat) = self.worker.try_lock().filter(|seat| seat.is_some()) else {
+            return Driven::Taken;
+        };
+        let driven = self.act(seat, |worker, bells| {
+            let result = act(worker, bells);
+            (result, worker.take_wakers(), worker.rouse())
+        });
+        let Some((result, wakers, nudge)) = driven else {
+            return Driven::Broken;
+        };
+        if nudge {
+            self.nudge();
         }
+        Driven::Done(result, wakers)
+    }
+
+    /// Drives, and gives the seat up. A panic ends the worker and poisons the
+    /// store; it goes no further, for neither callers nor the committer must be
+    /// unwound by what broke in a shard.
+    fn act<R>(
+        &self,
+        mut seat: MutexGuard<'_, Option<Worker>>,
+        act: impl FnOnce(&mut Worker, &Bells) -> R,
+    ) -> Option<R> {
+        let worker = seat.as_mut()?;
+        let acted = catch_unwind(AssertUnwindSafe(|| act(worker, &self.bells)));
+        if acted.is_err() {
+            self.collapse(seat);
+        }
+        acted.ok()
+    }
+
+    /// The worker leaves the seat before anybody else can take it: what a panic
+    /// left of it must not settle anything. It is dropped after the alarm: whoever
+    /// finds its mailboxes closed must find the reason as well.
+    fn collapse(&self, mut seat: MutexGuard<'_, Option<Worker>>) {
+        let broken = seat.take();
+        drop(seat);
+        self.alarm.raise(&"a shard panicked".into());
+        drop(broken);
     }
 
     fn nudge(&self) {
         self.alarm.workers[self.id].send(Event::Ready);
     }
-
-    /// A caller, or the committer, must not be unwound by what broke in a shard:
-    /// the store is poisoned, as when the worker's thread panics.
-    fn collapse(&self) {
-        self.alarm.raise(&"a shard panicked".into());
-        self.vacate();
-    }
 }
+
+/// A seat that somebody holds and does nothing with.
+#[cfg(all(feature = "testing", not(sessionlog_loom)))]
+#[derive(Debug)]
+pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, Option<Worker>>);

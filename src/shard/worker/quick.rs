@@ -1,10 +1,7 @@
 //! What a worker does on the thread of a caller or of the committer: nothing that
 //! touches a file.
 
-use std::time::Duration;
-
 use super::bells::Bells;
-use super::chores::LINGER;
 use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
 use crate::journal::committer::{Outcome, Signal};
 use crate::shard::command::Command;
@@ -88,18 +85,5 @@ impl Worker {
             self.commit();
         }
         Ok(())
-    }
-
-    /// When there is something to do for the worker's thread.
-    fn due(&self) -> Duration {
-        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
-        if may_drain || self.holds_back() || self.drained.is_some() {
-            return Duration::ZERO;
-        }
-        match self.unwritten_since {
-            None => Duration::MAX,
-            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
-            Some(since) => since + LINGER,
-        }
     }
 }

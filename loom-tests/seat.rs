@@ -1,0 +1,167 @@
+//! Who drives a worker: its thread, its callers, and the committer.
+
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use crate::explore::Model;
+use crate::stage::{joined, opened, said, spawned, submitted, wound_up};
+use loom::future::block_on;
+use sessionlog::Error;
+use sessionlog::internals::rig::{Rig, Setup};
+
+pub(crate) const MODELS: &[Model] = &[
+    Model {
+        name: "seat_callers",
+        at_least: 10,
+        runs: &[
+            what_a_caller_leaves_another_takes_in,
+            what_the_committer_is_left_it_takes_in,
+        ],
+    },
+    Model {
+        name: "seat_settle",
+        at_least: 1_000,
+        runs: &[what_is_synced_is_settled_whoever_drives],
+    },
+    Model {
+        name: "seat_sleep",
+        at_least: 40,
+        runs: &[what_others_settle_the_thread_writes],
+    },
+    Model {
+        name: "seat_close",
+        at_least: 3_000,
+        runs: &[a_store_that_closes_answers_who_passed_its_mailboxes],
+    },
+];
+
+/// Two callers and no thread: one finds the seat taken, and the other sees to its
+/// command before it goes.
+fn what_a_caller_leaves_another_takes_in() {
+    let (mut rig, others) = with_two_sessions();
+    let other = spawned(others);
+    let mine = submitted(rig.handle.add_message("a", "user", "1"));
+    joined([other]);
+    // Once: to settle is to look at the mailboxes again.
+    assert!(rig.journal.step());
+    block_on(mine).expect("is accepted");
+    assert_both_are_seen(&rig);
+}
+
+/// The committer settles while a caller finds the seat taken, and there is no
+/// thread: the committer takes in what it was left.
+fn what_the_committer_is_left_it_takes_in() {
+    let (mut rig, others) = with_two_sessions();
+    let mine = submitted(rig.handle.add_message("a", "user", "1"));
+    let other = spawned(others);
+    assert!(rig.journal.step());
+    joined([other]);
+    while rig.journal.step() {}
+    block_on(mine).expect("is accepted");
+    assert_both_are_seen(&rig);
+}
+
+/// Two sessions of different shards, and a caller of the second.
+fn with_two_sessions() -> (Rig, impl FnOnce() + Send + 'static) {
+    let (_storage, mut rig) = opened(&Setup::default());
+    for key in ["a", "b"] {
+        rig.carry_out(rig.handle.add_message(key, "user", "0"));
+    }
+    let handle = rig.handle.clone();
+    let other = move || {
+        let mut reply = handle.add_message("b", "user", "2");
+        // Answered or not: it does not wait.
+        let _ = Pin::new(&mut reply).poll(&mut Context::from_waker(Waker::noop()));
+    };
+    (rig, other)
+}
+
+fn assert_both_are_seen(rig: &Rig) {
+    for (key, text) in [("a", "1"), ("b", "2")] {
+        let seen = said(&rig.control.moment(key).expect("is loaded"));
+        assert_eq!(seen, ["0", text], "left in its mailbox");
+    }
+}
+
+/// The committer settles, or leaves it to whoever drives: nobody waits for ever,
+/// and nothing is settled twice.
+fn what_is_synced_is_settled_whoever_drives() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    let first = submitted(handle.add_message("a", "user", "1"));
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    handle
+        .add_message("a", "user", "2")
+        .wait()
+        .expect("is accepted");
+    block_on(first).expect("is accepted");
+    let seen = control.moment("a").expect("is loaded");
+    assert_eq!(
+        (said(&seen), seen.count),
+        (vec!["0".into(), "1".into(), "2".into()], 3)
+    );
+    wound_up(&supervisor, parts);
+}
+
+/// The committer settles while the worker's thread falls asleep: the thread hears
+/// of the lines that are to be written.
+fn what_others_settle_the_thread_writes() {
+    let (storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        mut journal,
+        ..
+    } = rig;
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let thread = spawned(|| worker.run());
+    while journal.step() {}
+    block_on(mine).expect("is accepted");
+    let written = || {
+        let dump = storage.dump();
+        let file = dump.iter().find(|(name, _)| name.ends_with("/a.jsonl"));
+        file.is_some_and(|(_, bytes)| bytes.iter().filter(|&&byte| byte == b'\n').count() == 2)
+    };
+    while !written() {
+        loom::thread::yield_now();
+    }
+    control.end_worker();
+    joined([thread]);
+}
+
+/// A caller that submits past the mailboxes against the end of the store: it is
+/// answered, and the store ends.
+fn a_store_that_closes_answers_who_passed_its_mailboxes() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        mut supervisor,
+        ..
+    } = rig;
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let closed = control.start_close();
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    supervisor.serve();
+    assert!(
+        matches!(closed.wait(), Some(Ok(()))),
+        "did not close in order"
+    );
+    block_on(mine).expect("was accepted before");
+    let late = handle.add_message("a", "user", "2").wait();
+    assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+    joined(parts);
+}

@@ -86,7 +86,6 @@ impl Seat {
         let driven = self.try_drive(|worker, _| worker.take_directly(shard, command));
         if let Driven::Done((), wakers) = driven {
             self.runtime.wake_all(wakers);
-            self.answer_rung();
         }
     }
 
@@ -99,7 +98,6 @@ impl Seat {
         match self.try_drive(|worker, _| worker.settle_quickly(&signal)) {
             Driven::Done(settled, answered) => {
                 wakers.extend(answered);
-                self.answer_rung();
                 if settled { Ok(()) } else { Err(signal) }
             }
             Driven::Taken => Err(signal),
@@ -129,17 +127,11 @@ impl Seat {
         Held(self.worker.lock())
     }
 
-    fn answer_rung(&self) {
-        if self.is_rung() {
-            self.answer();
-        }
-    }
-
     /// Takes in what rang, if nobody drives the worker; if somebody does, they
     /// look at the bells once more when they are done.
     fn answer(&self) {
         for _ in 0..ROUNDS {
-            let driven = self.try_drive(|worker, bells| {
+            let driven = self.try_act(|worker, bells| {
                 worker.take_in(bells);
                 worker.holds_back()
             });
@@ -156,7 +148,16 @@ impl Seat {
         self.nudge();
     }
 
+    /// Drives, if nobody else does, and answers who found the seat taken.
     fn try_drive<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Driven<R> {
+        let driven = self.try_act(act);
+        if matches!(driven, Driven::Done(..)) && self.is_rung() {
+            self.answer();
+        }
+        driven
+    }
+
+    fn try_act<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Driven<R> {
         let Some(seat) = self.worker.try_lock().filter(|seat| seat.is_some()) else {
             return Driven::Taken;
         };

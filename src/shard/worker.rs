@@ -257,6 +257,11 @@ impl Worker {
         if may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty() {
             return Rest::None;
         }
+        // What was waited for may have been settled since the last turn, by one who
+        // found this thread awake and told it nothing.
+        if self.drained.is_some() && self.is_quiet() {
+            return Rest::None;
+        }
         let Some(since) = self.unwritten_since else {
             self.asleep = Some(Duration::MAX);
             return Rest::UntilTold;

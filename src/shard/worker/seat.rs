@@ -208,3 +208,82 @@ impl Seat {
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
 #[derive(Debug)]
 pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, Option<Worker>>);
+
+#[cfg(all(test, not(sessionlog_loom)))]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::super::Event;
+    use crate::clock::SystemClock;
+    use crate::engine::open::{self, Opened, Site};
+    use crate::journal::committer::{Outcome, Signal};
+    use crate::shard::command::{Command, Verb};
+    use crate::storage::memory::MemoryStorage;
+    use crate::sync::slot::{Slot, slot};
+    use crate::{Durability, Result, StoreOptions};
+
+    /// A store with one worker, which only the test drives.
+    fn opened() -> Opened {
+        let site = Site {
+            storage: Arc::new(MemoryStorage::new()),
+            clock: Arc::new(SystemClock::default()),
+            dir: Path::new("/sessions"),
+            options: &StoreOptions::new(),
+            workers: 1,
+            mailbox: 16,
+        };
+        open::open(&site).unwrap()
+    }
+
+    fn summarize(store: &Opened, key: &str) -> Slot<Result<()>> {
+        let (answer, slot) = slot();
+        let verb = Verb::SetSummary {
+            summary: String::from("what was said"),
+            level: Durability::Durable,
+            answer,
+        };
+        let key = key.into();
+        store.engine.submit(Command { key, verb }).unwrap();
+        slot
+    }
+
+    /// What the committer does once it synced so many batches.
+    fn synced(store: &Opened, number: u64) {
+        let signal = Signal {
+            producer: 0,
+            number,
+            outcome: Outcome::Synced,
+        };
+        let seat = store.machine.workers[0].seat();
+        assert!(seat.settle(signal, &mut Vec::new()).is_ok());
+    }
+
+    fn until_idle(store: &Opened) {
+        while store.machine.workers[0].step(false) {}
+    }
+
+    /// Whoever closes the store waits for this, and nothing else would wake the
+    /// worker's thread.
+    #[test]
+    fn a_drain_ends_though_the_committer_settled_what_was_last_in_flight() {
+        let store = opened();
+        let first = summarize(&store, "cli");
+        until_idle(&store);
+        synced(&store, 1);
+        until_idle(&store);
+        first.wait().unwrap().unwrap();
+
+        let last = summarize(&store, "cli");
+        let (drained, slot) = slot();
+        store.machine.alarm.workers[0].send(Event::Drain(drained));
+        assert!(store.machine.workers[0].step(false));
+        // Before the thread looks for how long it may sleep.
+        synced(&store, 2);
+        until_idle(&store);
+        last.wait().unwrap().unwrap();
+        let drained = slot.poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(drained, Poll::Ready(Some(())));
+    }
+}

@@ -193,10 +193,14 @@ impl Seat {
     /// left of it must not settle anything. It is dropped after the alarm: whoever
     /// finds its mailboxes closed must find the reason as well.
     fn collapse(&self, mut seat: MutexGuard<'_, Option<Worker>>) {
-        let broken = seat.take();
+        let mut broken = seat.take();
         drop(seat);
         self.alarm.raise(&"a shard panicked".into());
+        // Whoever was answered before the panic has their answer, and waits to be
+        // told.
+        let wakers = broken.as_mut().map(Worker::take_wakers);
         drop(broken);
+        self.runtime.wake_all(wakers.unwrap_or_default());
     }
 
     fn nudge(&self) {
@@ -213,7 +217,8 @@ pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, 
 mod tests {
     use std::path::Path;
     use std::sync::Arc;
-    use std::task::{Context, Poll, Waker};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
 
     use super::super::Event;
     use crate::clock::SystemClock;
@@ -264,6 +269,15 @@ mod tests {
         while store.machine.workers[0].step(false) {}
     }
 
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Whoever closes the store waits for this, and nothing else would wake the
     /// worker's thread.
     #[test]
@@ -285,5 +299,21 @@ mod tests {
         last.wait().unwrap().unwrap();
         let drained = slot.poll(&mut Context::from_waker(Waker::noop()));
         assert_eq!(drained, Poll::Ready(Some(())));
+    }
+
+    #[test]
+    fn who_was_answered_before_a_panic_is_woken() {
+        let store = opened();
+        let (promise, slot) = slot::<Result<()>>();
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        assert!(slot.poll(&mut Context::from_waker(&waker)).is_pending());
+        let seat = store.machine.workers[0].seat();
+        let driven = seat.drive(|worker, _| {
+            worker.out.answer(promise, Ok(()));
+            panic!("as a broken shard does");
+        });
+        assert!(driven.is_none());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     }
 }

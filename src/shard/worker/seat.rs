@@ -224,6 +224,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::engine::open::{self, Opened, Site};
     use crate::journal::committer::{Outcome, Signal};
+    use crate::session_file;
     use crate::shard::command::{Command, Verb};
     use crate::storage::memory::MemoryStorage;
     use crate::sync::slot::{Slot, slot};
@@ -247,6 +248,17 @@ mod tests {
         let verb = Verb::SetSummary {
             summary: String::from("what was said"),
             level: Durability::Durable,
+            answer,
+        };
+        let key = key.into();
+        store.engine.submit(Command { key, verb }).unwrap();
+        slot
+    }
+
+    fn truncate(store: &Opened, key: &str) -> Slot<Result<()>> {
+        let (answer, slot) = slot();
+        let verb = Verb::Truncate {
+            keep_last: 0,
             answer,
         };
         let key = key.into();
@@ -315,5 +327,27 @@ mod tests {
         });
         assert!(driven.is_none());
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// Held back, commands take up no room in their mailbox: were all mailboxes
+    /// emptied behind the first of them, nothing would hold the callers up.
+    #[test]
+    fn behind_a_command_held_back_the_other_mailboxes_keep_theirs() {
+        let store = opened();
+        let other = (0..).map(|n| format!("k{n}"));
+        let shard_of = |key: &str| session_file::shard_of(key);
+        let mut other = other.filter(|key| shard_of(key) > shard_of("cli"));
+        let other = other.next().unwrap();
+        let seat = store.machine.workers[0].seat();
+        let held = seat.worker.lock();
+        let first = truncate(&store, "cli");
+        let second = truncate(&store, &other);
+        drop(held);
+        seat.answer_rung();
+        let waiting = seat.drive(|worker, _| worker.held.len());
+        assert_eq!(waiting, Some(1));
+        until_idle(&store);
+        first.wait().unwrap().unwrap();
+        second.wait().unwrap().unwrap();
     }
 }

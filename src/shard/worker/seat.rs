@@ -213,7 +213,7 @@ impl Seat {
 #[derive(Debug)]
 pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, Option<Worker>>);
 
-#[cfg(all(test, not(sessionlog_loom)))]
+#[cfg(test)]
 mod tests {
     use std::path::Path;
     use std::sync::Arc;
@@ -318,8 +318,8 @@ mod tests {
         let store = opened();
         let (promise, slot) = slot::<Result<()>>();
         let wakes = Arc::new(Wakes::default());
-        let waker = Waker::from(wakes.clone());
-        assert!(slot.poll(&mut Context::from_waker(&waker)).is_pending());
+        let caller = Waker::from(wakes.clone());
+        assert!(slot.poll(&mut Context::from_waker(&caller)).is_pending());
         let seat = store.machine.workers[0].seat();
         let driven = seat.drive(|worker, _| {
             worker.out.answer(promise, Ok(()));

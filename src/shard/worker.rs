@@ -360,7 +360,9 @@ impl Worker {
     fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
         let mut commands = std::mem::take(&mut self.drained_commands);
         for _ in 0..self.again.len() {
-            if self.inflight_bytes > MAX_INFLIGHT {
+            // Held back, commands take up no room in their mailbox any more: the
+            // others keep theirs, and with them their senders.
+            if self.inflight_bytes > MAX_INFLIGHT || self.holds_back() {
                 break;
             }
             let Some(shard) = self.again.pop_front() else {

@@ -63,11 +63,14 @@ impl Worker {
     }
 
     fn settles_quickly(&self, signal: &Signal) -> bool {
-        let plain = matches!(signal.outcome, Outcome::Written | Outcome::Synced);
-        let settled = self
+        let written = matches!(signal.outcome, Outcome::Written);
+        let plain = written || matches!(signal.outcome, Outcome::Synced);
+        let told = self
             .inflight
             .iter()
             .take_while(|b| b.number <= signal.number);
+        // What is shown is not shown again.
+        let settled = told.filter(|b| !(written && b.shown));
         plain
             && self.poisoned.is_none()
             && settled.flat_map(|batch| &batch.ops).all(|op| {

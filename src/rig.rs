@@ -471,6 +471,12 @@ impl Journal {
         self.journal.committer.finish().expect("can be removed");
     }
 
+    /// One turn while somebody drives the worker, to whom it is left to settle.
+    pub fn step_beside(&mut self, worker: &Worker) -> bool {
+        let _busy = worker.0.seat().hold();
+        self.step()
+    }
+
     /// One turn; `false` where nothing was queued or the store is poisoned.
     pub fn step(&mut self) -> bool {
         let taken = self.journal.alarm.group.try_take(&mut self.journal.batch);

@@ -81,17 +81,18 @@ impl Driver {
             return Next::End;
         };
         // Who rang while this thread held the seat counts on it to look again.
-        if matches!(rest, Rest::None) || self.seat().is_rung() {
-            return Next::Work;
+        if self.seat().is_rung() {
+            return Next::Event(Event::Ready);
         }
         match rest {
+            Rest::None => Next::Work,
             _ if !wait => Next::Nothing,
             Rest::For(time) => match self.inbox.recv_timeout(time) {
                 Timeout::Item(event) => Next::Event(event),
                 Timeout::TimedOut => Next::Work,
                 Timeout::Disconnected => Next::End,
             },
-            _ => self.inbox.recv().map_or(Next::End, Next::Event),
+            Rest::UntilTold => self.inbox.recv().map_or(Next::End, Next::Event),
         }
     }
 }

@@ -5,6 +5,16 @@ use super::bells::Bells;
 use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
 use crate::journal::committer::{Outcome, Signal};
 use crate::shard::command::Command;
+use crate::shard::staging::Op;
+
+/// Records of a worker that the committer settles itself, at most, bytes: it is
+/// done before the worker's thread is awake. With more, the threads share the
+/// work, and the next commit does not wait for it.
+const SETTLED_HERE: usize = 32 << 10;
+
+/// Commands that whoever finds the seat free takes in for others: more are the
+/// worker's thread's.
+const TAKEN_HERE: usize = 256;
 
 impl Worker {
     /// Takes in what is in the mailboxes. A command that may have to wait for a
@@ -17,7 +27,9 @@ impl Worker {
         self.begin_turn();
         self.again.extend(bells.answer());
         self.drain(|worker, shard, command| {
-            if let Err(command) = worker.accept_quickly(shard, command) {
+            if worker.staging.ops.len() >= TAKEN_HERE {
+                worker.held.push_back((shard, command));
+            } else if let Err(command) = worker.accept_quickly(shard, command) {
                 worker.held.push_back((shard, command));
             }
         });
@@ -70,13 +82,19 @@ impl Worker {
             .iter()
             .take_while(|b| b.number <= signal.number);
         // What is shown is not shown again.
-        let settled = told.filter(|b| !(written && b.shown));
+        let mut settled = told.filter(|b| !(written && b.shown));
+        let mut bytes = 0;
         plain
             && self.poisoned.is_none()
-            && settled.flat_map(|batch| &batch.ops).all(|op| {
-                let place = self.places[op.shard];
-                self.shards[place].shard.settles_quickly(op)
+            && settled.all(|batch| {
+                bytes += batch.bytes;
+                bytes <= SETTLED_HERE && batch.ops.iter().all(|op| self.is_quick(op))
             })
+    }
+
+    fn is_quick(&self, op: &Op) -> bool {
+        let place = self.places[op.shard];
+        self.shards[place].shard.settles_quickly(op)
     }
 
     fn accept_quickly(&mut self, shard: usize, command: Command) -> Result<(), Command> {

@@ -122,7 +122,7 @@ impl Seat {
     }
 
     /// Keeps everybody else from driving the worker.
-    #[cfg(all(feature = "testing", not(sessionlog_loom)))]
+    #[cfg(feature = "testing")]
     pub(crate) fn hold(&self) -> Held<'_> {
         Held(self.worker.lock())
     }
@@ -210,7 +210,7 @@ impl Seat {
 }
 
 /// A seat that somebody holds and does nothing with.
-#[cfg(all(feature = "testing", not(sessionlog_loom)))]
+#[cfg(feature = "testing")]
 #[derive(Debug)]
 pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, Option<Worker>>);
 
@@ -362,7 +362,7 @@ mod tests {
         let first = truncate(&store, "cli");
         let second = truncate(&store, &other);
         drop(held);
-        seat.answer_rung();
+        seat.answer();
         let waiting = seat.drive(|worker, _| worker.held.len());
         assert_eq!(waiting, Some(1));
         until_idle(&store);

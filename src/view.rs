@@ -10,7 +10,7 @@ use crate::catalog::{AliasConflict, Catalog};
 use crate::copies::lost::{Copies, Restored};
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
-use crate::journal::scan::{End, Scan};
+use crate::journal::scan::{End, Scan, Tip};
 use crate::recovery::RecoveryReport;
 use crate::recovery::plan::{Base, Kept, Plan, Plans};
 use crate::recovery::redo::{self, glued, ours, resumed_at};
@@ -51,6 +51,9 @@ struct Moment {
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
     journal: Option<End>,
+    tip: Option<Tip>,
+    /// Up to which batch the journal says that everything is in the files.
+    checkpoint: u64,
 }
 
 impl Moment {
@@ -61,6 +64,21 @@ impl Moment {
         let entry = self.catalog.get(&key).map(|entry| entry.stem.clone());
         let stem = entry.or_else(|| self.catalog.orphan_of(&key));
         (key, stem)
+    }
+
+    /// Whether the session of `key` still stands on what it stood on in the moment
+    /// before: what was read of its files in between then belongs to that moment.
+    /// Another session's commits do not count, nor do lines appended since; beside
+    /// a busy writer the journal as a whole never stands still.
+    fn only_adds_to(&self, before: &Self, key: &str, resolve: bool) -> bool {
+        let (_, stem) = before.find(key, resolve);
+        let same = stem == self.find(key, resolve).1 && self.checkpoint == before.checkpoint;
+        let plans = stem.map(|stem| [before, self].map(|m| m.plans.sessions.get(&*stem)));
+        same && match plans {
+            None | Some([None, None]) => true,
+            Some([Some(before), Some(now)]) => now.only_adds_to(before),
+            Some(_) => false,
+        }
     }
 }
 
@@ -205,18 +223,22 @@ impl DirectoryView {
         resolve: bool,
         read: impl Fn(Pieces) -> io::Result<T>,
     ) -> Result<T> {
+        let mut moment = self.current(key)?;
         let mut last = Err(Error::Closed);
         for _ in 0..TRIES {
-            let moment = self.current(key)?;
             last = self
                 .pieces(&moment, key, resolve)
                 .and_then(|pieces| read(pieces).map_err(|e| Error::io("read", &self.dir, e)));
             // Beside a writer, a file may have been replaced, or its sidecar
             // written over, since the journal was read.
-            let unchanged = self.is_current(&moment);
-            if last.is_ok() && unchanged {
+            if last.is_ok() && self.is_current(&moment) {
                 break;
             }
+            let now = self.look_again()?;
+            if last.is_ok() && now.only_adds_to(&moment, key, resolve) {
+                break;
+            }
+            moment = now;
         }
         last
     }
@@ -254,7 +276,9 @@ impl DirectoryView {
 
     fn is_current(&self, moment: &Moment) -> bool {
         let end = Scan::end(&*self.storage, &self.home.journal);
+        let tip = moment.tip.as_ref();
         end.is_ok_and(|end| end == moment.journal)
+            && tip.is_none_or(|tip| tip.is_taken(&*self.storage).is_ok_and(|taken| !taken))
     }
 
     fn look_again(&self) -> Result<Arc<Moment>> {
@@ -293,6 +317,8 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         moment.report.clean = scan.is_empty() || scan.clean;
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
+        moment.checkpoint = scan.checkpoint;
+        moment.tip = scan.tip;
     } else if home.has_segments(storage).unwrap_or(false) {
         // What the journal holds would be missing from every answer.
         return Err(home.missing_identity());

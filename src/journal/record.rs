@@ -232,6 +232,12 @@ pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Co
     }
 }
 
+/// Whether what stands at `at` may be the beginning of a record that goes on
+/// behind `data`.
+pub(crate) fn may_go_on(data: &[u8], at: usize) -> bool {
+    at + HEAD >= data.len() || length_at(data, at) > data.len() - at - HEAD
+}
+
 fn frame(data: &[u8], at: usize) -> Option<Range<usize>> {
     if at + HEAD >= data.len() {
         return None;

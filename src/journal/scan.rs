@@ -36,6 +36,16 @@ pub(crate) struct Scan {
     pub(crate) torn_bytes: u64,
     /// Names in the directory that are no segments.
     pub(crate) strays: Vec<String>,
+    /// Where the newest segment takes its next batch.
+    pub(crate) tip: Option<Tip>,
+}
+
+/// Where a segment takes its next batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Tip {
+    path: PathBuf,
+    seed: u32,
+    at: u64,
 }
 
 #[derive(Debug)]
@@ -67,6 +77,11 @@ impl Scan {
             let data = load(storage, &path)?;
             let header = segment::decode_header(&data, &path, store, number)?;
             let batches = marks.read_segment(&data, header.seed);
+            scan.tip = Some(Tip {
+                path: path.clone(),
+                seed: header.seed,
+                at: batches.last().map_or(HEADER, |span| span.end) as u64,
+            });
             scan.segments.push(Found {
                 path,
                 seed: header.seed,
@@ -144,8 +159,9 @@ impl Scan {
         self.segments.is_empty()
     }
 
-    /// A mark of where a journal ends: while it stays the same, nothing was
-    /// committed and no segment came or went. `None` where there is none.
+    /// A mark of where a journal ends: while it stays the same, and the
+    /// [tip](Tip::is_taken) is free, nothing was committed and no segment came or
+    /// went. `None` where there is none.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -218,6 +234,39 @@ impl Scan {
         Ok(())
     }
 }
+
+impl Tip {
+    /// Whether a batch stands here now. A writer's file changes its time first and
+    /// its bytes then: of a commit that the time tells of, the bytes may not have
+    /// been there when they were looked for.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn is_taken(&self, storage: &dyn Storage) -> io::Result<bool> {
+        let file = storage.open(&self.path, OpenMode::Read)?;
+        let left = file.info()?.len.saturating_sub(self.at) as usize;
+        let mut read = TIP_BYTES.min(left);
+        loop {
+            let mut data = vec![0; read];
+            file.read_exact_at(&mut data, self.at)?;
+            let mut at = 0;
+            while let Some((record, next)) = record::decode(&data, at, self.seed) {
+                if matches!(record, Record::Commit(_)) {
+                    return Ok(true);
+                }
+                at = next;
+            }
+            if read == left || !record::may_go_on(&data, at) {
+                return Ok(false);
+            }
+            read = left.min(read * 16);
+        }
+    }
+}
+
+/// What is looked at first of a tip: mostly there is nothing, which the first
+/// bytes tell.
+const TIP_BYTES: usize = 4096;
 
 /// See [`Scan::end`].
 #[derive(Debug, Clone, PartialEq, Eq)]

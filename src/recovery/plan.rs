@@ -31,7 +31,7 @@ pub(crate) struct Patch {
 }
 
 /// What a session's file is before the lines appended to it.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) enum Base {
     /// The file that is there.
     #[default]
@@ -45,7 +45,7 @@ pub(crate) enum Base {
 }
 
 /// What a session was taken back to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prefix {
     /// The backup's file name.
     pub(crate) of: String,
@@ -63,7 +63,7 @@ pub(crate) struct Kept {
 }
 
 /// A prepared file that takes a session file's name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Swap {
     pub(crate) temp: String,
     pub(crate) len: u64,
@@ -318,6 +318,23 @@ impl Plan {
         // decode leaves the sidecar that is there.
         self.image = session_file::decode_sidecar(image).ok();
         self.patch = None;
+    }
+
+    /// Whether it says what `before` said, and perhaps of more lines behind: the
+    /// same file, and as many lines hidden.
+    pub(crate) fn only_adds_to(&self, before: &Self) -> bool {
+        let follows = match (&before.appended, &self.appended) {
+            (None, _) => true,
+            (Some((start, lines)), Some((now, all))) => start == now && all.starts_with(lines),
+            (Some(_), None) => false,
+        };
+        follows && self.base == before.base && self.skip() == before.skip()
+    }
+
+    /// How many lines are hidden, if the journal says it.
+    fn skip(&self) -> Option<i64> {
+        let patched = self.patch.as_ref().map(|patch| patch.skip);
+        patched.or(self.image.as_ref().map(|image| image.skip))
     }
 
     /// A sidecar written after a deletion makes the session exist again.

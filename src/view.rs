@@ -28,6 +28,10 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 /// How often a look at files that change underneath is repeated.
 const TRIES: usize = 20;
 
+/// How often a session is read anew that a writer rewrote meanwhile. What was read
+/// then is of two moments, and is not shown.
+const CHASES: usize = 1_000;
+
 /// A directory of sessions, as its files and its journal show it.
 #[derive(Debug)]
 pub(crate) struct DirectoryView {
@@ -51,7 +55,7 @@ struct Moment {
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
     journal: Option<End>,
-    tip: Option<Tip>,
+    tips: Vec<Tip>,
     /// Up to which batch the journal says that everything is in the files.
     checkpoint: u64,
 }
@@ -224,23 +228,28 @@ impl DirectoryView {
         read: impl Fn(Pieces) -> io::Result<T>,
     ) -> Result<T> {
         let mut moment = self.current(key)?;
-        let mut last = Err(Error::Closed);
-        for _ in 0..TRIES {
-            last = self
+        let mut failures = 0;
+        for _ in 0..CHASES {
+            let found = self
                 .pieces(&moment, key, resolve)
                 .and_then(|pieces| read(pieces).map_err(|e| Error::io("read", &self.dir, e)));
             // Beside a writer, a file may have been replaced, or its sidecar
             // written over, since the journal was read.
-            if last.is_ok() && self.is_current(&moment) {
-                break;
+            if found.is_ok() && self.is_current(&moment) {
+                return found;
+            }
+            failures += usize::from(found.is_err());
+            if failures == TRIES {
+                return found;
             }
             let now = self.look_again()?;
-            if last.is_ok() && now.only_adds_to(&moment, key, resolve) {
-                break;
+            if found.is_ok() && now.only_adds_to(&moment, key, resolve) {
+                return found;
             }
             moment = now;
         }
-        last
+        let outrun = io::Error::other("the session is rewritten faster than it is read");
+        Err(Error::io("read", &self.dir, outrun))
     }
 
     fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
@@ -276,9 +285,8 @@ impl DirectoryView {
 
     fn is_current(&self, moment: &Moment) -> bool {
         let end = Scan::end(&*self.storage, &self.home.journal);
-        let tip = moment.tip.as_ref();
-        end.is_ok_and(|end| end == moment.journal)
-            && tip.is_none_or(|tip| tip.is_taken(&*self.storage).is_ok_and(|taken| !taken))
+        let is_free = |tip: &Tip| tip.is_taken(&*self.storage).is_ok_and(|taken| !taken);
+        end.is_ok_and(|end| end == moment.journal) && moment.tips.iter().all(is_free)
     }
 
     fn look_again(&self) -> Result<Arc<Moment>> {
@@ -318,7 +326,7 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
         moment.checkpoint = scan.checkpoint;
-        moment.tip = scan.tip;
+        moment.tips = scan.tips;
     } else if home.has_segments(storage).unwrap_or(false) {
         // What the journal holds would be missing from every answer.
         return Err(home.missing_identity());

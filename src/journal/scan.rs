@@ -36,8 +36,9 @@ pub(crate) struct Scan {
     pub(crate) torn_bytes: u64,
     /// Names in the directory that are no segments.
     pub(crate) strays: Vec<String>,
-    /// Where the newest segment takes its next batch.
-    pub(crate) tip: Option<Tip>,
+    /// Where the next batch can stand: behind the last one, or in a segment that
+    /// was made ahead of need.
+    pub(crate) tips: Vec<Tip>,
 }
 
 /// Where a segment takes its next batch.
@@ -77,7 +78,10 @@ impl Scan {
             let data = load(storage, &path)?;
             let header = segment::decode_header(&data, &path, store, number)?;
             let batches = marks.read_segment(&data, header.seed);
-            scan.tip = Some(Tip {
+            if !batches.is_empty() {
+                scan.tips.clear();
+            }
+            scan.tips.push(Tip {
                 path: path.clone(),
                 seed: header.seed,
                 at: batches.last().map_or(HEADER, |span| span.end) as u64,
@@ -159,8 +163,8 @@ impl Scan {
         self.segments.is_empty()
     }
 
-    /// A mark of where a journal ends: while it stays the same, and the
-    /// [tip](Tip::is_taken) is free, nothing was committed and no segment came or
+    /// A mark of where a journal ends: while it stays the same, and its
+    /// [tips](Tip::is_taken) are free, nothing was committed and no segment came or
     /// went. `None` where there is none.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use crate::{Message, Reply, session_file};
 ///
 /// Scopes and aliases are in these files too, where PicoClaw passes over them. It
 /// drops them from a session that it saves itself: whoever then comes with a
-/// scope of that key first has the session.
+/// scope of that key first has the session, unless that could be a forgery.
 ///
 /// A key with `.` or `..` between its `/` or `\` is refused as
 /// [`Error::InvalidKey`]. A file belongs to the key in it; where another key

@@ -67,17 +67,15 @@ fn a_scope_that_leads_elsewhere_does_not_vouch_for_a_forged_one() {
     });
 }
 
+/// What happened to a store before.
+type Prepare<'a> = &'a dyn Fn(&dyn SessionStore);
+
 /// A hash does not say whose main session it stands for: the scope given, the one
 /// the session has, a key beside it, and the main session's own aliases or scope do.
 #[test]
 fn no_agents_main_history_is_taken_over_whoever_names_the_agent() {
     let other = scope(&[("sender", "bob")]);
-    let cases: [(
-        &str,
-        Option<SessionScope>,
-        &[&str],
-        &dyn Fn(&dyn SessionStore),
-    ); 5] = [
+    let cases: [(&str, Option<SessionScope>, &[&str], Prepare<'_>); 5] = [
         ("the scope given", Some(of_sales()), &[], &|_| {}),
         ("the scope it has", None, &[], &|store| {
             let ensured = store.ensure_session_metadata("new", Some(&of_sales()), Vec::new());

@@ -32,6 +32,8 @@ mod readers;
 #[cfg(sessionlog_loom)]
 mod reply;
 #[cfg(sessionlog_loom)]
+mod seat;
+#[cfg(sessionlog_loom)]
 mod stage;
 
 #[cfg(sessionlog_loom)]
@@ -44,6 +46,7 @@ fn main() -> std::process::ExitCode {
         catalog::MODELS,
         journal::MODELS,
         readers::MODELS,
+        seat::MODELS,
         engine::MODELS,
     ];
     explore::main(&models.concat())

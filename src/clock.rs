@@ -63,7 +63,9 @@ const SHORT: usize = 35;
 impl Stamp {
     /// `when` as [`rfc3339`] has it.
     pub(crate) fn of(when: OffsetDateTime) -> Self {
-        utc(when.to_offset(UtcOffset::UTC)).map_or_else(|| Self::from(ZERO_TIME), Self::Short)
+        when.checked_to_offset(UtcOffset::UTC)
+            .and_then(utc)
+            .map_or_else(|| Self::from(ZERO_TIME), Self::Short)
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -29,10 +29,11 @@ use crate::reader;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
 use crate::shard::worker::bells::Bells;
+use crate::shard::worker::driver::Driver;
 use crate::shard::worker::{Alarm, Event};
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Request;
-use crate::supervisor::threads::{self, Asleep, Guard, Guarded, Machine};
+use crate::supervisor::threads::{self, Asleep, Guard, Machine};
 use crate::sync::Mutex;
 use crate::sync::slot::Slot;
 use crate::{Reply, StoreHandle, StoreOptions, StoreStats};
@@ -86,10 +87,7 @@ pub struct Control {
 
 /// One worker, with all shards.
 #[derive(Debug)]
-pub struct Worker {
-    worker: crate::shard::worker::Worker,
-    alarm: Alarm,
-}
+pub struct Worker(Driver);
 
 /// The committer's thread.
 #[derive(Debug)]
@@ -169,7 +167,9 @@ impl Rig {
             active,
             ended_cleanly,
             pool,
+            runtime,
         } = opened.machine;
+        let worker = workers.remove(0);
         let progress = supervisor.progress.clone();
         Self {
             handle: StoreHandle::new(Side::Writer(opened.engine.clone()), &options),
@@ -177,10 +177,6 @@ impl Rig {
                 engine: opened.engine,
                 progress,
                 pool: pool.clone(),
-                alarm: alarm.clone(),
-            },
-            worker: Worker {
-                worker: workers.remove(0),
                 alarm: alarm.clone(),
             },
             journal: Journal {
@@ -193,10 +189,13 @@ impl Rig {
                     active,
                     ended_cleanly: ended_cleanly.clone(),
                     alarm: alarm.clone(),
+                    seats: vec![worker.seat().clone()],
+                    runtime,
                     pool,
                 },
                 clock,
             },
+            worker: Worker(worker),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
                 context,
@@ -393,18 +392,18 @@ impl Control {
 impl Worker {
     /// Runs the thread's body.
     pub fn run(self) {
-        Guarded::new(self.worker, &self.alarm).run();
+        self.0.run();
     }
 
-    /// Takes one turn, and panics: what unwinding drops is dropped, in its order.
+    /// Takes one turn, and panics.
     pub fn die(self) {
-        let mut guarded = Guarded::new(self.worker, &self.alarm);
-        guarded.worker.step(false);
+        self.0.step(false);
+        self.0.seat().break_down();
     }
 
     /// One turn; `false` where there was nothing to do.
     pub fn step(&mut self) -> bool {
-        self.worker.step(false)
+        self.0.step(false)
     }
 
     /// Turns until there is nothing to do.
@@ -416,7 +415,7 @@ impl Worker {
     /// does nothing. The worker itself is gone.
     #[must_use]
     pub fn eavesdrop(self) -> Eavesdropper {
-        Eavesdropper(self.worker.into_inbox())
+        Eavesdropper(self.0.into_inbox())
     }
 }
 
@@ -470,6 +469,12 @@ impl Journal {
     /// If the disk fails.
     pub fn finish(self) {
         self.journal.committer.finish().expect("can be removed");
+    }
+
+    /// One turn while somebody drives the worker, to whom it is left to settle.
+    pub fn step_beside(&mut self, worker: &Worker) -> bool {
+        let _busy = worker.0.seat().hold();
+        self.step()
     }
 
     /// One turn; `false` where nothing was queued or the store is poisoned.
@@ -610,6 +615,12 @@ impl Rope {
     #[must_use]
     pub fn ring(&self, shard: usize) -> bool {
         self.0.ring(shard)
+    }
+
+    /// As whoever gave the worker up looks.
+    #[must_use]
+    pub fn is_rung(&self) -> bool {
+        self.0.is_rung()
     }
 
     /// As the worker answers.

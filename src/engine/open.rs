@@ -155,9 +155,15 @@ pub(crate) fn recover(
         torn_bytes: scan.torn_bytes,
         ..RecoveryReport::default()
     };
+    // First, for on a full disk their room is what the lines need that follow.
+    remove_strays(storage, home, scan)?;
     redo(storage, home.places(dir), &plans, &mut copies, &mut report)?;
     restore::copy(storage, dir, &plans, book)?;
-    // Half-made segments and spares of the last run.
+    Ok(report)
+}
+
+/// Removes half-made segments and spares of the last run, which hold no record.
+fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> {
     for stray in &scan.strays {
         let path = home.journal.join(stray);
         if stray.strip_suffix(".tmp").is_some() {
@@ -166,7 +172,7 @@ pub(crate) fn recover(
                 .map_err(|e| Error::io("remove", &path, e))?;
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Sets backups aside whose session somebody removed by hand. They are told by

@@ -53,8 +53,9 @@ struct Shared<T> {
 /// A first-in first-out mailbox with room for `capacity` items, at least one.
 ///
 /// `bell` is called by a sender after it queued an item, unless a ring is still
-/// unanswered; the consumer answers it with a [`drain`](Receiver::drain). It
-/// must not block and must not touch this mailbox.
+/// unanswered; the consumer answers it with a [`drain`](Receiver::drain), also
+/// from within the bell: the sender holds no lock of this mailbox then. It must
+/// not block.
 pub fn bounded<T>(
     capacity: usize,
     bell: impl Fn() + Send + Sync + 'static,

@@ -50,6 +50,10 @@ pub(crate) const SHARDS: usize = crate::session_file::SHARDS as usize;
 /// in the background.
 const MEASURE_INLINE: u64 = 256 << 10;
 
+/// What a caller's thread may encode and copy for itself, bytes: a runtime's
+/// thread has other tasks, and others wait for the shard meanwhile.
+const QUICK_BYTES: usize = 64 << 10;
+
 /// The owner of the sessions whose keys hash to one number.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -162,10 +166,12 @@ impl Shard {
         command: Command,
         turn: &mut Turn<'_>,
     ) -> std::result::Result<(), Command> {
-        let plain = matches!(
-            command.verb,
-            Verb::Append { .. } | Verb::SetSummary { .. } | Verb::UpsertMeta { .. }
-        );
+        let plain = match &command.verb {
+            Verb::Append { lines, .. } => lines.len() <= QUICK_BYTES,
+            Verb::SetSummary { summary, .. } => summary.len() <= QUICK_BYTES,
+            Verb::UpsertMeta { .. } => true,
+            _ => false,
+        };
         if !plain || self.full {
             return Err(command);
         }

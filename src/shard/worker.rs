@@ -46,6 +46,9 @@ const MAX_BATCH: usize = 8 << 20;
 /// reaches the callers through their mailbox.
 const MAX_INFLIGHT: usize = 64 << 20;
 
+/// Due when told.
+const NEVER: Duration = Duration::MAX;
+
 /// Empty lists of staged operations kept for later turns: as many as are in
 /// flight at a time.
 const SPARE_OPS: usize = 4;
@@ -251,23 +254,38 @@ impl Worker {
         self.report_drained();
     }
 
-    /// What the worker's thread is to do, noting for how long it will sleep.
+    /// What the worker's thread is to do, noting for how long it will sleep. With
+    /// `wait` time passes while it sleeps.
     pub(super) fn rest(&mut self, wait: bool) -> Rest {
-        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
-        if may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty() {
-            return Rest::None;
-        }
-        let Some(since) = self.unwritten_since else {
-            self.asleep = Some(Duration::MAX);
-            return Rest::UntilTold;
-        };
-        let due = since + LINGER;
+        let due = self.due();
         let left = due.saturating_sub(self.context.clock.monotonic());
-        if left.is_zero() || self.few_unwritten() || !(wait || self.stuck) {
+        let lingers = self.unwritten_since.is_some() && !self.stuck;
+        if left.is_zero() || lingers && !wait {
             return Rest::None;
         }
         self.asleep = Some(due);
-        Rest::For(left)
+        if due == NEVER {
+            Rest::UntilTold
+        } else {
+            Rest::For(left)
+        }
+    }
+
+    /// When there is something to do for the worker's thread. The one measure of
+    /// whether it may sleep and of whether it is to be roused: were there two, it
+    /// could fall asleep over what nobody rouses it for.
+    fn due(&self) -> Duration {
+        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
+        let busy =
+            may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty();
+        if busy || self.drained.is_some() && self.is_quiet() {
+            return Duration::ZERO;
+        }
+        match self.unwritten_since {
+            None => NEVER,
+            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
+            Some(since) => since + LINGER,
+        }
     }
 
     /// The callers answered since the last look, for whoever drives to wake.
@@ -342,7 +360,9 @@ impl Worker {
     fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
         let mut commands = std::mem::take(&mut self.drained_commands);
         for _ in 0..self.again.len() {
-            if self.inflight_bytes > MAX_INFLIGHT {
+            // Held back, commands take up no room in their mailbox any more: the
+            // others keep theirs, and with them their senders.
+            if self.inflight_bytes > MAX_INFLIGHT || self.holds_back() {
                 break;
             }
             let Some(shard) = self.again.pop_front() else {

@@ -30,11 +30,6 @@ const BACKGROUND: usize = 3;
 /// How long buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);
 
-/// What a commit of up to so many bytes settles, the committer settles itself if
-/// it can: it is done before the threads that would do it are awake. With more,
-/// they share the work, and the next commit does not wait for it.
-const SETTLED_HERE: usize = 64 << 10;
-
 /// Everything that runs a store.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -64,10 +59,21 @@ impl Threads {
     /// Starts them all.
     ///
     /// # Errors
-    /// If the system has no thread left; those already started end by
-    /// themselves, for what they listen to is gone.
+    /// If the system has no thread left; those already started are ended.
     pub(crate) fn start(machine: Machine) -> std::io::Result<Self> {
+        let (alarm, background) = (machine.alarm.clone(), machine.background.clone());
         let mut handles = Vec::new();
+        let started = Self::start_into(machine, &mut handles);
+        let threads = Self { handles };
+        if let Err(error) = started {
+            end(&alarm, &background);
+            threads.join();
+            return Err(error);
+        }
+        Ok(threads)
+    }
+
+    fn start_into(machine: Machine, handles: &mut Vec<JoinHandle>) -> std::io::Result<()> {
         let Machine {
             workers,
             committer,
@@ -128,7 +134,7 @@ impl Threads {
             }
             .run();
         })?);
-        Ok(Self { handles })
+        Ok(())
     }
 
     /// Waits for all of them to end.
@@ -138,6 +144,17 @@ impl Threads {
                 tracing::error!(panic, "a thread of the store panicked");
             }
         }
+    }
+}
+
+/// Ends every thread but the supervisor's.
+fn end(alarm: &Alarm, background: &EventSender<Job>) {
+    alarm.group.close();
+    for worker in &alarm.workers {
+        worker.send(Event::Exit);
+    }
+    for _ in 0..BACKGROUND {
+        background.send(Job::Stop);
     }
 }
 
@@ -287,11 +304,9 @@ impl Journal {
             seats,
             ..
         } = self;
-        let few = batch.bytes.len() <= SETTLED_HERE;
         let mut answered = Vec::new();
         let mut tell = |signal: Signal| {
-            let here = seats.get(signal.producer).filter(|_| few);
-            let left = match here {
+            let left = match seats.get(signal.producer) {
                 Some(seat) => seat.settle(signal, &mut answered),
                 None => Err(signal),
             };
@@ -479,13 +494,7 @@ impl Loop {
     /// Ends the other threads. They end only when they are told to, and closing
     /// waits for them: it must not be left out, whatever went wrong.
     pub(crate) fn end(&self) {
-        self.alarm.group.close();
-        for worker in &self.alarm.workers {
-            worker.send(Event::Exit);
-        }
-        for _ in 0..BACKGROUND {
-            self.background.send(Job::Stop);
-        }
+        end(&self.alarm, &self.background);
     }
 
     fn finish(&mut self, wait: &mut impl Wait) -> Result<()> {

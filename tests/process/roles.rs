@@ -46,9 +46,13 @@ fn say(what: &str) {
     println!("{SAYS}{what}");
 }
 
+/// Room that is made for the recovery: as much as the journal can have taken, for
+/// every line in it may have to go to its session file.
+const BALLAST: usize = 8 << 20;
+
 /// Writes until the disk is full, and dies in the middle of it.
 fn fill(dir: &Path, mount: &Path, scratch: &Path) {
-    fs::write(mount.join("ballast"), vec![1; 4 << 20]).unwrap();
+    fs::write(mount.join("ballast"), vec![1; BALLAST]).unwrap();
     let options = StoreOptions::new().journal_segments(1 << 20, 1 << 20);
     let store = Store::open_with(dir, options).unwrap();
     let chats = store.handle();

@@ -118,6 +118,7 @@ impl Shard {
                         turn.context.names_changed();
                     }
                     session.staged = session.settled.clone();
+                    session.dated = false;
                     answer.settle(&Err(error), turn.out);
                 }
             }

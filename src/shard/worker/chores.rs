@@ -104,7 +104,7 @@ impl Worker {
 
     pub(super) fn much_unwritten(&self) -> bool {
         let bytes = self.shards.iter().map(|o| o.shard.unwritten_bytes());
-        bytes.sum::<usize>() > MAX_UNWRITTEN
+        !self.stuck && bytes.sum::<usize>() > MAX_UNWRITTEN
     }
 
     pub(super) fn few_unwritten(&self) -> bool {

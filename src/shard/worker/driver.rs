@@ -10,9 +10,14 @@ use crate::mailbox::{EventReceiver, Timeout};
 /// The thread's side of a worker. Dropping it ends the worker.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    seat: Arc<Seat>,
+    seat: Seated,
     inbox: EventReceiver<Event>,
 }
+
+/// The seat of a worker for as long as it has a thread. It vacates the seat: a
+/// worker and its mailboxes hold each other through it.
+#[derive(Debug)]
+struct Seated(Arc<Seat>);
 
 /// What a worker's thread has to do next.
 pub(in crate::shard) enum Rest {
@@ -28,12 +33,21 @@ impl Driver {
     /// Seats `worker`.
     pub(crate) fn new(seat: Arc<Seat>, inbox: EventReceiver<Event>, worker: Worker) -> Self {
         seat.occupy(worker);
-        Self { seat, inbox }
+        Self {
+            seat: Seated(seat),
+            inbox,
+        }
+    }
+
+    /// What the worker would be told, for a model that listens in its place.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
+        self.inbox
     }
 
     /// What others reach the worker through.
     pub(crate) fn seat(&self) -> &Arc<Seat> {
-        &self.seat
+        &self.seat.0
     }
 
     /// Drives the shards until told to end.
@@ -51,7 +65,7 @@ impl Driver {
             Next::Nothing | Next::End => return false,
         };
         let idle = first.is_none();
-        let seat = &self.seat;
+        let seat = self.seat();
         let turned = seat.drive(|worker, bells| worker.turn(first, &self.inbox, bells));
         if turned != Some(true) {
             return false;
@@ -63,28 +77,29 @@ impl Driver {
         if let Some(event) = self.inbox.try_recv() {
             return Next::Event(event);
         }
-        let Some(rest) = self.seat.drive(|worker, _| worker.rest(wait)) else {
+        let Some(rest) = self.seat().drive(|worker, _| worker.rest(wait)) else {
             return Next::End;
         };
         // Who rang while this thread held the seat counts on it to look again.
-        if matches!(rest, Rest::None) || self.seat.is_rung() {
-            return Next::Work;
+        if self.seat().is_rung() {
+            return Next::Event(Event::Ready);
         }
         match rest {
+            Rest::None => Next::Work,
             _ if !wait => Next::Nothing,
             Rest::For(time) => match self.inbox.recv_timeout(time) {
                 Timeout::Item(event) => Next::Event(event),
                 Timeout::TimedOut => Next::Work,
                 Timeout::Disconnected => Next::End,
             },
-            _ => self.inbox.recv().map_or(Next::End, Next::Event),
+            Rest::UntilTold => self.inbox.recv().map_or(Next::End, Next::Event),
         }
     }
 }
 
-impl Drop for Driver {
+impl Drop for Seated {
     fn drop(&mut self) {
-        self.seat.vacate();
+        self.0.vacate();
     }
 }
 

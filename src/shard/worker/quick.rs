@@ -1,13 +1,20 @@
 //! What a worker does on the thread of a caller or of the committer: nothing that
 //! touches a file.
 
-use std::time::Duration;
-
 use super::bells::Bells;
-use super::chores::LINGER;
 use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
 use crate::journal::committer::{Outcome, Signal};
 use crate::shard::command::Command;
+use crate::shard::staging::Op;
+
+/// Records of a worker that the committer settles itself, at most, bytes: it is
+/// done before the worker's thread is awake. With more, the threads share the
+/// work, and the next commit does not wait for it.
+const SETTLED_HERE: usize = 32 << 10;
+
+/// Commands that whoever finds the seat free takes in for others: more are the
+/// worker's thread's.
+const TAKEN_HERE: usize = 256;
 
 impl Worker {
     /// Takes in what is in the mailboxes. A command that may have to wait for a
@@ -20,7 +27,9 @@ impl Worker {
         self.begin_turn();
         self.again.extend(bells.answer());
         self.drain(|worker, shard, command| {
-            if let Err(command) = worker.accept_quickly(shard, command) {
+            if worker.staging.ops.len() >= TAKEN_HERE {
+                worker.held.push_back((shard, command));
+            } else if let Err(command) = worker.accept_quickly(shard, command) {
                 worker.held.push_back((shard, command));
             }
         });
@@ -66,17 +75,26 @@ impl Worker {
     }
 
     fn settles_quickly(&self, signal: &Signal) -> bool {
-        let plain = matches!(signal.outcome, Outcome::Written | Outcome::Synced);
-        let settled = self
+        let written = matches!(signal.outcome, Outcome::Written);
+        let plain = written || matches!(signal.outcome, Outcome::Synced);
+        let told = self
             .inflight
             .iter()
             .take_while(|b| b.number <= signal.number);
+        // What is shown is not shown again.
+        let mut settled = told.filter(|b| !(written && b.shown));
+        let mut bytes = 0;
         plain
             && self.poisoned.is_none()
-            && settled.flat_map(|batch| &batch.ops).all(|op| {
-                let place = self.places[op.shard];
-                self.shards[place].shard.settles_quickly(op)
+            && settled.all(|batch| {
+                bytes += batch.bytes;
+                bytes <= SETTLED_HERE && batch.ops.iter().all(|op| self.is_quick(op))
             })
+    }
+
+    fn is_quick(&self, op: &Op) -> bool {
+        let place = self.places[op.shard];
+        self.shards[place].shard.settles_quickly(op)
     }
 
     fn accept_quickly(&mut self, shard: usize, command: Command) -> Result<(), Command> {
@@ -88,18 +106,5 @@ impl Worker {
             self.commit();
         }
         Ok(())
-    }
-
-    /// When there is something to do for the worker's thread.
-    fn due(&self) -> Duration {
-        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
-        if may_drain || self.holds_back() || self.drained.is_some() {
-            return Duration::ZERO;
-        }
-        match self.unwritten_since {
-            None => Duration::MAX,
-            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
-            Some(since) => since + LINGER,
-        }
     }
 }

@@ -86,7 +86,6 @@ impl Seat {
         let driven = self.try_drive(|worker, _| worker.take_directly(shard, command));
         if let Driven::Done((), wakers) = driven {
             self.runtime.wake_all(wakers);
-            self.answer_rung();
         }
     }
 
@@ -99,7 +98,6 @@ impl Seat {
         match self.try_drive(|worker, _| worker.settle_quickly(&signal)) {
             Driven::Done(settled, answered) => {
                 wakers.extend(answered);
-                self.answer_rung();
                 if settled { Ok(()) } else { Err(signal) }
             }
             Driven::Taken => Err(signal),
@@ -124,22 +122,16 @@ impl Seat {
     }
 
     /// Keeps everybody else from driving the worker.
-    #[cfg(all(feature = "testing", not(sessionlog_loom)))]
+    #[cfg(feature = "testing")]
     pub(crate) fn hold(&self) -> Held<'_> {
         Held(self.worker.lock())
-    }
-
-    fn answer_rung(&self) {
-        if self.is_rung() {
-            self.answer();
-        }
     }
 
     /// Takes in what rang, if nobody drives the worker; if somebody does, they
     /// look at the bells once more when they are done.
     fn answer(&self) {
         for _ in 0..ROUNDS {
-            let driven = self.try_drive(|worker, bells| {
+            let driven = self.try_act(|worker, bells| {
                 worker.take_in(bells);
                 worker.holds_back()
             });
@@ -156,7 +148,16 @@ impl Seat {
         self.nudge();
     }
 
+    /// Drives, if nobody else does, and answers who found the seat taken.
     fn try_drive<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Driven<R> {
+        let driven = self.try_act(act);
+        if matches!(driven, Driven::Done(..)) && self.is_rung() {
+            self.answer();
+        }
+        driven
+    }
+
+    fn try_act<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Driven<R> {
         let Some(seat) = self.worker.try_lock().filter(|seat| seat.is_some()) else {
             return Driven::Taken;
         };
@@ -193,10 +194,14 @@ impl Seat {
     /// left of it must not settle anything. It is dropped after the alarm: whoever
     /// finds its mailboxes closed must find the reason as well.
     fn collapse(&self, mut seat: MutexGuard<'_, Option<Worker>>) {
-        let broken = seat.take();
+        let mut broken = seat.take();
         drop(seat);
         self.alarm.raise(&"a shard panicked".into());
+        // Whoever was answered before the panic has their answer, and waits to be
+        // told.
+        let wakers = broken.as_mut().map(Worker::take_wakers);
         drop(broken);
+        self.runtime.wake_all(wakers.unwrap_or_default());
     }
 
     fn nudge(&self) {
@@ -205,6 +210,187 @@ impl Seat {
 }
 
 /// A seat that somebody holds and does nothing with.
-#[cfg(all(feature = "testing", not(sessionlog_loom)))]
+#[cfg(feature = "testing")]
 #[derive(Debug)]
 pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, Option<Worker>>);
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use super::super::Event;
+    use crate::clock::SystemClock;
+    use crate::engine::open::{self, Opened, Site};
+    use crate::journal::committer::{Outcome, Signal};
+    use crate::session_file;
+    use crate::shard::command::{Command, Verb};
+    use crate::storage::memory::MemoryStorage;
+    use crate::sync::slot::{Slot, slot};
+    use crate::{Durability, Result, StoreOptions};
+
+    /// A store with one worker, which only the test drives.
+    fn opened() -> Opened {
+        let site = Site {
+            storage: Arc::new(MemoryStorage::new()),
+            clock: Arc::new(SystemClock::default()),
+            dir: Path::new("/sessions"),
+            options: &StoreOptions::new(),
+            workers: 1,
+            mailbox: 16,
+        };
+        open::open(&site).unwrap()
+    }
+
+    fn summarize(store: &Opened, key: &str) -> Slot<Result<()>> {
+        let (answer, slot) = slot();
+        let verb = Verb::SetSummary {
+            summary: String::from("what was said"),
+            level: Durability::Durable,
+            answer,
+        };
+        let key = key.into();
+        store.engine.submit(Command { key, verb }).unwrap();
+        slot
+    }
+
+    fn append(store: &Opened, key: &str, level: Durability) -> Slot<Result<()>> {
+        let (answer, slot) = slot();
+        let verb = Verb::Append {
+            lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
+            count: 1,
+            level,
+            answer,
+        };
+        let key = key.into();
+        store.engine.submit(Command { key, verb }).unwrap();
+        slot
+    }
+
+    fn truncate(store: &Opened, key: &str) -> Slot<Result<()>> {
+        let (answer, slot) = slot();
+        let verb = Verb::Truncate {
+            keep_last: 0,
+            answer,
+        };
+        let key = key.into();
+        store.engine.submit(Command { key, verb }).unwrap();
+        slot
+    }
+
+    /// What the committer does once so many batches are synced.
+    fn synced(store: &Opened, number: u64) {
+        assert!(told(store, number, Outcome::Synced));
+    }
+
+    /// Whether the committer settled it.
+    fn told(store: &Opened, number: u64, outcome: Outcome) -> bool {
+        let signal = Signal {
+            producer: 0,
+            number,
+            outcome,
+        };
+        let seat = store.machine.workers[0].seat();
+        seat.settle(signal, &mut Vec::new()).is_ok()
+    }
+
+    fn until_idle(store: &Opened) {
+        while store.machine.workers[0].step(false) {}
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whoever closes the store waits for this, and nothing else would wake the
+    /// worker's thread.
+    #[test]
+    fn a_drain_ends_though_the_committer_settled_what_was_last_in_flight() {
+        let store = opened();
+        let first = summarize(&store, "cli");
+        until_idle(&store);
+        synced(&store, 1);
+        until_idle(&store);
+        first.wait().unwrap().unwrap();
+
+        let last = summarize(&store, "cli");
+        let (drained, slot) = slot();
+        store.machine.alarm.workers[0].send(Event::Drain(drained));
+        assert!(store.machine.workers[0].step(false));
+        // Before the thread looks for how long it may sleep.
+        synced(&store, 2);
+        until_idle(&store);
+        last.wait().unwrap().unwrap();
+        let drained = slot.poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(drained, Poll::Ready(Some(())));
+    }
+
+    #[test]
+    fn who_was_answered_before_a_panic_is_woken() {
+        let store = opened();
+        let (promise, slot) = slot::<Result<()>>();
+        let wakes = Arc::new(Wakes::default());
+        let caller = Waker::from(wakes.clone());
+        assert!(slot.poll(&mut Context::from_waker(&caller)).is_pending());
+        let seat = store.machine.workers[0].seat();
+        let driven = seat.drive(|worker, _| {
+            worker.out.answer(promise, Ok(()));
+            panic!("as a broken shard does");
+        });
+        assert!(driven.is_none());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// Held back, commands take up no room in their mailbox: were all mailboxes
+    /// emptied behind the first of them, nothing would hold the callers up.
+    #[test]
+    fn behind_a_command_held_back_the_other_mailboxes_keep_theirs() {
+        let store = opened();
+        let other = (0..).map(|n| format!("k{n}"));
+        let shard_of = |key: &str| session_file::shard_of(key);
+        let mut other = other.filter(|key| shard_of(key) > shard_of("cli"));
+        let other = other.next().unwrap();
+        let seat = store.machine.workers[0].seat();
+        let held = seat.worker.lock();
+        let first = truncate(&store, "cli");
+        let second = truncate(&store, &other);
+        drop(held);
+        seat.answer();
+        let waiting = seat.drive(|worker, _| worker.held.len());
+        assert_eq!(waiting, Some(1));
+        until_idle(&store);
+        first.wait().unwrap().unwrap();
+        second.wait().unwrap().unwrap();
+    }
+
+    /// Of buffered records many are shown and not synced: looked through at every
+    /// write, they would cost the more the more there are.
+    #[test]
+    fn what_is_shown_already_says_nothing_of_what_is_shown_next() {
+        let store = opened();
+        for (number, key) in [(1, "a"), (2, "b")] {
+            let created = append(&store, key, Durability::Durable);
+            until_idle(&store);
+            synced(&store, number);
+            until_idle(&store);
+            created.wait().unwrap().unwrap();
+        }
+        let shown = append(&store, "a", Durability::Buffered);
+        assert!(told(&store, 3, Outcome::Written));
+        shown.wait().unwrap().unwrap();
+        // Waits for the sync, and may touch the file then.
+        let _truncated = truncate(&store, "a");
+        until_idle(&store);
+        let next = append(&store, "b", Durability::Buffered);
+        assert!(told(&store, 4, Outcome::Written));
+        next.wait().unwrap().unwrap();
+        assert!(!told(&store, 4, Outcome::Synced));
+    }
+}

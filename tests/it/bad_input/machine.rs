@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sessionlog::internals::sim::Sim;
 use sessionlog::storage::memory::{Image, MemoryStorage};
 use sessionlog::{Error, Message, Store, StoreHandle};
 
@@ -94,6 +95,25 @@ fn a_store_closed_on_a_full_disk_loses_nothing() {
     let store = open_memory(&disk).unwrap();
     assert_eq!(texts(&store.handle(), "cli"), kept);
     store.close().unwrap();
+}
+
+/// What was staged for it then is gone, and its date with that.
+#[test]
+fn a_session_whose_first_history_found_no_space_is_dated_by_what_comes_next() {
+    let disk = MemoryStorage::new();
+    let mut sim = Sim::open(disk.clone(), &manual(), 0).unwrap();
+    let chats = sim.handle();
+    disk.capacity(disk.dump().values().map(Vec::len).sum::<usize>() as u64);
+    let refused = sim.run(chats.set_history("cli", vec![Message::user("y".repeat(1 << 20))]));
+    assert!(
+        matches!(refused, Err(Error::StorageFull { .. })),
+        "{refused:?}"
+    );
+
+    disk.capacity(u64::MAX);
+    sim.run(chats.add_message("cli", "user", "x")).unwrap();
+    let meta = sim.run(chats.session_meta("cli")).unwrap();
+    assert_eq!(meta.created_at, meta.updated_at);
 }
 
 /// Descriptors of this process that lead into `dir`.

@@ -1,0 +1,135 @@
+//! Who drives a worker: its thread, its callers, and the committer.
+
+use crate::explore::Model;
+use crate::stage::{joined, opened, said, spawned, submitted, wound_up};
+use loom::future::block_on;
+use sessionlog::Error;
+use sessionlog::internals::rig::{Rig, Setup};
+
+pub(crate) const MODELS: &[Model] = &[
+    Model {
+        name: "seat_callers",
+        at_least: 10,
+        runs: &[what_a_caller_leaves_another_takes_in],
+    },
+    Model {
+        name: "seat_settle",
+        at_least: 1_000,
+        runs: &[what_is_synced_is_settled_whoever_drives],
+    },
+    Model {
+        name: "seat_sleep",
+        at_least: 40,
+        runs: &[what_others_settle_the_thread_writes],
+    },
+    Model {
+        name: "seat_close",
+        at_least: 3_000,
+        runs: &[a_store_that_closes_answers_who_passed_its_mailboxes],
+    },
+];
+
+/// Two callers and no thread: one finds the seat taken, and the other sees to its
+/// command before it goes.
+fn what_a_caller_leaves_another_takes_in() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    for key in ["a", "b"] {
+        rig.carry_out(rig.handle.add_message(key, "user", "0"));
+    }
+    let other = {
+        let handle = rig.handle.clone();
+        spawned(move || drop(submitted(handle.add_message("b", "user", "2"))))
+    };
+    let mine = submitted(rig.handle.add_message("a", "user", "1"));
+    joined([other]);
+    // Once: to settle is to look at the mailboxes again.
+    assert!(rig.journal.step());
+    block_on(mine).expect("is accepted");
+    for (key, text) in [("a", "1"), ("b", "2")] {
+        let seen = said(&rig.control.moment(key).expect("is loaded"));
+        assert_eq!(seen, ["0", text], "left in its mailbox");
+    }
+}
+
+/// The committer settles, or leaves it to whoever drives: nobody waits for ever,
+/// and nothing is settled twice.
+fn what_is_synced_is_settled_whoever_drives() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    let first = submitted(handle.add_message("a", "user", "1"));
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    handle
+        .add_message("a", "user", "2")
+        .wait()
+        .expect("is accepted");
+    block_on(first).expect("is accepted");
+    let seen = control.moment("a").expect("is loaded");
+    assert_eq!(
+        (said(&seen), seen.count),
+        (vec!["0".into(), "1".into(), "2".into()], 3)
+    );
+    wound_up(&supervisor, parts);
+}
+
+/// The committer settles while the worker's thread falls asleep: the thread hears
+/// of the lines that are to be written.
+fn what_others_settle_the_thread_writes() {
+    let (storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        mut journal,
+        ..
+    } = rig;
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let thread = spawned(|| worker.run());
+    while journal.step() {}
+    block_on(mine).expect("is accepted");
+    let written = || {
+        let dump = storage.dump();
+        let file = dump.iter().find(|(name, _)| name.ends_with("/a.jsonl"));
+        file.is_some_and(|(_, bytes)| bytes.iter().filter(|&&byte| byte == b'\n').count() == 2)
+    };
+    while !written() {
+        loom::thread::yield_now();
+    }
+    control.end_worker();
+    joined([thread]);
+}
+
+/// A caller that submits past the mailboxes against the end of the store: it is
+/// answered, and the store ends.
+fn a_store_that_closes_answers_who_passed_its_mailboxes() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        mut supervisor,
+        ..
+    } = rig;
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let closed = control.start_close();
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    supervisor.serve();
+    assert!(
+        matches!(closed.wait(), Some(Ok(()))),
+        "did not close in order"
+    );
+    block_on(mine).expect("was accepted before");
+    let late = handle.add_message("a", "user", "2").wait();
+    assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+    joined(parts);
+}

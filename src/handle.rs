@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reader;
 use crate::reply::{Place, Reply};
+use crate::scope;
 use crate::session_file;
 use crate::shard::command::{Candidate, Command, Verb};
 use crate::snapshot::{Snapshot, View};
@@ -630,13 +631,13 @@ impl StoreHandle {
             // the aliases behind it from being looked at.
             if session_file::validate_key(alias).is_err()
                 || session_file::is_main_alias(alias)
-                || identity::is_main_of(alias, names, scopes)
+                || scope::is_main_of(alias, names, scopes)
             {
                 continue;
             }
             let snapshot = self.snapshot(alias, place).await?;
             let text = snapshot.meta.text.clone();
-            if identity::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
+            if scope::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
                 continue;
             }
             let path = alias.clone();

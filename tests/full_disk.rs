@@ -2,12 +2,13 @@
 
 #![expect(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "the test counts what happens in a while"
 )]
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessionlog::internals::open_store;
 use sessionlog::storage::memory::MemoryStorage;
@@ -18,8 +19,18 @@ fn open(disk: &MemoryStorage) -> Store {
     open_store(storage, Path::new("/sessions"), StoreOptions::new()).expect("the disk has room")
 }
 
-/// Lets nothing grow any more.
+/// How long a journal segment may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Lets nothing grow any more, once the next journal segment is made: one that is
+/// being made would fail, and leave its space to others.
 fn fill(disk: &MemoryStorage) {
+    let is_segment = |path: &&String| path.contains("/segment-") && path.contains(".log");
+    let begun = Instant::now();
+    while disk.dump().keys().filter(is_segment).count() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "no second journal segment");
+        std::thread::yield_now();
+    }
     let used: usize = disk.dump().values().map(Vec::len).sum();
     disk.capacity(used as u64);
 }
@@ -33,10 +44,8 @@ fn lines_that_find_no_space_are_not_tried_again_without_a_pause() {
     let chats = store.handle();
     chats.add_message("cli", "user", "warm").wait().unwrap();
     chats.flush().wait().unwrap();
-    std::thread::sleep(Duration::from_millis(200));
     fill(&disk);
     chats.add_message("cli", "user", "safe").wait().unwrap();
-    std::thread::sleep(Duration::from_millis(100));
     let before = disk.steps();
     std::thread::sleep(Duration::from_millis(500));
     let calls = disk.steps() - before;
@@ -58,7 +67,6 @@ fn a_damaged_sidecar_that_found_no_successor_gets_one_when_there_is_space() {
     let chats = store.handle();
     chats.add_message("warm", "user", "up").wait().unwrap();
     chats.flush().wait().unwrap();
-    std::thread::sleep(Duration::from_millis(200));
     fill(&disk);
     chats.set_summary("cli", "what was said").wait().unwrap();
     let refused = chats.flush().wait();

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde_json::value::RawValue;
+
 use super::page::{self, Line, Page};
 use crate::clock::{self, Clock, SystemClock};
 use crate::error::{Error, Result};
-use crate::scope::{SessionScope, collides};
+use crate::scope::{self, SessionScope};
 use crate::session_file;
 use crate::{Message, StoreOptions};
 
@@ -115,7 +117,13 @@ impl Book {
     }
 
     pub(super) fn resolve(&self, key: &str) -> Option<String> {
+        let padded = key;
         let key = key.trim();
+        // White space is part of a key that has it: its session would be out of
+        // reach otherwise.
+        if padded != key && self.pages.contains_key(padded) {
+            return Some(padded.to_owned());
+        }
         let own = || self.pages.contains_key(key).then(|| key.to_owned());
         if session_file::short_circuits(key) && own().is_some() {
             return own();
@@ -189,21 +197,20 @@ impl Book {
         scope: Option<&SessionScope>,
         aliases: &[String],
     ) -> Result<bool> {
-        let key = key.trim();
+        let padded = self.pages.contains_key(key);
+        let key = if padded { key } else { key.trim() };
         self.check_key(key)?;
         let size = page::identity(None, aliases);
         check_size(size, self.limits.line)?;
-        let stored = self.pages.get(key).and_then(|page| page.scope.as_ref());
-        if let (Some(stored), Some(new)) = (stored, scope)
-            && collides(stored, new)
-        {
-            return Err(Error::ScopeConflict { key: key.into() });
-        }
         let scope = scope.map(SessionScope::to_raw);
         let aliases = session_file::normalize_aliases(key, aliases);
-        let heritage = self.heritage(key, &aliases);
+        self.admit(key, scope.as_deref())?;
+        let heritage = self.heritage(key, scope.as_deref(), &aliases);
         let promoted = heritage.is_some();
         let old = self.pages.get(key);
+        if !promoted && old.is_some_and(|page| page.is_known_as(scope.as_deref(), &aliases)) {
+            return Ok(false);
+        }
         let old_summary = old.map_or(0, |page| page.summary.len());
         let old_aliases = old.map_or_else(Vec::new, |page| page.aliases.clone());
         let summary = heritage.as_ref().map_or(0, |page| page.summary.len());
@@ -222,19 +229,36 @@ impl Book {
         Ok(promoted)
     }
 
-    /// What a session that shows nothing takes over from its aliases.
-    fn heritage(&self, key: &str, aliases: &[String]) -> Option<Page> {
-        if self.pages.get(key).is_some_and(|page| !page.is_blank()) {
+    /// Refuses a scope that is another conversation's: two chats whose names lead
+    /// to one key would otherwise read each other.
+    fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
+        match (self.pages.get(key), scope) {
+            (Some(page), Some(new)) if !scope::may_follow(key, page.scope.as_deref(), new) => {
+                Err(Error::ScopeConflict { key: key.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a session that shows nothing takes over from its aliases. One that it
+    /// claims already had its turn: what was cleared since must not come back.
+    fn heritage(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> Option<Page> {
+        let own = self.pages.get(key);
+        if own.is_some_and(|page| !page.is_blank()) {
             return None;
         }
+        let claimed = own.map_or_else(Default::default, |page| &*page.aliases);
+        let scopes = [scope, own.and_then(|page| page.scope.as_deref())];
+        let is_main = |alias: &str| {
+            session_file::is_main_alias(alias) || scope::is_main_of(alias, aliases, scopes)
+        };
         aliases
             .iter()
-            .filter(|alias| {
-                !session_file::is_main_alias(alias) && !session_file::is_main_among(alias, aliases)
-            })
+            .filter(|alias| !claimed.contains(alias) && !is_main(alias))
             .filter_map(|alias| Some((alias, self.pages.get(alias)?)))
             .find(|(alias, page)| {
-                !page.is_blank() && !session_file::is_main_among(alias, &page.aliases)
+                let scopes = [page.scope.as_deref(), None];
+                !page.is_blank() && !scope::is_main_of(alias, &page.aliases, scopes)
             })
             .map(|(_, page)| page.clone())
     }

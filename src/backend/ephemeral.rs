@@ -3,6 +3,7 @@
 use super::book::Limits;
 use super::desk::Desk;
 use super::store::{SessionStore, StoreKind};
+use super::verbs::verbs_of;
 use crate::scope::SessionScope;
 use crate::{Message, Reply};
 
@@ -116,29 +117,7 @@ impl SessionStore for EphemeralStore {
         StoreKind::Ephemeral
     }
 
-    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.desk.append_all(key, messages)
-    }
-
-    fn history(&self, key: &str) -> Reply<Vec<Message>> {
-        self.desk.history(key)
-    }
-
-    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.desk.set_history(key, messages)
-    }
-
-    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
-        self.desk.truncate_history(key, keep_last)
-    }
-
-    fn summary(&self, key: &str) -> Reply<String> {
-        self.desk.summary(key)
-    }
-
-    fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
-        self.desk.set_summary(key, summary)
-    }
+    verbs_of!(desk);
 
     fn save(&self, key: &str) -> Reply<()> {
         self.desk.work_on(key, |_, _| Ok(()))
@@ -151,10 +130,6 @@ impl SessionStore for EphemeralStore {
         })
     }
 
-    fn list_sessions(&self) -> Reply<Vec<String>> {
-        self.desk.list_sessions()
-    }
-
     fn ensure_session_metadata(
         &self,
         key: &str,
@@ -162,10 +137,6 @@ impl SessionStore for EphemeralStore {
         aliases: Vec<String>,
     ) -> Reply<bool> {
         self.desk.ensure_session_metadata(key, scope, aliases)
-    }
-
-    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
-        self.desk.resolve_session_key(key)
     }
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::store::{SessionStore, StoreKind};
+use super::verbs::verbs_of;
 use crate::error::{Error, Result};
 use crate::handle::blocking;
 use crate::scope::SessionScope;
@@ -93,29 +94,7 @@ impl SessionStore for JsonlBackend {
         StoreKind::Jsonl
     }
 
-    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.chats.append_all(key, messages)
-    }
-
-    fn history(&self, key: &str) -> Reply<Vec<Message>> {
-        self.chats.history(key)
-    }
-
-    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.chats.set_history(key, messages)
-    }
-
-    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
-        self.chats.truncate_history(key, keep_last)
-    }
-
-    fn summary(&self, key: &str) -> Reply<String> {
-        self.chats.summary(key)
-    }
-
-    fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
-        self.chats.set_summary(key, summary)
-    }
+    verbs_of!(chats);
 
     fn save(&self, key: &str) -> Reply<()> {
         self.chats.compact(key)
@@ -123,10 +102,6 @@ impl SessionStore for JsonlBackend {
 
     fn delete_session(&self, key: &str) -> Reply<()> {
         self.chats.delete_session(key)
-    }
-
-    fn list_sessions(&self) -> Reply<Vec<String>> {
-        self.chats.list_sessions()
     }
 
     fn ensure_session_metadata(
@@ -137,10 +112,6 @@ impl SessionStore for JsonlBackend {
     ) -> Reply<bool> {
         let scope = scope.map(SessionScope::to_raw);
         self.chats.ensure_session_metadata(key, scope, aliases)
-    }
-
-    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
-        self.chats.resolve_session_key(key)
     }
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {

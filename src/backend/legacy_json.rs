@@ -8,6 +8,7 @@ use super::desk::Desk;
 use super::files::Files;
 use super::page::Page;
 use super::store::{SessionStore, StoreKind};
+use super::verbs::verbs_of;
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::handle::blocking;
@@ -29,7 +30,7 @@ use crate::{Message, Reply, session_file};
 ///
 /// Scopes and aliases are in these files too, where PicoClaw passes over them. It
 /// drops them from a session that it saves itself: whoever then comes with a
-/// scope of that key first has the session.
+/// scope of that key first has the session, unless that could be a forgery.
 ///
 /// A key with `.` or `..` between its `/` or `\` is refused as
 /// [`Error::InvalidKey`]. A file belongs to the key in it; where another key
@@ -157,29 +158,7 @@ impl SessionStore for LegacyJsonStore {
         StoreKind::LegacyJson
     }
 
-    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.desk.append_all(key, messages)
-    }
-
-    fn history(&self, key: &str) -> Reply<Vec<Message>> {
-        self.desk.history(key)
-    }
-
-    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.desk.set_history(key, messages)
-    }
-
-    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
-        self.desk.truncate_history(key, keep_last)
-    }
-
-    fn summary(&self, key: &str) -> Reply<String> {
-        self.desk.summary(key)
-    }
-
-    fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
-        self.desk.set_summary(key, summary)
-    }
+    verbs_of!(desk);
 
     fn save(&self, key: &str) -> Reply<()> {
         self.filed(key, Files::save)
@@ -189,10 +168,6 @@ impl SessionStore for LegacyJsonStore {
         self.filed(key, Files::delete)
     }
 
-    fn list_sessions(&self) -> Reply<Vec<String>> {
-        self.desk.list_sessions()
-    }
-
     fn ensure_session_metadata(
         &self,
         key: &str,
@@ -200,10 +175,6 @@ impl SessionStore for LegacyJsonStore {
         aliases: Vec<String>,
     ) -> Reply<bool> {
         self.desk.ensure_session_metadata(key, scope, aliases)
-    }
-
-    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
-        self.desk.resolve_session_key(key)
     }
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {

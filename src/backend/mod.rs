@@ -12,6 +12,7 @@ mod legacy_json;
 mod open;
 mod page;
 mod store;
+mod verbs;
 
 pub use ephemeral::{EphemeralOptions, EphemeralStore};
 pub use fire_and_forget::{FireAndForget, fire_and_forget};

@@ -66,6 +66,9 @@ pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>
 /// - where importing fails, and some session of the [`Store`] is not in an older
 ///   file just so: it has something that the file has not, or the file is one
 ///   that stays where it is;
+/// - where importing fails, and a session of the [`Store`] has backups, which the
+///   older files do not hold and would go with it: what the import replaced, or
+///   what was cleared or reverted before;
 /// - where what was imported could not be taken out again, or nothing keeps a
 ///   second writer out.
 ///
@@ -139,7 +142,15 @@ fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Err
     let Err(error) = migrate::migrate_together(dir, &chats) else {
         return Ok(None);
     };
-    if !legacy_only || !copies.take_out()? {
+    if !legacy_only {
+        return Err(error);
+    }
+    if let Some(key) = copies.backed_up()? {
+        let reason = format!("session {key:?} has backups that they do not hold, after: {error}");
+        let reason = io::Error::other(reason);
+        return Err(Error::io("fall back to the older files of", dir, reason));
+    }
+    if !copies.take_out()? {
         return Err(error);
     }
     Ok(Some(error))
@@ -178,6 +189,17 @@ impl Copies<'_> {
             }
         }
         Ok(Some(keys.into_iter().collect()))
+    }
+
+    /// A session that has backups. They are deleted with it, and may be all that
+    /// is left of what an import replaced, this one or one that was cut short.
+    fn backed_up(&self) -> Result<Option<String>> {
+        for key in self.chats.list_sessions().wait()? {
+            if !self.chats.list_backups(&key).wait()?.is_empty() {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
     }
 
     /// Removes them from the store; `false`, and nothing removed, where one is

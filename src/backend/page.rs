@@ -110,6 +110,12 @@ impl Page {
         identity(self.scope.as_deref(), &self.aliases)
     }
 
+    /// Whether it has just this scope and these aliases.
+    pub(super) fn is_known_as(&self, scope: Option<&RawValue>, aliases: &[String]) -> bool {
+        self.scope.as_deref().map(RawValue::get) == scope.map(RawValue::get)
+            && self.aliases == aliases
+    }
+
     pub(super) fn is_blank(&self) -> bool {
         self.lines.is_empty() && self.summary.trim().is_empty()
     }

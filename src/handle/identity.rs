@@ -9,7 +9,7 @@ use crate::catalog::{AliasConflict, Catalog};
 use crate::error::{Error, Result};
 use crate::reader;
 use crate::reply::{Place, Reply};
-use crate::scope::{self, SessionScope};
+use crate::scope;
 use crate::session_file;
 use crate::shard::command::{Command, Ensure, Identity, Search, Verb};
 use crate::sync::slot::slot;
@@ -201,32 +201,6 @@ pub(super) fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity
     Identity {
         scope,
         aliases,
-        judge: may_follow,
+        judge: scope::may_follow,
     }
-}
-
-/// Whether the session `key` with the scope `stored` may have the scope `new`.
-/// What is no scope of ours says nothing about whose session it is.
-fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
-    let admitted = |new| scope::may_take(key, stored, &new);
-    let same = stored.is_some_and(|stored| stored.get() == new.get());
-    same || SessionScope::from_json(new.get()).map_or(true, admitted)
-}
-
-/// Whether an opaque `alias` is the main key of an agent that one of `names` or
-/// `scopes` names.
-pub(super) fn is_main_of(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
-    if !scope::is_opaque_session_key(alias) {
-        return false;
-    }
-    let key = session_file::fold(alias);
-    let scopes = scopes.into_iter().flatten();
-    let carried = scopes.filter_map(|scope| SessionScope::from_json(scope.get()).ok());
-    let mut agents = carried.map(|scope| scope.agent_id).chain(
-        names
-            .iter()
-            .filter_map(|name| scope::parse_legacy_agent_session_key(name))
-            .map(|parsed| parsed.agent_id),
-    );
-    agents.any(|agent| scope::build_main_session_key(&agent) == *key)
 }

@@ -80,7 +80,8 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// start: with nothing left to import it changes nothing.
 ///
 /// What a session has already becomes a [backup](StoreHandle::list_backups), and
-/// is reported; a summary that the file replaces does not.
+/// is reported, unless it is just what the file holds; a summary that the file
+/// replaces does not.
 ///
 /// Run it before anything else writes to the sessions: a crash just before a
 /// file gets its new name makes the next run import it again, over what was
@@ -310,8 +311,10 @@ impl<'a> Import<'a> {
             ..
         } = session;
         let messages = self.stamped(messages)?;
-        self.keep_live(&key, &messages)?;
-        self.store.set_history(&key, messages).wait()?;
+        if !self.shows(&key, &messages)? {
+            self.keep_live(&key, &messages)?;
+            self.store.set_history(&key, messages).wait()?;
+        }
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
         }
@@ -350,6 +353,29 @@ impl<'a> Import<'a> {
             }
             other => other,
         }
+    }
+
+    /// Whether a session shows these messages and nothing else, as an import leaves
+    /// it that was cut short before the file got its new name. Imported again it
+    /// would be a backup of itself. A time counts where the file says one.
+    fn shows(&self, key: &str, coming: &[Message]) -> Result<bool> {
+        if self.store.tail(key, 1).wait()?.is_empty() {
+            return Ok(false);
+        }
+        let stored = self.store.history(key).wait()?;
+        let (lines, start) = self.store.all_lines(key)?;
+        // A line that is no message is something that the file has not.
+        let only = session_file::lines(&lines[start..]).count() == stored.len();
+        let coming = coming.iter().filter(|message| !message.is_transient());
+        let line = |message: &Message| session_file::encode(message, None);
+        let timed = |message: &Message, stored: &Message| match stored.created_at() {
+            Some(time) if message.created_at().is_none() => message.clone().with_created_at(time),
+            _ => Ok(message.clone()),
+        };
+        let same = |(message, stored): (&Message, &Message)| {
+            timed(message, stored).is_ok_and(|message| line(&message) == line(stored))
+        };
+        Ok(only && coming.clone().count() == stored.len() && coming.zip(&stored).all(same))
     }
 
     /// Makes a backup of what a session shows: the file may have turned up long

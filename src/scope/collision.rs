@@ -47,12 +47,19 @@ pub fn collides(stored: &RawValue, new: &SessionScope) -> bool {
     }
 }
 
+/// Whether the session `key`, which exists, may have the scope `new` in place of
+/// `stored`. What is no scope of ours says nothing about whose session it is.
+pub(crate) fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
+    let same = stored.is_some_and(|stored| stored.get() == new.get());
+    same || SessionScope::from_json(new.get()).map_or(true, |new| may_take(key, stored, &new))
+}
+
 /// Whether the session `key`, which exists, may get the scope `new`, `stored`
 /// being the one it has. Where that does not say whose the session is (it has
 /// none, or one that does not decode or leads to another key), no scope gets it
 /// that leads to the key and could be a forgery: a lost or erased scope must not
 /// open a door.
-pub(crate) fn may_take(key: &str, stored: Option<&RawValue>, new: &SessionScope) -> bool {
+fn may_take(key: &str, stored: Option<&RawValue>, new: &SessionScope) -> bool {
     let vouched = stored.and_then(|stored| SessionScope::from_json(stored.get()).ok());
     let leads_here = |scope: &SessionScope| build_session_key(scope) == key;
     match (stored, vouched) {

@@ -74,11 +74,12 @@ mod identity;
 mod isolate;
 mod key;
 mod legacy;
+mod main_alias;
 mod normalize;
 mod own_aliases;
 
 pub use allocate::{Allocation, allocate_route_session};
-pub(crate) use collision::may_take;
+pub(crate) use collision::may_follow;
 pub use collision::{collides, same_conversation};
 pub use context::{InboundContext, SessionPolicy};
 pub use identity::{canonical_session_identity_id, resolve_linked_peer_id, resolve_linked_sender};
@@ -90,6 +91,7 @@ pub use legacy::{
     ParsedLegacySessionKey, build_legacy_direct_aliases, build_legacy_main_alias,
     build_legacy_peer_alias, parse_legacy_agent_session_key, resolve_agent_id,
 };
+pub(crate) use main_alias::is_main_of;
 pub use normalize::{normalize_account_id, normalize_agent_id};
 
 pub use crate::session_file::SessionScope;

@@ -44,9 +44,8 @@ pub(crate) use message::check_role;
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{
-    LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_main_among, is_safe_stem, log_name,
-    normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
-    validate_key,
+    LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_safe_stem, log_name, normalize_aliases,
+    plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name, validate_key,
 };
 pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,

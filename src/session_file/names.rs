@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use sha2::{Digest, Sha256};
 
-use super::fold::fold;
 use crate::{Error, Result};
 
 /// Bytes that a key may have.
@@ -123,16 +122,6 @@ pub(crate) fn is_main_alias(alias: &str) -> bool {
     ["agent:main:main", "agent:Main:main", "agent:MAIN:main"]
         .iter()
         .any(|key| sha256_hex(key.as_bytes()) == hash)
-}
-
-/// Whether an alias is the hash of a main session's name among `names`. A hash
-/// alone does not say whose main session it stands for.
-pub(crate) fn is_main_among(alias: &str, names: &[String]) -> bool {
-    let Some(hash) = alias.strip_prefix("sk_v1_") else {
-        return false;
-    };
-    let mut main = names.iter().filter(|name| is_main_alias(name));
-    main.any(|name| sha256_hex(fold(name).as_bytes()) == hash)
 }
 
 /// Whether a key resolves to itself as soon as its files exist, before any

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sessionlog::storage::memory::Image;
 
 use crate::check;
+use crate::overwrites;
 use crate::play::Play;
 use crate::script::{self, Script};
 
@@ -39,7 +40,13 @@ pub(crate) fn crashes(random: u64, schedules: u64) -> Count {
     let scripts = script::all();
     let mut work = Vec::new();
     for script in &scripts {
-        for seed in 0..script.schedules.min(schedules) {
+        let orders = script.schedules.min(schedules);
+        let seeds = if script.replaces {
+            overwrites::replacing(script, orders as usize)
+        } else {
+            (0..orders).collect()
+        };
+        for seed in seeds {
             let (first, last) = span(script, seed);
             work.extend((first..last).map(|step| (script, seed, step)));
         }

@@ -13,6 +13,7 @@ mod enumerate;
 mod errors;
 mod imports;
 mod model;
+mod overwrites;
 mod play;
 mod recovery;
 mod script;
@@ -117,6 +118,14 @@ fn no_order_of_the_engines_parts_changes_what_a_store_holds() {
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 8_000 * depth.times, "{count}");
+}
+
+#[test]
+fn no_durable_change_beside_a_flush_has_a_sidecar_replaced() {
+    let count = overwrites::orders(depth().orders);
+    tell(&count);
+    assert!(count.violations.is_empty(), "{count}");
+    assert!(count.images >= 4 * depth().orders, "{count}");
 }
 
 #[test]

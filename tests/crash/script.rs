@@ -51,6 +51,8 @@ pub(crate) struct Script {
     pub(crate) fills: bool,
     /// Orders in which the parts of the engine go on.
     pub(crate) schedules: u64,
+    /// Whether only those count in which a sidecar is replaced.
+    pub(crate) replaces: bool,
 }
 
 /// All of them.
@@ -63,6 +65,7 @@ pub(crate) fn all() -> Vec<Script> {
     all.extend(backups());
     all.extend(sidecars());
     all.extend(flushes());
+    all.extend(beside_flushes());
     all.extend(openings());
     all.extend(full_disks());
     all.extend(combinations());
@@ -558,6 +561,73 @@ fn flushes() -> Vec<Script> {
     ]
 }
 
+/// What is told and not synced when a flush comes to its session, whose sidecar
+/// the journal then holds no image of.
+fn beside_flushes() -> Vec<Script> {
+    let begun = |first: &str, second: &str| {
+        Step::Start(vec![
+            buffered(add("a", first)),
+            buffered(summary("a", first)),
+            buffered(add("b", second)),
+            buffered(summary("b", second)),
+        ])
+    };
+    vec![
+        durable_beside_flushes(),
+        script(
+            "buffered_beside_flushes",
+            vec![
+                wait([add("a", "one"), add("b", "two"), summary("a", "sum")]),
+                Step::Flush,
+                begun("three", "four"),
+                Step::StartFlush,
+                Step::Flush,
+                begun("five", "six"),
+                Step::StartFlush,
+                Step::Flush,
+                begun("seven", "eight"),
+                Step::StartFlush,
+                Step::Flush,
+            ],
+        )
+        .where_sidecars_are_replaced(),
+        script(
+            "foreign_sidecars_beside_a_flush",
+            vec![begun("three", "four"), Step::StartFlush, Step::Flush],
+        )
+        .foreign(
+            "a",
+            FOREIGN_LINE,
+            "{\"key\":\"a\",\"skip\":0,\"count\":1}",
+            "one",
+        )
+        .foreign(
+            "b",
+            FOREIGN_LINE,
+            "{\"key\":\"b\",\"skip\":0,\"count\":1}",
+            "one",
+        )
+        .where_sidecars_are_replaced(),
+    ]
+}
+
+/// Changes that are in flight when a flush begins, behind some that it covers.
+pub(crate) fn durable_beside_flushes() -> Script {
+    let round = |first: &str, second: &str| {
+        [
+            wait([add("a", first), add("b", first)]),
+            Step::Start(vec![add("a", second), add("b", second)]),
+            Step::StartFlush,
+            Step::Flush,
+        ]
+    };
+    let rounds = [("one", "two"), ("three", "four"), ("five", "six")];
+    let rounds = rounds.map(|(first, second)| round(first, second));
+    script("durable_beside_flushes", rounds.concat())
+}
+
+const FOREIGN_LINE: &str = "{\"role\":\"user\",\"content\":\"one\"}\n";
+
 fn openings() -> Vec<Script> {
     vec![
         script(
@@ -733,6 +803,7 @@ fn script(name: &'static str, steps: Vec<Step>) -> Script {
         start: Vec::new(),
         from_nothing: false,
         schedules: 2,
+        replaces: false,
     }
 }
 
@@ -758,6 +829,14 @@ impl Script {
 
     fn schedules(self, schedules: u64) -> Self {
         Self { schedules, ..self }
+    }
+
+    fn where_sidecars_are_replaced(self) -> Self {
+        Self {
+            schedules: 8,
+            replaces: true,
+            ..self
+        }
     }
 
     fn opened_from_nothing(self) -> Self {

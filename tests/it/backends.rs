@@ -3,6 +3,7 @@
 mod conformance;
 mod ephemeral;
 mod fallback;
+mod identity;
 mod legacy_json;
 
 use std::path::Path;

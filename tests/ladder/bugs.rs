@@ -36,6 +36,7 @@ const fn test(target: &'static str, filter: &'static str) -> Rung {
 }
 
 const CRASHES: Rung = test("crash", "no_crash_loses");
+const OVERWRITES: Rung = test("crash", "no_durable_change");
 const RECOVERY: Rung = test("crash", "no_crash_of_a_recovery");
 const ERRORS: Rung = test("crash", "no_failing_call");
 const SIMULATION: Rung = test("simulation", "no_seed");
@@ -208,6 +209,36 @@ pub(crate) const BUGS: &[Bug] = &[
 "#,
         replacement: r#""#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "sidecar-before-journal",
+        file: "src/shard/flush.rs",
+        original: r#"session_file::encode_sidecar(&session.synced_meta.to_sidecar())"#,
+        replacement: r#"session_file::encode_sidecar(&session.settled.meta.to_sidecar())"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "sidecar-overwritten-without-an-image",
+        file: "src/shard/flush.rs",
+        original: r#"        Sidecar::Present if in_journal => return"#,
+        replacement: r#"        Sidecar::Present if in_journal || true => return"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "sidecar-replaced-before-sync",
+        file: "src/shard/flush.rs",
+        original: r#"        file.sync_data()?;
+        storage.rename(&temp, path)"#,
+        replacement: r#"        storage.rename(&temp, path)"#,
+        rung: CRASHES,
+    },
+    Bug {
+        name: "flush-leaves-changes-in-flight-without-an-image",
+        file: "src/shard/worker/chores.rs",
+        original: r#"        self.image_inflight();
+"#,
+        replacement: "",
+        rung: OVERWRITES,
     },
     Bug {
         name: "lines-before-journal",

@@ -8,7 +8,7 @@ use sessionlog::backend::{
     JsonlBackend, SessionStore, StoreKind, open_session_store, open_session_store_with,
 };
 use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
-use sessionlog::{Error, Result, StoreOptions, internals};
+use sessionlog::{Error, Result, StoreOptions, internals, migrate_from_json};
 
 use super::{add, owned, scope, texts};
 use crate::support::{in_memory, open, scratch, small_segments, visible_names};
@@ -191,6 +191,90 @@ fn a_failed_open_hides_no_session_behind_a_file_that_is_not_imported() {
         StoreKind::Jsonl,
     );
     assert_eq!(texts(&*store, "k"), ["acknowledged"]);
+}
+
+fn in_store(dir: &Path, key: &str, text: &str) {
+    let store = open(dir);
+    store
+        .handle()
+        .add_message(key, "user", text)
+        .wait()
+        .unwrap();
+    store.close().unwrap();
+}
+
+/// The texts of every backup of a session, oldest first.
+fn backed_up(dir: &Path, key: &str) -> Vec<Vec<String>> {
+    let store = open(dir);
+    let chats = store.handle();
+    let backups = chats.list_backups(key).wait().unwrap();
+    let restored = backups.iter().map(|backup| {
+        chats.restore_backup(key, backup.number).wait().unwrap();
+        crate::support::texts(&chats, key)
+    });
+    let restored = restored.collect();
+    store.close().unwrap();
+    restored
+}
+
+/// The first import replaces a history, and is cut short before its file gets its
+/// new name; the second finds nothing but a copy of the file, and fails.
+#[test]
+fn no_fallback_deletes_the_backup_of_what_an_import_replaced() {
+    let dir = scratch();
+    in_store(dir.path(), "k", "acknowledged");
+    legacy(dir.path(), "k", "older");
+    legacy(dir.path(), "c:1", "late");
+    let store = open(dir.path());
+    assert_eq!(migrate_from_json(dir.path(), &store.handle()).unwrap(), 2);
+    store.close().unwrap();
+    for name in ["k.json", "c_1.json"] {
+        let path = dir.path().join(name);
+        fs::rename(path.with_extension("json.migrated"), path).unwrap();
+    }
+    block(dir.path());
+    for _ in 0..2 {
+        let refused = open_session_store(dir.path()).map(|store| store.kind());
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("session \"k\" has backups"), "{error}");
+        assert!(error.contains("c_1.json"), "what failed: {error}");
+    }
+    unblock(dir.path());
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(texts(&*store, "k"), ["older"]);
+    store.close().wait().unwrap();
+    assert_eq!(backed_up(dir.path(), "k"), [["acknowledged"]]);
+}
+
+#[test]
+fn an_import_that_fails_over_a_history_keeps_both() {
+    let dir = scratch();
+    in_store(dir.path(), "c:1", "acknowledged");
+    legacy(dir.path(), "c:1", "older");
+    block(dir.path());
+    assert!(open_session_store(dir.path()).is_err());
+    assert!(open_session_store(dir.path()).is_err());
+    unblock(dir.path());
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(texts(&*store, "c:1"), ["older"]);
+    store.close().wait().unwrap();
+    assert_eq!(backed_up(dir.path(), "c:1"), [["acknowledged"]]);
+}
+
+/// Its copies are nothing that only the store has.
+#[test]
+fn an_import_that_was_cut_short_does_not_keep_the_next_from_falling_back() {
+    let dir = scratch();
+    in_store(dir.path(), "k", "older");
+    legacy(dir.path(), "k", "older");
+    legacy(dir.path(), "c:1", "late");
+    block(dir.path());
+    let store = expect(open_session_store(dir.path()), StoreKind::LegacyJson);
+    assert_eq!(sorted(&*store), ["c:1", "k"]);
+    store.close().wait().unwrap();
+    unblock(dir.path());
+    let store = expect(open_session_store(dir.path()), StoreKind::Jsonl);
+    assert_eq!(texts(&*store, "k"), ["older"]);
 }
 
 /// Whoever opened the engine's files last may have added to them since.

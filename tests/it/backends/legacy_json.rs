@@ -216,3 +216,18 @@ fn a_forged_scope_is_refused_after_a_restart_too() {
         add(&store, "irc:bob", &["bob's"]);
     }
 }
+
+/// A gateway ensures before every message.
+#[test]
+fn ensuring_what_is_so_already_writes_no_file() {
+    let dir = scratch();
+    let store = LegacyJsonStore::open(dir.path()).unwrap();
+    let bob = scope(&[("sender", "bob")]);
+    let ensure = || store.ensure_session_metadata("a", Some(&bob), owned(&["b:1"]));
+    ensure().wait().unwrap();
+    store.save("a").wait().unwrap();
+    let before = crate::support::files(dir.path());
+    ensure().wait().unwrap();
+    store.save("a").wait().unwrap();
+    assert!(crate::support::files(dir.path()) == before);
+}

@@ -1,0 +1,55 @@
+//! How sidecars are written: in place where the journal holds an image of them,
+//! else replaced.
+
+use crate::enumerate::{Count, in_parallel};
+use crate::play::Play;
+use crate::script::{self, Script};
+
+/// So many orders are looked through for those that a script is about.
+const SEARCHED: u64 = 2_000;
+
+/// Plays a script of durable changes beside flushes in many orders. Whoever
+/// changes a sidecar durably has an image of it in the journal, also one that is
+/// in flight when the flush begins: none is replaced, which costs many times as
+/// much.
+pub(crate) fn orders(orders: u64) -> Count {
+    let script = script::durable_beside_flushes();
+    let seeds: Vec<u64> = (0..orders).collect();
+    in_parallel(&seeds, |&seed| {
+        let mut count = Count::default();
+        let play = played(&script, seed);
+        let (end, replaced) = (play.storage.steps(), replaced(&play));
+        for fault in play.faults.iter().chain(&play.failures()).chain(&replaced) {
+            count.note(script.name, seed, end, &"play", fault);
+        }
+        count.images += calls(&play, "write_at").count() as u64;
+        count
+    })
+}
+
+/// The first orders, at most `most`, in which a sidecar is replaced: those in
+/// which a flush comes to a session that shows what the journal has not synced.
+/// Where there is none, none would be tried.
+pub(crate) fn replacing(script: &Script, most: usize) -> Vec<u64> {
+    let replaces = |seed: &u64| replaced(&played(script, *seed)).is_some();
+    let found: Vec<_> = (1..SEARCHED).filter(replaces).take(most).collect();
+    assert!(!found.is_empty(), "{}: no sidecar is replaced", script.name);
+    found
+}
+
+fn played(script: &Script, seed: u64) -> Play<'_> {
+    let mut play = Play::new(script, seed);
+    play.open();
+    play.play();
+    play
+}
+
+fn replaced(play: &Play<'_>) -> Option<String> {
+    calls(play, "rename").next()
+}
+
+/// The calls to sidecars.
+fn calls(play: &Play<'_>, name: &'static str) -> impl Iterator<Item = String> {
+    let calls = play.storage.last_calls(512).into_iter();
+    calls.filter(move |call| call.contains(name) && call.contains(".meta.json"))
+}

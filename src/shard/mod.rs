@@ -28,6 +28,7 @@ pub(crate) mod write;
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::command::{Command, Verb};
 use self::context::{Context, Outbox, Turn};
@@ -67,11 +68,18 @@ pub(crate) struct Shard {
     dirty: Vec<usize>,
     /// Sessions with lines that are in the journal and not in their file,
     /// oldest first.
-    unwritten: VecDeque<usize>,
+    unwritten: VecDeque<Unwritten>,
     unwritten_bytes: usize,
     /// The disk was full at the last write to a session file. Until such a
     /// write succeeds, new lines are refused rather than piled up in memory.
     full: bool,
+}
+
+/// A session with lines that are not in its file.
+#[derive(Debug)]
+struct Unwritten {
+    session: usize,
+    since: Duration,
 }
 
 #[derive(Debug)]

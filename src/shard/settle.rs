@@ -187,7 +187,7 @@ impl Shard {
         }
         let session = self.session(id);
         session.synced += len as u64;
-        self.note_unwritten(id, len);
+        self.note_unwritten(id, len, turn);
     }
 
     fn append(&mut self, id: usize, len: usize, lines: u64, meta: &Meta) {

@@ -7,10 +7,11 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use super::Shard;
 use super::context::Turn;
 use super::rewrite;
+use super::{Shard, Unwritten};
 use crate::error::{Error, Result};
 use crate::storage::{OpenMode, StorageFile};
 
@@ -25,19 +26,35 @@ impl Shard {
         self.unwritten.len()
     }
 
-    /// Writes out up to `most` sessions, those that wait longest first.
-    pub(super) fn write_some(&mut self, most: usize, turn: &mut Turn<'_>) -> usize {
+    /// Since when the session waits that waits longest.
+    pub(super) fn unwritten_since(&self) -> Option<Duration> {
+        self.unwritten.front().map(|oldest| oldest.since)
+    }
+
+    /// Writes out up to `most` sessions that wait since `upto` or longer, those that
+    /// wait longest first; how many.
+    ///
+    /// # Errors
+    /// As [`write_out`](Self::write_out), where not even one was written.
+    pub(super) fn write_some(
+        &mut self,
+        most: usize,
+        upto: Duration,
+        turn: &mut Turn<'_>,
+    ) -> Result<usize> {
         let mut done = 0;
         while done < most {
-            let Some(&id) = self.unwritten.front() else {
+            let oldest = self.unwritten.front();
+            let Some(oldest) = oldest.filter(|oldest| oldest.since <= upto) else {
                 break;
             };
-            if self.write_out(id, turn).is_err() {
-                break;
+            match self.write_out(oldest.session, turn) {
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+                Ok(()) => done += 1,
             }
-            done += 1;
         }
-        done
+        Ok(done)
     }
 
     /// Brings a session's file up to what the journal holds synced.
@@ -70,19 +87,22 @@ impl Shard {
         if !self.full {
             return Ok(());
         }
-        let Some(&id) = self.unwritten.front() else {
+        let Some(oldest) = self.unwritten.front() else {
             self.full = false;
             return Ok(());
         };
-        self.write_out(id, turn)
+        self.write_out(oldest.session, turn)
     }
 
-    pub(super) fn note_unwritten(&mut self, id: usize, bytes: usize) {
+    pub(super) fn note_unwritten(&mut self, id: usize, bytes: usize, turn: &Turn<'_>) {
         self.unwritten_bytes += bytes;
         let session = self.session(id);
         if !session.listed_unwritten {
             session.listed_unwritten = true;
-            self.unwritten.push_back(id);
+            self.unwritten.push_back(Unwritten {
+                session: id,
+                since: turn.context.clock.monotonic(),
+            });
         }
     }
 
@@ -95,10 +115,10 @@ impl Shard {
         }
         session.listed_unwritten = false;
         self.unwritten_bytes -= bytes;
-        if self.unwritten.front() == Some(&id) {
+        if self.unwritten.front().is_some_and(|own| own.session == id) {
             self.unwritten.pop_front();
         } else {
-            self.unwritten.retain(|&other| other != id);
+            self.unwritten.retain(|other| other.session != id);
         }
     }
 

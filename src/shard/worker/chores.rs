@@ -15,6 +15,10 @@ use crate::sync::slot::Promise;
 /// session files, when many sessions are written to.
 pub(super) const LINGER: Duration = Duration::from_millis(400);
 
+/// Sessions whose time comes so soon are written with those whose time has come:
+/// woken for each, the thread would do little else.
+const GRAIN: Duration = Duration::from_millis(1);
+
 /// Up to so many sessions, settled lines are written at once.
 const FEW: usize = 16;
 
@@ -85,21 +89,20 @@ impl Worker {
         if self.flush.is_some() {
             return self.flush_slice();
         }
-        if now || self.write_due() {
-            self.write_slice();
+        if now || self.few_unwritten() || self.much_unwritten() {
+            self.write_slice(Duration::MAX);
+        } else {
+            let now = self.context.clock.monotonic();
+            if self
+                .unwritten_since
+                .is_some_and(|since| since + LINGER <= now)
+            {
+                self.write_slice(now.saturating_sub(LINGER - GRAIN));
+            }
         }
         if idle {
             self.sidecar_slice();
         }
-    }
-
-    fn write_due(&self) -> bool {
-        let Some(since) = self.unwritten_since else {
-            return false;
-        };
-        self.few_unwritten()
-            || self.much_unwritten()
-            || self.context.clock.monotonic() >= since + LINGER
     }
 
     pub(super) fn much_unwritten(&self) -> bool {
@@ -112,32 +115,33 @@ impl Worker {
         !self.stuck && sessions.sum::<usize>() <= FEW
     }
 
-    fn write_slice(&mut self) {
-        let (mut left, mut stuck) = (SLICE, true);
+    /// Writes sessions that wait since `upto` or longer. Each waits its own time:
+    /// were all written with the first, the processors would be taken for as long
+    /// as that lasts, and every caller would wait for one.
+    fn write_slice(&mut self, upto: Duration) {
+        let (mut left, mut failed) = (SLICE, false);
         for place in 0..self.shards.len() {
             let id = self.shards[place].shard.id();
-            let done = self.with(id, |shard, turn| shard.write_some(left, turn));
-            stuck &= done == 0;
-            left -= done;
+            match self.with(id, |shard, turn| shard.write_some(left, upto, turn)) {
+                Ok(done) => left -= done,
+                Err(_) => failed = true,
+            }
             if left == 0 {
                 break;
             }
         }
         self.unwritten_since = None;
         self.note_unwritten();
-        self.stuck = stuck && self.unwritten_since.is_some();
-        if left == 0
-            && let Some(since) = &mut self.unwritten_since
-        {
-            // The rest has waited as long.
-            *since = since.saturating_sub(LINGER);
+        self.stuck = failed && left == SLICE;
+        if self.stuck {
+            self.unwritten_since = Some(self.context.clock.monotonic());
         }
     }
 
     pub(super) fn note_unwritten(&mut self) {
-        let any = self.shards.iter().any(|o| o.shard.unwritten_sessions() > 0);
-        if any && self.unwritten_since.is_none() {
-            self.unwritten_since = Some(self.context.clock.monotonic());
+        if self.unwritten_since.is_none() {
+            let waiting = self.shards.iter().map(|o| o.shard.unwritten_since());
+            self.unwritten_since = waiting.flatten().min();
         }
     }
 

@@ -97,7 +97,7 @@ impl Worker {
                 .unwritten_since
                 .is_some_and(|since| since + LINGER <= now)
             {
-                self.write_slice(now.saturating_sub(LINGER - GRAIN));
+                self.write_slice((now + GRAIN).saturating_sub(LINGER));
             }
         }
         if idle {

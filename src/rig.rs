@@ -617,12 +617,6 @@ impl Rope {
         self.0.ring(shard)
     }
 
-    /// As whoever gave the worker up looks.
-    #[must_use]
-    pub fn is_rung(&self) -> bool {
-        self.0.is_rung()
-    }
-
     /// As the worker answers.
     #[must_use]
     pub fn answer(&self) -> Vec<usize> {

@@ -35,7 +35,7 @@ use crate::stats::Counters;
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Supervisor;
 use crate::supervisor::threads::Machine;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::wake::Runtime;
 
 /// Commands one shard's mailbox holds before its senders wait.
@@ -120,9 +120,9 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         catalog,
         counters,
         auto_compact: site.options.auto_compact,
-        temp_counter: std::sync::atomic::AtomicU64::new(1),
-        rebased: std::sync::atomic::AtomicU64::new(0),
-        copied: std::sync::atomic::AtomicU64::new(1),
+        temp_counter: AtomicU64::new(1),
+        rebased: AtomicU64::new(0),
+        copied: AtomicU64::new(1),
     });
     let (engine, machine) = assemble(site, context, committer, pool, (progress, book));
     Ok(Opened {

@@ -3,11 +3,11 @@
 //! They stand in a directory of their own, under names that say everything
 //! about them, so that they are never taken for sessions, nor sessions for them.
 
+use crate::sync::atomic::AtomicBool;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use time::OffsetDateTime;
 

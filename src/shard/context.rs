@@ -1,8 +1,8 @@
 //! What every shard of a store shares.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use super::backup::Backups;

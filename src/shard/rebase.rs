@@ -6,10 +6,10 @@
 //! the beginning of, so that recovery can make it again; a sync of the copy would
 //! make going back cost as much as the session is long.
 
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::load;
 use super::rewrite::Prepared;

@@ -34,7 +34,7 @@ pub(crate) const MODELS: &[Model] = &[
     },
     Model {
         name: "engine_poison",
-        at_least: 20_000,
+        at_least: 15_000,
         runs: &[a_failed_sync_reaches_everyone],
     },
     Model {

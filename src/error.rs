@@ -103,7 +103,8 @@ pub enum Error {
         reason: Arc<str>,
     },
 
-    /// The store was closed; a command was not accepted, a read not begun.
+    /// The store was closed; a command was not accepted, a read not begun. Reads
+    /// awaited in a tokio runtime that shuts down end with it as well.
     #[error("the store is closed")]
     Closed,
 

@@ -323,9 +323,11 @@ impl StoreHandle {
     }
 
     /// Takes over the history and summary of the first of `aliases` that has
-    /// either, if the session has neither itself; scope and aliases are then
-    /// replaced as by [`upsert_session_meta`](Self::upsert_session_meta). Says
-    /// whether it did. Copies lines as bytes; the alias's files stay. What control
+    /// either, if the session has neither itself, and replaces scope and aliases in
+    /// the same step, as [`upsert_session_meta`](Self::upsert_session_meta) does.
+    /// Says whether it did; if it takes nothing over, nothing changes.
+    /// A message that someone adds to the alias's own session meanwhile may stay
+    /// behind there, out of sight of this key: promote before writing goes on. Copies lines as bytes; the alias's files stay. What control
     /// records of either session say (prompt, token count, numbering of
     /// checkpoints) holds on, hidden ones included, the alias's before its own; its
     /// own checkpoints cannot be gone back to any more. The key is taken

@@ -20,7 +20,13 @@ use crate::sync::slot::Slot;
 /// In async code `.await` it, under any runtime; on a plain thread call
 /// [`wait`](Self::wait). Commands for one session take effect in the order in
 /// which they were submitted, so that who waits for one reply before asking for
-/// the next gets their own order.
+/// the next gets their own order. So does who polls several in turn, as long as the
+/// mailbox has room for all that are under way: it holds 1,024 commands, those of
+/// other sessions of the shard among them. A reply that finds it full keeps no
+/// place in line; one polled later may be submitted first. What belongs together
+/// in one order beyond that goes into one
+/// [`append_all`](crate::StoreHandle::append_all), or is awaited. Dropped after a
+/// poll, a reply has been submitted unless the mailbox was full.
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
     state: State<T>,

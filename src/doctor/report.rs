@@ -180,7 +180,7 @@ pub struct Claim {
 
 impl VerifyReport {
     /// Whether nothing was found that [`Store::repair`](crate::Store::repair)
-    /// would mend or a person should look at.
+    /// would mend or a person should look at, aliases of several sessions among them.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.problems().is_empty()

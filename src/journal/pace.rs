@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::group::Linger;
 
-/// A sync quicker than this is not waited for: callers come back no quicker, and
-/// two halves in turn then lose less than one whole that waits for itself.
-const WORTHWHILE: Duration = Duration::from_micros(300);
+/// How long those who were answered take to come back: the first of them, and for
+/// every KiB of their records the rest. Where a sync is quicker, two halves in turn
+/// lose less than one whole that waits for itself.
+const RETURN: Duration = Duration::from_micros(60);
+const RETURN_PER_KIB: Duration = Duration::from_micros(6);
 
 /// The longest wait. A device that stalls once must not hold up the next commit
 /// for as long again.
@@ -32,7 +34,8 @@ pub(crate) struct Pace {
 impl Pace {
     /// How the next commit waits, after one of `bytes` whose sync took `sync`.
     pub(crate) fn linger(&mut self, bytes: usize, sync: Duration) -> Option<Linger> {
-        if bytes == 0 || sync < WORTHWHILE {
+        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
+        if bytes == 0 || sync < RETURN.saturating_add(RETURN_PER_KIB.saturating_mul(kib)) {
             return None;
         }
         if self.pause > 0 {
@@ -95,7 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_sync_is_not_waited_for() {
-        assert!(Pace::default().linger(100, WORTHWHILE / 2).is_none());
+    fn a_sync_quicker_than_callers_come_back_is_not_waited_for() {
+        assert!(Pace::default().linger(100, RETURN / 2).is_none());
+        assert!(Pace::default().linger(100, RETURN * 2).is_some());
+        assert!(Pace::default().linger(100 << 10, RETURN * 2).is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! journal records ([`stage`]); once those hold, readers see them ([`settle`])
 //! and the session files get them ([`mod@write`]). Nothing in here waits: what takes long goes
 //! to the background as a [`job`] and comes back as an event. A [`worker`]
-//! drives several shards on one thread.
+//! drives several shards.
 
 pub(crate) mod backup;
 pub(crate) mod command;

@@ -1,9 +1,10 @@
-//! A worker: drives several shards on one thread.
+//! A worker: several shards, driven by one thread at a time.
 //!
-//! Commands, journal signals, job results and requests of the supervisor all
-//! arrive as events. One turn takes what has arrived, stages it, hands the
-//! records to the journal and answers; between turns, settled lines are
-//! written to the session files.
+//! Its own thread takes journal signals, job results and requests of the supervisor
+//! as events, and commands from the mailboxes. One turn takes what has arrived,
+//! stages it, hands the records to the journal and answers; between turns, settled
+//! lines are written to the session files. Whoever else holds its [`seat`] stages
+//! and settles what touches no file.
 
 pub(crate) mod bells;
 mod chores;

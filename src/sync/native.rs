@@ -5,7 +5,8 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// A mutual exclusion lock without poisoning. Never held across I/O.
+/// A mutual exclusion lock without poisoning. Never held across I/O where anybody
+/// waits for it.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(parking_lot::Mutex<T>);
 

@@ -6,17 +6,16 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 // One bit per shard.
 const _: () = assert!(SHARDS <= u64::BITS as usize);
 
-/// The bells of one worker's mailboxes. However many ring, the worker is sent one
-/// event: an event for each would cost the senders and the worker more than the
-/// commands themselves.
+/// The bells of one worker's mailboxes. However many ring, one answer is
+/// for all: one for each would cost more than the commands themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Bells {
     rung: AtomicU64,
 }
 
 impl Bells {
-    /// Rings for a shard. True if the worker must be told: no ring before this
-    /// one is unanswered.
+    /// Rings for a shard. True if the ringer has to see to an answer: no ring before
+    /// this one is unanswered.
     pub(crate) fn ring(&self, shard: usize) -> bool {
         self.rung.fetch_or(1 << shard, Ordering::AcqRel) == 0
     }

@@ -139,7 +139,8 @@ impl Worker {
     }
 
     pub(super) fn note_unwritten(&mut self) {
-        if self.unwritten_since.is_none() {
+        // A store that stopped writes no more: what waits would be work for ever.
+        if self.poisoned.is_none() && self.unwritten_since.is_none() {
             let waiting = self.shards.iter().map(|o| o.shard.unwritten_since());
             self.unwritten_since = waiting.flatten().min();
         }

@@ -332,6 +332,31 @@ mod tests {
         assert_eq!(drained, Poll::Ready(Some(())));
     }
 
+    /// The committer may tell of a sync that it had begun before somebody else
+    /// stopped the store. Lines that nobody may write any more are no work.
+    #[test]
+    fn a_worker_that_stopped_rests_whatever_it_is_told_after() {
+        let store = opened();
+        let created = append(&store, "cli", Durability::Durable);
+        until_idle(&store);
+        synced(&store, 1);
+        until_idle(&store);
+        created.wait().unwrap().unwrap();
+        let unwritten = append(&store, "cli", Durability::Durable);
+        synced(&store, 2);
+        unwritten.wait().unwrap().unwrap();
+        for outcome in [Outcome::Poisoned("a job panicked".into()), Outcome::Synced] {
+            let signal = Signal {
+                producer: 0,
+                number: 2,
+                outcome,
+            };
+            store.machine.alarm.workers[0].send(Event::Journal(signal));
+        }
+        let rests = (0..100).any(|_| !store.machine.workers[0].step(false));
+        assert!(rests, "it goes on for ever");
+    }
+
     #[test]
     fn who_was_answered_before_a_panic_is_woken() {
         let store = opened();

@@ -546,6 +546,8 @@ impl Clock for Standstill {
     fn monotonic(&self) -> Duration {
         Duration::ZERO
     }
+
+    fn pause(&self, _: Duration) {}
 }
 
 /// The catalog.

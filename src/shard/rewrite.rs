@@ -8,18 +8,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::context::Context;
 use super::load;
 use super::rebase::{self, Rebase};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::session_file::{self, Carried, Kind};
-use crate::storage::{OpenMode, Storage, StorageFile};
+use crate::storage::{OpenMode, StorageFile};
 
 /// How much is read at a time.
 const STEP: usize = 4 << 20;
 
 /// How much is written and synced at a time: the journal's syncs wait behind a
 /// longer write-back on the same disk, and with them every caller.
-const SYNC_STEP: usize = 256 << 10;
+const SYNC_STEP: usize = 128 << 10;
 
 /// What a new file is made of.
 #[derive(Debug)]
@@ -72,12 +74,8 @@ pub(crate) struct Prepared {
 /// # Errors
 /// `StorageFull` and other refusals of the operating system. `Poisoned` where
 /// the directory could not be synced: other names may be gone with this one.
-pub(crate) fn prepare(
-    storage: &dyn Storage,
-    dir: &Path,
-    temp: &str,
-    source: &Source,
-) -> Result<Prepared> {
+pub(crate) fn prepare(context: &Context, temp: &str, source: &Source) -> Result<Prepared> {
+    let (storage, dir) = (&*context.storage, &*context.dir);
     if let Source::Rebase(rebase) = source {
         return rebase::prepare(storage, dir, temp, rebase);
     }
@@ -91,6 +89,7 @@ pub(crate) fn prepare(
             lines: 0,
             start: 0,
             torn: false,
+            yields: matches!(source, Source::Live { .. }).then_some(&*context.clock),
         };
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
@@ -133,7 +132,7 @@ pub(crate) fn prepare(
     Ok(prepared)
 }
 
-struct Output {
+struct Output<'a> {
     file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
     len: u64,
@@ -141,9 +140,12 @@ struct Output {
     lines: u64,
     start: u64,
     torn: bool,
+    /// After each step this leaves the disk to the journal for as long as the
+    /// step took. Only for compaction: callers wait for other rewrites.
+    yields: Option<&'a dyn Clock>,
 }
 
-impl Output {
+impl Output<'_> {
     fn put_lines(&mut self, lines: &[u8]) -> io::Result<()> {
         for (_, raw) in session_file::lines(lines) {
             self.put_line(raw)?;
@@ -210,8 +212,7 @@ impl Output {
             self.buffer.resize(want, 0);
             file.read_exact_at(&mut self.buffer, at)?;
             at += want as u64;
-            self.write_out()?;
-            self.file.sync_data()?;
+            self.step()?;
         }
         self.buffer.extend_from_slice(behind);
         Ok(())
@@ -223,8 +224,17 @@ impl Output {
         // Empty lines do not count, wherever lines are counted.
         self.lines += u64::from(!matches!(raw, b"" | b"\r"));
         if self.buffer.len() >= SYNC_STEP {
-            self.write_out()?;
-            self.file.sync_data()?;
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        let started = self.yields.map(Clock::monotonic);
+        self.write_out()?;
+        self.file.sync_data()?;
+        if let (Some(clock), Some(started)) = (self.yields, started) {
+            clock.pause(clock.monotonic().saturating_sub(started));
         }
         Ok(())
     }

@@ -128,10 +128,12 @@ impl Tail {
         Arc::new(Self { head })
     }
 
-    /// Adds lines that nobody sees yet.
-    pub(crate) fn stage(&self, lines: &[u8]) {
+    /// Adds lines that nobody sees yet. Where they are the first, `room` is where
+    /// they are put.
+    pub(crate) fn stage(&self, lines: &[u8], room: impl FnOnce() -> Vec<u8>) {
         let mut head = self.head.lock();
         if head.bytes.capacity() == 0 {
+            head.bytes = room();
             head.bytes.reserve(lines.len().max(ROOM));
         }
         head.bytes.extend_from_slice(lines);
@@ -152,17 +154,28 @@ impl Tail {
         head.bytes.truncate(len);
     }
 
-    /// Another tail without the first `len` bytes, which are in the file now.
-    pub(crate) fn behind(&self, len: usize) -> Arc<Self> {
+    /// Another tail without the first `len` bytes, which are in the file now. Where
+    /// there are others, `room` is where they are put.
+    pub(crate) fn behind(&self, len: usize, room: impl FnOnce() -> Vec<u8>) -> Arc<Self> {
         let head = self.head.lock();
+        let mut bytes = Vec::new();
+        if head.bytes.len() > len {
+            bytes = room();
+            bytes.extend_from_slice(&head.bytes[len..]);
+        }
         let rest = Head {
             meta: head.meta.clone(),
-            bytes: head.bytes[len..].to_vec(),
+            bytes,
             shown: head.shown - len,
         };
         Arc::new(Self {
             head: Mutex::new(rest),
         })
+    }
+
+    /// The room its lines took, if nobody holds it any more.
+    pub(crate) fn into_room(tail: Arc<Self>) -> Option<Vec<u8>> {
+        Arc::into_inner(tail).map(|tail| tail.head.into_inner().bytes)
     }
 
     /// Changes what the sidecar says.

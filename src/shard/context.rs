@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::backup::Backups;
+use super::buffers::Buffers;
 use super::command::Answer;
 use super::job::Job;
 use super::staging::Staging;
@@ -52,6 +53,8 @@ impl Context {
 pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) staging: &'a mut Staging,
+    /// Room for the lines of tails.
+    pub(crate) buffers: &'a mut Buffers,
     pub(crate) out: &'a mut Outbox,
     /// The time that all changes of one turn share.
     pub(crate) now: &'a Stamp,

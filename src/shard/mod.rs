@@ -7,12 +7,14 @@
 //! drives several shards.
 
 pub(crate) mod backup;
+pub(crate) mod buffers;
 pub(crate) mod command;
 pub(crate) mod context;
 pub(crate) mod conversation;
 pub(crate) mod converse;
 pub(crate) mod flush;
 pub(crate) mod handles;
+pub(crate) mod inflight;
 pub(crate) mod job;
 pub(crate) mod load;
 pub(crate) mod locate;

@@ -145,7 +145,7 @@ impl Shard {
             },
             bytes: &lines,
         };
-        session.tail.stage(&lines);
+        session.tail.stage(&lines, || turn.buffers.take());
         let op = Op {
             shard,
             session: id,

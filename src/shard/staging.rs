@@ -103,26 +103,16 @@ impl Staging {
     }
 }
 
-/// A turn's batch on its way through the journal.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) number: u64,
-    pub(crate) ops: VecDeque<Op>,
-    pub(crate) bytes: usize,
-    pub(crate) shown: bool,
-}
-
-impl Batch {
-    /// Lines in it that readers do not see yet.
+impl Op {
+    /// Lines of it that readers do not see yet.
     pub(crate) fn unseen_lines(&self) -> u64 {
-        let unseen = |op: &Op| match op.change {
+        match self.change {
             Change::Append {
                 lines,
                 answer: Some(_),
                 ..
             } => lines,
             _ => 0,
-        };
-        self.ops.iter().map(unseen).sum()
+        }
     }
 }

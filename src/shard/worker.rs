@@ -21,11 +21,13 @@ use std::time::Duration;
 use self::bells::Bells;
 use self::chores::LINGER;
 use self::driver::Rest;
+use super::buffers::Buffers;
 use super::command::Command;
 use super::context::{Context, Outbox, Turn};
 use super::flush::FlushPart;
+use super::inflight::Inflight;
 use super::job::{Done, Job, Owner};
-use super::staging::{Batch, Op, Staging};
+use super::staging::Staging;
 use super::{Shard, stage};
 use crate::clock::Stamp;
 use crate::error::Error;
@@ -49,10 +51,6 @@ const MAX_INFLIGHT: usize = 64 << 20;
 
 /// Due when told.
 const NEVER: Duration = Duration::MAX;
-
-/// Empty lists of staged operations kept for later turns: as many as are in
-/// flight at a time.
-const SPARE_OPS: usize = 4;
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -90,10 +88,10 @@ pub(crate) struct Worker {
     group: Arc<GroupCommit<Ticket>>,
     alarm: Alarm,
     staging: Staging,
+    buffers: Buffers,
     out: Outbox,
     now: Stamp,
-    inflight: VecDeque<Batch>,
-    inflight_bytes: usize,
+    inflight: Inflight,
     next_number: u64,
     epoch: u64,
     flush_epoch: u64,
@@ -104,9 +102,8 @@ pub(crate) struct Worker {
     held: VecDeque<(usize, Command)>,
     /// Until when the worker's thread sleeps, if it does.
     asleep: Option<Duration>,
-    /// Room for what is drained, and for what is staged: used again and again.
+    /// Room for what is drained, used again and again.
     drained_commands: Vec<Command>,
-    spare_ops: Vec<VecDeque<Op>>,
     flush: Option<FlushTask>,
     /// Until its part of a flush is done, the checkpoint cannot have been
     /// written, and the sidecar images of the epoch before are in the journal.
@@ -194,6 +191,7 @@ impl Worker {
             group: parts.alarm.group.clone(),
             alarm: parts.alarm,
             staging: Staging::default(),
+            buffers: Buffers::default(),
             out: Outbox {
                 worker: parts.id,
                 wakers: Vec::new(),
@@ -203,8 +201,7 @@ impl Worker {
             },
             now: Stamp::of(parts.context.clock.now()),
             context: parts.context,
-            inflight: VecDeque::new(),
-            inflight_bytes: 0,
+            inflight: Inflight::default(),
             next_number: 1,
             epoch: 0,
             flush_epoch: 1,
@@ -212,7 +209,6 @@ impl Worker {
             held: VecDeque::new(),
             asleep: None,
             drained_commands: Vec::new(),
-            spare_ops: Vec::new(),
             flush: None,
             flushing: false,
             sidecars: VecDeque::new(),
@@ -276,7 +272,7 @@ impl Worker {
     /// whether it may sleep and of whether it is to be roused: were there two, it
     /// could fall asleep over what nobody rouses it for.
     fn due(&self) -> Duration {
-        let may_drain = !self.again.is_empty() && self.inflight_bytes <= MAX_INFLIGHT;
+        let may_drain = !self.again.is_empty() && self.inflight.bytes() <= MAX_INFLIGHT;
         let busy =
             may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty();
         if busy || self.drained.is_some() && self.is_quiet() {
@@ -340,6 +336,7 @@ impl Worker {
         let mut turn = Turn {
             context: &self.context,
             staging: &mut self.staging,
+            buffers: &mut self.buffers,
             out: &mut self.out,
             now: &self.now,
             epoch: self.flush_epoch,
@@ -363,7 +360,7 @@ impl Worker {
         for _ in 0..self.again.len() {
             // Held back, commands take up no room in their mailbox any more: the
             // others keep theirs, and with them their senders.
-            if self.inflight_bytes > MAX_INFLIGHT || self.holds_back() {
+            if self.inflight.bytes() > MAX_INFLIGHT || self.holds_back() {
                 break;
             }
             let Some(shard) = self.again.pop_front() else {
@@ -415,14 +412,8 @@ impl Worker {
         };
         let durable = self.staging.durable;
         let submitted = self.group.submit(&self.staging.records, ticket, durable);
-        let spare = self.spare_ops.pop().unwrap_or_default();
-        self.inflight.push_back(Batch {
-            number: ticket.number,
-            ops: std::mem::replace(&mut self.staging.ops, spare),
-            bytes,
-            shown: false,
-        });
-        self.inflight_bytes += bytes;
+        self.inflight
+            .push(ticket.number, &mut self.staging.ops, bytes);
         self.next_number += 1;
         self.staging.records.clear();
         self.staging.durable = false;
@@ -446,51 +437,42 @@ impl Worker {
     }
 
     fn show_up_to(&mut self, number: u64) {
-        let mut batches = std::mem::take(&mut self.inflight);
-        for batch in batches.iter_mut().filter(|batch| batch.number <= number) {
-            if !std::mem::replace(&mut batch.shown, true) {
-                self.context.counters.add(batch.unseen_lines(), 0);
-                for op in &mut batch.ops {
-                    self.with(op.shard, |shard, turn| shard.show(op, turn));
-                }
-            }
-        }
-        self.inflight = batches;
+        let mut inflight = std::mem::take(&mut self.inflight);
+        let mut lines = 0;
+        inflight.show_up_to(number, |op| {
+            lines += op.unseen_lines();
+            self.with(op.shard, |shard, turn| shard.show(op, turn));
+        });
+        self.inflight = inflight;
+        self.context.counters.add(lines, 0);
     }
 
     fn settle_up_to(&mut self, number: u64) {
-        while self.inflight.front().is_some_and(|b| b.number <= number) {
-            let Some(mut batch) = self.inflight.pop_front() else {
-                return;
-            };
-            self.inflight_bytes -= batch.bytes;
-            let commands = batch.ops.len() as u64;
-            self.context.counters.add(batch.unseen_lines(), commands);
-            for op in batch.ops.drain(..) {
-                self.with(op.shard, |shard, turn| shard.settle(op, turn));
-            }
-            if self.spare_ops.len() < SPARE_OPS {
-                self.spare_ops.push(batch.ops);
+        let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
+        let (lines, commands) = told.fold((0, 0), |(lines, commands), op| {
+            (lines + op.unseen_lines(), commands + 1)
+        });
+        self.context.counters.add(lines, commands);
+        while let Some(batch) = self.inflight.next_up_to(number) {
+            for _ in 0..batch.ops {
+                if let Some(op) = self.inflight.pop() {
+                    self.with(op.shard, |shard, turn| shard.settle(op, turn));
+                }
             }
         }
         self.note_unwritten();
     }
 
     fn fail_from(&mut self, number: u64, error: &Error) {
-        let first = self.inflight.partition_point(|b| b.number < number);
-        let failed = self.inflight.split_off(first);
         let mut sessions = BTreeSet::new();
-        for batch in failed {
-            self.inflight_bytes -= batch.bytes;
-            for op in batch.ops {
-                sessions.insert((op.shard, op.session));
-                self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
-            }
+        for op in self.inflight.split_off(number) {
+            sessions.insert((op.shard, op.session));
+            self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
         }
         let pending = std::mem::take(&mut self.inflight);
         for &(shard, session) in &sessions {
-            let ops = pending.iter().flat_map(|batch| &batch.ops);
-            let own = ops.filter(|op: &&Op| op.shard == shard && op.session == session);
+            let ops = pending.ops();
+            let own = ops.filter(|op| op.shard == shard && op.session == session);
             self.with(shard, |shard, _| shard.restage(session, own));
         }
         self.inflight = pending;

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::buffers::Buffers;
 use super::context::Turn;
 use super::rewrite;
 use super::{Shard, Unwritten};
 use crate::error::{Error, Result};
+use crate::snapshot::Tail;
 use crate::storage::{OpenMode, StorageFile};
 
 impl Shard {
@@ -142,8 +144,7 @@ impl Shard {
             .fetch_add(len as u64, Ordering::Relaxed);
         self.forget_unwritten(id);
         let session = self.session(id);
-        session.advance(len);
-        session.publish();
+        session.advance(len, turn.buffers);
         Ok(())
     }
 
@@ -175,8 +176,13 @@ impl Shard {
 impl super::session::Session {
     /// `len` bytes of the tail are in the file now; readers that hold the old
     /// tail keep it.
-    fn advance(&mut self, len: usize) {
+    fn advance(&mut self, len: usize, buffers: &mut Buffers) {
         self.written += len as u64;
-        self.tail = self.tail.behind(len);
+        let rest = self.tail.behind(len, || buffers.take());
+        let old = std::mem::replace(&mut self.tail, rest);
+        self.publish();
+        if let Some(room) = Tail::into_room(old) {
+            buffers.put(room);
+        }
     }
 }

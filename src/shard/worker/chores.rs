@@ -59,8 +59,7 @@ impl Worker {
     /// images before it are gone. Not those being deleted: an image behind the
     /// deletion would bring them back.
     fn image_inflight(&mut self) {
-        let ops = self.inflight.iter().flat_map(|batch| &batch.ops);
-        let ops = ops.chain(&self.staging.ops);
+        let ops = self.inflight.ops().chain(&self.staging.ops);
         let kept = ops.filter(|op| !matches!(op.change, Change::Delete { .. }));
         let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {

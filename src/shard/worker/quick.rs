@@ -40,7 +40,7 @@ impl Worker {
     pub(super) fn take_directly(&mut self, shard: usize, command: &mut Option<Command>) {
         let place = self.places[shard];
         let next = !self.closed
-            && self.inflight_bytes <= MAX_INFLIGHT
+            && self.inflight.bytes() <= MAX_INFLIGHT
             && self.shards[place].mailbox.is_empty();
         if let Some(taken) = command.take_if(|_| next) {
             self.begin_turn();
@@ -77,18 +77,15 @@ impl Worker {
     fn settles_quickly(&self, signal: &Signal) -> bool {
         let written = matches!(signal.outcome, Outcome::Written);
         let plain = written || matches!(signal.outcome, Outcome::Synced);
-        let told = self
-            .inflight
-            .iter()
-            .take_while(|b| b.number <= signal.number);
+        let told = self.inflight.up_to(signal.number);
         // What is shown is not shown again.
-        let mut settled = told.filter(|b| !(written && b.shown));
+        let mut settled = told.filter(|(batch, _)| !(written && batch.shown));
         let mut bytes = 0;
         plain
             && self.poisoned.is_none()
-            && settled.all(|batch| {
+            && settled.all(|(batch, mut ops)| {
                 bytes += batch.bytes;
-                bytes <= SETTLED_HERE && batch.ops.iter().all(|op| self.is_quick(op))
+                bytes <= SETTLED_HERE && ops.all(|op| self.is_quick(op))
             })
     }
 

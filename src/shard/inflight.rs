@@ -1,0 +1,110 @@
+//! What a worker handed to the journal and has not settled yet.
+
+use std::collections::VecDeque;
+
+use super::staging::Op;
+
+/// Staged changes on their way through the journal, oldest first, in the batches
+/// they were handed over in. A caller's command is a batch of its own: one list for
+/// all of them is room that is used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Inflight {
+    batches: VecDeque<Batch>,
+    /// The changes of all batches, one batch behind the other.
+    ops: VecDeque<Op>,
+    bytes: usize,
+}
+
+/// What a worker handed to the journal at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    /// How many changes it holds.
+    pub(crate) ops: usize,
+    /// Length of its records.
+    pub(crate) bytes: usize,
+    /// Whether readers see it already.
+    pub(crate) shown: bool,
+}
+
+impl Inflight {
+    /// Adds a batch behind all others, and takes its changes.
+    pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
+        self.batches.push_back(Batch {
+            number,
+            ops: ops.len(),
+            bytes,
+            shown: false,
+        });
+        self.ops.append(ops);
+        self.bytes += bytes;
+    }
+
+    /// Bytes of records in flight.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Every change in flight, oldest first.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.ops.iter()
+    }
+
+    /// Takes the oldest batch off, if it is not newer than `number`. Its changes are
+    /// the next to [pop](Self::pop).
+    pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Batch> {
+        let batch = self.batches.pop_front_if(|batch| batch.number <= number)?;
+        self.bytes -= batch.bytes;
+        Some(batch)
+    }
+
+    /// Takes the oldest change off.
+    pub(crate) fn pop(&mut self) -> Option<Op> {
+        self.ops.pop_front()
+    }
+
+    /// The batches not newer than `number`, each with its changes.
+    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (Batch, Ops<'_>)> {
+        let told = self.batches.iter().take_while(move |b| b.number <= number);
+        let mut at = 0;
+        told.map(move |batch| {
+            let first = at;
+            at += batch.ops;
+            (*batch, self.ops.range(first..at))
+        })
+    }
+
+    /// Calls `show` with every change that is not newer than `number` and that
+    /// readers do not see yet.
+    pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op)) {
+        let mut at = 0;
+        for batch in &mut self.batches {
+            if batch.number > number {
+                return;
+            }
+            let first = at;
+            at += batch.ops;
+            if !std::mem::replace(&mut batch.shown, true) {
+                self.ops.range_mut(first..at).for_each(&mut show);
+            }
+        }
+    }
+
+    /// Takes off the changes of every batch from `number` on.
+    pub(crate) fn split_off(&mut self, number: u64) -> VecDeque<Op> {
+        let first = self.batches.partition_point(|b| b.number < number);
+        let mut ops = 0;
+        for batch in self.batches.drain(first..) {
+            ops += batch.ops;
+            self.bytes -= batch.bytes;
+        }
+        self.ops.split_off(self.ops.len() - ops)
+    }
+}
+
+/// The changes of a batch.
+type Ops<'a> = std::collections::vec_deque::Iter<'a, Op>;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::journal::record::{MetaState, Record};
+use crate::recovery::plan::Plans;
 use crate::storage::memory::MemoryStorage;
 
 const REVERTS: u64 = 20_000;

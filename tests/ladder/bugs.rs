@@ -351,7 +351,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery-appends-to-a-deleted-session",
-        file: "src/recovery/redo.rs",
+        file: "src/recovery/redo/log.rs",
         original: r#"Base::Deleted => self.start_anew(stem, plan),"#,
         replacement: r#"Base::Deleted => self.append_in_place(stem, plan),"#,
         rung: CRASHES,

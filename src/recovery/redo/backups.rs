@@ -8,7 +8,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::{Redo, check, remove};
+use super::rewritten::check;
+use super::{Redo, remove};
 use crate::error::{Error, Result};
 use crate::recovery::plan::{Base, Kept, Plan, Plans, Prefix};
 use crate::shard::backup::{self, Name};

@@ -231,9 +231,9 @@ impl Repair<'_> {
     fn salvage(&mut self, id: &StoreId, inspection: &Inspection) -> Result<()> {
         self.back_up(inspection.segments.iter().map(|segment| &segment.path))?;
         let salvage = self.salvaged(inspection)?;
-        for (stem, remains) in &salvage.sessions {
+        for (stem, plan) in &salvage.plans.sessions {
             self.back_up(files(self.dir, stem))?;
-            self.back_up(remains.temp().map(|temp| self.dir.join(temp)))?;
+            self.back_up(plan.temp().map(|temp| self.dir.join(temp)))?;
         }
         // Of a rewrite whose record is gone, this is all that is left.
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
@@ -241,7 +241,7 @@ impl Repair<'_> {
         let mut records = Vec::new();
         self.number_temps(inspection.next_number());
         self.salvage_backups(&salvage)?;
-        for stem in salvage.sessions.keys() {
+        for stem in salvage.plans.sessions.keys() {
             let rescued = salvage.rescue(self.sources(), stem)?;
             let Some(content) = rescued.content else {
                 let generation = 0;
@@ -253,7 +253,7 @@ impl Repair<'_> {
         }
         self.commit(id, inspection.newest(), inspection.next_number(), &records)?;
         self.remove(inspection.segments.iter().map(|segment| &segment.path))?;
-        let sessions = salvage.sessions.len();
+        let sessions = salvage.plans.sessions.len();
         self.report.done.push(format!(
             "the journal was damaged; what reads of it is in {sessions} session files"
         ));
@@ -264,21 +264,21 @@ impl Repair<'_> {
     /// the same again; the session files are as they were until the commit.
     fn salvage_backups(&mut self, salvage: &Salvage) -> Result<()> {
         let dir = &self.home.backups;
-        for lost in &salvage.backups {
-            let Some(bytes) = salvage.backup(self.sources(), &lost.name)? else {
+        for kept in &salvage.plans.backups {
+            let Some(bytes) = salvage.backup(self.sources(), &kept.name)? else {
                 continue;
             };
-            self.back_up([dir.join(&lost.name), dir.join(&lost.link)])?;
+            self.back_up([dir.join(&kept.name), dir.join(&kept.link)])?;
             let temp = self.free_temp();
             self.write(&self.dir.join(&temp), &bytes)?;
-            let to = dir.join(&lost.name);
+            let to = dir.join(&kept.name);
             let renamed = self.storage.rename(&self.dir.join(&temp), &to);
             renamed.map_err(|e| Error::io("write", &to, e))?;
         }
         let gone = salvage.unmade(self.sources())?;
         self.back_up(&gone)?;
         self.remove(&gone)?;
-        if salvage.backups.is_empty() {
+        if salvage.plans.backups.is_empty() {
             return Ok(());
         }
         let synced = self.storage.sync_dir(dir);

@@ -1,14 +1,13 @@
 //! Sessions from a journal with holes: whatever reads is carried out, and what
 //! is missing in between is said.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::census;
 use crate::error::{Error, Result};
-use crate::journal::record::{MetaState, Record};
-use crate::recovery::plan::{Patch, Prefix, Swap};
+use crate::journal::record::Record;
+use crate::recovery::plan::{Appended, Base, Plan, Plans};
 use crate::recovery::redo::rewrite_fault;
 use crate::session_file::{self, Kind, SessionMeta};
 use crate::shard::backup::{self, Name};
@@ -19,21 +18,12 @@ use crate::storage::Storage;
 /// What the records that read say of each session, by file name.
 #[derive(Debug, Default)]
 pub(super) struct Salvage {
-    pub(super) sessions: BTreeMap<String, Remains>,
-    /// Backups that were made, in order: a later one may be of an earlier one.
-    pub(super) backups: Vec<Lost>,
-    /// Sessions that were deleted, and their backups with them.
-    deleted: BTreeSet<String>,
+    pub(super) plans: Plans<Pieces>,
 }
 
-/// A session's file that became a backup.
-#[derive(Debug)]
-pub(super) struct Lost {
-    pub(super) name: String,
-    /// The name it may still have.
-    pub(super) link: String,
-    remains: Remains,
-}
+/// Appended bytes and where they belong, in order; there may be gaps.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(Vec<(u64, Vec<u8>)>);
 
 /// Where files are.
 #[derive(Debug, Clone, Copy)]
@@ -41,27 +31,6 @@ pub(super) struct Sources<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) dir: &'a Path,
     pub(super) backups: &'a Path,
-}
-
-/// What is left of what the journal said of a session.
-#[derive(Debug, Default)]
-pub(super) struct Remains {
-    base: Base,
-    /// Appended bytes and where they belong, in order; there may be gaps.
-    pieces: Vec<(u64, Vec<u8>)>,
-    image: Option<SessionMeta>,
-    patch: Option<Patch>,
-}
-
-#[derive(Debug, Default)]
-enum Base {
-    #[default]
-    OnDisk,
-    Deleted {
-        revived: bool,
-    },
-    Swapped(Swap),
-    Prefix(Prefix),
 }
 
 /// A session as it comes out of a damaged journal.
@@ -77,91 +46,7 @@ pub(super) struct Rescued {
 impl Salvage {
     /// Takes in the next record that reads.
     pub(super) fn add(&mut self, record: &Record<'_>) {
-        match *record {
-            Record::Append {
-                stem,
-                offset,
-                meta,
-                bytes,
-                ..
-            } => {
-                let remains = self.remains(stem);
-                remains.append(offset, bytes);
-                match meta {
-                    MetaState::Image(image) => remains.set_image(image),
-                    MetaState::Patch {
-                        skip,
-                        count,
-                        updated_at,
-                    } => {
-                        remains.patch = Some(Patch {
-                            skip,
-                            count,
-                            updated_at: updated_at.into(),
-                        });
-                    }
-                }
-            }
-            Record::Meta { stem, image, .. } => {
-                let remains = self.remains(stem);
-                if let Base::Deleted { revived } = &mut remains.base {
-                    *revived = true;
-                }
-                remains.set_image(image);
-            }
-            Record::Swap {
-                stem,
-                image,
-                temp,
-                base_len,
-                base_crc,
-                tail,
-                ..
-            } => {
-                let remains = self.remains(stem);
-                *remains = Remains {
-                    base: Base::Swapped(Swap {
-                        temp: temp.into(),
-                        len: base_len,
-                        crc: base_crc,
-                        tail: tail.to_vec(),
-                    }),
-                    ..Remains::default()
-                };
-                remains.set_image(image);
-            }
-            Record::Rebase {
-                stem,
-                image,
-                of,
-                len,
-                link,
-                backup,
-                ..
-            } => {
-                let remains = self.remains(stem);
-                let was = std::mem::take(remains);
-                remains.base = Base::Prefix(Prefix { of: of.into(), len });
-                remains.set_image(image);
-                if !backup.is_empty() {
-                    self.backups.push(Lost {
-                        name: backup.into(),
-                        link: link.into(),
-                        remains: was,
-                    });
-                }
-            }
-            Record::Delete { stem, .. } => {
-                let other = |lost: &Lost| Name::parse(&lost.name).is_none_or(|n| n.stem != stem);
-                self.backups.retain(other);
-                self.deleted.insert(stem.into());
-                *self.remains(stem) = Remains {
-                    base: Base::Deleted { revived: false },
-                    ..Remains::default()
-                };
-            }
-            Record::Checkpoint { .. } | Record::Commit(_) => {}
-        }
+        self.plans.apply(record);
     }
 
     /// Puts together what the files and the records hold of session `stem`.
@@ -170,9 +55,9 @@ impl Salvage {
     /// If its files cannot be read.
     pub(super) fn rescue(&self, sources: Sources<'_>, stem: &str) -> Result<Rescued> {
         let Sources { storage, dir, .. } = sources;
-        let nothing = Remains::default();
-        let remains = self.sessions.get(stem).unwrap_or(&nothing);
-        if matches!(remains.base, Base::Deleted { revived: false }) && remains.pieces.is_empty() {
+        let nothing = Plan::default();
+        let plan = self.plans.sessions.get(stem).unwrap_or(&nothing);
+        if !plan.exists() {
             return Ok(Rescued {
                 content: None,
                 meta: None,
@@ -180,8 +65,8 @@ impl Salvage {
             });
         }
         let file = || bytes_of(storage, &log_path(dir, stem));
-        let mut rebuilt = remains.rebuild(self, sources, &file, 0)?;
-        if let Base::Swapped(swap) = &remains.base {
+        let mut rebuilt = plan.rebuild(self, sources, &file, 0)?;
+        if let Base::Swapped(swap) = &plan.base {
             let fault = rewrite_fault(storage, dir, stem, swap)?;
             rebuilt.losses.extend(fault);
         }
@@ -192,7 +77,7 @@ impl Salvage {
                 .push(format!("{lost} appended bytes are gone"));
         }
         let (_, on_disk) = census::sidecar(storage, dir, stem)?;
-        let meta = rebuilt.meta(remains.meta(on_disk));
+        let meta = rebuilt.meta(plan.meta_rescued(on_disk));
         let losses = rebuilt.losses.iter().map(|loss| format!("{stem}: {loss}"));
         Ok(Rescued {
             losses: losses.collect(),
@@ -207,12 +92,12 @@ impl Salvage {
     /// If files cannot be read.
     pub(super) fn losses(&self, sources: Sources<'_>) -> Result<Vec<String>> {
         let mut losses = Vec::new();
-        for stem in self.sessions.keys() {
+        for stem in self.plans.sessions.keys() {
             losses.extend(self.rescue(sources, stem)?.losses);
         }
-        for lost in &self.backups {
-            if self.backup(sources, &lost.name)?.is_none() {
-                losses.push(format!("the backup {}", lost.name));
+        for kept in &self.plans.backups {
+            if self.backup(sources, &kept.name)?.is_none() {
+                losses.push(format!("the backup {}", kept.name));
             }
         }
         Ok(losses)
@@ -229,23 +114,23 @@ impl Salvage {
     fn backup_at(&self, sources: Sources<'_>, name: &str, depth: usize) -> Result<Option<Vec<u8>>> {
         let path = sources.backups.join(name);
         let there = |path: &Path| sources.storage.info(path).is_ok();
-        let Some(lost) = self.backups.iter().find(|lost| lost.name == name) else {
+        let Some(kept) = self.plans.backup(name) else {
             return there(&path)
                 .then(|| bytes_of(sources.storage, &path))
                 .transpose();
         };
         // A backup is only made of earlier ones; where damage left a circle,
         // there is nothing at its end.
-        if depth > self.backups.len() {
+        if depth > self.plans.backups.len() {
             return Ok(None);
         }
-        let link = sources.backups.join(&lost.link);
+        let link = sources.backups.join(&kept.link);
         let place = if there(&link) { link } else { path };
-        if !there(&place) && matches!(lost.remains.base, Base::OnDisk | Base::Swapped(_)) {
+        if !there(&place) && matches!(kept.plan.base, Base::OnDisk | Base::Swapped(_)) {
             return Ok(None);
         }
         let file = || bytes_of(sources.storage, &place);
-        let rebuilt = lost.remains.rebuild(self, sources, &file, depth)?;
+        let rebuilt = kept.plan.rebuild(self, sources, &file, depth)?;
         Ok(Some(rebuilt.bytes))
     }
 
@@ -258,39 +143,33 @@ impl Salvage {
             storage, backups, ..
         } = sources;
         let files = backup::files(storage, backups).map_err(|e| Error::io("list", backups, e))?;
-        let unmade = |file: &String| {
-            let made = self.backups.iter().any(|lost| lost.name == *file);
-            !made && Name::parse(file).is_some_and(|name| self.deleted.contains(&name.stem))
-        };
+        let unmade = |file: &String| Name::parse(file).is_some_and(|n| self.plans.unmakes(&n));
         let unmade = files.into_iter().filter(unmade);
         Ok(unmade.map(|file| backups.join(file)).collect())
     }
-
-    fn remains(&mut self, stem: &str) -> &mut Remains {
-        self.sessions.entry(stem.into()).or_default()
-    }
 }
 
-impl Remains {
+impl Appended for Pieces {
     fn append(&mut self, offset: u64, bytes: &[u8]) {
-        match self.pieces.last_mut() {
+        match self.0.last_mut() {
             Some((start, piece)) if *start + piece.len() as u64 == offset => {
                 piece.extend_from_slice(bytes);
             }
-            _ => self.pieces.push((offset, bytes.to_vec())),
+            _ => self.0.push((offset, bytes.to_vec())),
         }
     }
 
-    fn set_image(&mut self, image: &[u8]) {
-        self.image = session_file::decode_sidecar(image).ok();
-        self.patch = None;
+    fn is_given(&self) -> bool {
+        !self.0.is_empty()
     }
+}
 
+impl Plan<Pieces> {
     /// The hidden file that a rewrite of this session prepared.
     pub(super) fn temp(&self) -> Option<&str> {
         match &self.base {
             Base::Swapped(swap) => Some(&swap.temp),
-            Base::OnDisk | Base::Deleted { .. } | Base::Prefix(_) => None,
+            Base::OnDisk | Base::Deleted | Base::Prefix(_) => None,
         }
     }
 
@@ -305,7 +184,7 @@ impl Remains {
     ) -> Result<Rebuilt> {
         let mut rebuilt = Rebuilt::default();
         match &self.base {
-            Base::Deleted { .. } => {}
+            Base::Deleted => {}
             Base::OnDisk => rebuilt.bytes = file()?,
             Base::Swapped(swap) => {
                 let temp = sources.dir.join(&swap.temp);
@@ -329,20 +208,19 @@ impl Remains {
                 }
             }
         }
-        for (offset, piece) in &self.pieces {
+        for (offset, piece) in &self.appended.0 {
             rebuilt.put(*offset, piece);
         }
         Ok(rebuilt)
     }
 
-    fn meta(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {
-        let deleted = matches!(self.base, Base::Deleted { .. });
+    /// The sidecar as the records have it, if they or the disk have one.
+    fn meta_rescued(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {
+        let deleted = matches!(self.base, Base::Deleted);
         let before = on_disk.filter(|_| !deleted);
         let mut meta = self.image.clone().or(before)?;
         if let Some(patch) = &self.patch {
-            meta.skip = patch.skip;
-            meta.count = patch.count;
-            meta.updated_at.clone_from(&patch.updated_at);
+            patch.apply(&mut meta);
         }
         Some(meta)
     }

@@ -5,7 +5,8 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-pub(crate) use self::session::{Base, Kept, Patch, Plan, Prefix, Swap};
+pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Swap};
+use self::session::{Patch, Run};
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
 use crate::shard::backup::Name;
@@ -13,11 +14,11 @@ use crate::shard::rewrite::is_temp_name;
 
 /// All sessions the journal speaks of, by file name.
 #[derive(Debug, Default)]
-pub(crate) struct Plans {
-    pub(crate) sessions: BTreeMap<String, Plan>,
+pub(crate) struct Plans<L = Run> {
+    pub(crate) sessions: BTreeMap<String, Plan<L>>,
     /// Backups, in the order in which they were made: a later one may be made
     /// of an earlier one.
-    pub(crate) backups: Vec<Kept>,
+    pub(crate) backups: Vec<Kept<L>>,
     /// Where each backup stands in `backups`, by its file name.
     places: BTreeMap<String, usize>,
     /// Sessions that were deleted: their backups from before are gone.
@@ -108,8 +109,11 @@ impl Plans {
         };
         (!is_name(stem)).then_some("names no file of this directory")
     }
+}
 
-    fn apply(&mut self, record: &Record<'_>) {
+impl<L: Appended> Plans<L> {
+    /// Takes in what the next record says.
+    pub(crate) fn apply(&mut self, record: &Record<'_>) {
         match *record {
             Record::Append {
                 stem,
@@ -119,7 +123,7 @@ impl Plans {
                 ..
             } => {
                 let plan = self.plan(stem);
-                plan.append(offset, bytes);
+                plan.appended.append(offset, bytes);
                 match meta {
                     MetaState::Image(image) => plan.set_image(image),
                     MetaState::Patch {
@@ -184,7 +188,7 @@ impl Plans {
                 }
             }
             Record::Delete { stem, .. } => {
-                let other = |kept: &Kept| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);
+                let other = |kept: &Kept<L>| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);
                 let kept = std::mem::take(&mut self.backups);
                 self.places.clear();
                 kept.into_iter()
@@ -201,11 +205,11 @@ impl Plans {
     }
 
     /// The backup of this name, if the journal made it.
-    pub(crate) fn backup(&self, name: &str) -> Option<&Kept> {
+    pub(crate) fn backup(&self, name: &str) -> Option<&Kept<L>> {
         self.places.get(name).map(|&place| &self.backups[place])
     }
 
-    fn keep(&mut self, kept: Kept) {
+    fn keep(&mut self, kept: Kept<L>) {
         let place = self.backups.len();
         self.places.entry(kept.name.clone()).or_insert(place);
         self.backups.push(kept);
@@ -216,7 +220,7 @@ impl Plans {
         self.deleted.contains(&backup.stem) && self.backup(&backup.to_text()).is_none()
     }
 
-    fn plan(&mut self, stem: &str) -> &mut Plan {
+    fn plan(&mut self, stem: &str) -> &mut Plan<L> {
         if !self.sessions.contains_key(stem) {
             self.sessions.insert(stem.into(), Plan::default());
         }

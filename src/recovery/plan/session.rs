@@ -3,16 +3,41 @@
 use crate::copies::lost::Restored;
 use crate::session_file::{self, SessionMeta};
 
-/// What must be true of a session's files.
+/// What must be true of a session's files. `L` is what the journal gives of the
+/// lines behind the base: a run of them, unless records are missing.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct Plan<L = Run> {
     pub(crate) base: Base,
-    /// Lines behind the base: where the first begins, and all of them.
-    pub(crate) appended: Option<(u64, Vec<u8>)>,
+    /// Lines behind the base.
+    pub(crate) appended: L,
     /// The sidecar, as far as the journal holds it whole.
     pub(crate) image: Option<SessionMeta>,
     /// What changed since, or since the sidecar on disk.
     pub(crate) patch: Option<Patch>,
+}
+
+/// Where the first line behind a base begins, and all of them: records of one
+/// session follow each other without a gap.
+pub(crate) type Run = Option<(u64, Vec<u8>)>;
+
+/// Lines behind a base, from one record after the other.
+pub(crate) trait Appended: Default {
+    /// Takes in the lines of the next record, which begin at `offset`.
+    fn append(&mut self, offset: u64, bytes: &[u8]);
+
+    /// Whether a record gave any, be it no byte.
+    fn is_given(&self) -> bool;
+}
+
+impl Appended for Run {
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
+        let (_, lines) = self.get_or_insert_with(|| (offset, Vec::new()));
+        lines.extend_from_slice(bytes);
+    }
+
+    fn is_given(&self) -> bool {
+        self.is_some()
+    }
 }
 
 /// The fields an append changes.
@@ -47,12 +72,12 @@ pub(crate) struct Prefix {
 
 /// A session's file that became a backup.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct Kept<L = Run> {
     /// The backup's file name, and the one it may still have.
     pub(crate) name: String,
     pub(crate) link: String,
     /// What must be true of it: what had to be true of the session's file.
-    pub(crate) plan: Plan,
+    pub(crate) plan: Plan<L>,
 }
 
 /// A prepared file that takes a session file's name.
@@ -64,12 +89,28 @@ pub(crate) struct Swap {
     pub(crate) tail: Vec<u8>,
 }
 
-impl Plan {
-    pub(super) fn append(&mut self, offset: u64, bytes: &[u8]) {
-        let (_, lines) = self.appended.get_or_insert_with(|| (offset, Vec::new()));
-        lines.extend_from_slice(bytes);
+impl<L: Appended> Plan<L> {
+    /// Whether the session has files when the plan is carried out.
+    pub(crate) fn exists(&self) -> bool {
+        !matches!(self.base, Base::Deleted) || self.appended.is_given()
     }
 
+    pub(super) fn set_image(&mut self, image: &[u8]) {
+        // Images are our own encoding behind a checksum; one that does not
+        // decode leaves the sidecar that is there.
+        self.image = session_file::decode_sidecar(image).ok();
+        self.patch = None;
+    }
+
+    /// A sidecar written after a deletion makes the session exist again.
+    pub(super) fn revive(&mut self) {
+        if matches!(self.base, Base::Deleted) && !self.appended.is_given() {
+            self.appended.append(0, b"");
+        }
+    }
+}
+
+impl Plan {
     /// Where the next lines begin, as far as the journal tells: records of one
     /// session follow each other without a gap.
     pub(super) fn end(&self) -> Option<u64> {
@@ -80,13 +121,6 @@ impl Plan {
             (None, Base::Prefix(prefix)) => Some(prefix.len),
             (None, Base::OnDisk) => None,
         }
-    }
-
-    pub(super) fn set_image(&mut self, image: &[u8]) {
-        // Images are our own encoding behind a checksum; one that does not
-        // decode leaves the sidecar that is there.
-        self.image = session_file::decode_sidecar(image).ok();
-        self.patch = None;
     }
 
     /// Whether it says what `before` said, and perhaps of more lines behind: the
@@ -106,21 +140,9 @@ impl Plan {
         patched.or(self.image.as_ref().map(|image| image.skip))
     }
 
-    /// A sidecar written after a deletion makes the session exist again.
-    pub(super) fn revive(&mut self) {
-        if matches!(self.base, Base::Deleted) && self.appended.is_none() {
-            self.appended = Some((0, Vec::new()));
-        }
-    }
-
     /// The lines behind the base.
     pub(crate) fn appended(&self) -> &[u8] {
         self.appended.as_ref().map_or(&[], |(_, lines)| lines)
-    }
-
-    /// Whether the session has files when the plan is carried out.
-    pub(crate) fn exists(&self) -> bool {
-        !matches!(self.base, Base::Deleted) || self.appended.is_some()
     }
 
     /// The sidecar that holds, given one made again of its copy. Beside a file
@@ -138,10 +160,17 @@ impl Plan {
     pub(crate) fn meta(&self, on_disk: impl FnOnce() -> SessionMeta) -> SessionMeta {
         let mut meta = self.image.clone().unwrap_or_else(on_disk);
         if let Some(patch) = &self.patch {
-            meta.skip = patch.skip;
-            meta.count = patch.count;
-            meta.updated_at.clone_from(&patch.updated_at);
+            patch.apply(&mut meta);
         }
         meta
+    }
+}
+
+impl Patch {
+    /// Changes the sidecar that held before.
+    pub(crate) fn apply(&self, meta: &mut SessionMeta) {
+        meta.skip = self.skip;
+        meta.count = self.count;
+        meta.updated_at.clone_from(&self.updated_at);
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{Side, StoreHandle, blocking, check_size, identity_size};
+use super::lines::check_size;
+use super::{Side, StoreHandle, blocking, identity_size};
 use crate::catalog::{AliasConflict, Catalog};
 use crate::error::{Error, Result};
 use crate::reader;

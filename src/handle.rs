@@ -3,6 +3,7 @@
 mod backups;
 mod conversation;
 mod identity;
+mod inheritance;
 mod lines;
 
 pub use backups::BackupLimits;
@@ -11,16 +12,15 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use self::lines::{MAX_BATCH, check_size, encode, encode_text};
+use self::lines::{check_size, encode, encode_text};
 
 use crate::catalog::Catalog;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::reader;
 use crate::reply::{Place, Reply};
-use crate::scope;
 use crate::session_file;
-use crate::shard::command::{Candidate, Command, Verb};
+use crate::shard::command::{Command, Verb};
 use crate::snapshot::{Snapshot, View};
 use crate::stats::Counters;
 use crate::storage::Storage;
@@ -617,47 +617,6 @@ impl StoreHandle {
         .await
     }
 
-    /// The first of `aliases` with something to take over, and what that is.
-    /// `names` and `scopes` are all that is known of the session: they may say
-    /// whose main session an opaque alias stands for.
-    async fn candidate(
-        &self,
-        aliases: &[String],
-        names: &[String],
-        scopes: [Option<&RawValue>; 2],
-        place: Place,
-    ) -> Result<Option<(String, Candidate)>> {
-        for alias in aliases {
-            // An over-long alias names no session of ours, and must not keep
-            // the aliases behind it from being looked at.
-            if session_file::validate_key(alias).is_err()
-                || session_file::is_main_alias(alias)
-                || scope::is_main_of(alias, names, scopes)
-            {
-                continue;
-            }
-            let snapshot = self.snapshot(alias, place).await?;
-            let text = snapshot.meta.text.clone();
-            if scope::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
-                continue;
-            }
-            let path = alias.clone();
-            let live = blocking(place, move || {
-                reader::live_lines(&snapshot)
-                    .map_err(|e| Error::io("read", std::path::Path::new(&path), e))
-            })
-            .await?;
-            if live.messages > 0 || !text.summary.trim().is_empty() {
-                let candidate = Candidate {
-                    lines: live.bytes,
-                    summary: text.summary.clone(),
-                };
-                return Ok(Some((alias.clone(), candidate)));
-            }
-        }
-        Ok(None)
-    }
-
     /// All lines of a session as they are, hidden ones included, and where the
     /// live ones begin. Blocks.
     pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {
@@ -666,30 +625,6 @@ impl StoreHandle {
         let lines = lines.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
         let start = lines.len().min(looked.start as usize);
         Ok((lines, start))
-    }
-
-    /// Gives a session that has neither live lines nor a summary the `lines`;
-    /// whether it did.
-    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
-        let max = self.max_line;
-        self.write(key, move |_, answer| {
-            for (_, line) in session_file::lines(&lines) {
-                check_size(line.len(), max)?;
-            }
-            check_size(lines.len(), MAX_BATCH)?;
-            let candidate = Box::new(Candidate {
-                lines,
-                summary: String::new(),
-            });
-            Ok(Some((
-                Verb::Promote {
-                    identity: None,
-                    candidate,
-                    answer,
-                },
-                false,
-            )))
-        })
     }
 
     pub(crate) fn counters(&self) -> Arc<Counters> {

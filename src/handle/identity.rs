@@ -6,13 +6,12 @@ use serde_json::value::RawValue;
 
 use super::lines::check_size;
 use super::{Side, StoreHandle, blocking, identity_size};
-use crate::catalog::{AliasConflict, Catalog};
+use crate::catalog::AliasConflict;
 use crate::error::{Error, Result};
-use crate::reader;
 use crate::reply::{Place, Reply};
 use crate::scope;
 use crate::session_file;
-use crate::shard::command::{Command, Ensure, Identity, Search, Verb};
+use crate::shard::command::{Command, Ensure, Identity, Verb};
 use crate::sync::slot::slot;
 
 /// Who a session is.
@@ -150,51 +149,6 @@ impl StoreHandle {
                 return Ok(promoted);
             }
         }
-    }
-
-    /// Looks for something to take over. An alias without a session costs a
-    /// look-up, not a read; so does one that the session claims already: what it
-    /// had was taken over or declined then, and must not come back to a session
-    /// that was cleared since.
-    async fn search(
-        &self,
-        catalog: &Catalog,
-        key: &str,
-        (scope, aliases): (Option<&RawValue>, &[String]),
-        place: Place,
-    ) -> Result<Search> {
-        let names = session_file::normalize_aliases(key, aliases);
-        if !names.iter().any(|name| catalog.knows(name)) {
-            return Ok(Search::Vain);
-        }
-        let own = self.snapshot(key, place).await?.meta.text.clone();
-        let fresh = |name: &&String| !own.aliases.contains(name) && catalog.knows(name);
-        let fresh: Vec<String> = names.iter().filter(fresh).cloned().collect();
-        if fresh.is_empty() {
-            return Ok(Search::Vain);
-        }
-        if self.shows_something(key, place).await? {
-            return Ok(Search::Needless);
-        }
-        let scopes = [scope, own.scope.as_deref()];
-        let found = self.candidate(&fresh, &names, scopes, place).await?;
-        Ok(found.map_or(Search::Vain, |(alias, candidate)| {
-            Search::Found(alias, candidate)
-        }))
-    }
-
-    async fn shows_something(&self, key: &str, place: Place) -> Result<bool> {
-        let snapshot = self.snapshot(key, place).await?;
-        if !snapshot.meta.text.summary.trim().is_empty() {
-            return Ok(true);
-        }
-        let (counters, key) = (self.counters(), key.to_owned());
-        blocking(place, move || {
-            let newest = reader::tail(&snapshot, 1, &counters);
-            newest.map_err(|e| Error::io("read", std::path::Path::new(&key), e))
-        })
-        .await
-        .map(|newest| !newest.is_empty())
     }
 }
 

@@ -25,3 +25,6 @@ pub use report::{
     SidecarCheck, VerifyReport,
 };
 pub(crate) use verify::verify;
+
+#[cfg(test)]
+mod tests;

@@ -162,6 +162,9 @@ impl Repair<'_> {
         };
         let mut plans = Plans::default();
         scan.replay(&**self.storage, |record| plans.add(record))?;
+        if plans.require_sound(&self.home.journal).is_err() {
+            return Ok(false);
+        }
         for kept in &plans.backups {
             match backup_fault(&**self.storage, &self.home.backups, kept) {
                 Err(Error::Corrupt { .. }) => return Ok(false),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::census;
 use crate::error::{Error, Result};
 use crate::journal::record::Record;
-use crate::recovery::plan::{Appended, Base, Plan, Plans};
+use crate::recovery::plan::{Appended, Base, Plan, Plans, flaw};
 use crate::recovery::redo::rewrite_fault;
 use crate::session_file::{self, Kind, SessionMeta};
 use crate::shard::backup::{self, Name};
@@ -19,6 +19,8 @@ use crate::storage::Storage;
 #[derive(Debug, Default)]
 pub(super) struct Salvage {
     pub(super) plans: Plans<Pieces>,
+    /// What is wrong with each record that no engine wrote. None is carried out.
+    flaws: Vec<&'static str>,
 }
 
 /// Appended bytes and where they belong, in order; there may be gaps.
@@ -46,7 +48,10 @@ pub(super) struct Rescued {
 impl Salvage {
     /// Takes in the next record that reads.
     pub(super) fn add(&mut self, record: &Record<'_>) {
-        self.plans.apply(record);
+        match flaw(record) {
+            Some(flaw) => self.flaws.push(flaw),
+            None => self.plans.apply(record),
+        }
     }
 
     /// Puts together what the files and the records hold of session `stem`.
@@ -91,7 +96,10 @@ impl Salvage {
     /// # Errors
     /// If files cannot be read.
     pub(super) fn losses(&self, sources: Sources<'_>) -> Result<Vec<String>> {
-        let mut losses = Vec::new();
+        let flaws = self.flaws.iter();
+        let mut losses: Vec<_> = flaws
+            .map(|flaw| format!("a journal record, which {flaw}"))
+            .collect();
         for stem in self.plans.sessions.keys() {
             losses.extend(self.rescue(sources, stem)?.losses);
         }

@@ -154,6 +154,7 @@ impl JournalCheck {
         };
         let read = Scan::read(storage, &home.journal, &id).and_then(|scan| {
             scan.replay(storage, |record| plans.add(record))?;
+            plans.require_sound(&home.journal)?;
             for kept in &plans.backups {
                 backup_fault(storage, &home.backups, kept)?;
             }

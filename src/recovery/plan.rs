@@ -1,16 +1,17 @@
 //! What the journal says about each session, folded into one plan.
 
 mod session;
+mod sound;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Swap};
 use self::session::{Patch, Run};
+pub(crate) use self::sound::flaw;
 use crate::error::{Error, Result};
 use crate::journal::record::{MetaState, Record};
 use crate::shard::backup::Name;
-use crate::shard::rewrite::is_temp_name;
 
 /// All sessions the journal speaks of, by file name.
 #[derive(Debug, Default)]
@@ -56,58 +57,13 @@ impl Plans {
     }
 
     fn flaw_of(&self, record: &Record<'_>) -> Option<&'static str> {
-        let stem = match *record {
-            Record::Append {
-                stem,
-                offset,
-                bytes,
-                ..
-            } => {
-                let known = self.sessions.get(stem).and_then(Plan::end);
-                if known.is_some_and(|end| end != offset) {
-                    return Some("does not follow the one before it");
-                }
-                if !is_position(offset, bytes) {
-                    return Some("lies beyond every file");
-                }
-                stem
+        let known = |stem: &str| self.sessions.get(stem).and_then(Plan::end);
+        match *record {
+            Record::Append { stem, offset, .. } if known(stem).is_some_and(|end| end != offset) => {
+                Some("does not follow the one before it")
             }
-            Record::Swap {
-                stem,
-                temp,
-                base_len,
-                tail,
-                ..
-            } => {
-                if !is_temp_name(temp) || !is_name(temp) {
-                    return Some("names a file that is not ours");
-                }
-                if !is_position(base_len, tail) {
-                    return Some("lies beyond every file");
-                }
-                stem
-            }
-            Record::Rebase {
-                stem,
-                of,
-                len,
-                link,
-                backup,
-                ..
-            } => {
-                let named = [link, backup].iter().all(|n| n.is_empty() || is_name(n));
-                if !named || !is_name(of) {
-                    return Some("names a file that is not ours");
-                }
-                if !is_position(len, b"") {
-                    return Some("lies beyond every file");
-                }
-                stem
-            }
-            Record::Meta { stem, .. } | Record::Delete { stem, .. } => stem,
-            Record::Checkpoint { .. } | Record::Commit(_) => return None,
-        };
-        (!is_name(stem)).then_some("names no file of this directory")
+            _ => flaw(record),
+        }
     }
 }
 
@@ -226,17 +182,6 @@ impl<L: Appended> Plans<L> {
         }
         self.sessions.entry(stem.into()).or_default()
     }
-}
-
-/// Whether this names a file of the directory, and none elsewhere.
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['/', '\0'])
-}
-
-/// Whether a file can have `bytes` at `offset`.
-fn is_position(offset: u64, bytes: &[u8]) -> bool {
-    let end = offset.checked_add(bytes.len() as u64);
-    end.is_some_and(|end| i64::try_from(end).is_ok())
 }
 
 #[cfg(test)]

@@ -33,7 +33,11 @@ use crate::shard::worker::driver::Driver;
 use crate::shard::worker::{Alarm, Event};
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Request;
-use crate::supervisor::threads::{self, Asleep, Guard, Machine};
+use crate::supervisor::event_loop::Loop;
+use crate::supervisor::guard::Guard;
+use crate::supervisor::threads::Machine;
+use crate::supervisor::wait::Asleep;
+use crate::supervisor::{background, journal};
 use crate::sync::Mutex;
 use crate::sync::slot::Slot;
 use crate::{Reply, StoreHandle, StoreOptions, StoreStats};
@@ -92,7 +96,7 @@ pub struct Worker(Driver);
 /// The committer's thread.
 #[derive(Debug)]
 pub struct Journal {
-    journal: threads::Journal,
+    journal: journal::Journal,
     clock: Arc<dyn Clock>,
 }
 
@@ -106,7 +110,7 @@ pub struct Background {
 
 /// The supervisor's thread.
 #[derive(Debug)]
-pub struct Supervisor(threads::Loop);
+pub struct Supervisor(Loop);
 
 /// One moment of a session, as a reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,7 +184,7 @@ impl Rig {
                 alarm: alarm.clone(),
             },
             journal: Journal {
-                journal: threads::Journal {
+                journal: journal::Journal {
                     committer,
                     batch: Batch::new(),
                     outcomes,
@@ -201,7 +205,7 @@ impl Rig {
                 context,
                 alarm: alarm.clone(),
             },
-            supervisor: Supervisor(threads::Loop {
+            supervisor: Supervisor(Loop {
                 supervisor,
                 requests,
                 background,
@@ -443,7 +447,7 @@ impl Journal {
     /// Runs the thread's body.
     pub fn run(self) {
         let guard = Guard::new(&self.journal.alarm, "the committer panicked");
-        threads::run_journal(self.journal, &*self.clock, guard);
+        journal::run_journal(self.journal, &*self.clock, guard);
     }
 
     /// Commits one record of the worker's, with `told` in the place of its inbox.
@@ -452,7 +456,7 @@ impl Journal {
     /// If the disk fails.
     pub fn commit(&mut self, control: &Control, told: impl Fn(u64)) {
         control.submit(0, 1, true).expect("is open");
-        let threads::Journal {
+        let journal::Journal {
             batch,
             alarm,
             committer,
@@ -487,7 +491,7 @@ impl Journal {
 impl Background {
     /// Runs the thread's body.
     pub fn run(self) {
-        threads::run_jobs(&self.jobs, &self.context, &self.alarm);
+        background::run_jobs(&self.jobs, &self.context, &self.alarm);
     }
 
     /// One job; `false` where there was none.
@@ -496,7 +500,7 @@ impl Background {
         let job = self.jobs.lock().try_recv();
         let found = job.is_some();
         if let Some(job) = job {
-            threads::run_job(job, &self.context, &self.alarm);
+            background::run_job(job, &self.context, &self.alarm);
         }
         found
     }

@@ -21,7 +21,7 @@ use crate::engine::open::{self, Site};
 use crate::error::Result;
 use crate::handle::Side;
 use crate::journal::committer::{Outcome, Progress, Ticket};
-use crate::journal::group::{Batch, Taken};
+use crate::journal::group::Taken;
 use crate::journal::pool::SegmentPool;
 use crate::journal::record::{self, Record};
 use crate::mailbox::{EventReceiver, Timeout};
@@ -35,7 +35,7 @@ use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Request;
 use crate::supervisor::event_loop::Loop;
 use crate::supervisor::guard::Guard;
-use crate::supervisor::threads::Machine;
+use crate::supervisor::machine::Machine;
 use crate::supervisor::wait::Asleep;
 use crate::supervisor::{background, journal};
 use crate::sync::Mutex;
@@ -159,60 +159,28 @@ impl Rig {
         .expect("opens");
         let Machine {
             mut workers,
-            committer,
+            journal,
             supervisor,
-            requests,
-            supervise,
-            outcomes,
             jobs,
-            background,
             context,
             alarm,
-            active,
-            ended_cleanly,
-            pool,
-            runtime,
         } = opened.machine;
-        let worker = workers.remove(0);
-        let progress = supervisor.progress.clone();
         Self {
             handle: StoreHandle::new(Side::Writer(opened.engine.clone()), &options),
             control: Control {
                 engine: opened.engine,
-                progress,
-                pool: pool.clone(),
+                progress: supervisor.supervisor.progress.clone(),
+                pool: journal.pool.clone(),
                 alarm: alarm.clone(),
             },
-            journal: Journal {
-                journal: journal::Journal {
-                    committer,
-                    batch: Batch::new(),
-                    outcomes,
-                    supervise,
-                    background: background.clone(),
-                    active,
-                    ended_cleanly: ended_cleanly.clone(),
-                    alarm: alarm.clone(),
-                    seats: vec![worker.seat().clone()],
-                    runtime,
-                    pool,
-                },
-                clock,
-            },
-            worker: Worker(worker),
+            journal: Journal { journal, clock },
+            worker: Worker(workers.remove(0)),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
                 context,
-                alarm: alarm.clone(),
-            },
-            supervisor: Supervisor(Loop {
-                supervisor,
-                requests,
-                background,
                 alarm,
-                ended_cleanly,
-                busy: false,
-            }),
+            },
+            supervisor: Supervisor(supervisor),
             _lock: opened.lock,
         }
     }

@@ -11,6 +11,7 @@ pub(crate) mod background;
 pub(crate) mod event_loop;
 pub(crate) mod guard;
 pub(crate) mod journal;
+pub(crate) mod machine;
 pub(crate) mod threads;
 pub(crate) mod wait;
 

@@ -3,41 +3,12 @@
 use std::sync::Arc;
 
 use super::background::{BACKGROUND, run_jobs};
-use super::event_loop::{Loop, end};
+use super::event_loop::end;
 use super::guard::Guard;
-use super::journal::{Journal, run_journal};
-use super::{Request, Supervisor};
-use crate::journal::committer::{Committer, Outcome};
-use crate::journal::group::Batch;
-use crate::journal::pool::SegmentPool;
-use crate::mailbox::{EventReceiver, EventSender};
-use crate::shard::context::Context;
-use crate::shard::job::Job;
-use crate::shard::worker::Alarm;
-use crate::shard::worker::driver::Driver;
+use super::journal::run_journal;
+use super::machine::Machine;
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicBool;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::wake;
-
-/// Everything that runs a store.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    pub(crate) workers: Vec<Driver>,
-    pub(crate) committer: Committer,
-    pub(crate) supervisor: Supervisor,
-    pub(crate) requests: EventReceiver<Request>,
-    pub(crate) supervise: EventSender<Request>,
-    pub(crate) outcomes: EventSender<Outcome>,
-    pub(crate) jobs: EventReceiver<Job>,
-    pub(crate) background: EventSender<Job>,
-    pub(crate) context: Arc<Context>,
-    pub(crate) alarm: Alarm,
-    pub(crate) active: Arc<AtomicBool>,
-    pub(crate) ended_cleanly: Arc<AtomicBool>,
-    pub(crate) pool: Arc<SegmentPool>,
-    pub(crate) runtime: wake::Runtime,
-}
 
 /// The threads of a running store.
 #[derive(Debug)]
@@ -51,7 +22,8 @@ impl Threads {
     /// # Errors
     /// If the system has no thread left; those already started are ended.
     pub(crate) fn start(machine: Machine) -> std::io::Result<Self> {
-        let (alarm, background) = (machine.alarm.clone(), machine.background.clone());
+        let alarm = machine.alarm.clone();
+        let background = machine.supervisor.background.clone();
         let mut handles = Vec::new();
         let started = Self::start_into(machine, &mut handles);
         let threads = Self { handles };
@@ -66,40 +38,18 @@ impl Threads {
     fn start_into(machine: Machine, handles: &mut Vec<JoinHandle>) -> std::io::Result<()> {
         let Machine {
             workers,
-            committer,
+            journal,
             supervisor,
-            requests,
-            supervise,
-            outcomes,
             jobs,
-            background,
             context,
             alarm,
-            active,
-            ended_cleanly,
-            pool,
-            runtime,
         } = machine;
-        let seats = workers.iter().map(|w| w.seat().clone()).collect();
         for (id, driver) in workers.into_iter().enumerate() {
             handles.push(thread::spawn(
                 &format!("sessionlog-shards-{id}"),
                 move || driver.run(),
             )?);
         }
-        let journal = Journal {
-            committer,
-            batch: Batch::new(),
-            outcomes,
-            supervise,
-            background: background.clone(),
-            active,
-            ended_cleanly: ended_cleanly.clone(),
-            alarm: alarm.clone(),
-            seats,
-            runtime,
-            pool,
-        };
         let clock = context.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(thread::spawn("sessionlog-journal", move || {
@@ -114,15 +64,7 @@ impl Threads {
             )?);
         }
         handles.push(thread::spawn("sessionlog-supervisor", move || {
-            Loop {
-                supervisor,
-                requests,
-                background,
-                alarm,
-                ended_cleanly,
-                busy: false,
-            }
-            .run();
+            supervisor.run();
         })?);
         Ok(())
     }

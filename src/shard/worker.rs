@@ -6,6 +6,7 @@
 //! lines are written to the session files. Whoever else holds its [`seat`] stages
 //! and settles what touches no file.
 
+pub(crate) mod alarm;
 pub(crate) mod bells;
 mod chores;
 pub(crate) mod driver;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use self::alarm::Alarm;
 use self::bells::Bells;
 use self::chores::LINGER;
 use self::driver::Rest;
@@ -32,7 +34,7 @@ use super::staging::Staging;
 use super::{Shard, stage};
 use crate::clock::Stamp;
 use crate::error::Error;
-use crate::journal::committer::{Outcome, Signal, Ticket};
+use crate::journal::committer::{Signal, Ticket};
 use crate::journal::group::GroupCommit;
 use crate::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::sync::slot::Promise;
@@ -133,33 +135,6 @@ struct FlushTask {
     queue: VecDeque<(usize, usize)>,
     part: FlushPart,
     promise: Promise<FlushPart>,
-}
-
-/// Tells the whole store that it must stop writing.
-#[derive(Debug, Clone)]
-pub(crate) struct Alarm {
-    pub(crate) group: Arc<GroupCommit<Ticket>>,
-    pub(crate) workers: Vec<EventSender<Event>>,
-    /// To the supervisor, which waits for its checkpoints.
-    pub(crate) outcomes: EventSender<Outcome>,
-}
-
-impl Alarm {
-    /// Refuses all later commits and tells every worker. The first reason wins.
-    pub(crate) fn raise(&self, reason: &Arc<str>) {
-        tracing::error!(reason = &**reason, "the store stops writing");
-        // The tickets not taken yet are their workers', who fail what they have
-        // in flight when they are told.
-        drop(self.group.poison(reason.clone()));
-        self.outcomes.send(Outcome::Poisoned(reason.clone()));
-        for (producer, worker) in self.workers.iter().enumerate() {
-            worker.send(Event::Journal(Signal {
-                producer,
-                number: u64::MAX,
-                outcome: Outcome::Poisoned(reason.clone()),
-            }));
-        }
-    }
 }
 
 /// What a worker is made of.

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::mailbox::EventReceiver;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
-use crate::shard::worker::Alarm;
+use crate::shard::worker::alarm::Alarm;
 use crate::sync::Mutex;
 
 /// Background threads. More than one: a small rewrite must not wait behind the

@@ -9,7 +9,8 @@ use super::{Due, Request, Supervisor, TICK};
 use crate::error::{Error, Result};
 use crate::mailbox::{EventReceiver, EventSender, Timeout};
 use crate::shard::job::Job;
-use crate::shard::worker::{Alarm, Event};
+use crate::shard::worker::Event;
+use crate::shard::worker::alarm::Alarm;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::slot;
 

@@ -1,6 +1,6 @@
 //! What makes the end of a thread that panics known.
 
-use crate::shard::worker::Alarm;
+use crate::shard::worker::alarm::Alarm;
 
 /// Poisons the store when its thread unwinds: callers get an error, not a hang.
 #[derive(Debug)]

@@ -13,8 +13,9 @@ use crate::journal::pace::Pace;
 use crate::journal::pool::SegmentPool;
 use crate::mailbox::EventSender;
 use crate::shard::job::Job;
+use crate::shard::worker::Event;
+use crate::shard::worker::alarm::Alarm;
 use crate::shard::worker::seat::Seat;
-use crate::shard::worker::{Alarm, Event};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::wake;
 

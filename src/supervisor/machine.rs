@@ -7,7 +7,7 @@ use super::journal::Journal;
 use crate::mailbox::EventReceiver;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
-use crate::shard::worker::Alarm;
+use crate::shard::worker::alarm::Alarm;
 use crate::shard::worker::driver::Driver;
 
 /// Everything that runs a store: on threads, or stepped one by one.

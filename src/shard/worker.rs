@@ -10,6 +10,7 @@ pub(crate) mod alarm;
 pub(crate) mod bells;
 mod chores;
 pub(crate) mod driver;
+mod intake;
 mod quick;
 pub(crate) mod seat;
 mod signals;
@@ -24,6 +25,7 @@ use self::alarm::Alarm;
 use self::bells::Bells;
 use self::chores::LINGER;
 use self::driver::Rest;
+use super::Shard;
 use super::buffers::Buffers;
 use super::command::Command;
 use super::context::{Context, Outbox, Turn};
@@ -31,16 +33,12 @@ use super::flush::FlushPart;
 use super::inflight::Inflight;
 use super::job::{Done, Job, Owner};
 use super::staging::Staging;
-use super::{Shard, stage};
 use crate::clock::Stamp;
 use crate::error::Error;
 use crate::journal::committer::{Signal, Ticket};
 use crate::journal::group::GroupCommit;
 use crate::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::sync::slot::Promise;
-
-/// Commands taken from one mailbox at a time.
-const DRAIN: usize = 256;
 
 /// Events handled in one turn.
 const EVENTS: usize = 256;
@@ -319,52 +317,6 @@ impl Worker {
             images_from: self.flush_epoch - u64::from(self.flushing),
         };
         act(&mut self.shards[place].shard, &mut turn)
-    }
-
-    fn accept_held(&mut self) {
-        while let Some((shard, command)) = self.held.pop_front() {
-            self.accept(shard, command);
-        }
-    }
-
-    fn drain_again(&mut self) {
-        self.drain(Self::accept);
-    }
-
-    fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
-        let mut commands = std::mem::take(&mut self.drained_commands);
-        for _ in 0..self.again.len() {
-            // Held back, commands take up no room in their mailbox any more: the
-            // others keep theirs, and with them their senders.
-            if self.inflight.bytes() > MAX_INFLIGHT || self.holds_back() {
-                break;
-            }
-            let Some(shard) = self.again.pop_front() else {
-                break;
-            };
-            let place = self.places[shard];
-            if self.shards[place].mailbox.drain(&mut commands, DRAIN) {
-                self.again.push_back(shard);
-            }
-            for command in commands.drain(..) {
-                take(self, shard, command);
-            }
-        }
-        self.drained_commands = commands;
-    }
-
-    fn accept(&mut self, shard: usize, command: Command) {
-        if let Some(error) = &self.poisoned {
-            let place = self.places[shard];
-            let may_go_on = self.shards[place].shard.may_look(&command);
-            if !may_go_on {
-                return stage::refuse(command.verb, error, &mut self.out);
-            }
-        }
-        self.with(shard, |shard, turn| shard.accept(command, turn));
-        if self.staging.records.len() >= MAX_BATCH {
-            self.commit();
-        }
     }
 
     /// Hands what was staged to the journal, and the answers to their callers.

@@ -4,18 +4,110 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{Side, StoreHandle, blocking, check_size, identity_size};
-use crate::catalog::{AliasConflict, Catalog};
+use super::lines::check_size;
+use super::{Side, StoreHandle, blocking};
+use crate::catalog::AliasConflict;
 use crate::error::{Error, Result};
-use crate::reader;
 use crate::reply::{Place, Reply};
 use crate::scope;
 use crate::session_file;
-use crate::shard::command::{Command, Ensure, Identity, Search, Verb};
+use crate::shard::command::{Command, Ensure, Identity, Verb};
 use crate::sync::slot::slot;
 
 /// Who a session is.
 impl StoreHandle {
+    /// Replaces a session's scope and aliases, creating it if needed. The scope
+    /// is kept as the JSON text it is. Aliases are trimmed; blank ones,
+    /// duplicates and the key itself are dropped. The key is taken literally.
+    ///
+    /// # Errors
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
+    pub fn upsert_session_meta(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.exact_keys().write(key, move |_, answer| {
+            check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = Box::new(of(scope, aliases));
+            Ok(Some((
+                Verb::UpsertMeta {
+                    identity,
+                    level,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Takes over the history and summary of the first of `aliases` that has
+    /// either, if the session has neither itself, and replaces scope and aliases in
+    /// the same step, as [`upsert_session_meta`](Self::upsert_session_meta) does.
+    /// Says whether it did; if it takes nothing over, nothing changes.
+    /// A message that someone adds to the alias's own session meanwhile may stay
+    /// behind there, out of sight of this key: promote before writing goes on. Copies lines as bytes; the alias's files stay. What control
+    /// records of either session say (prompt, token count, numbering of
+    /// checkpoints) holds on, hidden ones included, the alias's before its own; its
+    /// own checkpoints cannot be gone back to any more. The key is taken
+    /// literally. Always durable.
+    ///
+    /// An agent's main session is never taken over. Its opaque key does not say
+    /// that it is one: it is known for that if it is PicoClaw's default agent's,
+    /// or if the agent is named in the scope given, in that of either session, or
+    /// in an `agent:<agent>:…` among the aliases given or those of the alias's
+    /// session. The main key of an agent that none of these names is like any
+    /// other: leave it out.
+    ///
+    /// The alias's backups stay with it, too. The alias leads to this session from
+    /// then on: a handle with [exact keys](Self::exact_keys) lists and restores
+    /// them under the old key.
+    ///
+    /// # Errors
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
+    pub fn promote_alias_history(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        if let Err(error) = session_file::validate_key(key) {
+            return Reply::known(Err(error));
+        }
+        if let Err(error) = check_size(identity_size(scope.as_deref(), &aliases), self.max_line) {
+            return Reply::known(Err(error));
+        }
+        if engine.is_closed() {
+            return Reply::known(Err(engine.failure()));
+        }
+        let (engine, key, this) = (engine.clone(), Arc::<str>::from(key), self.exact_keys());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let names = session_file::normalize_aliases(&key, &aliases);
+                let own = this.snapshot(&key, place).await?.meta.text.clone();
+                let scopes = [scope.as_deref(), own.scope.as_deref()];
+                let found = this.candidate(&names, &names, scopes, place).await?;
+                let Some((_, candidate)) = found else {
+                    return Ok(false);
+                };
+                let (promise, slot) = slot();
+                let verb = Verb::Promote {
+                    identity: Some(Box::new(of(scope, aliases))),
+                    candidate: Box::new(candidate),
+                    answer: promise,
+                };
+                Reply::command(Command { key, verb }, slot, engine).await
+            })
+        })
+    }
+
     /// Gives a session its scope and aliases, as
     /// [`upsert_session_meta`](Self::upsert_session_meta) does, and takes over
     /// what the first of the aliases has that has anything, as
@@ -150,57 +242,17 @@ impl StoreHandle {
             }
         }
     }
-
-    /// Looks for something to take over. An alias without a session costs a
-    /// look-up, not a read; so does one that the session claims already: what it
-    /// had was taken over or declined then, and must not come back to a session
-    /// that was cleared since.
-    async fn search(
-        &self,
-        catalog: &Catalog,
-        key: &str,
-        (scope, aliases): (Option<&RawValue>, &[String]),
-        place: Place,
-    ) -> Result<Search> {
-        let names = session_file::normalize_aliases(key, aliases);
-        if !names.iter().any(|name| catalog.knows(name)) {
-            return Ok(Search::Vain);
-        }
-        let own = self.snapshot(key, place).await?.meta.text.clone();
-        let fresh = |name: &&String| !own.aliases.contains(name) && catalog.knows(name);
-        let fresh: Vec<String> = names.iter().filter(fresh).cloned().collect();
-        if fresh.is_empty() {
-            return Ok(Search::Vain);
-        }
-        if self.shows_something(key, place).await? {
-            return Ok(Search::Needless);
-        }
-        let scopes = [scope, own.scope.as_deref()];
-        let found = self.candidate(&fresh, &names, scopes, place).await?;
-        Ok(found.map_or(Search::Vain, |(alias, candidate)| {
-            Search::Found(alias, candidate)
-        }))
-    }
-
-    async fn shows_something(&self, key: &str, place: Place) -> Result<bool> {
-        let snapshot = self.snapshot(key, place).await?;
-        if !snapshot.meta.text.summary.trim().is_empty() {
-            return Ok(true);
-        }
-        let (counters, key) = (self.counters(), key.to_owned());
-        blocking(place, move || {
-            let newest = reader::tail(&snapshot, 1, &counters);
-            newest.map_err(|e| Error::io("read", std::path::Path::new(&key), e))
-        })
-        .await
-        .map(|newest| !newest.is_empty())
-    }
 }
 
-pub(super) fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
+fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
     Identity {
         scope,
         aliases,
         judge: scope::may_follow,
     }
+}
+
+fn identity_size(scope: Option<&RawValue>, aliases: &[String]) -> usize {
+    let aliases: usize = aliases.iter().map(String::len).sum();
+    scope.map_or(0, |scope| scope.get().len()) + aliases
 }

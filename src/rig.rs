@@ -21,19 +21,24 @@ use crate::engine::open::{self, Site};
 use crate::error::Result;
 use crate::handle::Side;
 use crate::journal::committer::{Outcome, Progress, Ticket};
-use crate::journal::group::{Batch, Taken};
+use crate::journal::group::Taken;
 use crate::journal::pool::SegmentPool;
 use crate::journal::record::{self, Record};
 use crate::mailbox::{EventReceiver, Timeout};
 use crate::reader;
 use crate::shard::context::Context;
 use crate::shard::job::Job;
+use crate::shard::worker::Event;
+use crate::shard::worker::alarm::Alarm;
 use crate::shard::worker::bells::Bells;
 use crate::shard::worker::driver::Driver;
-use crate::shard::worker::{Alarm, Event};
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Request;
-use crate::supervisor::threads::{self, Asleep, Guard, Machine};
+use crate::supervisor::event_loop::Loop;
+use crate::supervisor::guard::Guard;
+use crate::supervisor::machine::Machine;
+use crate::supervisor::wait::Asleep;
+use crate::supervisor::{background, journal};
 use crate::sync::Mutex;
 use crate::sync::slot::Slot;
 use crate::{Reply, StoreHandle, StoreOptions, StoreStats};
@@ -92,7 +97,7 @@ pub struct Worker(Driver);
 /// The committer's thread.
 #[derive(Debug)]
 pub struct Journal {
-    journal: threads::Journal,
+    journal: journal::Journal,
     clock: Arc<dyn Clock>,
 }
 
@@ -106,7 +111,7 @@ pub struct Background {
 
 /// The supervisor's thread.
 #[derive(Debug)]
-pub struct Supervisor(threads::Loop);
+pub struct Supervisor(Loop);
 
 /// One moment of a session, as a reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,60 +160,28 @@ impl Rig {
         .expect("opens");
         let Machine {
             mut workers,
-            committer,
+            journal,
             supervisor,
-            requests,
-            supervise,
-            outcomes,
             jobs,
-            background,
             context,
             alarm,
-            active,
-            ended_cleanly,
-            pool,
-            runtime,
         } = opened.machine;
-        let worker = workers.remove(0);
-        let progress = supervisor.progress.clone();
         Self {
             handle: StoreHandle::new(Side::Writer(opened.engine.clone()), &options),
             control: Control {
                 engine: opened.engine,
-                progress,
-                pool: pool.clone(),
+                progress: supervisor.supervisor.progress.clone(),
+                pool: journal.pool.clone(),
                 alarm: alarm.clone(),
             },
-            journal: Journal {
-                journal: threads::Journal {
-                    committer,
-                    batch: Batch::new(),
-                    outcomes,
-                    supervise,
-                    background: background.clone(),
-                    active,
-                    ended_cleanly: ended_cleanly.clone(),
-                    alarm: alarm.clone(),
-                    seats: vec![worker.seat().clone()],
-                    runtime,
-                    pool,
-                },
-                clock,
-            },
-            worker: Worker(worker),
+            journal: Journal { journal, clock },
+            worker: Worker(workers.remove(0)),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
                 context,
-                alarm: alarm.clone(),
-            },
-            supervisor: Supervisor(threads::Loop {
-                supervisor,
-                requests,
-                background,
                 alarm,
-                ended_cleanly,
-                busy: false,
-            }),
+            },
+            supervisor: Supervisor(supervisor),
             _lock: opened.lock,
         }
     }
@@ -443,7 +416,7 @@ impl Journal {
     /// Runs the thread's body.
     pub fn run(self) {
         let guard = Guard::new(&self.journal.alarm, "the committer panicked");
-        threads::run_journal(self.journal, &*self.clock, guard);
+        journal::run_journal(self.journal, &*self.clock, guard);
     }
 
     /// Commits one record of the worker's, with `told` in the place of its inbox.
@@ -452,7 +425,7 @@ impl Journal {
     /// If the disk fails.
     pub fn commit(&mut self, control: &Control, told: impl Fn(u64)) {
         control.submit(0, 1, true).expect("is open");
-        let threads::Journal {
+        let journal::Journal {
             batch,
             alarm,
             committer,
@@ -487,7 +460,7 @@ impl Journal {
 impl Background {
     /// Runs the thread's body.
     pub fn run(self) {
-        threads::run_jobs(&self.jobs, &self.context, &self.alarm);
+        background::run_jobs(&self.jobs, &self.context, &self.alarm);
     }
 
     /// One job; `false` where there was none.
@@ -496,7 +469,7 @@ impl Background {
         let job = self.jobs.lock().try_recv();
         let found = job.is_some();
         if let Some(job) = job {
-            threads::run_job(job, &self.context, &self.alarm);
+            background::run_job(job, &self.context, &self.alarm);
         }
         found
     }

@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::engine::open::{self, Site};
 use crate::error::Result;
 use crate::handle::Side;
-use crate::journal::group::{Batch, Taken};
+use crate::journal::group::Taken;
 use crate::mailbox::{EventReceiver, Timeout};
 use crate::recovery::RecoveryReport;
 use crate::reply::Reply;
@@ -32,7 +32,10 @@ use crate::shard::worker::seat::Held;
 use crate::storage::LockGuard;
 use crate::storage::memory::MemoryStorage;
 use crate::supervisor::Request;
-use crate::supervisor::threads::{Journal, Loop, Machine, Wait};
+use crate::supervisor::event_loop::Loop;
+use crate::supervisor::journal::Journal;
+use crate::supervisor::machine::Machine;
+use crate::supervisor::wait::Wait;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::slot::Slot;
@@ -95,45 +98,17 @@ impl Sim {
         })?;
         let Machine {
             workers,
-            committer,
+            journal,
             supervisor,
-            requests,
-            supervise,
-            outcomes,
             jobs,
-            background,
             context,
-            alarm,
-            active,
-            ended_cleanly,
-            pool,
-            runtime,
+            ..
         } = opened.machine;
-        let journal = Journal {
-            committer,
-            batch: Batch::new(),
-            outcomes,
-            supervise,
-            background: background.clone(),
-            active,
-            ended_cleanly: ended_cleanly.clone(),
-            alarm: alarm.clone(),
-            seats: workers.iter().map(|w| w.seat().clone()).collect(),
-            runtime,
-            pool,
-        };
         Ok(Self {
             handle: StoreHandle::new(Side::Writer(opened.engine.clone()), options),
             engine: opened.engine,
             report: opened.report,
-            supervisor: Some(Loop {
-                supervisor,
-                requests,
-                background,
-                alarm,
-                ended_cleanly,
-                busy: false,
-            }),
+            supervisor: Some(supervisor),
             crew: Crew {
                 workers,
                 journal: Some(journal),

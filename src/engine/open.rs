@@ -28,13 +28,16 @@ use crate::shard::backup::{self, Backups};
 use crate::shard::context::Context;
 use crate::shard::job::Job;
 use crate::shard::load;
+use crate::shard::worker::alarm::Alarm;
 use crate::shard::worker::driver::Driver;
 use crate::shard::worker::seat::Seat;
-use crate::shard::worker::{Alarm, Parts, Worker};
+use crate::shard::worker::{Parts, Worker};
 use crate::stats::Counters;
 use crate::storage::{LockGuard, Storage};
 use crate::supervisor::Supervisor;
-use crate::supervisor::threads::Machine;
+use crate::supervisor::event_loop::Loop;
+use crate::supervisor::journal::Journal;
+use crate::supervisor::machine::Machine;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::wake::Runtime;
 
@@ -303,7 +306,8 @@ fn assemble(
     }
     let open_files = open_files_per_shard(site);
     let workers = seats
-        .into_iter()
+        .iter()
+        .cloned()
         .zip(inboxes)
         .zip(shards)
         .enumerate()
@@ -338,21 +342,35 @@ fn assemble(
         supervise: supervise.clone(),
         closed: AtomicBool::new(false),
     });
-    let machine = Machine {
-        workers,
+    let ended_cleanly = Arc::new(AtomicBool::new(false));
+    let journal = Journal {
         committer,
+        batch: Batch::new(),
+        outcomes,
+        supervise,
+        background: background.clone(),
+        active,
+        ended_cleanly: ended_cleanly.clone(),
+        alarm: alarm.clone(),
+        seats,
+        runtime,
+        pool,
+    };
+    let supervisor = Loop {
         supervisor,
         requests,
-        supervise,
-        outcomes,
-        jobs,
         background,
+        alarm: alarm.clone(),
+        ended_cleanly,
+        busy: false,
+    };
+    let machine = Machine {
+        workers,
+        journal,
+        supervisor,
+        jobs,
         context,
         alarm,
-        active,
-        ended_cleanly: Arc::new(AtomicBool::new(false)),
-        pool,
-        runtime,
     };
     (engine, machine)
 }

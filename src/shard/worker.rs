@@ -6,21 +6,26 @@
 //! lines are written to the session files. Whoever else holds its [`seat`] stages
 //! and settles what touches no file.
 
+pub(crate) mod alarm;
 pub(crate) mod bells;
 mod chores;
 pub(crate) mod driver;
+mod intake;
 mod quick;
 pub(crate) mod seat;
+mod signals;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use self::alarm::Alarm;
 use self::bells::Bells;
 use self::chores::LINGER;
 use self::driver::Rest;
+use super::Shard;
 use super::buffers::Buffers;
 use super::command::Command;
 use super::context::{Context, Outbox, Turn};
@@ -28,16 +33,12 @@ use super::flush::FlushPart;
 use super::inflight::Inflight;
 use super::job::{Done, Job, Owner};
 use super::staging::Staging;
-use super::{Shard, stage};
 use crate::clock::Stamp;
 use crate::error::Error;
-use crate::journal::committer::{Outcome, Signal, Ticket};
+use crate::journal::committer::{Signal, Ticket};
 use crate::journal::group::GroupCommit;
 use crate::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::sync::slot::Promise;
-
-/// Commands taken from one mailbox at a time.
-const DRAIN: usize = 256;
 
 /// Events handled in one turn.
 const EVENTS: usize = 256;
@@ -132,33 +133,6 @@ struct FlushTask {
     queue: VecDeque<(usize, usize)>,
     part: FlushPart,
     promise: Promise<FlushPart>,
-}
-
-/// Tells the whole store that it must stop writing.
-#[derive(Debug, Clone)]
-pub(crate) struct Alarm {
-    pub(crate) group: Arc<GroupCommit<Ticket>>,
-    pub(crate) workers: Vec<EventSender<Event>>,
-    /// To the supervisor, which waits for its checkpoints.
-    pub(crate) outcomes: EventSender<Outcome>,
-}
-
-impl Alarm {
-    /// Refuses all later commits and tells every worker. The first reason wins.
-    pub(crate) fn raise(&self, reason: &Arc<str>) {
-        tracing::error!(reason = &**reason, "the store stops writing");
-        // The tickets not taken yet are their workers', who fail what they have
-        // in flight when they are told.
-        drop(self.group.poison(reason.clone()));
-        self.outcomes.send(Outcome::Poisoned(reason.clone()));
-        for (producer, worker) in self.workers.iter().enumerate() {
-            worker.send(Event::Journal(Signal {
-                producer,
-                number: u64::MAX,
-                outcome: Outcome::Poisoned(reason.clone()),
-            }));
-        }
-    }
 }
 
 /// What a worker is made of.
@@ -345,52 +319,6 @@ impl Worker {
         act(&mut self.shards[place].shard, &mut turn)
     }
 
-    fn accept_held(&mut self) {
-        while let Some((shard, command)) = self.held.pop_front() {
-            self.accept(shard, command);
-        }
-    }
-
-    fn drain_again(&mut self) {
-        self.drain(Self::accept);
-    }
-
-    fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
-        let mut commands = std::mem::take(&mut self.drained_commands);
-        for _ in 0..self.again.len() {
-            // Held back, commands take up no room in their mailbox any more: the
-            // others keep theirs, and with them their senders.
-            if self.inflight.bytes() > MAX_INFLIGHT || self.holds_back() {
-                break;
-            }
-            let Some(shard) = self.again.pop_front() else {
-                break;
-            };
-            let place = self.places[shard];
-            if self.shards[place].mailbox.drain(&mut commands, DRAIN) {
-                self.again.push_back(shard);
-            }
-            for command in commands.drain(..) {
-                take(self, shard, command);
-            }
-        }
-        self.drained_commands = commands;
-    }
-
-    fn accept(&mut self, shard: usize, command: Command) {
-        if let Some(error) = &self.poisoned {
-            let place = self.places[shard];
-            let may_go_on = self.shards[place].shard.may_look(&command);
-            if !may_go_on {
-                return stage::refuse(command.verb, error, &mut self.out);
-            }
-        }
-        self.with(shard, |shard, turn| shard.accept(command, turn));
-        if self.staging.records.len() >= MAX_BATCH {
-            self.commit();
-        }
-    }
-
     /// Hands what was staged to the journal, and the answers to their callers.
     fn end_turn(&mut self) {
         self.commit();
@@ -420,84 +348,6 @@ impl Worker {
         if let Err(refused) = submitted {
             self.fail_from(refused.ticket.number, &refused.reason.into());
         }
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        match signal.outcome {
-            Outcome::Written => self.show_up_to(signal.number),
-            Outcome::Synced => self.settle_up_to(signal.number),
-            Outcome::Refused(error) => {
-                // What was staged meanwhile builds on what was refused.
-                self.commit();
-                self.epoch += 1;
-                self.fail_from(signal.number, &error);
-            }
-            Outcome::Poisoned(reason) => self.poison(reason),
-        }
-    }
-
-    fn show_up_to(&mut self, number: u64) {
-        let mut inflight = std::mem::take(&mut self.inflight);
-        let mut lines = 0;
-        inflight.show_up_to(number, |op| {
-            lines += op.unseen_lines();
-            self.with(op.shard, |shard, turn| shard.show(op, turn));
-        });
-        self.inflight = inflight;
-        self.context.counters.add(lines, 0);
-    }
-
-    fn settle_up_to(&mut self, number: u64) {
-        let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
-        let (lines, commands) = told.fold((0, 0), |(lines, commands), op| {
-            (lines + op.unseen_lines(), commands + 1)
-        });
-        self.context.counters.add(lines, commands);
-        while let Some(batch) = self.inflight.next_up_to(number) {
-            for _ in 0..batch.ops {
-                if let Some(op) = self.inflight.pop() {
-                    self.with(op.shard, |shard, turn| shard.settle(op, turn));
-                }
-            }
-        }
-        self.note_unwritten();
-    }
-
-    fn fail_from(&mut self, number: u64, error: &Error) {
-        let mut sessions = BTreeSet::new();
-        for op in self.inflight.split_off(number) {
-            sessions.insert((op.shard, op.session));
-            self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
-        }
-        let pending = std::mem::take(&mut self.inflight);
-        for &(shard, session) in &sessions {
-            let ops = pending.ops();
-            let own = ops.filter(|op| op.shard == shard && op.session == session);
-            self.with(shard, |shard, _| shard.restage(session, own));
-        }
-        self.inflight = pending;
-        for (shard, session) in sessions {
-            self.with(shard, |shard, turn| shard.pump(session, turn));
-        }
-    }
-
-    fn poison(&mut self, reason: Arc<str>) {
-        if self.poisoned.is_some() {
-            return;
-        }
-        let error = Error::Poisoned { reason };
-        self.poisoned = Some(error.clone());
-        for owned in &mut self.shards {
-            owned.shard.refuse_waiting(&error, &mut self.out);
-        }
-        // The journal refuses what was staged: its sessions must not wait for it.
-        self.commit();
-        self.fail_from(0, &error);
-        if let Some(task) = self.flush.take() {
-            self.abandon_flush(task, error);
-        }
-        self.sidecars.clear();
-        self.unwritten_since = None;
     }
 
     fn start_drain(&mut self, promise: Promise<()>) {

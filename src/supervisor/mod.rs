@@ -7,13 +7,19 @@
 //! a clock: an append that is alone in its session costs a whole page when it
 //! is flushed, and an idle store should lie on disk complete.
 
+pub(crate) mod background;
+pub(crate) mod event_loop;
+pub(crate) mod guard;
+pub(crate) mod journal;
+pub(crate) mod machine;
 pub(crate) mod threads;
+pub(crate) mod wait;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::threads::Wait;
+use self::wait::Wait;
 use crate::copies::book::Book;
 use crate::error::{Error, Result};
 use crate::journal::committer::{Outcome, Progress, Ticket};
@@ -23,7 +29,8 @@ use crate::mailbox::{EventReceiver, EventSender};
 use crate::session_file;
 use crate::shard::context::Context;
 use crate::shard::flush::{FlushPart, Flushed};
-use crate::shard::worker::{Alarm, Event};
+use crate::shard::worker::Event;
+use crate::shard::worker::alarm::Alarm;
 use crate::storage::OpenMode;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::slot::{Promise, Slot, slot};

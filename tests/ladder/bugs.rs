@@ -385,7 +385,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "segments-retired-before-the-checkpoint",
-        file: "src/supervisor/threads.rs",
+        file: "src/supervisor/event_loop.rs",
         original: r#"        self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)"#,
         replacement: r#"        self.supervisor.retire(upto)?;

@@ -8,8 +8,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use super::alarm::Alarm;
 use super::bells::Bells;
-use super::{Alarm, Event, Worker};
+use super::{Event, Worker};
 use crate::journal::committer::Signal;
 use crate::shard::command::Command;
 use crate::sync::{Mutex, MutexGuard, wake};

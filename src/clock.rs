@@ -13,10 +13,6 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 
     /// Time since some fixed moment; never goes back. For deadlines.
     fn monotonic(&self) -> Duration;
-
-    /// Holds this thread up for `time`. Only for background work that leaves a
-    /// device to others in between: nothing waits for an event this way.
-    fn pause(&self, time: Duration);
 }
 
 /// The system's clocks.
@@ -42,11 +38,6 @@ impl Clock for SystemClock {
 
     fn monotonic(&self) -> Duration {
         self.start.elapsed()
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
-    fn pause(&self, time: Duration) {
-        std::thread::sleep(time);
     }
 }
 

@@ -519,8 +519,6 @@ impl Clock for Standstill {
     fn monotonic(&self) -> Duration {
         Duration::ZERO
     }
-
-    fn pause(&self, _: Duration) {}
 }
 
 /// The catalog.

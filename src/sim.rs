@@ -523,8 +523,4 @@ impl Clock for ManualClock {
     fn monotonic(&self) -> Duration {
         Duration::from_micros(self.micros.load(Ordering::Relaxed))
     }
-
-    fn pause(&self, time: Duration) {
-        self.advance(time);
-    }
 }

@@ -15,6 +15,9 @@ pub(crate) struct Inflight {
     bytes: usize,
 }
 
+/// Changes for which room is kept: as many as a shard's mailbox holds, and more.
+const KEPT: usize = 4096;
+
 /// What a worker handed to the journal at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batch {
@@ -57,9 +60,20 @@ impl Inflight {
     /// Takes the oldest batch off, if it is not newer than `number`. Its changes are
     /// the next to [pop](Self::pop).
     pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Batch> {
-        let batch = self.batches.pop_front_if(|batch| batch.number <= number)?;
-        self.bytes -= batch.bytes;
-        Some(batch)
+        let batch = self.batches.pop_front_if(|batch| batch.number <= number);
+        self.bytes -= batch.map_or(0, |batch| batch.bytes);
+        if batch.is_none() && self.ops.is_empty() {
+            self.give_back();
+        }
+        batch
+    }
+
+    /// Room that a burst took is not kept for ever.
+    fn give_back(&mut self) {
+        if self.ops.capacity() > KEPT {
+            self.ops.shrink_to(KEPT);
+            self.batches.shrink_to(KEPT);
+        }
     }
 
     /// Takes the oldest change off.

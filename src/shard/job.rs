@@ -113,7 +113,7 @@ impl Job {
                 temp,
                 source,
             } => {
-                let prepared = rewrite::prepare(context, &temp, &source);
+                let prepared = rewrite::prepare(&*context.storage, &context.dir, &temp, &source);
                 (owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(file) => {

@@ -8,20 +8,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::context::Context;
 use super::load;
 use super::rebase::{self, Rebase};
-use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::session_file::{self, Carried, Kind};
-use crate::storage::{OpenMode, StorageFile};
+use crate::storage::{OpenMode, Storage, StorageFile};
 
 /// How much is read at a time.
 const STEP: usize = 4 << 20;
 
 /// How much is written and synced at a time: the journal's syncs wait behind a
 /// longer write-back on the same disk, and with them every caller.
-const SYNC_STEP: usize = 128 << 10;
+const SYNC_STEP: usize = 256 << 10;
+
+/// The same for a compaction: the smaller the steps, the less a sync of the journal
+/// waits for one, and the longer all of them take.
+const GENTLE_STEP: usize = 64 << 10;
 
 /// What a new file is made of.
 #[derive(Debug)]
@@ -34,6 +36,9 @@ pub(crate) enum Source {
         file: Arc<dyn StorageFile>,
         start: u64,
         end: u64,
+        /// Whether the journal goes first. Not where a copy is made once more: what
+        /// made the last one worthless goes on meanwhile, and outruns a slow one.
+        gentle: bool,
     },
     /// What a session takes over, behind what its own skipped lines still say and
     /// its own live lines, none of which is a message.
@@ -74,8 +79,12 @@ pub(crate) struct Prepared {
 /// # Errors
 /// `StorageFull` and other refusals of the operating system. `Poisoned` where
 /// the directory could not be synced: other names may be gone with this one.
-pub(crate) fn prepare(context: &Context, temp: &str, source: &Source) -> Result<Prepared> {
-    let (storage, dir) = (&*context.storage, &*context.dir);
+pub(crate) fn prepare(
+    storage: &dyn Storage,
+    dir: &Path,
+    temp: &str,
+    source: &Source,
+) -> Result<Prepared> {
     if let Source::Rebase(rebase) = source {
         return rebase::prepare(storage, dir, temp, rebase);
     }
@@ -89,11 +98,16 @@ pub(crate) fn prepare(context: &Context, temp: &str, source: &Source) -> Result<
             lines: 0,
             start: 0,
             torn: false,
-            yields: matches!(source, Source::Live { .. }).then_some(&*context.clock),
+            step: match source {
+                Source::Live { gentle: true, .. } => GENTLE_STEP,
+                _ => SYNC_STEP,
+            },
         };
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
-            Source::Live { file, start, end } => {
+            Source::Live {
+                file, start, end, ..
+            } => {
                 out.put_controls(&**file, *start)?;
                 out.put_live(&**file, *start, *end)?;
             }
@@ -132,7 +146,7 @@ pub(crate) fn prepare(context: &Context, temp: &str, source: &Source) -> Result<
     Ok(prepared)
 }
 
-struct Output<'a> {
+struct Output {
     file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
     len: u64,
@@ -140,12 +154,11 @@ struct Output<'a> {
     lines: u64,
     start: u64,
     torn: bool,
-    /// After each step this leaves the disk to the journal for as long as the
-    /// step took. Only for compaction: callers wait for other rewrites.
-    yields: Option<&'a dyn Clock>,
+    /// How much is written and synced at a time.
+    step: usize,
 }
 
-impl Output<'_> {
+impl Output {
     fn put_lines(&mut self, lines: &[u8]) -> io::Result<()> {
         for (_, raw) in session_file::lines(lines) {
             self.put_line(raw)?;
@@ -208,7 +221,7 @@ impl Output<'_> {
         while let Some(file) = file
             && at < len
         {
-            let want = (len - at).min(SYNC_STEP as u64) as usize;
+            let want = (len - at).min(self.step as u64) as usize;
             self.buffer.resize(want, 0);
             file.read_exact_at(&mut self.buffer, at)?;
             at += want as u64;
@@ -223,20 +236,15 @@ impl Output<'_> {
         self.buffer.push(b'\n');
         // Empty lines do not count, wherever lines are counted.
         self.lines += u64::from(!matches!(raw, b"" | b"\r"));
-        if self.buffer.len() >= SYNC_STEP {
+        if self.buffer.len() >= self.step {
             self.step()?;
         }
         Ok(())
     }
 
     fn step(&mut self) -> io::Result<()> {
-        let started = self.yields.map(Clock::monotonic);
         self.write_out()?;
-        self.file.sync_data()?;
-        if let (Some(clock), Some(started)) = (self.yields, started) {
-            clock.pause(clock.monotonic().saturating_sub(started));
-        }
-        Ok(())
+        self.file.sync_data()
     }
 
     fn write_out(&mut self) -> io::Result<()> {

@@ -32,10 +32,16 @@ impl Shard {
             }
             return;
         }
-        self.start_compaction(id, answer.into_iter().collect(), turn);
+        self.start_compaction(id, answer.into_iter().collect(), true, turn);
     }
 
-    fn start_compaction(&mut self, id: usize, answers: Vec<Answer<()>>, turn: &mut Turn<'_>) {
+    fn start_compaction(
+        &mut self,
+        id: usize,
+        answers: Vec<Answer<()>>,
+        gentle: bool,
+        turn: &mut Turn<'_>,
+    ) {
         if let Err(error) = self.write_out(id, turn) {
             return answer_all(answers, &Err(error), turn.out);
         }
@@ -46,6 +52,7 @@ impl Shard {
                     file,
                     start: session.start,
                     end: session.settled.end,
+                    gentle,
                 }
             }
             Ok(None) => Source::Lines(Vec::new()),
@@ -121,7 +128,7 @@ impl Shard {
     fn compact_again(&mut self, id: usize, compaction: Compaction, turn: &mut Turn<'_>) {
         let session = self.session(id);
         if session.exists && session.settled.meta.skip != 0 {
-            self.start_compaction(id, compaction.answers, turn);
+            self.start_compaction(id, compaction.answers, false, turn);
         } else {
             answer_all(compaction.answers, &Ok(()), turn.out);
         }

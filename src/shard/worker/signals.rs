@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Worker;
 use crate::error::Error;
 use crate::journal::committer::{Outcome, Signal};
+use crate::shard::staging::Op;
 
 impl Worker {
     pub(super) fn signal(&mut self, signal: Signal) {
@@ -24,13 +25,14 @@ impl Worker {
 
     fn show_up_to(&mut self, number: u64) {
         let mut inflight = std::mem::take(&mut self.inflight);
-        let mut lines = 0;
+        // Counted before anybody is answered: who has an answer finds it counted.
+        let unseen = inflight.up_to(number).filter(|(batch, _)| !batch.shown);
+        let lines = unseen.flat_map(|(_, ops)| ops).map(Op::unseen_lines).sum();
+        self.context.counters.add(lines, 0);
         inflight.show_up_to(number, |op| {
-            lines += op.unseen_lines();
             self.with(op.shard, |shard, turn| shard.show(op, turn));
         });
         self.inflight = inflight;
-        self.context.counters.add(lines, 0);
     }
 
     fn settle_up_to(&mut self, number: u64) {

@@ -122,3 +122,110 @@ impl Inflight {
 
 /// The changes of a batch.
 type Ops<'a> = std::collections::vec_deque::Iter<'a, Op>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::super::staging::Change;
+    use super::*;
+    use crate::sync::slot::slot;
+
+    fn op(id: usize) -> Op {
+        Op {
+            shard: 0,
+            session: id,
+            imaged: 0,
+            change: Change::Delete { answer: slot().0 },
+        }
+    }
+
+    struct Model {
+        number: u64,
+        ops: Vec<usize>,
+        bytes: usize,
+        shown: bool,
+    }
+
+    /// Beside a list of lists, over random pushes (empty ones too), shows, partial
+    /// and whole settlements, and refusals.
+    #[test]
+    fn batches_and_changes_stay_in_step() {
+        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = move |bound: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % bound
+        };
+        let (mut own, mut model) = (Inflight::default(), VecDeque::<Model>::new());
+        let (mut next, mut id) = (1, 0);
+        for _ in 0..200_000 {
+            let at = next - 12_u64.min(next) + below(14);
+            match below(8) {
+                0..=3 => {
+                    let count = below(4) as usize;
+                    let mut ops: VecDeque<_> = (id..id + count).map(op).collect();
+                    let bytes = below(100) as usize;
+                    own.push(next, &mut ops, bytes);
+                    assert!(ops.is_empty());
+                    model.push_back(Model {
+                        number: next,
+                        ops: (id..id + count).collect(),
+                        bytes,
+                        shown: false,
+                    });
+                    id += count;
+                    next += 1;
+                }
+                4 => {
+                    let mut shown = Vec::new();
+                    own.show_up_to(at, |op| shown.push(op.session));
+                    let told = model.iter_mut().filter(|b| b.number <= at && !b.shown);
+                    let mut expected: Vec<usize> = Vec::new();
+                    for batch in told {
+                        batch.shown = true;
+                        expected.extend(&batch.ops);
+                    }
+                    assert_eq!(shown, expected);
+                }
+                5 => {
+                    let failed: Vec<_> = own.split_off(at).iter().map(|op| op.session).collect();
+                    let first = model.partition_point(|b| b.number < at);
+                    let expected: Vec<_> = model
+                        .split_off(first)
+                        .into_iter()
+                        .flat_map(|b| b.ops)
+                        .collect();
+                    assert_eq!(failed, expected);
+                }
+                _ => {
+                    let looked: Vec<_> = own
+                        .up_to(at)
+                        .map(|(b, ops)| (b.number, ops.map(|op| op.session).collect::<Vec<_>>()))
+                        .collect();
+                    let expected: Vec<_> = model
+                        .iter()
+                        .take_while(|b| b.number <= at)
+                        .map(|b| (b.number, b.ops.clone()))
+                        .collect();
+                    assert_eq!(looked, expected);
+                    while let Some(batch) = own.next_up_to(at) {
+                        let popped: Vec<_> =
+                            (0..batch.ops).map(|_| own.pop().unwrap().session).collect();
+                        let told = model.pop_front().unwrap();
+                        assert_eq!((batch.number, popped), (told.number, told.ops));
+                    }
+                    assert!(model.front().is_none_or(|b| b.number > at));
+                }
+            }
+            assert_eq!(own.bytes(), model.iter().map(|b| b.bytes).sum::<usize>());
+            assert_eq!(own.is_empty(), model.is_empty());
+            let all: Vec<_> = own.ops().map(|op| op.session).collect();
+            assert_eq!(
+                all,
+                model.iter().flat_map(|b| b.ops.clone()).collect::<Vec<_>>()
+            );
+        }
+    }
+}

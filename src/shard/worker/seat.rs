@@ -217,6 +217,7 @@ pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, 
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
     use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -228,7 +229,9 @@ mod tests {
     use crate::journal::committer::{Outcome, Signal};
     use crate::session_file;
     use crate::shard::command::{Command, Verb};
+    use crate::shard::converse::Converse;
     use crate::storage::memory::MemoryStorage;
+    use crate::sync::Mutex;
     use crate::sync::slot::{Slot, slot};
     use crate::{Durability, Result, StoreOptions};
 
@@ -418,5 +421,68 @@ mod tests {
         assert!(told(&store, 4, Outcome::Written));
         next.wait().unwrap().unwrap();
         assert!(!told(&store, 4, Outcome::Synced));
+    }
+
+    /// Reads, when it is woken, whether a caller was answered and how many messages
+    /// were counted.
+    struct Witness {
+        answered: Slot<Result<()>>,
+        counters: Arc<crate::stats::Counters>,
+        seen: Mutex<Option<(bool, u64)>>,
+    }
+
+    impl Wake for Witness {
+        fn wake(self: Arc<Self>) {
+            let answer = self.answered.poll(&mut Context::from_waker(Waker::noop()));
+            let messages = self.counters.read().messages;
+            *self.seen.lock() = Some((answer.is_ready(), messages));
+        }
+    }
+
+    /// As with durable ones: who has an answer finds it counted.
+    #[test]
+    fn a_buffered_append_is_counted_before_it_is_answered() {
+        let store = opened();
+        // Of one shard, so that they come into one batch in this order.
+        let shard = session_file::shard_of("a");
+        let mut others = (0..).map(|n| format!("k{n}"));
+        let other = others
+            .find(|key| session_file::shard_of(key) == shard)
+            .unwrap();
+        for (number, key) in [(1, "a"), (2, other.as_str())] {
+            let created = append(&store, key, Durability::Durable);
+            until_idle(&store);
+            synced(&store, number);
+            until_idle(&store);
+            created.wait().unwrap().unwrap();
+        }
+        let (answer, watch) = slot();
+        let verb = Verb::Converse(Box::new(Converse::Subscribe { answer }));
+        let key = other.as_str().into();
+        store.engine.submit(Command { key, verb }).unwrap();
+        until_idle(&store);
+        let mut watch = watch.wait().unwrap().unwrap();
+
+        let seat = store.machine.workers[0].seat();
+        let held = seat.worker.lock();
+        let first = append(&store, "a", Durability::Buffered);
+        let _second = append(&store, &other, Durability::Buffered);
+        drop(held);
+        seat.answer();
+        let counters = store.engine.context.counters.clone();
+        let before = counters.read().messages;
+        let witness = Arc::new(Witness {
+            answered: first,
+            counters,
+            seen: Mutex::default(),
+        });
+        let waker = Waker::from(witness.clone());
+        let mut changed = Box::pin(watch.changed());
+        let pending = changed.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(pending.is_pending());
+        assert!(told(&store, 3, Outcome::Written));
+        let seen = witness.seen.lock().unwrap();
+        assert!(seen.0, "the first is answered by then");
+        assert!(seen.1 > before, "answered, and not counted");
     }
 }

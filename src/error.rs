@@ -187,6 +187,21 @@ pub enum Error {
     },
 }
 
+/// Refuses what is larger than `limit` bytes. The caller puts the messages in.
+///
+/// # Errors
+/// `MessageTooLarge`.
+pub(crate) fn check_size(size: usize, limit: usize) -> Result<()> {
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Error::MessageTooLarge {
+        size,
+        limit,
+        messages: Vec::new(),
+    })
+}
+
 impl Error {
     /// Wraps an operating system error, telling a full disk apart.
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {

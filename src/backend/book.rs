@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::page::{self, Line, Page};
 use crate::clock::{self, Clock, SystemClock};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_size};
 use crate::scope::{self, SessionScope};
 use crate::session_file;
 use crate::{Message, StoreOptions};
@@ -362,15 +362,4 @@ impl Book {
 
 fn file_name(key: &str) -> String {
     session_file::sidecar_name(&session_file::plain_stem(key))
-}
-
-fn check_size(size: usize, limit: usize) -> Result<()> {
-    if size <= limit {
-        return Ok(());
-    }
-    Err(Error::MessageTooLarge {
-        size,
-        limit,
-        messages: Vec::new(),
-    })
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::lines::check_size;
 use super::{Side, StoreHandle, blocking};
 use crate::catalog::AliasConflict;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_size};
 use crate::reply::{Place, Reply};
 use crate::scope;
 use crate::session_file;

@@ -2,10 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use super::lines::{MAX_BATCH, check_size};
+use super::lines::MAX_BATCH;
 use super::{StoreHandle, blocking};
 use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_size};
 use crate::reader;
 use crate::reply::{Place, Reply};
 use crate::scope;

@@ -3,7 +3,7 @@
 use super::StoreHandle;
 use crate::clock::Stamp;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_size};
 use crate::session_file;
 use crate::shard::command::Verb;
 use crate::sync::slot::Promise;
@@ -141,15 +141,4 @@ fn fits(size: usize, limit: usize) -> std::result::Result<(), Unfit> {
         return Err(Unfit::TooLarge { size, limit });
     }
     Ok(())
-}
-
-pub(super) fn check_size(size: usize, limit: usize) -> Result<()> {
-    if size <= limit {
-        return Ok(());
-    }
-    Err(Error::MessageTooLarge {
-        size,
-        limit,
-        messages: Vec::new(),
-    })
 }

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::sim::Sim;
+use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::{Message, StoreOptions};
 
 /// Larger files only slow a fuzzer down.

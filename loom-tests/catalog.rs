@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::explore::Model;
 use crate::stage::{joined, spawned};
-use sessionlog::internals::mailbox::events;
-use sessionlog::internals::rig::{Names, Rope};
-use sessionlog::internals::sync::atomic::{AtomicU64, Ordering};
+use sessionlog::testing::mailbox::events;
+use sessionlog::testing::rig::{Names, Rope};
+use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::explore::Model;
 use crate::stage::{joined, opened, reopened, said, segments, spawned, submitted, wound_up};
 use loom::future::block_on;
-use sessionlog::internals::rig::{Rig, Setup};
-use sessionlog::internals::sync::Mutex;
-use sessionlog::storage::memory::{Fault, Repeat};
+use sessionlog::testing::disk_model::{Fault, Repeat};
+use sessionlog::testing::rig::{Rig, Setup};
+use sessionlog::testing::sync::Mutex;
 use sessionlog::{Error, Reply};
 
 pub(crate) const MODELS: &[Model] = &[

@@ -2,10 +2,10 @@
 //! poisoned without leaving anybody behind.
 
 use crate::explore::Model;
-use sessionlog::internals::journal::group::{Batch, GroupCommit, Linger, Refusal, Taken};
-use sessionlog::internals::sync::Mutex;
-use sessionlog::internals::sync::slot::{Promise, slot};
-use sessionlog::internals::sync::thread::{JoinHandle, spawn};
+use sessionlog::testing::journal::group::{Batch, GroupCommit, Linger, Refusal, Taken};
+use sessionlog::testing::sync::Mutex;
+use sessionlog::testing::sync::slot::{Promise, slot};
+use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::sync::Arc;
 use std::time::Duration;
 

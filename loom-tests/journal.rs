@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::explore::Model;
 use crate::stage::{joined, opened, segments, spawned};
-use sessionlog::internals::rig::{Heard, Rig, Setup};
-use sessionlog::internals::sync::atomic::{AtomicU64, Ordering};
+use sessionlog::testing::rig::{Heard, Rig, Setup};
+use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {

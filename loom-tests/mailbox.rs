@@ -2,10 +2,10 @@
 
 use crate::explore::Model;
 use loom::future::block_on;
-use sessionlog::internals::mailbox::{
+use sessionlog::testing::mailbox::{
     Closed, EventReceiver, Receiver, Sender, bounded, conformance, events,
 };
-use sessionlog::internals::sync::thread::{JoinHandle, spawn};
+use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
 use std::task::Poll;
 

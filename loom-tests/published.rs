@@ -2,9 +2,9 @@
 //! given.
 
 use crate::explore::Model;
-use sessionlog::internals::sync::Published;
-use sessionlog::internals::sync::atomic::{AtomicU64, Ordering};
-use sessionlog::internals::sync::thread::spawn;
+use sessionlog::testing::sync::Published;
+use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
+use sessionlog::testing::sync::thread::spawn;
 use std::sync::Arc;
 
 pub(crate) const MODELS: &[Model] = &[Model {

@@ -3,7 +3,7 @@
 use crate::explore::Model;
 use crate::stage::{joined, opened, said, spawned, submitted};
 use loom::future::block_on;
-use sessionlog::internals::rig::{Control, Rig, Setup};
+use sessionlog::testing::rig::{Control, Rig, Setup};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {

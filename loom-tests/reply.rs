@@ -2,8 +2,8 @@
 
 use crate::explore::Model;
 use loom::future::block_on;
-use sessionlog::internals::sync::slot::{Promise, slot};
-use sessionlog::internals::sync::thread::{JoinHandle, spawn};
+use sessionlog::testing::sync::slot::{Promise, slot};
+use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@ use crate::explore::Model;
 use crate::stage::{joined, opened, said, spawned, submitted, wound_up};
 use loom::future::block_on;
 use sessionlog::Error;
-use sessionlog::internals::rig::{Rig, Setup};
+use sessionlog::testing::rig::{Rig, Setup};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {

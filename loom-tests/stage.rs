@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use sessionlog::Reply;
-use sessionlog::internals::rig::{DIR, Moment, Rig, Setup, Supervisor};
-use sessionlog::internals::sync::thread::{JoinHandle, spawn};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::rig::{DIR, Moment, Rig, Setup, Supervisor};
+use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 
 /// A store without threads, and its disk.
 pub(crate) fn opened(setup: &Setup) -> (MemoryStorage, Rig) {

@@ -46,64 +46,38 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
-pub mod backend;
-mod catalog;
-#[doc(hidden)]
-pub mod clock;
-mod context;
-mod copies;
-mod doctor;
+mod compat;
+mod disk;
 mod engine;
 mod error;
-mod handle;
-#[cfg(any(feature = "testing", sessionlog_loom))]
+mod front;
+mod ground;
+#[cfg(any(test, feature = "testing", sessionlog_loom))]
 #[doc(hidden)]
-pub mod internals;
-mod journal;
-pub mod kimi;
-mod mailbox;
-mod migrate;
-mod options;
-mod reader;
-mod recovery;
-mod reply;
-#[cfg(all(feature = "testing", sessionlog_loom))]
-mod rig;
-pub mod scope;
-mod session_file;
-mod shard;
-#[cfg(all(feature = "testing", not(sessionlog_loom)))]
-mod sim;
-mod snapshot;
-mod stats;
-#[doc(hidden)]
-pub mod storage;
-mod store;
-mod supervisor;
-mod sync;
-mod view;
-mod watch;
+pub mod testing;
 
-pub use catalog::AliasConflict;
-pub use context::{Context, Fork, Messages};
-pub use doctor::{
-    Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
-    SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
-};
-pub use error::{Error, Result};
-pub use handle::{BackupLimits, StoreHandle};
-pub use migrate::{
+pub use compat::migrate::{
     KimiImport, MigrationReport, export_kimi, import_kimi, migrate_from_json,
     migrate_from_json_report,
 };
-pub use options::{Durability, StoreOptions};
-pub use recovery::RecoveryReport;
-pub use reply::Reply;
-pub use session_file::{
+pub use compat::{kimi, scope};
+pub use disk::files::backup::{Backup, BackupReason};
+pub use disk::session_file::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
     SystemPart, ToolCall,
 };
-pub use shard::backup::{Backup, BackupReason};
-pub use stats::StoreStats;
-pub use store::Store;
-pub use watch::{SessionState, Watch};
+pub use engine::catalog::AliasConflict;
+pub use engine::doctor::{
+    Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
+    SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
+};
+pub use engine::options::{Durability, StoreOptions};
+pub use engine::recovery::RecoveryReport;
+pub use engine::stats::StoreStats;
+pub use error::{Error, Result};
+pub use front::backend;
+pub use front::context::{Context, Fork, Messages};
+pub use front::handle::{BackupLimits, StoreHandle};
+pub use front::reply::Reply;
+pub use front::store::Store;
+pub use front::watch::{SessionState, Watch};

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sessionlog::internals::open_store;
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::open_store;
 use sessionlog::{Error, Store, StoreOptions};
 
 fn open(disk: &MemoryStorage) -> Store {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use sessionlog::StoreOptions;
-use sessionlog::internals::sim::{DIR, Sim};
-use sessionlog::storage::Storage;
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::sim::{DIR, Sim};
+use sessionlog::testing::storage::Storage;
 
 /// The store's own files beside the session files.
 fn scratch_files(disk: &MemoryStorage) -> Vec<String> {

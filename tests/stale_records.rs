@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use sessionlog::StoreOptions;
-use sessionlog::internals::sim::{DIR, Sim};
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::sim::{DIR, Sim};
 
 /// The first page of a segment is its header.
 const HEADER: usize = 4096;

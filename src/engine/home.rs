@@ -1,16 +1,16 @@
 //! The engine's own directory inside a store's: identity, lock, journal, and
 //! what was set aside.
 
+use crate::disk::files;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::copies::book::Book;
+use crate::disk::copies::book::Book;
+use crate::disk::journal::segment::StoreId;
+use crate::engine::recovery::redo::Places;
 use crate::error::{Error, Result};
-use crate::journal::segment::StoreId;
-use crate::recovery::redo::Places;
-use crate::shard::load;
-use crate::storage::{FileKind, LockGuard, OpenMode, Storage};
+use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage};
 
 /// The engine's own directory.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Home {
     }
 
     fn holder(&self, storage: &dyn Storage) -> Option<u32> {
-        let note = load::read_whole(storage, &self.lock).ok()?;
+        let note = files::read_whole(storage, &self.lock).ok()?;
         std::str::from_utf8(&note).ok()?.trim().parse().ok()
     }
 
@@ -198,7 +198,7 @@ impl Home {
     /// # Errors
     /// `Corrupt` if it is damaged.
     pub(crate) fn read_identity(&self, storage: &dyn Storage) -> Result<Option<StoreId>> {
-        let bytes = match load::read_whole(storage, &self.identity) {
+        let bytes = match files::read_whole(storage, &self.identity) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("read", &self.identity, e)),
@@ -228,7 +228,7 @@ impl Home {
         let entries = storage
             .read_dir(&self.journal)
             .map_err(|e| Error::io("list", &self.journal, e))?;
-        let segment = |name: &str| crate::journal::segment::number_of(name).is_some();
+        let segment = |name: &str| crate::disk::journal::segment::number_of(name).is_some();
         Ok(entries.iter().any(|entry| segment(&entry.name)))
     }
 

@@ -1,24 +1,34 @@
-//! The engine of one opened directory: what its handles, shards and threads
-//! share.
+//! Floor 3: the engine of one opened directory. This file holds what its handles,
+//! shards and threads share.
 
+pub(crate) mod catalog;
+pub(crate) mod doctor;
 pub(crate) mod home;
 pub(crate) mod open;
+pub(crate) mod options;
+pub(crate) mod reader;
+pub(crate) mod recovery;
+pub(crate) mod shard;
+pub(crate) mod snapshot;
+pub(crate) mod stats;
+pub(crate) mod supervisor;
+pub(crate) mod view;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::disk::journal::committer::Ticket;
+use crate::disk::journal::group::GroupCommit;
+use crate::disk::session_file;
+use crate::engine::shard::command::{Answer, Command};
+use crate::engine::shard::context;
+use crate::engine::shard::worker::seat::Seat;
+use crate::engine::supervisor::Request;
 use crate::error::{Error, Result};
-use crate::journal::committer::Ticket;
-use crate::journal::group::GroupCommit;
-use crate::mailbox::{Closed, EventSender, Sender};
-use crate::session_file;
-use crate::shard::command::{Answer, Command};
-use crate::shard::context;
-use crate::shard::worker::seat::Seat;
-use crate::supervisor::Request;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::slot::{Slot, slot};
-use crate::sync::wake::Runtime;
+use crate::ground::mailbox::{Closed, EventSender, Sender};
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use crate::ground::sync::slot::{Slot, slot};
+use crate::ground::sync::wake::Runtime;
 
 /// What handles reach the shards through.
 #[derive(Debug)]

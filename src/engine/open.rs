@@ -1,5 +1,6 @@
 //! Opening: lock, recover, take stock, and put the engine together.
 
+use crate::disk::files;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,39 +8,39 @@ use std::sync::Arc;
 use super::Engine;
 use super::home::Home;
 use crate::StoreOptions;
-use crate::catalog::Catalog;
-use crate::clock::Clock;
-use crate::copies::book::Book;
-use crate::copies::lost::Copies;
+use crate::disk::copies::book::Book;
+use crate::disk::copies::lost::Copies;
+use crate::disk::files::backup;
+use crate::disk::journal::committer::{Committer, Progress, Ticket};
+use crate::disk::journal::group::{Batch, GroupCommit};
+use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::record::{self, Record};
+use crate::disk::journal::scan::Scan;
+use crate::engine::catalog::Catalog;
+use crate::engine::recovery::plan::Plans;
+use crate::engine::recovery::redo::redo;
+use crate::engine::recovery::restore;
+use crate::engine::recovery::survey::survey;
+use crate::engine::recovery::{self, RecoveryReport};
+use crate::engine::shard::SHARDS;
+use crate::engine::shard::backups::Backups;
+use crate::engine::shard::context::Context;
+use crate::engine::shard::job::Job;
+use crate::engine::shard::worker::alarm::Alarm;
+use crate::engine::shard::worker::driver::Driver;
+use crate::engine::shard::worker::seat::Seat;
+use crate::engine::shard::worker::{Parts, Worker};
+use crate::engine::stats::Counters;
+use crate::engine::supervisor::Supervisor;
+use crate::engine::supervisor::event_loop::Loop;
+use crate::engine::supervisor::journal::Journal;
+use crate::engine::supervisor::machine::Machine;
 use crate::error::{Error, Result};
-use crate::journal::committer::{Committer, Progress, Ticket};
-use crate::journal::group::{Batch, GroupCommit};
-use crate::journal::pool::SegmentPool;
-use crate::journal::record::{self, Record};
-use crate::journal::scan::Scan;
-use crate::mailbox;
-use crate::recovery::plan::Plans;
-use crate::recovery::redo::redo;
-use crate::recovery::restore;
-use crate::recovery::survey::survey;
-use crate::recovery::{self, RecoveryReport};
-use crate::shard::SHARDS;
-use crate::shard::backup::{self, Backups};
-use crate::shard::context::Context;
-use crate::shard::job::Job;
-use crate::shard::load;
-use crate::shard::worker::alarm::Alarm;
-use crate::shard::worker::driver::Driver;
-use crate::shard::worker::seat::Seat;
-use crate::shard::worker::{Parts, Worker};
-use crate::stats::Counters;
-use crate::storage::{LockGuard, Storage};
-use crate::supervisor::Supervisor;
-use crate::supervisor::event_loop::Loop;
-use crate::supervisor::journal::Journal;
-use crate::supervisor::machine::Machine;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::sync::wake::Runtime;
+use crate::ground::clock::Clock;
+use crate::ground::mailbox;
+use crate::ground::storage::{LockGuard, Storage};
+use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
+use crate::ground::sync::wake::Runtime;
 
 /// Commands one shard's mailbox holds before its senders wait.
 pub(crate) const MAILBOX: usize = 1024;
@@ -197,7 +198,7 @@ fn set_aside_strays(
     for stored in found {
         let name = stored.name.to_text();
         let from = home.backups.join(&name);
-        let aside = load::free_path(storage, &home.quarantine, &name);
+        let aside = files::free_path(storage, &home.quarantine, &name);
         storage
             .rename(&from, &aside)
             .map_err(|e| Error::io("set aside", &from, e))?;
@@ -264,7 +265,7 @@ pub(crate) fn commit_checkpoint(
     batch.durable = true;
     let mut refused = None;
     committer.commit(&mut batch, &mut |signal| {
-        if let crate::journal::committer::Outcome::Refused(error) = signal.outcome {
+        if let crate::disk::journal::committer::Outcome::Refused(error) = signal.outcome {
             refused = Some(error);
         }
     })?;

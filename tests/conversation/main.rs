@@ -10,8 +10,8 @@
 
 mod model;
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::Sim;
 use sessionlog::{Error, Fork, Message, Result, StoreHandle, StoreOptions};
 
 use model::{Model, Session, State};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
 
 use crate::image::Store;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use sessionlog::internals::sim::{Sim, read_now, read_only};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{Sim, read_now, read_only};
 use sessionlog::{Message, Reply, Result, StoreHandle, StoreOptions};
 
 pub(crate) const KEYS: [&str; 3] = ["a", "b:1", "c"];

@@ -1,6 +1,6 @@
 //! The shapes of damaged lines that users of such files report.
 
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
 
 use crate::image::look;
 use crate::oracle::{repair, verify};

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sessionlog::internals::sim::{DIR, Sim};
-use sessionlog::internals::{repair_store, verify_store};
-use sessionlog::storage::Storage;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{DIR, Sim};
+use sessionlog::testing::storage::Storage;
+use sessionlog::testing::{repair_store, verify_store};
 use sessionlog::{Error, RepairOptions, RepairReport, StoreOptions, VerifyReport};
 
 use crate::damage::Damage;

@@ -1,6 +1,6 @@
 //! A repair cut short at every call, and repaired again.
 
-use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
+use sessionlog::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
 
 use crate::damage::{self, Damage};
 use crate::image::{self, Seen, Store, look};

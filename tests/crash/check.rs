@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sessionlog::StoreOptions;
-use sessionlog::internals::sim::{Sim, read_now, read_only};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{Sim, read_now, read_only};
 
 use crate::model::{Loss, State, Talk};
 use crate::play::Play;

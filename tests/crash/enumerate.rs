@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sessionlog::storage::memory::Image;
+use sessionlog::testing::disk_model::Image;
 
 use crate::check;
 use crate::overwrites;

@@ -2,7 +2,7 @@
 //! script, once with each kind of error.
 
 use sessionlog::Error;
-use sessionlog::storage::memory::{Fault, Image, Repeat, SyncFault};
+use sessionlog::testing::disk_model::{Fault, Image, Repeat, SyncFault};
 
 use crate::check::{self, Verdict};
 use crate::enumerate::{Count, in_parallel, span};

@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sessionlog::internals::open_store;
-use sessionlog::internals::sim::DIR;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::open_store;
+use sessionlog::testing::sim::DIR;
 use sessionlog::{StoreOptions, migrate_from_json};
 
 use crate::check::Verdict;
@@ -63,9 +63,9 @@ fn finish(disk: &MemoryStorage) -> Verdict<()> {
     if import(disk).map_err(|e| format!("once more: {e}"))? > 0 {
         return Err("imported for ever".into());
     }
-    let shown = sessionlog::internals::sim::read_only(disk.clone()).map_err(|e| e.to_string())?;
+    let shown = sessionlog::testing::sim::read_only(disk.clone()).map_err(|e| e.to_string())?;
     for (key, name, text) in FILES {
-        let history = sessionlog::internals::sim::read_now(shown.history(key));
+        let history = sessionlog::testing::sim::read_now(shown.history(key));
         let history = history.map_err(|e| e.to_string())?;
         let texts: Vec<_> = history.iter().map(|m| m.text().to_string()).collect();
         if texts.len() != 1 || !text.contains(&texts[0]) {

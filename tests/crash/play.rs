@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sessionlog::internals::sim::{DIR, Sim, Ticket};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{DIR, Sim, Ticket};
 use sessionlog::{Durability, Error, Fork, Message, Result, StoreHandle};
 
 use crate::check::check_files;

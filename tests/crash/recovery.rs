@@ -1,7 +1,7 @@
 //! Crashes of the recovery itself.
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::Sim;
 
 use crate::check::{self, Verdict};
 use crate::enumerate::{Count, crashed, in_parallel, span};

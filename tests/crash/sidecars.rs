@@ -1,8 +1,8 @@
 //! Crashes after which somebody deletes or damages every sidecar: what the
 //! journal does not hold of them, their copies must.
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::Sim;
 
 use crate::check::{self, Seen, Verdict};
 use crate::enumerate::{Count, crashed, in_parallel, span};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use sessionlog::internals::names;
 use sessionlog::scope::{self, InboundContext, SessionPolicy, SessionScope};
+use sessionlog::testing::names;
 
 use crate::case::{self, Options};
 use crate::report::{Report, same};

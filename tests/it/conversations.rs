@@ -8,7 +8,7 @@ mod reading;
 use std::path::Path;
 use std::sync::Arc;
 
-use sessionlog::internals::{self, sim};
+use sessionlog::testing::{self, sim};
 use sessionlog::{Store, StoreHandle};
 
 use crate::intercept::Intercepted;
@@ -18,7 +18,7 @@ use crate::support::small_segments;
 fn open() -> (Intercepted, Store, StoreHandle) {
     let storage = Intercepted::default();
     let dir = Path::new(sim::DIR);
-    let store = internals::open_store(Arc::new(storage.clone()), dir, small_segments()).unwrap();
+    let store = testing::open_store(Arc::new(storage.clone()), dir, small_segments()).unwrap();
     let chats = store.handle();
     (storage, store, chats)
 }

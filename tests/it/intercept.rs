@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use sessionlog::storage::memory::MemoryStorage;
-use sessionlog::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
 
 /// What a test does when a call is made: it is told which, and on what path.
 type Act = dyn Fn(&str, &Path, &MemoryStorage) -> io::Result<()> + Send + Sync;

@@ -135,7 +135,7 @@ fn k06_reverting_to_what_is_not_there_is_refused_and_says_what_is() {
     assert_eq!(said(&context), ["a"]);
 }
 
-// k07, no sync: `src/context/file/tests.rs` cuts the power at every call.
+// k07, no sync: `src/compat/context_file/tests.rs` cuts the power at every call.
 
 #[test]
 fn k08_of_two_contexts_on_one_file_one_writes() {

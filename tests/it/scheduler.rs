@@ -3,8 +3,8 @@
 //! Loom explores few threads to the end; this tries many at random.
 
 use sessionlog::StoreOptions;
-use sessionlog::internals::sim::{Sim, Ticket};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{Sim, Ticket};
 
 /// Orders to try; `SESSIONLOG_SCHEDULES` sets another number.
 const SCHEDULES: u64 = 12;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use sessionlog::storage::Storage;
-use sessionlog::storage::memory::MemoryStorage;
-use sessionlog::{Message, Reply, Result, Store, StoreHandle, StoreOptions, internals};
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::storage::Storage;
+use sessionlog::{Message, Reply, Result, Store, StoreHandle, StoreOptions, testing};
 use tempfile::TempDir;
 
 /// How long something that happens by itself may take before a test gives up.
@@ -46,7 +46,7 @@ pub(crate) fn small_segments() -> StoreOptions {
 
 /// A store on any file system.
 pub(crate) fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Store> {
-    internals::open_store(storage, Path::new(MEMORY_DIR), options)
+    testing::open_store(storage, Path::new(MEMORY_DIR), options)
 }
 
 /// The path of a store's file on a modelled disk.

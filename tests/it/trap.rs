@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sessionlog::storage::memory::MemoryStorage;
-use sessionlog::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
 
 /// `EMFILE`: the process has no descriptor left.
 const OUT_OF_DESCRIPTORS: i32 = 24;

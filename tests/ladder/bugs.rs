@@ -53,7 +53,7 @@ const PROCESSES: Rung = test("process", "one_process");
 pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "ack-before-sync",
-        file: "src/journal/committer.rs",
+        file: "src/disk/journal/committer.rs",
         original: r#"        if !batch.durable {
             signal_each(&batch.tickets, &Outcome::Written, tell);
         }
@@ -64,7 +64,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "journal-not-synced",
-        file: "src/journal/committer.rs",
+        file: "src/disk/journal/committer.rs",
         original: r#"        self.segment
             .file
             .sync_data()
@@ -75,7 +75,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "full-segment-not-synced",
-        file: "src/journal/committer.rs",
+        file: "src/disk/journal/committer.rs",
         original: r#"        if self.has_unsynced() {
             self.segment"#,
         replacement: r#"        if false {
@@ -84,14 +84,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "watermark-too-early",
-        file: "src/journal/committer.rs",
+        file: "src/disk/journal/committer.rs",
         original: r#"durable: self.progress.synced(),"#,
         replacement: r#"durable: self.sequence,"#,
         rung: CRASHES,
     },
     Bug {
         name: "failed-journal-sync-retried",
-        file: "src/journal/committer.rs",
+        file: "src/disk/journal/committer.rs",
         original: r#"            .sync_data()
             .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters"#,
@@ -103,14 +103,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "records-behind-refused-ones-kept",
-        file: "src/journal/committer.rs",
+        file: "src/disk/journal/committer.rs",
         original: r#"let stale = |t: &Ticket| t.epoch < epochs[t.producer];"#,
         replacement: r#"let stale = |t: &Ticket| t.epoch < epochs[t.producer] && t.len == 0;"#,
         rung: SIMULATION,
     },
     Bug {
         name: "salt-not-checked",
-        file: "src/journal/segment.rs",
+        file: "src/disk/journal/segment.rs",
         original: r#"    let mut hasher = crc32fast::Hasher::new();
     hasher.update(&salt.to_le_bytes());
     hasher.update(&number.to_le_bytes());
@@ -123,7 +123,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "segment-name-not-synced",
-        file: "src/journal/segment.rs",
+        file: "src/disk/journal/segment.rs",
         original: r#"    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
     Ok(Segment {"#,
         replacement: r#"    Ok(Segment {"#,
@@ -131,7 +131,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "segment-named-before-sync",
-        file: "src/journal/segment.rs",
+        file: "src/disk/journal/segment.rs",
         original: r#"        .and_then(|()| file.sync_data())
         .and_then(|()| storage.rename(&path, &named))"#,
         replacement: r#"        .and_then(|()| storage.rename(&path, &named))"#,
@@ -139,7 +139,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "spare-used-before-its-old-name-is-gone",
-        file: "src/journal/pool.rs",
+        file: "src/disk/journal/pool.rs",
         original: r#"        self.sync_dir()?;
         self.state.lock().spares.append(&mut spares);"#,
         replacement: r#"        self.state.lock().spares.append(&mut spares);"#,
@@ -147,21 +147,21 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "segments-retired-too-early",
-        file: "src/journal/pool.rs",
+        file: "src/disk/journal/pool.rs",
         original: r#"full.last_sequence <= sequence)"#,
         replacement: r#"full.last_sequence <= u64::MAX - sequence)"#,
         rung: SIMULATION,
     },
     Bug {
         name: "checksum-not-checked",
-        file: "src/journal/record.rs",
+        file: "src/disk/journal/record.rs",
         original: r#"if stated != checksum(seed, bytes) {"#,
         replacement: r#"if stated != checksum(seed, bytes) && stated == 0 {"#,
         rung: CRASHES,
     },
     Bug {
         name: "checkpoint-before-files-are-synced",
-        file: "src/supervisor/mod.rs",
+        file: "src/engine/supervisor/mod.rs",
         original: r#"        self.sync_files().map_err(|error| self.poison(&error))?;
         self.unsynced.clear();"#,
         replacement: r#"        self.unsynced.clear();"#,
@@ -169,7 +169,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "checkpoint-covers-a-batch-too-many",
-        file: "src/supervisor/mod.rs",
+        file: "src/engine/supervisor/mod.rs",
         original: r#"        Flush {
             upto,
             slots: slots"#,
@@ -180,14 +180,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "failed-file-sync-is-no-poison",
-        file: "src/supervisor/mod.rs",
+        file: "src/engine/supervisor/mod.rs",
         original: r#"        self.sync_files().map_err(|error| self.poison(&error))?;"#,
         replacement: r#"        self.sync_files()?;"#,
         rung: ERRORS,
     },
     Bug {
         name: "flush-leaves-names-unsynced",
-        file: "src/supervisor/mod.rs",
+        file: "src/engine/supervisor/mod.rs",
         original: r#"        if self.unsynced.is_empty() {
             return Ok(());
         }
@@ -197,14 +197,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "flush-leaves-sidecars-unsynced",
-        file: "src/supervisor/mod.rs",
+        file: "src/engine/supervisor/mod.rs",
         original: r#"            self.sync_path(&sidecar)?;"#,
         replacement: r#"            let _ = sidecar;"#,
         rung: CRASHES,
     },
     Bug {
         name: "flush-leaves-lines-unsynced",
-        file: "src/supervisor/mod.rs",
+        file: "src/engine/supervisor/mod.rs",
         original: r#"            self.sync_log(flushed)?;
 "#,
         replacement: r#""#,
@@ -212,21 +212,21 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "sidecar-before-journal",
-        file: "src/shard/flush.rs",
+        file: "src/engine/shard/flush.rs",
         original: r#"session_file::encode_sidecar(&session.synced_meta.to_sidecar())"#,
         replacement: r#"session_file::encode_sidecar(&session.settled.meta.to_sidecar())"#,
         rung: CRASHES,
     },
     Bug {
         name: "sidecar-overwritten-without-an-image",
-        file: "src/shard/flush.rs",
+        file: "src/engine/shard/flush.rs",
         original: r#"        Sidecar::Present if in_journal => return"#,
         replacement: r#"        Sidecar::Present if in_journal || true => return"#,
         rung: CRASHES,
     },
     Bug {
         name: "sidecar-replaced-before-sync",
-        file: "src/shard/flush.rs",
+        file: "src/engine/shard/flush.rs",
         original: r#"        file.sync_data()?;
         storage.rename(&temp, path)"#,
         replacement: r#"        storage.rename(&temp, path)"#,
@@ -234,7 +234,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "flush-leaves-changes-in-flight-without-an-image",
-        file: "src/shard/worker/chores.rs",
+        file: "src/engine/shard/worker/chores.rs",
         original: r#"        self.image_inflight();
 "#,
         replacement: "",
@@ -242,14 +242,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "lines-before-journal",
-        file: "src/shard/session.rs",
+        file: "src/engine/shard/session.rs",
         original: r#"(self.synced - self.written) as usize"#,
         replacement: r#"(self.settled.end - self.written) as usize"#,
         rung: SIMULATION,
     },
     Bug {
         name: "rewrite-not-synced",
-        file: "src/shard/rewrite.rs",
+        file: "src/engine/shard/rewrite.rs",
         original: r#"        self.write_out()?;
         self.file.sync_data()?;
         Ok(Prepared {"#,
@@ -259,7 +259,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "rewrite-name-not-synced",
-        file: "src/shard/rewrite.rs",
+        file: "src/engine/shard/rewrite.rs",
         original: r#"    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
     Ok(prepared)"#,
         replacement: r#"    Ok(prepared)"#,
@@ -267,14 +267,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "skip-applied-twice",
-        file: "src/shard/stage/truncate.rs",
+        file: "src/engine/shard/stage/truncate.rs",
         original: r#"        meta.skip = skip;"#,
         replacement: r#"        meta.skip += skip;"#,
         rung: CRASHES,
     },
     Bug {
         name: "torn-line-not-ended",
-        file: "src/shard/stage.rs",
+        file: "src/engine/shard/stage.rs",
         original: r#"            lines.insert(0, b'\n');
 "#,
         replacement: r#""#,
@@ -282,7 +282,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "deleted-names-not-flushed",
-        file: "src/shard/settle.rs",
+        file: "src/engine/shard/settle.rs",
         original: r#"        self.mark_dirty(id);
         turn.out.answer(answer, Ok(()));
     }
@@ -333,7 +333,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery-renames-before-sync",
-        file: "src/recovery/redo.rs",
+        file: "src/engine/recovery/redo.rs",
         original: r#"    sync()?;
     redo.change_names()?;"#,
         replacement: r#"    redo.change_names()?;"#,
@@ -341,7 +341,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery-leaves-names-unsynced",
-        file: "src/recovery/redo.rs",
+        file: "src/engine/recovery/redo.rs",
         original: r#"    redo.clear_temps(plans)?;
     sync()
 "#,
@@ -351,14 +351,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery-appends-to-a-deleted-session",
-        file: "src/recovery/redo/log.rs",
+        file: "src/engine/recovery/redo/log.rs",
         original: r#"Base::Deleted => self.start_anew(stem, plan),"#,
         replacement: r#"Base::Deleted => self.append_in_place(stem, plan),"#,
         rung: CRASHES,
     },
     Bug {
         name: "short-write-taken-for-whole",
-        file: "src/storage/mod.rs",
+        file: "src/ground/storage/mod.rs",
         original: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
 "#,
         replacement: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -368,7 +368,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "interruption-taken-for-failure",
-        file: "src/storage/mod.rs",
+        file: "src/ground/storage/mod.rs",
         original: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
 "#,
         replacement: r#"                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -378,14 +378,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "lock-taken-from-another-process",
-        file: "src/storage/disk.rs",
+        file: "src/ground/storage/disk.rs",
         original: r#"Err(TryLockError::WouldBlock) => return Ok(None),"#,
         replacement: r#"Err(TryLockError::WouldBlock) => {}"#,
         rung: PROCESSES,
     },
     Bug {
         name: "segments-retired-before-the-checkpoint",
-        file: "src/supervisor/event_loop.rs",
+        file: "src/engine/supervisor/event_loop.rs",
         original: r#"        self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)"#,
         replacement: r#"        self.supervisor.retire(upto)?;
@@ -394,14 +394,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "compaction-forgets-what-came-meanwhile",
-        file: "src/shard/stage/compact.rs",
+        file: "src/engine/shard/stage/compact.rs",
         original: r#"let (from, to) = (compaction.copied, session.settled.end);"#,
         replacement: r#"let (from, to) = (compaction.copied, compaction.copied);"#,
         rung: CRASHES,
     },
     Bug {
         name: "compaction-brings-back-what-was-truncated",
-        file: "src/shard/stage/compact.rs",
+        file: "src/engine/shard/stage/compact.rs",
         original: r#"            || compaction.start != session.start
 "#,
         replacement: r#""#,
@@ -409,7 +409,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "damage-behind-the-end-not-looked-for",
-        file: "src/journal/scan.rs",
+        file: "src/disk/journal/scan.rs",
         original: r#"        self.look_behind(data, start, seed);
 "#,
         replacement: "",

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use sessionlog::internals::names::is_main_alias;
 use sessionlog::scope::{
     InboundContext, SessionPolicy, allocate_route_session, build_session_key, collides,
 };
+use sessionlog::testing::names::is_main_alias;
 
 use crate::inputs::distinguishing;
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use sessionlog::internals::names::is_main_alias;
 use sessionlog::scope::{
     Allocation, InboundContext, SessionPolicy, SessionScope, allocate_route_session,
     build_legacy_direct_aliases, build_legacy_main_alias, build_legacy_peer_alias,
@@ -14,6 +13,7 @@ use sessionlog::scope::{
     parse_legacy_agent_session_key, resolve_agent_id, resolve_linked_peer_id, resolve_scope_key,
     same_conversation,
 };
+use sessionlog::testing::names::is_main_alias;
 
 use crate::inputs::{
     any_id, context, distinguishing, folded, forged_context, forged_id, forged_policy, parts,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sessionlog::internals::sim::Sim;
+use sessionlog::testing::sim::Sim;
 use sessionlog::{Durability, Fork, Message, StoreHandle};
 
 use crate::model::{Act, State, Talk};

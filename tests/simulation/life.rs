@@ -1,8 +1,8 @@
 //! The course of a run: the store is opened, used, ends in one way or another,
 //! and is opened again.
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::Image;
+use sessionlog::testing::disk_model::Image;
+use sessionlog::testing::sim::Sim;
 
 use crate::model::Loss;
 use crate::world::{Verdict, World};

@@ -1,7 +1,7 @@
 //! What a look at the store shows, and whether it may.
 
 use sessionlog::Message;
-use sessionlog::internals::sim::{Sim, read_now, read_only};
+use sessionlog::testing::sim::{Sim, read_now, read_only};
 
 use crate::model::{Loss, State, Talk};
 use crate::world::{Seen, Verdict, World};

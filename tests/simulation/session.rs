@@ -1,7 +1,7 @@
 //! What was asked of one session since the store was opened, and what it may
 //! therefore look like.
 
-use sessionlog::internals::sim::{Sim, Ticket};
+use sessionlog::testing::sim::{Sim, Ticket};
 use sessionlog::{Durability, Result};
 
 use crate::model::{Act, Fate, Loss, Outcome, State, possible};

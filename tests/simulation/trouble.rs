@@ -1,6 +1,6 @@
 //! What goes wrong with the disk while the machine goes on.
 
-use sessionlog::storage::memory::{Fault, MemoryStorage, Repeat, SyncFault};
+use sessionlog::testing::disk_model::{Fault, MemoryStorage, Repeat, SyncFault};
 
 use crate::draw::Draw;
 use crate::model::Loss;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use sessionlog::internals::sim::{DIR, Sim, Ticket};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{DIR, Sim, Ticket};
 use sessionlog::{Durability, Message, Result, StoreOptions};
 
 use crate::draw::Draw;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::Sim;
 use sessionlog::{Durability, Message};
 
 use super::{KEY, options, use_all};

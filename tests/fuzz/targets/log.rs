@@ -1,6 +1,6 @@
 //! The bytes of a session file.
 
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
 
 use super::{MAX_INPUT, put, use_all};
 

@@ -11,8 +11,8 @@ mod log;
 mod sidecar;
 
 use sessionlog::StoreOptions;
-use sessionlog::internals::sim::{DIR, Sim, read_now, read_only};
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::sim::{DIR, Sim, read_now, read_only};
 
 pub(crate) use image::image;
 pub(crate) use journal::journal;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use sessionlog::backend::{
     JsonlBackend, SessionStore, StoreKind, open_session_store, open_session_store_with,
 };
-use sessionlog::storage::memory::{Fault, Image, MemoryStorage, Repeat};
-use sessionlog::{Error, Result, StoreOptions, internals, migrate_from_json};
+use sessionlog::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
+use sessionlog::{Error, Result, StoreOptions, migrate_from_json, testing};
 
 use super::{add, owned, scope, texts};
 use crate::support::{in_memory, open, scratch, small_segments, visible_names};
@@ -353,7 +353,7 @@ fn older_disk() -> MemoryStorage {
 
 fn open_modelled(disk: &MemoryStorage) -> Result<Arc<dyn SessionStore>> {
     let dir = Path::new(crate::support::MEMORY_DIR);
-    internals::open_session_store(Arc::new(disk.clone()), dir, small_segments())
+    testing::open_session_store(Arc::new(disk.clone()), dir, small_segments())
 }
 
 fn expect_all(store: &dyn SessionStore, extra: &[&str], when: &str) {

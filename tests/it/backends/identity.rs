@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sessionlog::backend::{EphemeralStore, JsonlBackend, LegacyJsonStore, SessionStore};
 use sessionlog::scope::{SessionScope, build_main_session_key, build_session_key};
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::{Error, Message, Result};
 
 use super::{add, for_each_store, owned, scope, texts};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::Sim;
 use sessionlog::{Error, Message, Store, StoreHandle};
 
 use crate::support::{

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use sessionlog::storage::memory::Image;
+use sessionlog::testing::disk_model::Image;
 use sessionlog::{Error, Message, Store, StoreHandle};
 
 use crate::support::{

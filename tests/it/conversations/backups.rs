@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use sessionlog::internals::sim::{self, Sim};
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{self, Sim};
 use sessionlog::{BackupLimits, Message, Result, Store, StoreHandle};
 
 use super::open;

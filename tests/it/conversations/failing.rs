@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sessionlog::internals::sim;
+use sessionlog::testing::sim;
 use sessionlog::{Error, Store, StoreHandle};
 
 use super::open;

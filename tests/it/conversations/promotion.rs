@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Barrier};
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::sim::Sim;
 use sessionlog::{Error, Message, Store, import_kimi};
 
 use crate::support::{manual, scratch};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use sessionlog::internals::sim;
-use sessionlog::storage::Storage;
-use sessionlog::storage::memory::Image;
+use sessionlog::testing::disk_model::Image;
+use sessionlog::testing::sim;
+use sessionlog::testing::storage::Storage;
 
 use super::open;
 use crate::intercept::Intercepted;

@@ -1,7 +1,7 @@
 //! What broke kimi-cli's `Context`, one claim per defect: `k01` to `k12`.
 
-use sessionlog::internals::sim::Sim;
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::Sim;
 use sessionlog::{BackupLimits, Error, Message, Store, StoreHandle};
 
 use crate::support::{line, manual, numbers, open, said, scratch, texts};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::{Message, StoreHandle};
 
 use crate::support::{

@@ -1,6 +1,6 @@
 //! Power cuts and deaths between any two steps of a change to several files.
 
-use sessionlog::storage::memory::{Image, MemoryStorage};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::{Message, StoreHandle};
 
 use crate::support::{add_numbers, numbers, open_memory, scope, texts, wait_for_spare_segment};
@@ -136,7 +136,7 @@ fn p05_no_crash_during_a_promotion_hides_what_was_promoted_or_comes_after() {
 
 #[test]
 fn p04_a_disk_that_fills_up_during_a_compaction_changes_nothing() {
-    use sessionlog::storage::memory::{Fault, Repeat};
+    use sessionlog::testing::disk_model::{Fault, Repeat};
     let prepared = MemoryStorage::new();
     let store = open_memory(&prepared).unwrap();
     ten_of_which_two_are_live(&store.handle());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sessionlog::storage::memory::MemoryStorage;
+use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::{Error, Message, Store};
 
 use crate::support::{

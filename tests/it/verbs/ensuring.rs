@@ -77,7 +77,7 @@ fn a_session_that_has_its_identity_is_not_written_to() {
 /// a durable one must not rely on it.
 #[test]
 fn a_durable_identity_does_not_rely_on_a_buffered_one() {
-    use sessionlog::storage::memory::{Image, MemoryStorage};
+    use sessionlog::testing::disk_model::{Image, MemoryStorage};
     let disk = MemoryStorage::new();
     let store = crate::support::open_memory(&disk).unwrap();
     let chats = store.handle();

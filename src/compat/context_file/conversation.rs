@@ -1,0 +1,155 @@
+//! What the lines of a context file add up to.
+
+use std::borrow::Cow;
+
+use crate::Message;
+use crate::disk::session_file::kimi::{self, Record};
+use crate::error::Error;
+
+/// The state of a conversation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conversation {
+    pub(super) history: Vec<Message>,
+    pub(super) token_count: i64,
+    /// Characters of the texts since the last token count. Their number is kept,
+    /// not the estimate: rounded down message by message, it would differ from
+    /// what the same file says when it is opened again.
+    pending: usize,
+    /// The id of the next checkpoint.
+    pub(super) n_checkpoints: i64,
+    pub(super) system_prompt: Option<String>,
+    /// Every token count, oldest first.
+    pub(super) usage: Vec<i64>,
+}
+
+impl Conversation {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut conversation = Self::default();
+        for line in lines(bytes) {
+            conversation.take(kimi::decode(&line));
+        }
+        conversation
+    }
+
+    pub(super) fn take(&mut self, record: Record) {
+        match record {
+            Record::Blank | Record::Rejected | Record::Foreign => {}
+            Record::Usage(token_count) => self.count(token_count),
+            Record::Checkpoint(id) | Record::LostCheckpoint(id) => {
+                self.n_checkpoints = id.saturating_add(1);
+            }
+            Record::SystemPrompt(prompt) => self.system_prompt = Some(prompt),
+            Record::Message(message) => self.push(*message),
+        }
+    }
+
+    pub(super) fn push(&mut self, message: Message) {
+        self.pending += message.text().chars().count();
+        self.history.push(message);
+    }
+
+    pub(super) fn count(&mut self, token_count: i64) {
+        self.token_count = token_count;
+        self.pending = 0;
+        self.usage.push(token_count);
+    }
+
+    pub(super) fn token_count_with_pending(&self) -> i64 {
+        let pending = i64::try_from(self.pending / 4).unwrap_or(i64::MAX);
+        self.token_count.saturating_add(pending)
+    }
+}
+
+/// What is left of a file that is taken back to a checkpoint.
+pub(super) struct Reverted {
+    pub(super) bytes: Vec<u8>,
+    pub(super) conversation: Conversation,
+}
+
+/// Takes a file back to before checkpoint `id`: the lines that count, as they
+/// are, up to its record.
+///
+/// `None` if `id` is not among those that exist.
+pub(super) fn revert(file: &[u8], id: i64) -> Option<Reverted> {
+    let mut reverted = Reverted {
+        bytes: Vec::new(),
+        conversation: Conversation::default(),
+    };
+    for line in lines(file) {
+        let record = kimi::decode(&line);
+        match record {
+            Record::Blank | Record::Rejected => continue,
+            Record::Checkpoint(found) if found == id => return Some(reverted),
+            _ => {}
+        }
+        reverted.bytes.extend_from_slice(line.as_bytes());
+        reverted.bytes.push(b'\n');
+        reverted.conversation.take(record);
+    }
+    None
+}
+
+/// Why a file cannot be taken back to checkpoint `id`.
+pub(super) fn not_found(file: &[u8], id: i64) -> Error {
+    let (mut existing, mut lost) = (Vec::new(), false);
+    for line in lines(file) {
+        match kimi::decode(&line) {
+            Record::Checkpoint(found) => existing.push(found),
+            Record::LostCheckpoint(upto) => lost |= (0..=upto).contains(&id),
+            _ => {}
+        }
+    }
+    Error::CheckpointNotFound { id, existing, lost }
+}
+
+/// A file with `line`, a system prompt, in force: in front, where kimi-cli
+/// reads it first; `None` where it belongs behind, for the file holds a prompt
+/// already, and the last one counts.
+pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
+    let holds_one = lines(file).any(|line| matches!(kimi::decode(&line), Record::SystemPrompt(_)));
+    if holds_one {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(line.len() + 1 + file.len());
+    bytes.extend_from_slice(line.as_bytes());
+    bytes.push(b'\n');
+    let mut rest = unmarked(file);
+    while let Some(end) = memchr::memchr(b'\r', rest) {
+        bytes.extend_from_slice(&rest[..end]);
+        bytes.push(b'\n');
+        rest = &rest[end + 1..];
+        rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+    }
+    bytes.extend_from_slice(rest);
+    Some(bytes)
+}
+
+/// The lines of a file as Python reads them: ended by LF, CR LF or CR, what is
+/// not UTF-8 replaced. A byte order mark is not part of the first one.
+pub(crate) fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
+    raw_lines(file).map(String::from_utf8_lossy)
+}
+
+/// [`lines`] as bytes.
+pub(crate) fn raw_lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = unmarked(file);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = &rest[end..];
+        rest = match rest {
+            [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
+            [] => rest,
+        };
+        Some(line)
+    })
+}
+
+/// A file without its byte order mark. Behind something else it would be part of
+/// a line, and cost it.
+fn unmarked(file: &[u8]) -> &[u8] {
+    file.strip_prefix("\u{feff}".as_bytes()).unwrap_or(file)
+}

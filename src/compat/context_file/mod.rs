@@ -1,0 +1,244 @@
+//! The conversation of a single `context.jsonl`, as kimi-cli keeps it.
+
+mod backing;
+mod conversation;
+mod rotation;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use self::backing::Backing;
+use self::conversation::Conversation;
+use crate::Message;
+use crate::disk::session_file::kimi::{Record, encode};
+use crate::error::{Error, Result};
+use crate::front::context::Messages;
+use crate::front::handle::blocking;
+use crate::front::reply::Reply;
+use crate::ground::storage::Storage;
+use crate::ground::sync::Mutex;
+
+pub(crate) use self::backing::{create, file_name, outside_stores, parent, read_all};
+pub(crate) use self::conversation::{lines, raw_lines};
+pub(crate) use self::rotation::next as next_rotation;
+
+/// See [`Context`](crate::Context).
+///
+/// The lock is held across the file's I/O: a file has one order of writes, and
+/// nobody but its own callers waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct FileContext {
+    opened: Arc<Mutex<Opened>>,
+}
+
+/// A context file and what was made of it.
+#[derive(Debug)]
+struct Opened {
+    backing: Backing,
+    conversation: Conversation,
+    /// Whether the conversation is what the file said when it was opened, and
+    /// nobody has asked for that yet.
+    untouched: bool,
+}
+
+impl FileContext {
+    pub(crate) fn open(storage: Arc<dyn Storage>, path: PathBuf) -> Result<Self> {
+        let mut backing = Backing::new(storage, path);
+        let conversation = Conversation::of(&backing.read()?.unwrap_or_default());
+        let opened = Opened {
+            backing,
+            conversation,
+            untouched: true,
+        };
+        Ok(Self {
+            opened: Arc::new(Mutex::new(opened)),
+        })
+    }
+
+    pub(crate) fn restore(&self) -> Reply<bool> {
+        self.run(Opened::restore)
+    }
+
+    pub(crate) fn append_message(&self, messages: Messages) -> Reply<()> {
+        self.run(move |opened| opened.append(&messages.0))
+    }
+
+    pub(crate) fn update_token_count(&self, token_count: i64) -> Reply<()> {
+        self.run(move |opened| {
+            opened.catch_up()?;
+            opened.write(&encode::usage(token_count))?;
+            opened.conversation.count(token_count);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
+        self.run(move |opened| opened.checkpoint(add_user_message))
+    }
+
+    pub(crate) fn revert_to(&self, id: i64) -> Reply<()> {
+        self.run(move |opened| opened.revert_to(id))
+    }
+
+    pub(crate) fn clear(&self) -> Reply<()> {
+        self.run(|opened| {
+            if let Some(old) = opened.backing.read_locked()? {
+                opened.backing.replace(b"", Some(&old))?;
+            }
+            opened.conversation = Conversation::default();
+            opened.untouched = false;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
+        let prompt = prompt.to_owned();
+        self.run(move |opened| opened.write_system_prompt(prompt))
+    }
+
+    pub(crate) fn history(&self) -> Reply<Vec<Message>> {
+        self.read(|conversation| conversation.history.clone())
+    }
+
+    pub(crate) fn token_count(&self) -> Reply<i64> {
+        self.read(|conversation| conversation.token_count)
+    }
+
+    pub(crate) fn token_count_with_pending(&self) -> Reply<i64> {
+        self.read(Conversation::token_count_with_pending)
+    }
+
+    pub(crate) fn n_checkpoints(&self) -> Reply<i64> {
+        self.read(|conversation| conversation.n_checkpoints)
+    }
+
+    pub(crate) fn system_prompt(&self) -> Reply<Option<String>> {
+        self.read(|conversation| conversation.system_prompt.clone())
+    }
+
+    pub(crate) fn usage_history(&self) -> Reply<Vec<i64>> {
+        self.read(|conversation| conversation.usage.clone())
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Conversation) -> T + Send + 'static,
+    ) -> Reply<T> {
+        self.run(move |opened| Ok(read(&opened.conversation)))
+    }
+
+    /// Does `work` once the reply is asked for, where it may block.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Opened) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let opened = self.opened.clone();
+        Reply::lookup(move |place| Box::pin(blocking(place, move || work(&mut opened.lock()))))
+    }
+}
+
+impl Opened {
+    fn restore(&mut self) -> Result<bool> {
+        if !self.untouched && !self.conversation.history.is_empty() {
+            return Err(Error::AlreadyRestored);
+        }
+        let bytes = self.backing.read()?.unwrap_or_default();
+        if bytes.is_empty() {
+            if self.untouched {
+                self.conversation = Conversation::default();
+            }
+            return Ok(false);
+        }
+        self.conversation = Conversation::of(&bytes);
+        self.untouched = false;
+        Ok(true)
+    }
+
+    fn append(&mut self, messages: &[Message]) -> Result<()> {
+        let mut lines = String::new();
+        let mut read_back = Vec::new();
+        for message in messages {
+            let (line, message) = encode::encode(message)?;
+            lines.push_str(&line);
+            lines.push('\n');
+            read_back.push(message);
+        }
+        if read_back.is_empty() {
+            return Ok(());
+        }
+        self.catch_up()?;
+        self.backing.append(lines.as_bytes())?;
+        self.untouched = false;
+        for message in read_back {
+            self.conversation.push(message);
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, add_user_message: bool) -> Result<i64> {
+        self.catch_up()?;
+        let id = self.conversation.n_checkpoints;
+        let mut lines = encode::checkpoint(id);
+        let mut told = None;
+        if add_user_message {
+            let message = Message::user(format!("<system>CHECKPOINT {id}</system>"));
+            lines.push('\n');
+            lines.push_str(&message.to_kimi_json());
+            told = Some(message);
+        }
+        self.write(&lines)?;
+        self.conversation.take(Record::Checkpoint(id));
+        if let Some(message) = told {
+            self.conversation.push(message);
+        }
+        Ok(id)
+    }
+
+    fn revert_to(&mut self, id: i64) -> Result<()> {
+        self.catch_up()?;
+        let old = self.backing.read_locked()?.unwrap_or_default();
+        // Another program's checkpoints count once they were restored.
+        let known = (0..self.conversation.n_checkpoints).contains(&id);
+        let found = known.then(|| conversation::revert(&old, id)).flatten();
+        let reverted = found.ok_or_else(|| conversation::not_found(&old, id))?;
+        self.backing.replace(&reverted.bytes, Some(&old))?;
+        self.untouched = false;
+        self.conversation = reverted.conversation;
+        Ok(())
+    }
+
+    fn write_system_prompt(&mut self, prompt: String) -> Result<()> {
+        self.catch_up()?;
+        let line = encode::system_prompt(&prompt);
+        let old = self.backing.read_locked()?.unwrap_or_default();
+        match conversation::with_prompt_in_front(&old, &line) {
+            Some(bytes) if !old.is_empty() => {
+                self.backing.replace(&bytes, None)?;
+                self.untouched = false;
+            }
+            _ => self.write(&line)?,
+        }
+        self.conversation.system_prompt = Some(prompt);
+        Ok(())
+    }
+
+    /// Goes on with the checkpoints of a writer that came and went before this
+    /// one holds the file: of two with one id, going back would find the first.
+    /// What else it wrote stays unknown until it is restored, as in kimi-cli.
+    fn catch_up(&mut self) -> Result<()> {
+        if let Some(bytes) = self.backing.catch_up()? {
+            let next = Conversation::of(&bytes).n_checkpoints;
+            let own = &mut self.conversation.n_checkpoints;
+            *own = next.max(*own);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, lines: &str) -> Result<()> {
+        self.backing.append(format!("{lines}\n").as_bytes())?;
+        self.untouched = false;
+        Ok(())
+    }
+}

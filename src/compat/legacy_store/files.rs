@@ -1,0 +1,248 @@
+//! One JSON file per session: whose file is whose, and replacing one safely.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::session_file;
+use crate::error::{Error, Result};
+use crate::front::backend::desk::Desk;
+use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage};
+use crate::ground::sync::Mutex;
+
+/// Owns names of files that hold no session we read: no session has this key.
+const NOBODY: &str = "";
+
+/// What the name of a file starts and ends with that is being written.
+const TEMP: (&str, &str) = (".session-", ".tmp");
+
+/// A directory of sessions, one file each.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) dir: PathBuf,
+    /// Held while a file is replaced or removed, and by nobody who reads: of two
+    /// callers that save a session, the one with the older state must not come
+    /// last.
+    names: Mutex<Names>,
+    lock: Mutex<Option<Box<dyn LockGuard>>>,
+    /// Tells the files that this store is writing from those of any other.
+    tag: u64,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    owners: HashMap<String, String>,
+    /// Several only where they were found so: the last is the session's, the
+    /// others would bring it back if it alone were removed.
+    by_key: HashMap<String, Vec<String>>,
+    /// Files written so far.
+    written: u64,
+}
+
+impl Files {
+    /// The files of a directory, under its writer's lock.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    pub(super) fn open(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Self> {
+        let tag = getrandom::u64()
+            .map_err(|e| Error::io("open", dir, io::Error::other(e.to_string())))?;
+        let files = Self {
+            storage,
+            dir: dir.into(),
+            names: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+            tag,
+        };
+        files.sweep()?;
+        Ok(files)
+    }
+
+    /// Gives a file to the session in it; of several, the last.
+    pub(super) fn own(&self, name: &str, key: &str) {
+        let mut names = self.names.lock();
+        names.owners.insert(name.into(), key.into());
+        let own = names.by_key.entry(key.into()).or_default();
+        own.push(name.into());
+    }
+
+    /// Keeps a file from every session.
+    pub(super) fn reserve(&self, name: &str) {
+        self.names.lock().owners.insert(name.into(), NOBODY.into());
+    }
+
+    /// Writes a session down, if it changed since it last was.
+    ///
+    /// # Errors
+    /// What the operating system reports. The file is the old one or the new
+    /// one, whole; the session counts as unsaved, and the next save writes it
+    /// again.
+    pub(super) fn save(&self, desk: &Desk, key: &str) -> Result<()> {
+        self.save_as(&mut self.names.lock(), desk, key)
+    }
+
+    fn save_as(&self, names: &mut Names, desk: &Desk, key: &str) -> Result<()> {
+        let page = desk.now(|book| Ok(book.page(key).filter(|page| page.unsaved).cloned()))?;
+        let Some(page) = page else {
+            return Ok(());
+        };
+        let bytes = session_file::encode_legacy(&page.to_file(key));
+        let name = names.claim(key);
+        names.written += 1;
+        let (start, end) = TEMP;
+        let temp = format!("{start}{:016x}-{}{end}", self.tag, names.written);
+        self.replace(&self.dir.join(name), &self.dir.join(temp), &bytes)?;
+        desk.now(|book| {
+            book.saved(key, &page);
+            Ok(())
+        })
+    }
+
+    /// Removes a session, its files first: what could not be removed would be
+    /// back after the next start.
+    ///
+    /// # Errors
+    /// What the operating system reports. The session is as it was then, except
+    /// that its file may be gone until the next save, which writes it again.
+    pub(super) fn delete(&self, desk: &Desk, key: &str) -> Result<()> {
+        let mut names = self.names.lock();
+        // After closing, the lock may be another's, and so may the files.
+        desk.now(|_| Ok(()))?;
+        let removed = self.remove_files(&mut names, key);
+        desk.now(|book| {
+            match &removed {
+                Ok(()) => drop(book.remove(key)),
+                Err(_) => book.unsave(key),
+            }
+            Ok(())
+        })?;
+        removed
+    }
+
+    /// The session's own comes last: as long as it is there, nothing changed.
+    fn remove_files(&self, names: &mut Names, key: &str) -> Result<()> {
+        let own = names.by_key.get(key).cloned().unwrap_or_default();
+        for name in &own {
+            let path = self.dir.join(name);
+            match self.storage.remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path, e));
+                }
+                _ => names.disown(key, name),
+            }
+        }
+        if own.is_empty() {
+            return Ok(());
+        }
+        self.sync_names()
+    }
+
+    /// Writes down everything, and lets another writer in. One that cannot be
+    /// written keeps no other from it, but the store open: what is only in
+    /// memory would be gone.
+    ///
+    /// # Errors
+    /// Of those that could not be written, the first.
+    pub(super) fn close(&self, desk: &Desk) -> Result<()> {
+        let mut names = self.names.lock();
+        // Whoever adds something meanwhile has an answer that says so.
+        while !desk.shut_if_saved() {
+            let mut first = Ok(());
+            for key in desk.now(|book| Ok(book.unsaved()))? {
+                if let Err(error) = self.save_as(&mut names, desk, &key) {
+                    tracing::error!(key, %error, "a session was not saved");
+                    first = first.and(Err(error));
+                }
+            }
+            first?;
+        }
+        self.lock.lock().take();
+        Ok(())
+    }
+
+    fn replace(&self, path: &Path, temp: &Path, bytes: &[u8]) -> Result<()> {
+        let file = self
+            .storage
+            .open(temp, OpenMode::CreateNew)
+            .map_err(|e| Error::io("save", path, e))?;
+        let written = file
+            .write_all_at(bytes, 0)
+            .and_then(|()| file.sync_data())
+            .and_then(|()| self.storage.rename(temp, path));
+        if let Err(e) = written {
+            if let Err(error) = self.storage.remove_file(temp) {
+                let path = temp.display();
+                tracing::debug!(%path, %error, "left behind until the next open");
+            }
+            return Err(Error::io("save", path, e));
+        }
+        self.sync_names()
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.storage
+            .sync_dir(&self.dir)
+            .map_err(|e| Error::io("sync", &self.dir, e))
+    }
+
+    /// Removes what a crash left half-written, and keeps every session from the
+    /// names of directories: a file cannot take their place.
+    fn sweep(&self) -> Result<()> {
+        let (start, end) = TEMP;
+        let entries = self.storage.read_dir(&self.dir);
+        for entry in entries.map_err(|e| Error::io("list", &self.dir, e))? {
+            let name = entry.name;
+            if entry.kind == FileKind::Directory {
+                self.reserve(&name);
+            } else if name.starts_with(start)
+                && name.ends_with(end)
+                && let Err(error) = self.storage.remove_file(&self.dir.join(&name))
+            {
+                tracing::warn!(name, %error, "left behind");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Names {
+    /// The name of a session's file: the one PicoClaw would use, or where that
+    /// is unsafe or another's, one with a hash of the key.
+    fn claim(&mut self, key: &str) -> String {
+        if let Some(name) = self.by_key.get(key).and_then(|own| own.last()) {
+            return name.clone();
+        }
+        let plain = session_file::plain_stem(key);
+        let mut stem = plain;
+        if !session_file::is_safe_stem(&stem) || self.owners.contains_key(&file_name(&stem)) {
+            stem = session_file::hashed_stem(key);
+        }
+        while self.owners.contains_key(&file_name(&stem)) {
+            stem.push('~');
+        }
+        let name = file_name(&stem);
+        self.owners.insert(name.clone(), key.into());
+        self.by_key.insert(key.into(), vec![name.clone()]);
+        name
+    }
+
+    fn disown(&mut self, key: &str, name: &str) {
+        self.owners.remove(name);
+        if let Some(own) = self.by_key.get_mut(key) {
+            own.retain(|other| other != name);
+            if own.is_empty() {
+                self.by_key.remove(key);
+            }
+        }
+    }
+}
+
+fn file_name(stem: &str) -> String {
+    format!("{stem}.json")
+}

@@ -1,0 +1,191 @@
+//! PicoClaw's older sessions: one JSON file each, whole in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+mod files;
+
+use self::files::Files;
+use crate::compat::migrate::{self, Found};
+use crate::compat::scope::SessionScope;
+use crate::disk::session_file;
+use crate::engine::home::Home;
+use crate::error::{Error, Result};
+use crate::front::backend::book::Limits;
+use crate::front::backend::desk::Desk;
+use crate::front::backend::page::Page;
+use crate::front::backend::store::{SessionStore, StoreKind};
+use crate::front::backend::verbs::verbs_of;
+use crate::front::handle::blocking;
+use crate::ground::storage::{DiskStorage, LockGuard, Storage};
+use crate::{Message, Reply};
+
+/// The files of PicoClaw's older session manager, one `*.json` per session, read
+/// and written as it does.
+///
+/// All sessions are in memory. A write is kept only once
+/// [`save`](SessionStore::save) or [`close`](SessionStore::close) has returned;
+/// each saves a session by a hidden file, a sync and a rename, so that a crash
+/// leaves the old file or the new one. One that fails keeps no other session from
+/// being saved. Dropping the store saves what is unsaved, and logs where that
+/// fails. A deletion that fails leaves the session, to be written again by the
+/// next save; should the process die before that, its file may be gone.
+///
+/// Scopes and aliases are in these files too, where PicoClaw passes over them. It
+/// drops them from a session that it saves itself: whoever then comes with a
+/// scope of that key first has the session, unless that could be a forgery.
+///
+/// A key with `.` or `..` between its `/` or `\` is refused as
+/// [`Error::InvalidKey`]. A file belongs to the key in it; where another key
+/// would have the same file, or the name is unsafe, the second gets a name with a
+/// hash in it. Files that do not decode are left alone. Sidecars, JSONL files and
+/// imported files (`….json.migrated`) are not looked at: open a directory that
+/// may have them through [`open_session_store`](crate::backend::open_session_store).
+///
+/// One process writes: the store holds the directory's lock, the one that
+/// [`Store`](crate::Store) takes. Where something is in the way of the engine's
+/// own directory, which has a part of it, the rest must do, and that is logged.
+///
+/// ```
+/// use sessionlog::backend::{LegacyJsonStore, SessionStore};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// let chats = LegacyJsonStore::open(dir)?;
+/// chats.add_message("telegram:123", "user", "hi").wait()?;
+/// chats.save("telegram:123").wait()?;
+/// assert!(dir.join("telegram_123.json").exists());
+/// assert!(chats.save("../elsewhere").wait().is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LegacyJsonStore {
+    desk: Desk,
+    files: Arc<Files>,
+}
+
+impl LegacyJsonStore {
+    /// Opens a directory, creating it if needed, and reads all sessions in it.
+    /// Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another process, or another store in this one,
+    /// writes to the directory; [`Error::Io`] where the directory is a file, a
+    /// symbolic link or another user's, or cannot be made, listed or locked, or
+    /// where the disk fails to read a file.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
+        Self::open_on(Arc::new(DiskStorage), &dir)
+    }
+
+    pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
+        let lock = Home::lock_only(&*storage, dir)?;
+        Self::under(storage, dir, lock)
+    }
+
+    /// Opens a directory whose writer's lock is held already.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn under(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        lock: Box<dyn LockGuard>,
+    ) -> Result<Self> {
+        let files = Files::open(storage, dir, lock)?;
+        let desk = Desk::new(Limits {
+            paths: false,
+            ..Limits::none()
+        });
+        load(&files, &desk)?;
+        Ok(Self {
+            desk,
+            files: Arc::new(files),
+        })
+    }
+
+    /// Something done to a session and its file, where it may block.
+    fn filed(
+        &self,
+        key: &str,
+        work: impl FnOnce(&Files, &Desk, &str) -> Result<()> + Send + 'static,
+    ) -> Reply<()> {
+        let (desk, files, key) = (self.desk.clone(), self.files.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(blocking(place, move || {
+                let key = desk.now(|book| book.canonical(&key))?;
+                work(&files, &desk, &key)
+            }))
+        })
+    }
+}
+
+/// Reads every session; of several files with one key the last by name counts,
+/// as in PicoClaw.
+fn load(files: &Files, desk: &Desk) -> Result<()> {
+    for name in migrate::candidates(&*files.storage, &files.dir)? {
+        let session = match migrate::read(&*files.storage, &files.dir, &name)? {
+            Found::Session(session) if session_file::validate_key(&session.key).is_ok() => session,
+            other => {
+                if let Found::Neither(reason) = other {
+                    tracing::warn!(name, reason, "left alone: no session");
+                }
+                files.reserve(&name);
+                continue;
+            }
+        };
+        files.own(&name, &session.key);
+        let key = session.key.clone();
+        let page = Page::found(session);
+        desk.now(|book| {
+            book.put(key, page);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+impl Drop for LegacyJsonStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.files.close(&self.desk) {
+            tracing::error!(%error, "sessions were not saved");
+        }
+    }
+}
+
+impl SessionStore for LegacyJsonStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::LegacyJson
+    }
+
+    verbs_of!(desk);
+
+    fn save(&self, key: &str) -> Reply<()> {
+        self.filed(key, Files::save)
+    }
+
+    fn delete_session(&self, key: &str) -> Reply<()> {
+        self.filed(key, Files::delete)
+    }
+
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        self.desk.ensure_session_metadata(key, scope, aliases)
+    }
+
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        self.desk.session_scope(key)
+    }
+
+    fn close(&self) -> Reply<()> {
+        let (desk, files) = (self.desk.clone(), self.files.clone());
+        Reply::lookup(move |place| Box::pin(blocking(place, move || files.close(&desk))))
+    }
+}

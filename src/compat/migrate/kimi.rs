@@ -1,0 +1,162 @@
+//! To and from a context file of kimi-cli.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::StoreHandle;
+use crate::compat::context_file;
+use crate::disk::session_file::{self, Kind, kimi};
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage};
+
+/// What [`import_kimi`] brought in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KimiImport {
+    /// Lines of the file that are not empty; the session has as many.
+    pub lines: usize,
+    /// Those that the session's history shows. kimi-cli shows fewer where it
+    /// rejects a line that is a message to this crate: one of a role that only
+    /// PicoClaw has, or with a part of a type that it does not know.
+    pub messages: usize,
+    /// Those that are no record, here or there. They are in the session's file.
+    pub unread: usize,
+}
+
+/// Makes the session `key` out of a context file of kimi-cli: all of its lines
+/// or, if anything fails, none. Blocks while it reads and writes.
+///
+/// Lines come over as bytes, control records and what does not decode included;
+/// line ends become LF, the last line gets one if it has none, and a byte order
+/// mark is dropped. What is a message to this crate is shown, whether or not
+/// kimi-cli would: see [`KimiImport::messages`]. Only a line that Python
+/// takes for JSON and nobody else does (raw control characters in strings, `NaN`)
+/// is written again as JSON proper, so that its message is not lost on readers.
+/// The file stays as it is; one behind a symbolic link is refused. Like every verb this resolves the key first.
+///
+/// ```
+/// use sessionlog::{Context, Message, Store, export_kimi, import_kimi};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// let file = dir.join("context.jsonl");
+/// Context::open(&file)?.append_message(Message::user("hi")).wait()?;
+///
+/// let store = Store::open(dir.join("sessions"))?;
+/// let chats = store.handle();
+/// import_kimi(&file, "telegram:123", &chats)?;
+/// assert_eq!(chats.history("telegram:123").wait()?[0].text(), "hi");
+///
+/// export_kimi("telegram:123", dir.join("back.jsonl"), &chats)?;
+/// assert_eq!(std::fs::read(dir.join("back.jsonl")).unwrap(), std::fs::read(&file).unwrap());
+/// # store.close()
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::SessionExists`] where the session has a line or a summary already,
+/// [`Error::MessageTooLarge`], without messages, for a line over
+/// [the limit](crate::StoreOptions::max_line_bytes) or a file over 64 MiB,
+/// [`Error::Io`] where the file cannot be read, and those all verbs share.
+pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
+    let path = absolute(path.as_ref())?;
+    session_file::validate_key(key)?;
+    let storage = handle.storage();
+    let bytes = storage
+        .open(&path, OpenMode::Read)
+        .and_then(|file| context_file::read_all(&*file))
+        .map_err(|e| Error::io("read", &path, e))?;
+    let mut import = KimiImport::default();
+    let mut lines = Vec::with_capacity(bytes.len() + 1);
+    for raw in context_file::raw_lines(&bytes) {
+        let line = readable(raw);
+        import.note(session_file::classify(&line));
+        lines.extend_from_slice(&line);
+        lines.push(b'\n');
+    }
+    if handle.adopt_lines(key, lines).wait()? {
+        return Ok(import);
+    }
+    Err(Error::SessionExists { key: key.into() })
+}
+
+/// Writes the lines of the session `key` to a new file at `path`, which kimi-cli
+/// reads. Bytes for bytes: a file that [`import_kimi`] brought in comes out as it
+/// went in, but for what is said there and here.
+///
+/// Truncated messages are left out. The system prompt and the token count that
+/// were hidden with them stand in front, if there were any, as compacting the
+/// session would leave them. Checkpoints that went with them cannot be gone back
+/// to. kimi-cli does not know of such: it would take one in front for the
+/// beginning of the conversation, and going back to it would empty the file. So
+/// they are left out, but for the last one if it numbers the next checkpoint:
+/// that one stands at the end, `"lost": true`. kimi-cli goes on counting from
+/// there, and going back to it takes it to what was exported; [`Context::open`](
+/// crate::Context::open) and [`import_kimi`] know that it is lost.
+///
+/// The file is there whole or, after a crash, empty or not at all. Blocks
+/// while it reads and writes.
+///
+/// # Errors
+/// [`Error::SessionNotFound`], [`Error::InStore`] where the file would be in the
+/// directory of a store, this one or another, [`Error::Io`] where something is at `path` already
+/// or the file cannot be written, and those all verbs share.
+pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
+    let path = absolute(path.as_ref())?;
+    let (all, start) = handle.all_lines(key)?;
+    let (hidden, live) = all.split_at(start);
+    let lines = session_file::without_hidden(hidden, live);
+    if lines.is_empty() && handle.resolve_session_key(key).wait()?.is_none() {
+        return Err(Error::SessionNotFound { key: key.into() });
+    }
+    let storage = handle.storage();
+    context_file::outside_stores(&*storage, &path)?;
+    let temp =
+        context_file::parent(&path).join(format!(".{}.new", context_file::file_name(&path)?));
+    // The name is taken first, so that nothing can be put in its place.
+    context_file::create(&*storage, &path, b"").map_err(|e| Error::io("write", &path, e))?;
+    let written = put(&*storage, &temp, &path, &lines);
+    if written.is_err() {
+        for left in [&temp, &path] {
+            // What cannot be removed is empty or hidden.
+            let _ = storage.remove_file(left);
+        }
+    }
+    written.map_err(|e| Error::io("write", &path, e))
+}
+
+/// Writes beside `path`, then renames.
+fn put(storage: &dyn Storage, temp: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match storage.remove_file(temp) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    context_file::create(storage, temp, bytes)?;
+    storage.rename(temp, path)?;
+    storage.sync_dir(context_file::parent(path))
+}
+
+/// A line as this crate can read it, if it can be read at all.
+fn readable(raw: &[u8]) -> Cow<'_, [u8]> {
+    if session_file::classify(raw) == Kind::Corrupt
+        && let Some(strict) = kimi::strict(&String::from_utf8_lossy(raw))
+        && session_file::classify(strict.as_bytes()) != Kind::Corrupt
+    {
+        return Cow::Owned(strict.into_bytes());
+    }
+    Cow::Borrowed(raw)
+}
+
+impl KimiImport {
+    fn note(&mut self, kind: Kind) {
+        self.lines += usize::from(kind != Kind::Blank);
+        self.messages += usize::from(kind == Kind::Message);
+        self.unread += usize::from(kind == Kind::Corrupt);
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io("open", path, e))
+}

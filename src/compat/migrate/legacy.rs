@@ -1,0 +1,487 @@
+//! Import of PicoClaw's older stores, which kept each session in one JSON file.
+
+use crate::disk::files;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::disk::files::backup::BackupReason;
+use crate::disk::session_file::{self, LegacySession, SIDECAR};
+use crate::engine::Engine;
+use crate::engine::shard::converse::Converse;
+use crate::error::{Error, Result};
+use crate::ground::clock;
+use crate::ground::storage::{FileKind, Storage};
+use crate::{Durability, Message, SessionMeta, StoreHandle};
+
+/// What a migration did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MigrationReport {
+    /// Sessions imported.
+    pub migrated: usize,
+    /// Files left in place as they are, and why: they do not decode, or what
+    /// they hold is over a limit of the store.
+    pub skipped: Vec<(PathBuf, String)>,
+    /// Keys of the sessions that had a history, which is a
+    /// [backup](crate::BackupReason::Import) now.
+    pub replaced: Vec<String>,
+}
+
+/// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
+/// and says how many; see [`migrate_from_json_report`].
+///
+/// ```
+/// use sessionlog::{Store, migrate_from_json};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// std::fs::write(
+///     dir.join("telegram_123.json"),
+///     r#"{"key":"telegram:123","messages":[{"role":"user","content":"hi"}],"summary":"greeting"}"#,
+/// ).unwrap();
+///
+/// let store = Store::open(dir)?;
+/// assert_eq!(migrate_from_json(dir, &store.handle())?, 1);
+/// assert_eq!(store.handle().history("telegram:123").wait()?[0].text(), "hi");
+/// assert_eq!(migrate_from_json(dir, &store.handle())?, 0);
+/// # store.close()
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`migrate_from_json_report`].
+pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<usize> {
+    Ok(migrate_from_json_report(dir, store)?.migrated)
+}
+
+/// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
+/// and says which files it had to leave.
+///
+/// `dir` is usually the store's own directory; one that does not exist holds
+/// nothing to import. Each file directly in it whose name ends in `.json`, in
+/// the order of names, replaces the history of the session it names (its key,
+/// or if that is empty its file name without `.json`), and the summary if it
+/// has one. Scope and aliases, which only
+/// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, go to a
+/// session that has neither; else its own stay. Keys are taken literally.
+/// Then the file gets the name `….json.migrated`, replacing what had that. A
+/// `….meta.json` is a sidecar, and left alone, unless it is the file in which
+/// the older manager kept a session whose key ends in `.meta`; those come
+/// first.
+///
+/// A file that does not decode, or whose key, messages or summary the store
+/// does not accept, stays as it is and is reported. So it can be run at every
+/// start: with nothing left to import it changes nothing.
+///
+/// What a session has already becomes a [backup](StoreHandle::list_backups), and
+/// is reported, unless it is just what the file holds; a summary that the file
+/// replaces does not.
+///
+/// Run it before anything else writes to the sessions: a crash just before a
+/// file gets its new name makes the next run import it again, over what was
+/// added since.
+///
+/// Blocks until everything is on disk: call it from a plain thread, or in async
+/// code through `spawn_blocking`.
+///
+/// # Errors
+/// [`Error::ReadOnly`] on a store opened read-only; any error of the store, or
+/// of listing or renaming files, and those of reading them that the disk is to
+/// blame for. Sessions imported before stay imported, their
+/// files renamed; the one that failed and all after it are imported by the next
+/// run.
+pub fn migrate_from_json_report(
+    dir: impl AsRef<Path>,
+    store: &StoreHandle,
+) -> Result<MigrationReport> {
+    let import = Import::of(dir.as_ref(), store)?;
+    let mut report = MigrationReport::default();
+    for name in import.candidates()? {
+        if import.counted(&name, &mut report)? {
+            import.retire(&name)?;
+        }
+    }
+    Ok(report)
+}
+
+/// As [`migrate_from_json_report`], but no file gets its new name before every
+/// session is in the store, and if that fails for one, all have their old names
+/// again: the files hold everything, or nothing that the store does not hold.
+///
+/// # Errors
+/// As [`migrate_from_json_report`]. Where a file could not be given its old name
+/// back, that error.
+pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<MigrationReport> {
+    let import = Import::of(dir, store)?;
+    let mut report = MigrationReport::default();
+    let mut imported = Vec::new();
+    for name in import.candidates()? {
+        if import.counted(&name, &mut report)? {
+            imported.push(name);
+        }
+    }
+    if imported.is_empty() {
+        return Ok(report);
+    }
+    import.retire_all(&imported)?;
+    Ok(report)
+}
+
+/// The keys of the sessions that [`migrate_together`] would import, each with the
+/// name of its file; of several with one key, the last. A file that it would
+/// leave is none: the store's session of that key is no copy of it.
+///
+/// # Errors
+/// If the directory cannot be listed, or a file cannot be read.
+pub(crate) fn keys_to_import(dir: &Path, store: &StoreHandle) -> Result<HashMap<String, String>> {
+    let import = Import::of(dir, store)?;
+    let mut keys = HashMap::new();
+    for name in import.candidates()? {
+        if let Found::Session(session) = read(&*import.storage, dir, &name)?
+            && import.check(&session, LONGEST_TIME).is_ok()
+        {
+            keys.insert(session.key, name);
+        }
+    }
+    Ok(keys)
+}
+
+/// No time the store gives a message is longer: what fits with this one fits
+/// whenever it is imported.
+const LONGEST_TIME: &str = "2026-01-02T03:04:05.123456789Z";
+
+/// The names of the files that a session of the older manager may be in. What
+/// has the name of a sidecar comes first: until it is renamed, the session that
+/// would have that sidecar cannot have its usual file names.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(crate) fn candidates(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    let mut names: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| entry.kind != FileKind::Directory)
+        .map(|entry| entry.name)
+        .filter(|name| name.strip_suffix(".json").is_some())
+        .collect();
+    names.sort_unstable_by(|a, b| (!a.ends_with(SIDECAR), a).cmp(&(!b.ends_with(SIDECAR), b)));
+    Ok(names)
+}
+
+/// What a file holds that may be a session of the older manager.
+pub(crate) enum Found {
+    Session(LegacySession),
+    Sidecar,
+    /// None of both, and why.
+    Neither(String),
+}
+
+/// Reads a file. One that is not ours to read, or no file, is none; where the
+/// disk fails to read a file nothing is known of it, and it must not be passed
+/// over.
+///
+/// # Errors
+/// If the disk fails.
+pub(crate) fn read(storage: &dyn Storage, dir: &Path, name: &str) -> Result<Found> {
+    let path = dir.join(name);
+    let bytes = match files::read_whole(storage, &path) {
+        Ok(bytes) => bytes,
+        Err(e) if !is_about_the_file(&e, storage, &path) => {
+            return Err(Error::io("read", &path, e));
+        }
+        Err(_) if name.ends_with(SIDECAR) => return Ok(Found::Sidecar),
+        Err(e) => return Ok(Found::Neither(e.to_string())),
+    };
+    if name.ends_with(SIDECAR) && !session_file::holds_own_session(name, &bytes) {
+        return Ok(Found::Sidecar);
+    }
+    Ok(match session_file::decode_legacy(&bytes) {
+        Err(reason) => Found::Neither(reason),
+        Ok(mut session) => {
+            if session.key.is_empty() {
+                name.strip_suffix(".json")
+                    .unwrap_or(name)
+                    .clone_into(&mut session.key);
+            }
+            Found::Session(session)
+        }
+    })
+}
+
+fn is_about_the_file(error: &io::Error, storage: &dyn Storage, path: &Path) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    let no_file = || {
+        storage
+            .info(path)
+            .is_ok_and(|info| info.kind != FileKind::File)
+    };
+    matches!(error.kind(), NotFound | PermissionDenied) || no_file()
+}
+
+/// What became of one file.
+enum Outcome {
+    Imported,
+    /// It stays where it is.
+    Left(String),
+    /// It is none of ours to import.
+    Sidecar,
+}
+
+struct Import<'a> {
+    dir: &'a Path,
+    storage: Arc<dyn Storage>,
+    engine: &'a Engine,
+    store: StoreHandle,
+    /// Sessions that had a history, not yet in a report.
+    replaced: RefCell<Vec<String>>,
+}
+
+impl<'a> Import<'a> {
+    fn of(dir: &'a Path, store: &'a StoreHandle) -> Result<Self> {
+        Ok(Self {
+            dir,
+            storage: store.storage(),
+            engine: store.engine()?,
+            store: store.exact_keys().with_durability(Durability::Durable),
+            replaced: RefCell::default(),
+        })
+    }
+
+    fn candidates(&self) -> Result<Vec<String>> {
+        candidates(&*self.storage, self.dir)
+    }
+
+    /// Imports a file, and says whether it may be retired.
+    fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
+        let outcome = self.file(name)?;
+        report.replaced.append(&mut self.replaced.borrow_mut());
+        match outcome {
+            Outcome::Imported => {
+                report.migrated += 1;
+                return Ok(true);
+            }
+            Outcome::Left(reason) => {
+                let path = self.dir.join(name);
+                tracing::warn!(path = %path.display(), reason, "not imported");
+                report.skipped.push((path, reason));
+            }
+            Outcome::Sidecar => {}
+        }
+        Ok(false)
+    }
+
+    fn file(&self, name: &str) -> Result<Outcome> {
+        let session = match read(&*self.storage, self.dir, name)? {
+            Found::Session(session) => session,
+            Found::Sidecar => return Ok(Outcome::Sidecar),
+            Found::Neither(reason) => return Ok(Outcome::Left(reason)),
+        };
+        match self.store_session(session) {
+            Ok(()) => Ok(Outcome::Imported),
+            // About the session, not the store, and the same at every run: it
+            // must not keep those behind it from being imported.
+            Err(error @ (Error::InvalidKey { .. } | Error::MessageTooLarge { .. })) => {
+                Ok(Outcome::Left(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All commands are on disk when this returns. What the store would refuse
+    /// is refused before the first: a session left half imported would be
+    /// replaced again by every later run.
+    fn store_session(&self, session: LegacySession) -> Result<()> {
+        self.check(&session, &clock::rfc3339(self.engine.context.clock.now()))?;
+        let LegacySession {
+            key,
+            messages,
+            summary,
+            scope,
+            aliases,
+            ..
+        } = session;
+        let messages = self.stamped(messages)?;
+        if !self.shows(&key, &messages)? {
+            self.keep_live(&key, &messages)?;
+            self.store.set_history(&key, messages).wait()?;
+        }
+        if !summary.is_empty() {
+            self.store.set_summary(&key, &summary).wait()?;
+        }
+        if scope.is_none() && aliases.is_empty() {
+            return Ok(());
+        }
+        self.store_identity(&key, scope, aliases)
+    }
+
+    /// Whether the store accepts a session, where messages without a time get
+    /// the time `now`.
+    ///
+    /// # Errors
+    /// `InvalidKey` or `MessageTooLarge`.
+    fn check(&self, session: &LegacySession, now: &str) -> Result<()> {
+        session_file::validate_key(&session.key)?;
+        self.store.check_summary(&session.summary)?;
+        self.store.check_lines(&session.messages, now)
+    }
+
+    /// What a session has of its own is newer.
+    fn store_identity(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Result<()> {
+        let meta = self.store.session_meta(key).wait()?;
+        if has_identity(&meta) {
+            return Ok(());
+        }
+        match self.store.upsert_session_meta(key, scope, aliases).wait() {
+            Err(error @ (Error::ScopeConflict { .. } | Error::MessageTooLarge { .. })) => {
+                tracing::warn!(key, %error, "imported without its scope and aliases");
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a session shows these messages and nothing else, as an import leaves
+    /// it that was cut short before the file got its new name. Imported again it
+    /// would be a backup of itself. A time counts where the file says one.
+    fn shows(&self, key: &str, coming: &[Message]) -> Result<bool> {
+        if self.store.tail(key, 1).wait()?.is_empty() {
+            return Ok(false);
+        }
+        let stored = self.store.history(key).wait()?;
+        let (lines, start) = self.store.all_lines(key)?;
+        // A line that is no message is something that the file has not.
+        let only = session_file::lines(&lines[start..]).count() == stored.len();
+        let coming = coming.iter().filter(|message| !message.is_transient());
+        let line = |message: &Message| session_file::encode(message, None);
+        let timed = |message: &Message, stored: &Message| match stored.created_at() {
+            Some(time) if message.created_at().is_none() => message.clone().with_created_at(time),
+            _ => Ok(message.clone()),
+        };
+        let same = |(message, stored): (&Message, &Message)| {
+            timed(message, stored).is_ok_and(|message| line(&message) == line(stored))
+        };
+        Ok(only && coming.clone().count() == stored.len() && coming.zip(&stored).all(same))
+    }
+
+    /// Makes a backup of what a session shows: the file may have turned up long
+    /// after the session was begun. A crash behind this leaves the session empty
+    /// and the file where it is, for the next run.
+    fn keep_live(&self, key: &str, coming: &[Message]) -> Result<()> {
+        if self.store.tail(key, 1).wait()?.is_empty() {
+            return Ok(());
+        }
+        let now = clock::rfc3339(self.engine.context.clock.now());
+        self.store.check_lines(coming, &now)?;
+        let reason = BackupReason::Import;
+        let cleared = self
+            .store
+            .converse(key, |answer| Ok(Converse::Clear { reason, answer }));
+        cleared.wait()?;
+        tracing::warn!(
+            key,
+            "an imported file replaces a history; that is a backup now"
+        );
+        self.replaced.borrow_mut().push(key.to_owned());
+        Ok(())
+    }
+
+    /// The time of now for messages that without one would be control records;
+    /// the store gives it to the others.
+    fn stamped(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
+        let now = clock::rfc3339(self.engine.context.clock.now());
+        let stamp = |message: Message| match message.check_writable() {
+            Ok(()) => Ok(message),
+            Err(_) => message.with_created_at(&now),
+        };
+        messages.into_iter().map(stamp).collect()
+    }
+
+    /// Takes the file out of the way. Not before the session is on disk, and on
+    /// disk before anything is added to the session: the next run would import
+    /// the file over that.
+    fn retire(&self, name: &str) -> Result<()> {
+        self.rename(name, &retired(name))?;
+        self.sync_names()?;
+        self.release(name);
+        Ok(())
+    }
+
+    /// Takes all files out of the way, or none.
+    fn retire_all(&self, names: &[String]) -> Result<()> {
+        let mut done = 0;
+        let mut rename = |name: &String| {
+            self.rename(name, &retired(name))?;
+            done += 1;
+            Ok(())
+        };
+        let renamed = names.iter().try_for_each(&mut rename);
+        let Err(error) = renamed.and_then(|()| self.sync_names()) else {
+            // Not before: a sidecar under that name would be in the way of the
+            // file if that had to come back.
+            for name in names {
+                self.release(name);
+            }
+            return Ok(());
+        };
+        for name in &names[..done] {
+            self.rename(&retired(name), name)?;
+        }
+        self.sync_names()?;
+        Err(error)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.dir.join(from), self.dir.join(to));
+        self.storage
+            .rename(&from, &to)
+            .map_err(|e| Error::io("rename", &from, e))
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.storage
+            .sync_dir(self.dir)
+            .map_err(|e| Error::io("sync", self.dir, e))
+    }
+
+    /// Gives the file's name back to sidecars, if it was in the store's own
+    /// directory.
+    fn release(&self, name: &str) {
+        let Some(stem) = name.strip_suffix(SIDECAR) else {
+            return;
+        };
+        let context = &self.engine.context;
+        let found = self.storage.info(&context.dir.join(name));
+        if found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+            context.catalog.release(stem);
+        }
+    }
+}
+
+/// Whether a session was given a scope or aliases.
+fn has_identity(meta: &SessionMeta) -> bool {
+    let scope = meta.scope.as_deref();
+    scope.is_some_and(|scope| scope.get() != "null") || !meta.aliases.is_empty()
+}
+
+/// What an imported file is called.
+fn retired(name: &str) -> String {
+    format!("{name}.migrated")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,395 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{MigrationReport, migrate_from_json, migrate_from_json_report};
+use crate::engine::open::{self, Opened, Site};
+use crate::engine::supervisor::threads::Threads;
+use crate::engine::view::DirectoryView;
+use crate::front::handle::Side;
+use crate::ground::clock::SystemClock;
+use crate::testing::disk_model::{Image, MemoryStorage};
+use crate::{Error, Result, StoreHandle, StoreOptions};
+
+const DIR: &str = "/sessions";
+
+/// A store on a disk in memory.
+struct Rig {
+    handle: StoreHandle,
+    parts: (Arc<crate::engine::Engine>, Threads),
+    _lock: Box<dyn crate::ground::storage::LockGuard>,
+}
+
+impl Rig {
+    fn open(disk: &MemoryStorage) -> Result<Self> {
+        let options = StoreOptions::new();
+        let Opened {
+            engine,
+            machine,
+            lock,
+            ..
+        } = open::open(&Site {
+            storage: Arc::new(disk.clone()),
+            clock: Arc::new(SystemClock::default()),
+            dir: Path::new(DIR),
+            options: &options,
+            workers: 1,
+            mailbox: 16,
+        })?;
+        let threads = Threads::start(machine).unwrap();
+        Ok(Self {
+            handle: StoreHandle::new(Side::Writer(engine.clone()), &options),
+            parts: (engine, threads),
+            _lock: lock,
+        })
+    }
+
+    fn migrate(&self) -> Result<MigrationReport> {
+        migrate_from_json_report(DIR, &self.handle)
+    }
+
+    fn texts(&self, key: &str) -> Vec<String> {
+        let history = self.handle.exact_keys().history(key).wait().unwrap();
+        history.iter().map(|m| m.text().into_owned()).collect()
+    }
+
+    fn list(&self) -> Vec<String> {
+        self.handle.list_sessions().wait().unwrap()
+    }
+
+    fn close(self) -> Result<()> {
+        let result = self.parts.0.stop();
+        self.parts.1.join();
+        result
+    }
+}
+
+fn disk(files: &[(&str, &str)]) -> MemoryStorage {
+    let disk = MemoryStorage::new();
+    for (name, text) in files {
+        put(&disk, name, text);
+    }
+    disk
+}
+
+fn put(disk: &MemoryStorage, name: &str, text: &str) {
+    disk.write_foreign(format!("{DIR}/{name}"), text.as_bytes())
+        .unwrap();
+}
+
+fn get(disk: &MemoryStorage, name: &str) -> Option<String> {
+    let bytes = disk.read_foreign(format!("{DIR}/{name}"))?;
+    Some(String::from_utf8(bytes).unwrap())
+}
+
+fn session(key: &str, texts: &[&str], summary: &str) -> String {
+    let messages: Vec<_> = texts
+        .iter()
+        .map(|text| serde_json::json!({"role": "user", "content": text}))
+        .collect();
+    serde_json::json!({"key": key, "messages": messages, "summary": summary}).to_string()
+}
+
+#[test]
+fn every_session_is_imported_once() {
+    let file = session("telegram:1", &["a", "b"], "s");
+    let disk = disk(&[("t.json", &file), ("no-key.json", r#"{"messages":[{}]}"#)]);
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(migrate_from_json(DIR, &rig.handle).unwrap(), 2);
+    assert_eq!(rig.texts("telegram:1"), ["a", "b"]);
+    assert_eq!(rig.handle.summary("telegram:1").wait().unwrap(), "s");
+    assert_eq!(rig.texts("no-key"), [""]);
+    assert_eq!(get(&disk, "t.json"), None);
+    assert_eq!(get(&disk, "t.json.migrated"), Some(file));
+
+    rig.handle
+        .add_message("telegram:1", "user", "c")
+        .wait()
+        .unwrap();
+    assert_eq!(rig.migrate().unwrap().migrated, 0);
+    assert_eq!(rig.texts("telegram:1"), ["a", "b", "c"]);
+    rig.close().unwrap();
+}
+
+#[test]
+fn a_directory_that_does_not_exist_holds_nothing_to_import() {
+    let rig = Rig::open(&disk(&[])).unwrap();
+    assert_eq!(migrate_from_json("/nowhere", &rig.handle).unwrap(), 0);
+    rig.close().unwrap();
+}
+
+#[test]
+fn files_that_cannot_be_imported_stay_and_are_reported() {
+    let good = session("good", &["x"], "");
+    let long_key = session(&"k".repeat(1025), &["x"], "");
+    let left = [
+        (".json", session("", &["no name at all"], "")),
+        ("cut.json", good[..good.len() - 1].to_owned()),
+        ("long.json", long_key),
+        ("type.json", r#"{"key":"t","messages":{}}"#.to_owned()),
+    ];
+    let disk = disk(&[("zz.json", &good), ("dir.json/inner.json", &good)]);
+    for (name, text) in &left {
+        put(&disk, name, text);
+    }
+    disk.link_foreign(format!("{DIR}/link.json")).unwrap();
+    let rig = Rig::open(&disk).unwrap();
+    let report = rig.migrate().unwrap();
+    assert_eq!(report.migrated, 1);
+    let mut paths: Vec<_> = report
+        .skipped
+        .iter()
+        .map(|(path, _)| path.clone())
+        .collect();
+    paths.sort();
+    let expected = [".json", "cut.json", "link.json", "long.json", "type.json"];
+    assert_eq!(paths, expected.map(|name| Path::new(DIR).join(name)));
+    for (name, text) in left {
+        assert_eq!(get(&disk, name), Some(text));
+    }
+    assert_eq!(rig.list(), ["good"]);
+    rig.close().unwrap();
+}
+
+#[test]
+fn what_is_over_a_limit_is_refused_with_nothing_changed() {
+    let long = "x".repeat(17 << 20);
+    let files = [
+        ("line.json", session("line", &["short", &long], "")),
+        ("summary.json", session("summary", &["imported"], &long)),
+    ];
+    let disk = disk(&[("zz.json", &session("zz", &["z"], ""))]);
+    for (name, text) in &files {
+        put(&disk, name, text);
+    }
+    let rig = Rig::open(&disk).unwrap();
+    for key in ["line", "summary"] {
+        let added = rig.handle.add_message(key, "user", "there before");
+        added.wait().unwrap();
+    }
+    let report = rig.migrate().unwrap();
+    assert_eq!((report.migrated, report.skipped.len()), (1, 2));
+    for (name, text) in files {
+        assert!(get(&disk, name) == Some(text), "{name} is not what it was");
+    }
+    assert_eq!(rig.texts("line"), ["there before"]);
+    assert_eq!(rig.texts("summary"), ["there before"]);
+    assert_eq!(rig.texts("zz"), ["z"]);
+    rig.close().unwrap();
+}
+
+#[test]
+fn an_error_of_the_store_stops_and_leaves_the_rest_for_the_next_run() {
+    let disk = disk(&[
+        ("a.json", &session("a", &["a"], "")),
+        ("b.json", &session("b", &["b"], "")),
+    ]);
+    let rig = Rig::open(&disk).unwrap();
+    // The name under which the second file is to be kept is taken.
+    put(&disk, "b.json.migrated/x", "");
+    assert!(matches!(rig.migrate(), Err(Error::Io { .. })));
+    assert_eq!(get(&disk, "a.json"), None);
+    assert!(get(&disk, "b.json").is_some());
+    disk.remove_foreign(format!("{DIR}/b.json.migrated/x"))
+        .unwrap();
+    rig.close().unwrap();
+}
+
+#[test]
+fn a_store_opened_read_only_refuses_even_if_there_is_nothing_to_import() {
+    let disk = disk(&[("notes.txt", "")]);
+    let view = DirectoryView::open(Arc::new(disk), PathBuf::from(DIR)).unwrap();
+    let handle = StoreHandle::new(Side::Reader(Arc::new(view)), &StoreOptions::new());
+    assert!(matches!(
+        migrate_from_json(DIR, &handle),
+        Err(Error::ReadOnly)
+    ));
+}
+
+#[test]
+fn keys_are_taken_literally() {
+    let disk = disk(&[("o.json", &session("old:1", &["imported"], ""))]);
+    let rig = Rig::open(&disk).unwrap();
+    rig.handle
+        .upsert_session_meta("new", None, vec![String::from("old:1")])
+        .wait()
+        .unwrap();
+    assert_eq!(rig.migrate().unwrap().migrated, 1);
+    assert_eq!(rig.texts("old:1"), ["imported"]);
+    assert!(rig.texts("new").is_empty());
+    rig.close().unwrap();
+}
+
+#[test]
+fn a_message_with_the_role_of_a_control_record_is_imported_as_a_message() {
+    let text = r#"{"key":"k","messages":[{"role":"_usage","content":"kept","token_count":9}]}"#;
+    let disk = disk(&[("k.json", text)]);
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(rig.migrate().unwrap().migrated, 1);
+    assert_eq!(rig.texts("k"), ["kept"]);
+    rig.close().unwrap();
+}
+
+/// Cuts the power at every step. What is left takes turns, but for the least
+/// that can be.
+#[test]
+fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
+    let before = [
+        ("a.json", session("a", &["1", "2"], "sum")),
+        ("b.meta.json", session("b.meta", &["3"], "")),
+    ];
+    let start = disk(&[]);
+    for (name, text) in &before {
+        put(&start, name, text);
+    }
+    let rig = Rig::open(&start).unwrap();
+    rig.handle.add_message("a", "user", "old").wait().unwrap();
+    rig.close().unwrap();
+
+    let mut step = 0;
+    loop {
+        let disk = start.image(Image::ProcessDeath);
+        disk.crash_at(step);
+        let finished = Rig::open(&disk).and_then(|rig| {
+            let outcome = rig.migrate();
+            rig.close().and(outcome)
+        });
+        if let Ok(report) = finished {
+            assert_eq!((report.migrated, report.skipped.len()), (2, 0));
+            break;
+        }
+        let turn = Image::NAMED[step as usize % Image::NAMED.len()];
+        for image in [Image::AllLost, turn] {
+            let disk = disk.image(image);
+            let rig = Rig::open(&disk).unwrap();
+            let report = rig.migrate().unwrap();
+            let context = format!("step {step}, {image:?}");
+            assert!(report.skipped.is_empty(), "{context}: {report:?}");
+            assert_eq!(rig.texts("a"), ["1", "2"], "{context}");
+            assert_eq!(rig.texts("b.meta"), ["3"], "{context}");
+            let summary = rig.handle.summary("a").wait().unwrap();
+            assert_eq!(summary, "sum", "{context}");
+            rig.close().unwrap();
+            for (name, text) in &before {
+                let migrated = get(&disk, &format!("{name}.migrated"));
+                assert_eq!(migrated.as_ref(), Some(text), "{context}");
+            }
+        }
+        step += 1;
+    }
+    assert!(step > 20, "the power was cut at {step} steps only");
+}
+
+#[test]
+fn a_session_called_x_meta_is_imported_and_x_has_its_usual_files() {
+    let disk = disk(&[
+        ("x.json", &session("x", &["x"], "of x")),
+        ("x.meta.json", &session("x.meta", &["meta"], "of x.meta")),
+    ]);
+    let rig = Rig::open(&disk).unwrap();
+    assert!(rig.list().is_empty());
+    assert_eq!(
+        rig.handle.resolve_session_key("x.meta").wait().unwrap(),
+        None
+    );
+    assert_eq!(rig.handle.summary("x").wait().unwrap(), "");
+    assert_eq!(rig.migrate().unwrap().migrated, 2);
+    rig.close().unwrap();
+    for name in ["x.jsonl", "x.meta.jsonl", "x.meta.meta.json"] {
+        assert!(get(&disk, name).is_some(), "{name}");
+    }
+    assert!(get(&disk, "x.meta.json").unwrap().contains("\"skip\""));
+
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(rig.list(), ["x", "x.meta"]);
+    assert_eq!(rig.texts("x"), ["x"]);
+    assert_eq!(rig.texts("x.meta"), ["meta"]);
+    assert_eq!(rig.migrate().unwrap().migrated, 0);
+    rig.close().unwrap();
+}
+
+#[test]
+fn until_it_is_imported_a_session_in_the_place_of_a_sidecar_keeps_its_bytes() {
+    let file = session("x.meta", &["meta"], "");
+    let disk = disk(&[("x.meta.json", &file)]);
+    for round in 1..=2 {
+        let rig = Rig::open(&disk).unwrap();
+        rig.handle.add_message("x", "user", "hi").wait().unwrap();
+        rig.handle.set_summary("x", "s").wait().unwrap();
+        rig.close().unwrap();
+        assert_eq!(get(&disk, "x.meta.json").as_ref(), Some(&file));
+        let rig = Rig::open(&disk).unwrap();
+        assert_eq!(rig.list(), ["x"]);
+        assert_eq!(rig.texts("x").len(), round);
+        rig.close().unwrap();
+    }
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(rig.migrate().unwrap().migrated, 1);
+    rig.close().unwrap();
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(rig.texts("x.meta"), ["meta"]);
+    assert_eq!(rig.texts("x"), ["hi", "hi"]);
+    rig.close().unwrap();
+}
+
+#[test]
+fn a_session_in_the_place_of_a_sidecar_that_is_needed_is_set_aside() {
+    let file = session("x.meta", &["meta"], "not of x");
+    let lines = "{\"role\":\"user\",\"content\":\"old\"}\n";
+    let kept = |disk: &MemoryStorage| disk.dump().values().any(|b| *b == file.as_bytes());
+    for crash in [false, true] {
+        let disk = disk(&[("x.meta.json", &file), ("x.jsonl", lines)]);
+        let rig = Rig::open(&disk).unwrap();
+        assert_eq!(rig.texts("x"), ["old"]);
+        assert_eq!(rig.handle.summary("x").wait().unwrap(), "");
+        rig.handle.add_message("x", "user", "new").wait().unwrap();
+        let left = disk.image(Image::AllLost);
+        rig.close().unwrap();
+        let disk = if crash { left } else { disk };
+        let rig = Rig::open(&disk).unwrap();
+        assert_eq!(rig.texts("x"), ["old", "new"]);
+        rig.close().unwrap();
+        assert!(kept(&disk), "after a crash: {crash}");
+    }
+}
+
+#[test]
+fn sidecars_are_never_imported() {
+    let sidecar = r#"{"key":"y","summary":"s","skip":0,"count":0}"#;
+    let other = session("looks:like", &["under another name"], "");
+    let disk = disk(&[("y.meta.json", sidecar), ("looks-like.meta.json", &other)]);
+    let rig = Rig::open(&disk).unwrap();
+    let report = rig.migrate().unwrap();
+    assert_eq!((report.migrated, report.skipped.len()), (0, 0));
+    rig.close().unwrap();
+    assert_eq!(get(&disk, "y.meta.json").as_deref(), Some(sidecar));
+    assert_eq!(get(&disk, "looks-like.meta.json"), Some(other));
+}
+
+#[test]
+fn a_history_that_an_older_file_replaces_is_a_backup_and_reported() {
+    let disk = MemoryStorage::new();
+    let rig = Rig::open(&disk).unwrap();
+    rig.handle.add_message("k", "user", "live").wait().unwrap();
+    let file = br#"{"key":"k","messages":[{"role":"user","content":"old"}]}"#;
+    disk.write_foreign(Path::new(DIR).join("k.json"), file)
+        .unwrap();
+    let report = rig.migrate().unwrap();
+    assert_eq!(
+        (report.migrated, report.replaced),
+        (1, vec!["k".to_owned()])
+    );
+    assert_eq!(rig.texts("k"), ["old"]);
+    let backups = rig.handle.list_backups("k").wait().unwrap();
+    assert_eq!(backups.len(), 1);
+    assert_eq!(backups[0].reason, crate::BackupReason::Import);
+    rig.close().unwrap();
+
+    let rig = Rig::open(&disk).unwrap();
+    assert_eq!(rig.migrate().unwrap().replaced, [""; 0]);
+    rig.handle
+        .restore_backup("k", backups[0].number)
+        .wait()
+        .unwrap();
+    assert_eq!(rig.texts("k"), ["live"]);
+    rig.close().unwrap();
+}

@@ -1,0 +1,9 @@
+//! What keeps faith with PicoClaw and kimi-cli: keys and scopes, import and export,
+//! and the stores of their older files. It stands on the fourth floor, beside
+//! `front`.
+
+pub(crate) mod context_file;
+pub mod kimi;
+pub(crate) mod legacy_store;
+pub(crate) mod migrate;
+pub mod scope;

@@ -1,0 +1,78 @@
+//! Two conversations, one key.
+
+use serde_json::value::RawValue;
+
+use super::key::{build_session_key, canonical_scope_signature, signature_parts};
+use crate::disk::session_file::SessionScope;
+
+/// Whether two scopes are of one conversation: equal in every part, but for case
+/// and surrounding white space.
+#[must_use]
+pub fn same_conversation(one: &SessionScope, other: &SessionScope) -> bool {
+    one.version == other.version && signature_parts(one) == signature_parts(other)
+}
+
+/// Whether the session that carries the scope `stored` belongs to another
+/// conversation than `new`, though both get one key: a value holds a forged
+/// piece of signature. Then `new` must not have the session, neither to read it
+/// nor to replace its scope.
+///
+/// Scopes with different signatures do not collide, since they do not get one
+/// key: whoever stores one in place of the other, under a key of their own
+/// choice, means to. Nothing can be said of a stored scope that does not decode,
+/// so it collides with every scope that could be a forgery.
+///
+/// ```
+/// use sessionlog::scope::{SessionScope, collides};
+///
+/// let scope = |dimensions: &[&str], values: &[(&str, &str)]| SessionScope {
+///     version: 1,
+///     dimensions: dimensions.iter().map(|&name| name.into()).collect(),
+///     values: values.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+///     ..SessionScope::default()
+/// };
+/// let bob = scope(&["chat", "sender"], &[("chat", "direct:1"), ("sender", "bob")]);
+/// let forged = scope(&["chat"], &[("chat", "direct:1|sender=bob")]);
+/// assert!(collides(&bob.to_raw(), &forged));
+/// assert!(!collides(&bob.to_raw(), &bob));
+/// ```
+#[must_use]
+pub fn collides(stored: &RawValue, new: &SessionScope) -> bool {
+    match SessionScope::from_json(stored.get()) {
+        Ok(stored) => {
+            !same_conversation(&stored, new)
+                && canonical_scope_signature(&stored) == canonical_scope_signature(new)
+        }
+        Err(_) => could_be_forged(new),
+    }
+}
+
+/// Whether the session `key`, which exists, may have the scope `new` in place of
+/// `stored`. What is no scope of ours says nothing about whose session it is.
+pub(crate) fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
+    let same = stored.is_some_and(|stored| stored.get() == new.get());
+    same || SessionScope::from_json(new.get()).map_or(true, |new| may_take(key, stored, &new))
+}
+
+/// Whether the session `key`, which exists, may get the scope `new`, `stored`
+/// being the one it has. Where that does not say whose the session is (it has
+/// none, or one that does not decode or leads to another key), no scope gets it
+/// that leads to the key and could be a forgery: a lost or erased scope must not
+/// open a door.
+fn may_take(key: &str, stored: Option<&RawValue>, new: &SessionScope) -> bool {
+    let vouched = stored.and_then(|stored| SessionScope::from_json(stored.get()).ok());
+    let leads_here = |scope: &SessionScope| build_session_key(scope) == key;
+    match (stored, vouched) {
+        (_, Some(stored)) if leads_here(&stored) => {
+            same_conversation(&stored, new) || !leads_here(new)
+        }
+        (Some(stored), None) if collides(stored, new) => false,
+        _ => !(could_be_forged(new) && leads_here(new)),
+    }
+}
+
+fn could_be_forged(scope: &SessionScope) -> bool {
+    let parts = signature_parts(scope);
+    let mut parts = parts.iter();
+    parts.any(|(name, value)| name.contains(['|', '=']) || value.contains('|'))
+}

@@ -1,0 +1,26 @@
+//! Whose main session an opaque key stands for.
+
+use serde_json::value::RawValue;
+
+use super::key::{build_main_session_key, is_opaque_session_key};
+use super::legacy::parse_legacy_agent_session_key;
+use crate::disk::session_file::{SessionScope, fold};
+
+/// Whether an opaque `alias` is the main key of an agent that one of `names` or
+/// `scopes` names. A hash alone does not say whose it is, and what is said to an
+/// agent is nobody's to inherit.
+pub(crate) fn is_main_of(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
+    if !is_opaque_session_key(alias) {
+        return false;
+    }
+    let key = fold(alias);
+    let scopes = scopes.into_iter().flatten();
+    let carried = scopes.filter_map(|scope| SessionScope::from_json(scope.get()).ok());
+    let mut agents = carried.map(|scope| scope.agent_id).chain(
+        names
+            .iter()
+            .filter_map(|name| parse_legacy_agent_session_key(name))
+            .map(|parsed| parsed.agent_id),
+    );
+    agents.any(|agent| build_main_session_key(&agent) == *key)
+}

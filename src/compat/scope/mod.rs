@@ -1,0 +1,97 @@
+//! Who is talking to whom: from what a platform says about an inbound message
+//! to the key of the one right session.
+//!
+//! Everything here is pure, and byte for byte what PicoClaw computes, so that a
+//! session that either of them wrote is found by the other.
+//!
+//! ```
+//! use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
+//!
+//! let context = InboundContext {
+//!     channel: "telegram".into(),
+//!     chat_id: "-1001".into(),
+//!     chat_type: "group".into(),
+//!     topic_id: "42".into(),
+//!     sender_id: "7".into(),
+//!     ..InboundContext::default()
+//! };
+//! let policy = SessionPolicy {
+//!     dimensions: vec!["chat".into()],
+//!     ..SessionPolicy::default()
+//! };
+//! let allocation = allocate_route_session("main", &context, &policy);
+//! assert_eq!(allocation.scope.values["chat"], "group:-1001/42");
+//! assert!(allocation.session_key.starts_with("sk_v1_"));
+//! assert_eq!(allocation.session_aliases[1], "agent:main:telegram:group:-1001/42");
+//! ```
+//!
+//! A gateway gives the session its scope and aliases before it handles the
+//! message; what was said under an older key is then found under the new one:
+//!
+//! ```
+//! # use sessionlog::Store;
+//! # use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
+//! # fn main() -> sessionlog::Result<()> {
+//! # let scratch = tempfile::tempdir().unwrap();
+//! # let store = Store::open(scratch.path())?;
+//! # let context = InboundContext {
+//! #     channel: "telegram".into(),
+//! #     chat_id: "7".into(),
+//! #     chat_type: "direct".into(),
+//! #     sender_id: "7".into(),
+//! #     ..InboundContext::default()
+//! # };
+//! # let policy = SessionPolicy { dimensions: vec!["chat".into()], ..SessionPolicy::default() };
+//! let chats = store.handle();
+//! chats.add_message("agent:main:telegram:direct:7", "user", "hi").wait()?;
+//!
+//! let session = allocate_route_session("main", &context, &policy).isolated();
+//! let scope = Some(session.scope.to_raw());
+//! chats.ensure_session_metadata(&session.session_key, scope, session.session_aliases).wait()?;
+//! assert_eq!(chats.history(&session.session_key).wait()?.len(), 1);
+//! # store.close()
+//! # }
+//! ```
+//!
+//! # What is told apart, and what is not
+//!
+//! Case and surrounding white space never tell two ids apart, nor do the
+//! characters that [`normalize_agent_id`] drops from agents and accounts. These
+//! are PicoClaw's rules, and changing them would lose sessions.
+//!
+//! PicoClaw joins ids without escaping them, so a chat called `1|sender=bob`
+//! gets the key of sender `bob` in chat `1`. [`Allocation::isolated`] gives such
+//! a conversation a key of its own, leaves all others theirs, and of the older keys
+//! keeps those that lead to this conversation only; a gateway whose ids come from
+//! strangers calls it on every allocation. What a store checks besides is
+//! [`collides`], and that a session of unknown origin goes to no scope that could
+//! be a forgery ([`Error::ScopeConflict`](crate::Error::ScopeConflict)).
+
+mod allocate;
+mod collision;
+mod context;
+mod identity;
+mod isolate;
+mod key;
+mod legacy;
+mod main_alias;
+mod normalize;
+mod own_aliases;
+
+pub use allocate::{Allocation, allocate_route_session};
+pub(crate) use collision::may_follow;
+pub use collision::{collides, same_conversation};
+pub use context::{InboundContext, SessionPolicy};
+pub use identity::{canonical_session_identity_id, resolve_linked_peer_id, resolve_linked_sender};
+pub use key::{
+    build_main_session_key, build_opaque_session_key, build_session_key, canonical_scope_signature,
+    is_explicit_session_key, is_legacy_agent_session_key, is_opaque_session_key, resolve_scope_key,
+};
+pub use legacy::{
+    ParsedLegacySessionKey, build_legacy_direct_aliases, build_legacy_main_alias,
+    build_legacy_peer_alias, parse_legacy_agent_session_key, resolve_agent_id,
+};
+pub(crate) use main_alias::is_main_of;
+pub use normalize::{normalize_account_id, normalize_agent_id};
+
+pub use crate::disk::session_file::SessionScope;

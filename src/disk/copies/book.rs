@@ -1,0 +1,232 @@
+//! Writing copies down.
+
+use crate::disk::files;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Copy, line};
+use crate::disk::session_file::{LOG, SIDECAR};
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// Bytes by which the file may outgrow twice what was needed of it.
+const SLACK: u64 = 64 << 10;
+
+/// How much of the file its first line may take.
+const HEADER: usize = 64;
+
+/// The file of copies, and what is to be written to it.
+#[derive(Debug)]
+pub(crate) struct Book {
+    storage: Arc<dyn Storage>,
+    /// Where the session files are.
+    dir: PathBuf,
+    path: PathBuf,
+    /// Not written yet; what finds no space waits here for the next flush.
+    pending: BTreeMap<Arc<str>, Copy>,
+    /// The length at which the file is written anew, once known.
+    limit: Option<u64>,
+    /// What was written and not synced.
+    file_owed: Option<Arc<dyn StorageFile>>,
+    name_owed: bool,
+    /// It holds what was said of sessions that were deleted.
+    holds_gone: bool,
+}
+
+impl Book {
+    /// The file at `path`, about the sessions in `dir`.
+    pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, path: PathBuf) -> Self {
+        Self {
+            storage,
+            dir,
+            path,
+            pending: BTreeMap::new(),
+            limit: None,
+            file_owed: None,
+            name_owed: false,
+            holds_gone: false,
+        }
+    }
+
+    /// Removes what a crash left of a file that was not in place yet.
+    pub(crate) fn clear_temp(&self) {
+        let temp = self.path.with_extension("tmp");
+        // What cannot be removed now is in nobody's way until the next rewrite.
+        let _ = self.storage.remove_file(&temp);
+    }
+
+    /// Takes in a copy, to be written with the others.
+    pub(crate) fn add(&mut self, copy: Copy) {
+        let newer = |old: &Copy| old.order > copy.order;
+        if !self.pending.get(&copy.stem).is_some_and(newer) {
+            self.pending.insert(copy.stem.clone(), copy);
+        }
+    }
+
+    /// Writes what was taken in. Where that fails it is kept: no flush may fail
+    /// for a cache.
+    pub(crate) fn write(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        match self.append() {
+            Ok(()) => self.pending.clear(),
+            Err(error) => tracing::warn!(%error, "copies of sidecars wait for the next flush"),
+        }
+    }
+
+    /// Forgets what was said of deleted sessions: who deletes one wants it gone.
+    pub(crate) fn clear_gone(&mut self) {
+        if self.holds_gone
+            && let Err(error) = self.rewrite()
+        {
+            tracing::warn!(%error, "copies of deleted sessions' sidecars stay for now");
+        }
+    }
+
+    /// Syncs what was written.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        if let Some(file) = self.file_owed.take() {
+            file.sync_data()
+                .map_err(|e| Error::io("sync", &self.path, e))?;
+        }
+        if std::mem::take(&mut self.name_owed) {
+            let home = self.path.parent().unwrap_or(&self.dir);
+            self.storage
+                .sync_dir(home)
+                .map_err(|e| Error::io("sync", home, e))?;
+        }
+        Ok(())
+    }
+
+    /// Everything was synced by other means.
+    pub(crate) fn all_synced(&mut self) {
+        self.file_owed = None;
+        self.name_owed = false;
+    }
+
+    fn append(&mut self) -> io::Result<()> {
+        let file = match self.storage.open(&self.path, OpenMode::ReadWrite) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return self.rewrite(),
+            other => other?,
+        };
+        let len = file.info()?.len;
+        let mut lines = Vec::new();
+        if !ends_a_line(&*file, len)? {
+            lines.push(b'\n');
+        }
+        for copy in self.pending.values() {
+            match &copy.line {
+                Some(line) => lines.extend_from_slice(line),
+                None => lines.extend(line::encode_gone(&copy.stem)),
+            }
+        }
+        let limit = match self.limit {
+            Some(limit) => limit,
+            None => limit_of(&*file)?,
+        };
+        self.limit = Some(limit);
+        if len + lines.len() as u64 > limit {
+            return self.rewrite();
+        }
+        file.write_all_at(&lines, len).inspect_err(|_| {
+            // Part of a line is none; this only saves the space.
+            let _ = file.set_len(len);
+        })?;
+        self.holds_gone |= self.pending.values().any(|copy| copy.line.is_none());
+        self.file_owed = Some(file);
+        Ok(())
+    }
+
+    /// Puts a file in place that holds what is needed and no more.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let lines = self.needed()?;
+        let mut bytes = line::encode_header(lines.len() as u64);
+        bytes.extend(&lines);
+        let temp = self.path.with_extension("tmp");
+        match self.storage.remove_file(&temp) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = self.storage.open(&temp, OpenMode::CreateNew)?;
+        let placed = file
+            .write_all_at(&bytes, 0)
+            .and_then(|()| file.sync_data())
+            .and_then(|()| self.storage.rename(&temp, &self.path));
+        placed.inspect_err(|_| {
+            let _ = self.storage.remove_file(&temp);
+        })?;
+        self.limit = Some(limit(lines.len() as u64));
+        self.file_owed = None;
+        self.name_owed = true;
+        self.holds_gone = false;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// The lines of sessions that are there, the last of each.
+    fn needed(&self) -> io::Result<Vec<u8>> {
+        let old = match files::read_whole(&*self.storage, &self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other?,
+        };
+        let mut last = BTreeMap::new();
+        for bytes in old.split_inclusive(|&byte| byte == b'\n') {
+            let Some(body) = bytes.strip_suffix(b"\n") else {
+                continue;
+            };
+            if let Some(line) = line::decode(body) {
+                let stem = line.stem.into_owned();
+                match line.said {
+                    Some(_) => last.insert(stem, bytes),
+                    None => last.remove(&stem),
+                };
+            }
+        }
+        let there = self.sessions()?;
+        last.retain(|stem, _| there.contains(stem));
+        for (stem, copy) in &self.pending {
+            match &copy.line {
+                Some(line) => last.insert(stem.to_string(), line),
+                None => last.remove(&**stem),
+            };
+        }
+        Ok(last.into_values().flatten().copied().collect())
+    }
+
+    /// The names of all sessions that have a file.
+    fn sessions(&self) -> io::Result<HashSet<String>> {
+        let entries = self.storage.read_dir(&self.dir)?.into_iter();
+        let stem = |name: String| {
+            let stem = name.strip_suffix(LOG).or(name.strip_suffix(SIDECAR));
+            stem.map(str::to_owned)
+        };
+        Ok(entries.filter_map(|entry| stem(entry.name)).collect())
+    }
+}
+
+fn ends_a_line(file: &dyn StorageFile, len: u64) -> io::Result<bool> {
+    let mut last = *b"\n";
+    if len > 0 {
+        file.read_exact_at(&mut last, len - 1)?;
+    }
+    Ok(last == *b"\n")
+}
+
+/// How long the file may get before it is written anew: at once, where it does
+/// not say.
+fn limit_of(file: &dyn StorageFile) -> io::Result<u64> {
+    let mut start = vec![0; HEADER];
+    let read = file.read_at(&mut start, 0)?;
+    let header = start[..read].split(|&byte| byte == b'\n').next();
+    Ok(header.and_then(line::decode_header).map_or(0, limit))
+}
+
+fn limit(live: u64) -> u64 {
+    live.saturating_mul(2).saturating_add(SLACK)
+}

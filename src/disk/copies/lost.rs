@@ -1,0 +1,122 @@
+//! Looking up what a lost sidecar said.
+
+use crate::disk::files;
+use crate::disk::files::extent;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use super::{Said, line};
+use crate::disk::session_file::{self, SessionMeta};
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// The copies of a directory, read when the first sidecar is missed.
+#[derive(Debug)]
+pub(crate) struct Copies<'a> {
+    storage: &'a dyn Storage,
+    dir: &'a Path,
+    path: &'a Path,
+    read: Option<HashMap<String, Said>>,
+}
+
+/// A sidecar made again of its copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Restored {
+    pub(crate) meta: SessionMeta,
+    /// Whether it tells which lines are hidden; else none is.
+    pub(crate) hides: bool,
+    /// In words, what came of it.
+    pub(crate) finding: String,
+}
+
+impl<'a> Copies<'a> {
+    /// The copies at `path`, of sidecars in `dir`.
+    pub(crate) fn new(storage: &'a dyn Storage, dir: &'a Path, path: &'a Path) -> Self {
+        Self {
+            storage,
+            dir,
+            path,
+            read: None,
+        }
+    }
+
+    /// Reads the copies, if nobody did.
+    ///
+    /// # Errors
+    /// As the operating system reports them. Taken for no copies, what cannot be
+    /// read now would be replaced with what is known without it.
+    pub(crate) fn read(&mut self) -> Result<&HashMap<String, Said>> {
+        let said = match self.read.take() {
+            Some(said) => said,
+            None => read(self.storage, self.path).map_err(|e| Error::io("read", self.path, e))?,
+        };
+        Ok(self.read.insert(said))
+    }
+
+    /// The sidecar of a session whose own is missing or does not decode. `None`
+    /// without a copy, and without a session file: who removed that removed the
+    /// session.
+    ///
+    /// # Errors
+    /// If the copies or the session file cannot be read.
+    pub(crate) fn restore(&mut self, stem: &str) -> Result<Option<Restored>> {
+        let (storage, log) = (self.storage, self.dir.join(session_file::log_name(stem)));
+        let name = self.dir.join(session_file::sidecar_name(stem));
+        let Some(said) = self.read()?.get(stem) else {
+            return Ok(None);
+        };
+        let restored = storage
+            .open(&log, OpenMode::Read)
+            .and_then(|log| restored(said, &*log));
+        match restored {
+            Ok(mut restored) => {
+                restored.finding = format!("{} {}", name.display(), restored.finding);
+                Ok(Some(restored))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("read", &log, e)),
+        }
+    }
+}
+
+fn read(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Said>> {
+    let bytes = match files::read_whole(storage, path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        other => other?,
+    };
+    let mut said = HashMap::new();
+    for line in bytes.split(|&byte| byte == b'\n').filter_map(line::decode) {
+        match line.said {
+            Some(copy) => said.insert(line.stem.into_owned(), copy),
+            None => said.remove(&*line.stem),
+        };
+    }
+    Ok(said)
+}
+
+fn restored(said: &Said, log: &dyn StorageFile) -> io::Result<Restored> {
+    let mut meta = said.meta.clone();
+    let hides = said.is_of(log)?;
+    let lines = |len| extent::measure(Some(log), len, &[], 0);
+    let lines = |len| lines(len).map(|extent| i64::try_from(extent.lines).unwrap_or(i64::MAX));
+    let finding = match (hides, meta.skip > 0) {
+        (false, true) => {
+            "is missing or damaged; what it said is known, but its session file is another now, so \
+             no line of it is hidden"
+        }
+        _ => "is missing or damaged; it was made again of its copy",
+    };
+    meta.skip = if hides {
+        // One beyond the file would hide what was appended since.
+        meta.skip.min(lines(said.len)?)
+    } else {
+        0
+    };
+    meta.count = lines(log.info()?.len)?;
+    Ok(Restored {
+        meta,
+        hides,
+        finding: finding.to_owned(),
+    })
+}

@@ -1,0 +1,178 @@
+//! Backups: what a session was before it was taken back, cleared or restored.
+//!
+//! They stand in a directory of their own, under names that say everything
+//! about them, so that they are never taken for sessions, nor sessions for them.
+
+use std::io;
+use std::path::Path;
+
+use time::OffsetDateTime;
+
+use crate::disk::session_file::LOG;
+use crate::ground::clock::rfc3339;
+use crate::ground::storage::{FileKind, Storage};
+
+/// Why a backup was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum BackupReason {
+    /// The conversation was taken back to a checkpoint.
+    Revert,
+    /// The conversation was cleared.
+    Clear,
+    /// Another backup was restored.
+    Restore,
+    /// An older store's file was imported over it.
+    Import,
+}
+
+/// A session's file as it was before it was replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backup {
+    /// Its number, from 1, newer ones higher; unique within its session while
+    /// it is there. Once the newest are pruned their numbers are given again:
+    /// `created_at` tells a backup from an earlier one of its number.
+    pub number: u64,
+    /// When it was made (RFC 3339, in milliseconds).
+    pub created_at: String,
+    /// Why.
+    pub reason: BackupReason,
+    /// Its size, bytes.
+    pub size: u64,
+}
+
+/// What a backup's file name says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// The session's file name without extension.
+    pub(crate) stem: String,
+    pub(crate) number: u64,
+    pub(crate) reason: BackupReason,
+    /// Milliseconds since 1970.
+    pub(crate) millis: i64,
+    /// Lines that were hidden then. Restored without it, truncated lines would
+    /// come back.
+    pub(crate) skip: u64,
+}
+
+impl Name {
+    /// The file name.
+    pub(crate) fn to_text(&self) -> String {
+        let Self {
+            stem,
+            number,
+            reason,
+            millis,
+            skip,
+        } = self;
+        format!("{stem}.{number}-{}-{millis}-{skip}{LOG}", reason.word())
+    }
+
+    /// What a file name says, if it is a backup's.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (stem, rest) = text.strip_suffix(LOG)?.rsplit_once('.')?;
+        let mut parts = rest.split('-');
+        let name = Self {
+            stem: stem.into(),
+            number: parts.next()?.parse().ok()?,
+            reason: BackupReason::of(parts.next()?)?,
+            millis: parts.next()?.parse().ok()?,
+            skip: parts.next()?.parse().ok()?,
+        };
+        (parts.next().is_none() && name.to_text() == text).then_some(name)
+    }
+
+    pub(crate) fn describe(&self, size: u64) -> Backup {
+        let nanos = i128::from(self.millis) * 1_000_000;
+        Backup {
+            number: self.number,
+            created_at: OffsetDateTime::from_unix_timestamp_nanos(nanos)
+                .map_or_else(|_| crate::ground::clock::ZERO_TIME.into(), rfc3339),
+            reason: self.reason,
+            size,
+        }
+    }
+}
+
+impl BackupReason {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Revert => "revert",
+            Self::Clear => "clear",
+            Self::Restore => "restore",
+            Self::Import => "import",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        [Self::Revert, Self::Clear, Self::Restore, Self::Import]
+            .into_iter()
+            .find(|reason| reason.word() == word)
+    }
+}
+
+/// A backup that is in place.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) name: Name,
+    pub(crate) size: u64,
+}
+
+/// Every backup in `dir`, which need not be there.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn list(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<Stored>> {
+    let mut found = Vec::new();
+    for name in files(storage, dir)? {
+        if let Some(name) = Name::parse(&name) {
+            let size = storage.info(&dir.join(name.to_text()))?.len;
+            found.push(Stored { name, size });
+        }
+    }
+    Ok(found)
+}
+
+/// The names of all files in `dir`, which need not be there.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn files(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let files = entries.into_iter().filter(|e| e.kind == FileKind::File);
+    Ok(files.map(|entry| entry.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_is_told_by_its_name_and_nothing_else_is_a_backup() {
+        let name = Name {
+            stem: String::from("slack_T1.2-x"),
+            number: 12,
+            reason: BackupReason::Revert,
+            millis: 1_700_000_000_123,
+            skip: 3,
+        };
+        assert_eq!(Name::parse(&name.to_text()), Some(name.clone()));
+        let backup = name.describe(9);
+        assert_eq!(backup.created_at, "2023-11-14T22:13:20.123Z");
+        for other in [
+            "cli.jsonl",
+            "a.1-revert-5.jsonl",
+            "a.1-revert-5-0",
+            "a.01-revert-5-0.jsonl",
+            "a.1-note-5-0.jsonl",
+            "a.1-revert-5-0-0.jsonl",
+            "a.1-revert-5-0.jsonl.tmp",
+        ] {
+            assert_eq!(Name::parse(other), None, "{other}");
+        }
+    }
+}

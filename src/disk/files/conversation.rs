@@ -1,0 +1,35 @@
+//! Finding out what a session's control records say.
+
+use std::io;
+
+use super::lines::for_each_line;
+use crate::disk::session_file::{self, Conversation};
+use crate::ground::storage::StorageFile;
+
+/// Reads `file[..len]` and what comes behind it.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn fold(
+    file: Option<&dyn StorageFile>,
+    len: u64,
+    behind: &[u8],
+) -> io::Result<Conversation> {
+    let mut conversation = Conversation::default();
+    let (mut at, mut lines) = (0, 0);
+    let mut note = |raw: &[u8], at: u64| {
+        conversation.note(raw, at, lines);
+        lines += u64::from(!matches!(raw, b"" | b"\r"));
+    };
+    if let Some(file) = file {
+        for_each_line(file, 0, len, &mut |raw| {
+            note(raw, at);
+            at += raw.len() as u64 + 1;
+            Ok(())
+        })?;
+    }
+    for (offset, raw) in session_file::lines(behind) {
+        note(raw, len + offset as u64);
+    }
+    Ok(conversation)
+}

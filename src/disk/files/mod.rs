@@ -1,0 +1,75 @@
+//! The files of a session: their names, how they are opened and read. What is read
+//! is decided by those above.
+
+pub(crate) mod backup;
+pub(crate) mod conversation;
+pub(crate) mod extent;
+pub(crate) mod lines;
+pub(crate) mod sidecar;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::session_file;
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// Opens the session file of `stem`; `None` where there is none.
+///
+/// # Errors
+/// If the operating system refuses to open it.
+pub(crate) fn open_log(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    mode: OpenMode,
+) -> Result<Option<Arc<dyn StorageFile>>> {
+    let path = dir.join(session_file::log_name(stem));
+    match storage.open(&path, mode) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("open", &path, e)),
+    }
+}
+
+/// Reads a small file whole.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let file = storage.open(path, OpenMode::Read)?;
+    let mut bytes = vec![0; file.info()?.len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// The path of `name` in `dir`, numbered where the name is taken: what was set
+/// aside before stays.
+pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> PathBuf {
+    let mut path = dir.join(name);
+    let mut taken = 0;
+    while storage.info(&path).is_ok() {
+        taken += 1;
+        path = dir.join(format!("{name}.{taken}"));
+    }
+    path
+}
+
+/// The hidden name of the `counter`th rewrite. Names starting like this are
+/// the engine's; what a crash leaves of them is removed at open.
+pub(crate) fn temp_name(counter: u64) -> String {
+    format!("{TEMP_PREFIX}{counter:016x}.tmp")
+}
+
+/// Whether `name` is a rewrite's hidden name.
+pub(crate) fn is_temp_name(name: &str) -> bool {
+    name.starts_with(TEMP_PREFIX) && name.strip_suffix(".tmp").is_some()
+}
+
+const TEMP_PREFIX: &str = ".sessionlog-";
+
+/// The path of a session's file.
+pub(crate) fn log_path(dir: &Path, stem: &str) -> PathBuf {
+    dir.join(session_file::log_name(stem))
+}

@@ -1,0 +1,337 @@
+//! The committer: turns what all shards queued into one write and one sync.
+
+use std::sync::Arc;
+use std::sync::atomic;
+
+use super::group::Batch;
+use super::pool::SegmentPool;
+use super::record::{self, Commit, Record};
+use super::segment::{HEADER, Segment};
+use crate::error::{Error, Result};
+use crate::ground::sync::atomic::{AtomicU64, Ordering};
+
+/// What a producer queued: whose it is, and which of its batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// The producer to tell.
+    pub(crate) producer: usize,
+    /// The producer's own number, counting up by one.
+    pub(crate) number: u64,
+    /// Goes up when the producer has seen a refusal. Records staged before it
+    /// saw one build on records that were never written.
+    pub(crate) epoch: u64,
+    /// Bytes of its records in the batch.
+    pub(crate) len: usize,
+}
+
+/// What became of a producer's tickets: of all up to `number`, except that a
+/// refusal speaks of all from `number` on.
+#[derive(Debug, Clone)]
+pub(crate) struct Signal {
+    pub(crate) producer: usize,
+    pub(crate) number: u64,
+    pub(crate) outcome: Outcome,
+}
+
+/// What became of a ticket.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    /// With the operating system: survives the death of the process.
+    Written,
+    /// On disk: survives power loss.
+    Synced,
+    /// Not written, from this number on: nothing staged on top of it will be.
+    Refused(Error),
+    /// Nothing is known; the store must be reopened.
+    Poisoned(Arc<str>),
+}
+
+/// The single writer of the journal.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    pool: Arc<SegmentPool>,
+    segment: Segment,
+    position: u64,
+    /// The last batch written.
+    sequence: u64,
+    progress: Arc<Progress>,
+    /// Written, not yet synced.
+    unsynced: Vec<Ticket>,
+    /// Per producer, the lowest epoch that is not refused.
+    epochs: Vec<u64>,
+    counters: Arc<Counters>,
+}
+
+/// How far the journal is; shared with whoever needs a watermark.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// The last batch written. Moves before the signals of that batch are sent,
+    /// which carry it to whoever is told: it needs no order of its own.
+    written: AtomicU64,
+    /// The last batch synced. Moves only after the signals of that batch were
+    /// sent: a flush reads this and then asks the shards what they applied. Told
+    /// before the signals, it would retire records that no file holds yet.
+    synced: AtomicU64,
+}
+
+impl Progress {
+    /// The last batch synced, its signals sent.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Whether anyone may have been told of a batch that is not synced.
+    pub(crate) fn owes_sync(&self) -> bool {
+        self.written.load(Ordering::Relaxed) > self.synced()
+    }
+}
+
+/// What the committer did, for `stats`.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: atomic::AtomicU64,
+    pub(crate) syncs: atomic::AtomicU64,
+    pub(crate) bytes: atomic::AtomicU64,
+}
+
+impl Committer {
+    /// Continues after batch `sequence` in a fresh segment.
+    ///
+    /// # Errors
+    /// If the first segment cannot be made.
+    pub(crate) fn new(
+        pool: Arc<SegmentPool>,
+        sequence: u64,
+        producers: usize,
+        progress: Arc<Progress>,
+        counters: Arc<Counters>,
+    ) -> Result<Self> {
+        let segment = pool.next(0)?;
+        progress.written.store(sequence, Ordering::Relaxed);
+        progress.synced.store(sequence, Ordering::Relaxed);
+        Ok(Self {
+            pool,
+            segment,
+            position: HEADER as u64,
+            sequence,
+            progress,
+            unsynced: Vec::new(),
+            epochs: vec![0; producers],
+            counters,
+        })
+    }
+
+    /// Writes one batch and, where a ticket asks for it, syncs.
+    ///
+    /// # Errors
+    /// An error poisons the store: nothing is known of the batch any more. A
+    /// full disk is no error; the tickets are refused.
+    pub(crate) fn commit(
+        &mut self,
+        batch: &mut Batch<Ticket>,
+        tell: &mut dyn FnMut(Signal),
+    ) -> Result<()> {
+        self.drop_refused(batch);
+        while batch.bytes.len() > MAX_BATCH && batch.tickets.len() > 1 {
+            let mut part = split(batch);
+            self.commit_part(&mut part, tell)?;
+        }
+        self.commit_part(batch, tell)
+    }
+
+    fn commit_part(
+        &mut self,
+        batch: &mut Batch<Ticket>,
+        tell: &mut dyn FnMut(Signal),
+    ) -> Result<()> {
+        self.drop_refused(batch);
+        if batch.tickets.is_empty() {
+            return Ok(());
+        }
+        match self.write(&mut batch.bytes) {
+            Ok(()) => {}
+            Err(full @ Error::StorageFull { .. }) => {
+                self.refuse(&batch.tickets, &full, tell);
+                return Ok(());
+            }
+            Err(other) => return Err(other),
+        }
+        if !batch.durable {
+            signal_each(&batch.tickets, &Outcome::Written, tell);
+        }
+        self.unsynced.append(&mut batch.tickets);
+        if batch.durable {
+            return self.sync(tell);
+        }
+        Ok(())
+    }
+
+    /// Which segment takes the next batch.
+    pub(crate) fn segment_number(&self) -> u64 {
+        self.segment.number
+    }
+
+    /// Whether a written batch waits for a sync.
+    pub(crate) fn has_unsynced(&self) -> bool {
+        !self.unsynced.is_empty()
+    }
+
+    /// Syncs what was written. One sync covers every batch before it.
+    ///
+    /// # Errors
+    /// A failed sync poisons the store; it is never tried again, for the page
+    /// cache may then show bytes the disk does not have.
+    pub(crate) fn sync(&mut self, tell: &mut dyn FnMut(Signal)) -> Result<()> {
+        self.segment
+            .file
+            .sync_data()
+            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        signal_each(&self.unsynced, &Outcome::Synced, tell);
+        self.unsynced.clear();
+        self.progress.synced.store(self.sequence, Ordering::Release);
+        Ok(())
+    }
+
+    /// Tells everyone still waiting that the store is poisoned.
+    pub(crate) fn fail(&mut self, reason: &Arc<str>, tell: &mut dyn FnMut(Signal)) {
+        let outcome = Outcome::Poisoned(reason.clone());
+        for producer in 0..self.epochs.len() {
+            tell(Signal {
+                producer,
+                number: u64::MAX,
+                outcome: outcome.clone(),
+            });
+        }
+        self.unsynced.clear();
+    }
+
+    /// Ends the journal after a clean checkpoint: nothing is left to recover.
+    ///
+    /// # Errors
+    /// What stays on disk is skipped by the next open.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.pool.remove_all(&self.segment)
+    }
+
+    fn write(&mut self, records: &mut Vec<u8>) -> Result<()> {
+        let batch_len = records.len() as u32;
+        record::encode(
+            records,
+            &Record::Commit(Commit {
+                sequence: self.sequence + 1,
+                batch_len,
+                durable: self.progress.synced(),
+            }),
+        );
+        if self.position + records.len() as u64 > self.segment.len {
+            self.rotate(records.len() as u64)?;
+        }
+        record::seal(records, self.segment.seed);
+        self.segment
+            .file
+            .write_all_at(records, self.position)
+            .map_err(|e| Error::io("write journal", self.pool.dir(), e))?;
+        self.position += records.len() as u64;
+        self.sequence += 1;
+        self.progress
+            .written
+            .store(self.sequence, Ordering::Relaxed);
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        let bytes = records.len() as u64;
+        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Goes on in the next segment. What the old one holds is synced first:
+    /// later syncs no longer reach it.
+    fn rotate(&mut self, batch_len: u64) -> Result<()> {
+        let next = self.pool.next(HEADER as u64 + batch_len)?;
+        if self.has_unsynced() {
+            self.segment.file.sync_data().map_err(|e| Error::Io {
+                operation: "sync journal",
+                path: self.pool.dir().into(),
+                source: Arc::new(e),
+            })?;
+        }
+        let full = std::mem::replace(&mut self.segment, next);
+        self.pool.filled(full, self.sequence);
+        self.position = HEADER as u64;
+        Ok(())
+    }
+
+    fn refuse(&mut self, tickets: &[Ticket], error: &Error, tell: &mut dyn FnMut(Signal)) {
+        for ticket in tickets {
+            if self.epochs[ticket.producer] > ticket.epoch {
+                continue;
+            }
+            self.epochs[ticket.producer] = ticket.epoch + 1;
+            tell(Signal {
+                producer: ticket.producer,
+                number: ticket.number,
+                outcome: Outcome::Refused(error.clone()),
+            });
+        }
+    }
+
+    /// Leaves out records staged on top of refused ones: their offsets assume
+    /// lines that were never written. Their producer has been told, or will
+    /// find the refusal before it: it fails everything from there on itself.
+    fn drop_refused(&mut self, batch: &mut Batch<Ticket>) {
+        let epochs = &self.epochs;
+        let stale = |t: &Ticket| t.epoch < epochs[t.producer];
+        if !batch.tickets.iter().any(stale) {
+            return;
+        }
+        let (mut bytes, mut at) = (Vec::new(), 0);
+        batch.tickets.retain(|ticket| {
+            let records = &batch.bytes[at..at + ticket.len];
+            at += ticket.len;
+            if !stale(ticket) {
+                bytes.extend_from_slice(records);
+            }
+            !stale(ticket)
+        });
+        batch.bytes = bytes;
+    }
+}
+
+/// The most bytes in one batch, unless a single producer's records are more. The
+/// commit record states a batch's length in 32 bits.
+const MAX_BATCH: usize = 1 << 30;
+
+/// Takes the first tickets off a batch, as many as fit into one.
+fn split(batch: &mut Batch<Ticket>) -> Batch<Ticket> {
+    let (mut count, mut len) = (0, 0);
+    for ticket in &batch.tickets {
+        if count > 0 && len + ticket.len > MAX_BATCH {
+            break;
+        }
+        count += 1;
+        len += ticket.len;
+    }
+    let mut part = Batch::new();
+    part.durable = batch.durable;
+    part.tickets = batch.tickets.drain(..count).collect();
+    part.bytes = batch.bytes.drain(..len).collect();
+    part
+}
+
+/// One signal per producer, for its newest ticket: tickets of one producer are
+/// settled in the order they were queued.
+fn signal_each(tickets: &[Ticket], outcome: &Outcome, tell: &mut dyn FnMut(Signal)) {
+    let mut newest: Vec<Ticket> = Vec::new();
+    for ticket in tickets {
+        match newest.iter_mut().find(|t| t.producer == ticket.producer) {
+            Some(t) => *t = *ticket,
+            None => newest.push(*ticket),
+        }
+    }
+    for ticket in newest {
+        tell(Signal {
+            producer: ticket.producer,
+            number: ticket.number,
+            outcome: outcome.clone(),
+        });
+    }
+}

@@ -1,0 +1,262 @@
+//! Journal segments: zero-filled files that batches are written into.
+//!
+//! The first page of a segment is its header; records follow. A segment is
+//! written full of zeros and synced before it is used: overwriting blocks the
+//! file already has costs the disk one flush, growing a file costs it two.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// Where records begin.
+pub(crate) const HEADER: usize = 4096;
+
+/// How large segments are, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    /// The first of an opened store; each next one is four times larger, so
+    /// that small stores stay small on disk.
+    pub(crate) first: u64,
+    /// The largest, unless a single batch needs more.
+    pub(crate) largest: u64,
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self {
+            first: 1 << 20,
+            largest: 64 << 20,
+        }
+    }
+}
+
+const MAGIC: [u8; 8] = *b"slJOURNL";
+const VERSION: u32 = 1;
+const FIELDS: usize = 8 + 4 + 16 + 8 + 8 + 8;
+const ZEROS: usize = 1 << 20;
+
+/// A store's identity, in every segment header: a journal of another store is
+/// refused, not replayed.
+pub(crate) type StoreId = [u8; 16];
+
+/// A segment that is ready for records.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+    /// What record checksums start from here.
+    pub(crate) seed: u32,
+    pub(crate) file: Arc<dyn StorageFile>,
+}
+
+/// The file name of segment `number`.
+pub(crate) fn name(number: u64) -> String {
+    format!("segment-{number:016x}.log")
+}
+
+/// The segment number in a file name, if it is a segment's.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    let hex = name.strip_prefix("segment-")?.strip_suffix(".log")?;
+    (hex.len() == 16)
+        .then(|| u64::from_str_radix(hex, 16).ok())
+        .flatten()
+}
+
+/// Makes segment `number` in the blocks of `blank`.
+///
+/// The name appears only after the zeros and the header are on disk, and is
+/// itself on disk when this returns: were a batch written into a segment whose
+/// name a power loss can take, the batch would be lost with it.
+///
+/// # Errors
+/// `StorageFull` leaves nothing behind. `Poisoned` where the directory could
+/// not be synced.
+pub(crate) fn create(
+    storage: &dyn Storage,
+    dir: &Path,
+    store: &StoreId,
+    number: u64,
+    blank: Spare,
+) -> Result<Segment> {
+    let Spare { path, file, len } = blank;
+    let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
+    let header = encode_header(store, number, salt, len);
+    let named = dir.join(name(number));
+    file.write_all_at(&header, 0)
+        .and_then(|()| file.sync_data())
+        .and_then(|()| storage.rename(&path, &named))
+        .map_err(|e| Error::io("create journal segment", &named, e))?;
+    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
+    Ok(Segment {
+        number,
+        len,
+        seed: seed(salt, number),
+        file,
+    })
+}
+
+/// A file whose blocks the next segment takes over: full of zeros, or a retired
+/// segment, whose old records carry another salt.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) len: u64,
+}
+
+/// How zeros reach the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// Soonest: the committer waits.
+    AtOnce,
+    /// A step at a time: all at once they would stand before every commit in the
+    /// device's queue.
+    InSteps,
+}
+
+/// A file full of zeros for segment `number`, not synced to the last step.
+///
+/// # Errors
+/// `StorageFull` leaves nothing behind.
+pub(crate) fn zeroed(
+    storage: &dyn Storage,
+    dir: &Path,
+    number: u64,
+    len: u64,
+    filling: Filling,
+) -> Result<Spare> {
+    let path = dir.join(format!("segment-{number:016x}.tmp"));
+    let wrap = |e| Error::io("create journal segment", &path, e);
+    let file = match storage.open(&path, OpenMode::CreateNew) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            storage.remove_file(&path).map_err(wrap)?;
+            storage.open(&path, OpenMode::CreateNew)
+        }
+        other => other,
+    }
+    .map_err(wrap)?;
+    if let Err(e) = fill(&*file, len, filling) {
+        // A half-filled segment would hold on to the space that ran out.
+        let _ = storage.remove_file(&path);
+        return Err(wrap(e));
+    }
+    Ok(Spare { path, file, len })
+}
+
+fn fill(file: &dyn StorageFile, len: u64, filling: Filling) -> io::Result<()> {
+    let zeros = vec![0; ZEROS.min(len as usize)];
+    let mut at = 0;
+    while at < len {
+        let n = (len - at).min(ZEROS as u64);
+        file.write_all_at(&zeros[..n as usize], at)?;
+        at += n;
+        if filling == Filling::InSteps {
+            file.sync_data()?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a segment's header.
+///
+/// # Errors
+/// `Corrupt` where the header is damaged or names another store or number.
+pub(crate) fn decode_header(
+    data: &[u8],
+    path: &Path,
+    store: &StoreId,
+    number: u64,
+) -> Result<HeaderState> {
+    let corrupt = |detail: &str| Error::Corrupt {
+        path: path.into(),
+        detail: detail.into(),
+    };
+    if data.len() < HEADER {
+        return Err(corrupt("journal segment shorter than its header"));
+    }
+    let (fields, rest) = data.split_at(FIELDS);
+    let crc = u32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
+    if fields[..8] != MAGIC || crc != crc32fast::hash(fields) {
+        return Err(corrupt("journal segment header is damaged"));
+    }
+    if fields[8..12] != VERSION.to_le_bytes() {
+        return Err(corrupt("journal segment of an unknown format version"));
+    }
+    if fields[12..28] != *store {
+        return Err(corrupt("journal segment belongs to another store"));
+    }
+    if fields[28..36] != number.to_le_bytes() {
+        return Err(corrupt("journal segment's number is not its name's"));
+    }
+    // A segment gets its name only after its zeros are on disk. Where it ends
+    // before them, batches are gone without leaving a hole that tells of them.
+    let mut length = [0; 8];
+    length.copy_from_slice(&fields[44..52]);
+    if (data.len() as u64) < u64::from_le_bytes(length) {
+        return Err(corrupt("journal segment is cut short"));
+    }
+    Ok(HeaderState {
+        seed: stated_seed(fields, number),
+    })
+}
+
+fn stated_seed(fields: &[u8], number: u64) -> u32 {
+    let mut salt = [0; 8];
+    salt.copy_from_slice(&fields[36..44]);
+    seed(u64::from_le_bytes(salt), number)
+}
+
+/// What a header says that need not be whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claims {
+    /// What records are checked from, if its salt is right.
+    pub(crate) seed: u32,
+    /// Whose it says it is, if its checksum holds.
+    pub(crate) store: Option<StoreId>,
+}
+
+/// Reads what can be read of a damaged header; `None` where there is too
+/// little of it.
+pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
+    let (fields, rest) = data.split_at_checked(FIELDS)?;
+    let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
+    let whole = fields[..8] == MAGIC && crc == crc32fast::hash(fields);
+    Some(Claims {
+        seed: stated_seed(fields, number),
+        store: whole.then(|| fields[12..28].try_into().ok()).flatten(),
+    })
+}
+
+/// What recovery needs from a header.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeaderState {
+    pub(crate) seed: u32,
+}
+
+fn encode_header(store: &StoreId, number: u64, salt: u64, len: u64) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER);
+    header.extend_from_slice(&MAGIC);
+    header.extend_from_slice(&VERSION.to_le_bytes());
+    header.extend_from_slice(store);
+    header.extend_from_slice(&number.to_le_bytes());
+    header.extend_from_slice(&salt.to_le_bytes());
+    header.extend_from_slice(&len.to_le_bytes());
+    let crc = crc32fast::hash(&header);
+    header.extend_from_slice(&crc.to_le_bytes());
+    header.resize(HEADER, 0);
+    header
+}
+
+fn seed(salt: u64, number: u64) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_le_bytes());
+    hasher.update(&number.to_le_bytes());
+    hasher.finalize()
+}
+
+fn fresh_salt() -> io::Result<u64> {
+    getrandom::u64().map_err(|e| io::Error::other(e.to_string()))
+}

@@ -1,0 +1,269 @@
+//! Messages as kimi-cli's model classes validate them.
+
+use std::borrow::Cow;
+
+use super::Record;
+use super::python::{Members, items, lax_bool, text};
+use crate::disk::session_file::content::Content;
+use crate::disk::session_file::draft::Draft;
+use crate::disk::session_file::message::{Given, Message, intern};
+use crate::disk::session_file::parts::{FunctionCall, ToolCall};
+use crate::disk::session_file::raw::{RawField, tidy};
+
+/// What a record with one of the roles of messages is.
+pub(super) fn message(line: &str, role: &str, record: &Members<'_>) -> Record {
+    let Some(content) = record.get("content") else {
+        return Record::Foreign;
+    };
+    if record.get("self").is_some() {
+        return Record::Foreign;
+    }
+    match read_message(role, content, record) {
+        Ok(known) => Record::Message(Box::new(known.with_rest_of(line))),
+        Err(Reject::Unknown) => Record::Foreign,
+        Err(Reject::Invalid) => Record::Rejected,
+    }
+}
+
+/// Why a record is no message.
+enum Reject {
+    /// kimi-cli's validation says so.
+    Invalid,
+    /// kimi-cli does not know what it is.
+    Unknown,
+}
+
+/// The fields of a message that kimi-cli knows.
+struct Known<'a> {
+    role: &'a str,
+    name: Option<&'a str>,
+    content: Content,
+    tool_calls: Option<Vec<ToolCall>>,
+    tool_call_id: Option<String>,
+    partial: Option<bool>,
+}
+
+fn read_message<'a>(
+    role: &'a str,
+    content: &str,
+    record: &Members<'a>,
+) -> Result<Known<'a>, Reject> {
+    let name = record.get("name").filter(|raw| *raw != "null");
+    if name.is_some_and(|raw| text(raw).is_none()) {
+        return Err(Reject::Invalid);
+    }
+    Ok(Known {
+        role,
+        name,
+        content: read_content(content)?,
+        tool_calls: optional(record.get("tool_calls"), |raw| {
+            items(raw)?.into_iter().map(tool_call).collect()
+        })?,
+        tool_call_id: optional(record.get("tool_call_id"), |raw| {
+            text(raw).map(Cow::into_owned)
+        })?,
+        partial: optional(record.get("partial"), lax_bool)?,
+    })
+}
+
+impl Known<'_> {
+    /// The message, with what else stands in its line as far as it is of the
+    /// shape this crate knows.
+    fn with_rest_of(self, line: &str) -> Message {
+        let line = tidy(line);
+        let mut message = match Draft::parse(&line) {
+            Ok(draft) => Message::from(draft),
+            Err(_) => Message::new("", ""),
+        };
+        let given_calls = self.tool_calls.is_some();
+        let calls = self.tool_calls.unwrap_or_default();
+        let same_calls = message.tool_calls.len() == calls.len()
+            && message
+                .tool_calls
+                .iter()
+                .zip(&calls)
+                .all(|(all, known)| same_call(all, known));
+        if same_calls {
+            for (all, known) in message.tool_calls.iter_mut().zip(calls) {
+                complete(all, known);
+            }
+        } else {
+            message.tool_calls = calls;
+        }
+        message.role = intern(Cow::Borrowed(self.role));
+        message.content = self.content;
+        message.given = Given {
+            tool_calls: given_calls && message.tool_calls.is_empty(),
+            tool_call_id: self.tool_call_id.as_deref() == Some(""),
+        };
+        message.tool_call_id = self.tool_call_id.unwrap_or_default();
+        message
+            .unknown
+            .retain(|field| !matches!(&*field.name, "name" | "partial"));
+        let name = self.name.map(|name| RawField::new("name", name));
+        let partial = self
+            .partial
+            .map(|on| RawField::new("partial", if on { "true" } else { "false" }));
+        message
+            .unknown
+            .splice(0..0, name.into_iter().chain(partial));
+        message
+    }
+}
+
+fn read_content(raw: &str) -> Result<Content, Reject> {
+    if raw == "null" {
+        return Ok(Content::Parts("[]".into()));
+    }
+    if let Some(text) = text(raw) {
+        return Ok(Content::Text(text.into_owned()));
+    }
+    let parts = items(raw).ok_or(Reject::Invalid)?;
+    let mut read = parts
+        .into_iter()
+        .map(Part::read)
+        .collect::<Result<Vec<_>, _>>()?;
+    if let [Part::Text(text)] = &mut *read {
+        return Ok(Content::Text(std::mem::take(text)));
+    }
+    let texts: Vec<_> = read.iter().map(Part::to_json).collect();
+    Ok(Content::Parts(format!("[{}]", texts.join(",")).into()))
+}
+
+/// A list of parts as kimi-cli writes it; unchanged where it would not read it.
+pub(super) fn reencode_parts(parts: &str) -> Cow<'_, str> {
+    match read_content(parts) {
+        Ok(Content::Text(text)) => Cow::Owned(json_string(&text)),
+        Ok(Content::Parts(parts)) => Cow::Owned(parts.into()),
+        Err(_) => Cow::Borrowed(parts),
+    }
+}
+
+/// One part of a content.
+enum Part {
+    Text(String),
+    Think {
+        think: String,
+        encrypted: Option<String>,
+    },
+    Link {
+        kind: &'static str,
+        url: String,
+        id: Option<String>,
+    },
+}
+
+impl Part {
+    fn read(raw: &str) -> Result<Self, Reject> {
+        let part = Members::of(raw).ok_or(Reject::Invalid)?;
+        let kind = part.text("type").ok_or(Reject::Invalid)?;
+        let required = |name| part.text(name).map(Cow::into_owned).ok_or(Reject::Invalid);
+        match &*kind {
+            "text" => required("text").map(Self::Text),
+            "think" => Ok(Self::Think {
+                think: required("think")?,
+                encrypted: optional_text(&part, "encrypted")?,
+            }),
+            "image_url" => Self::link(&part, "image_url"),
+            "audio_url" => Self::link(&part, "audio_url"),
+            "video_url" => Self::link(&part, "video_url"),
+            _ => Err(Reject::Unknown),
+        }
+    }
+
+    fn link(part: &Members<'_>, kind: &'static str) -> Result<Self, Reject> {
+        let link = part
+            .get(kind)
+            .and_then(Members::of)
+            .ok_or(Reject::Invalid)?;
+        let url = link.text("url").ok_or(Reject::Invalid)?.into_owned();
+        let id = optional_text(&link, "id")?;
+        Ok(Self::Link { kind, url, id })
+    }
+
+    fn to_json(&self) -> String {
+        let nullable = |text: &Option<String>| {
+            text.as_deref()
+                .map_or_else(|| String::from("null"), json_string)
+        };
+        match self {
+            Self::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, json_string(text)),
+            Self::Think { think, encrypted } => format!(
+                r#"{{"type":"think","think":{},"encrypted":{}}}"#,
+                json_string(think),
+                nullable(encrypted)
+            ),
+            Self::Link { kind, url, id } => format!(
+                r#"{{"type":"{kind}","{kind}":{{"url":{},"id":{}}}}}"#,
+                json_string(url),
+                nullable(id)
+            ),
+        }
+    }
+}
+
+/// `text` as a JSON string, escaped no more than JSON asks for.
+pub(super) fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn tool_call(raw: &str) -> Option<ToolCall> {
+    let call = Members::of(raw)?;
+    let function = call.get("function").and_then(Members::of)?;
+    let kind_fits = call
+        .get("type")
+        .is_none_or(|raw| text(raw).as_deref() == Some("function"));
+    let extras = call.get("extras").filter(|raw| *raw != "null");
+    if !kind_fits || extras.is_some_and(|raw| !raw.starts_with('{')) {
+        return None;
+    }
+    let arguments = match function.get("arguments") {
+        None | Some("null") => None,
+        Some(raw) => Some(text(raw)?.into_owned()),
+    };
+    let mut read = ToolCall::function(call.text("id")?, function.text("name")?, "");
+    read.function = read.function.map(|function| FunctionCall {
+        no_arguments: arguments.is_none(),
+        arguments: arguments.unwrap_or_default(),
+        ..function
+    });
+    read.unknown = extras
+        .map(|raw| RawField::new("extras", raw))
+        .into_iter()
+        .collect();
+    Some(read)
+}
+
+/// Whether a call read as PicoClaw reads it is the one that kimi-cli reads.
+fn same_call(all: &ToolCall, known: &ToolCall) -> bool {
+    let parts = |call: &ToolCall| {
+        let function = call.function.as_ref();
+        function.map(|f| (call.id.clone(), f.name.clone(), f.arguments.clone()))
+    };
+    parts(all) == parts(known)
+}
+
+/// Takes over what only kimi-cli's reading knows.
+fn complete(all: &mut ToolCall, known: ToolCall) {
+    all.kind = known.kind;
+    all.unknown.retain(|field| &*field.name != "extras");
+    all.unknown.splice(0..0, known.unknown);
+    if let (Some(all), Some(known)) = (&mut all.function, known.function) {
+        all.no_arguments = known.no_arguments;
+    }
+}
+
+fn optional_text(members: &Members<'_>, name: &str) -> Result<Option<String>, Reject> {
+    optional(members.get(name), |raw| text(raw).map(Cow::into_owned))
+}
+
+/// A field that may be missing or `null`, but nothing else than `read` takes.
+fn optional<'a, T>(
+    raw: Option<&'a str>,
+    read: impl FnOnce(&'a str) -> Option<T>,
+) -> Result<Option<T>, Reject> {
+    match raw {
+        None | Some("null") => Ok(None),
+        Some(raw) => read(raw).map(Some).ok_or(Reject::Invalid),
+    }
+}

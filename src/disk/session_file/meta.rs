@@ -1,0 +1,89 @@
+//! A sidecar in memory.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::SessionMeta;
+use crate::ground::clock::Stamp;
+
+/// A session's sidecar, cheap to copy: what appends change stands apart from
+/// the text they leave alone.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) text: Arc<MetaText>,
+    pub(crate) skip: i64,
+    pub(crate) count: i64,
+    pub(crate) updated_at: Stamp,
+}
+
+/// The part of a sidecar that appends leave alone.
+#[derive(Debug, Clone)]
+pub(crate) struct MetaText {
+    pub(crate) key: String,
+    pub(crate) summary: String,
+    pub(crate) created_at: String,
+    pub(crate) scope: Option<Box<RawValue>>,
+    pub(crate) aliases: Vec<String>,
+}
+
+impl Clone for Meta {
+    fn clone(&self) -> Self {
+        Self {
+            text: self.text.clone(),
+            skip: self.skip,
+            count: self.count,
+            updated_at: self.updated_at.clone(),
+        }
+    }
+
+    /// Leaves alone the count of those who share the text, where both do.
+    fn clone_from(&mut self, source: &Self) {
+        if !Arc::ptr_eq(&self.text, &source.text) {
+            self.text = source.text.clone();
+        }
+        self.skip = source.skip;
+        self.count = source.count;
+        self.updated_at.clone_from(&source.updated_at);
+    }
+}
+
+impl Meta {
+    pub(crate) fn of(meta: SessionMeta) -> Self {
+        Self {
+            skip: meta.skip,
+            count: meta.count,
+            updated_at: meta.updated_at.as_str().into(),
+            text: Arc::new(MetaText {
+                key: meta.key,
+                summary: meta.summary,
+                created_at: meta.created_at,
+                scope: meta.scope,
+                aliases: meta.aliases,
+            }),
+        }
+    }
+
+    pub(crate) fn empty(key: &str) -> Self {
+        Self::of(SessionMeta::empty(key))
+    }
+
+    pub(crate) fn to_sidecar(&self) -> SessionMeta {
+        let text = &*self.text;
+        SessionMeta {
+            key: text.key.clone(),
+            summary: text.summary.clone(),
+            skip: self.skip,
+            count: self.count,
+            created_at: text.created_at.clone(),
+            updated_at: self.updated_at.to_string(),
+            scope: text.scope.clone(),
+            aliases: text.aliases.clone(),
+        }
+    }
+
+    /// The text, to change; copied where a reader still holds the old one.
+    pub(crate) fn text_mut(&mut self) -> &mut MetaText {
+        Arc::make_mut(&mut self.text)
+    }
+}

@@ -1,0 +1,235 @@
+//! The sidecar `<stem>.meta.json`: what PicoClaw knows about a session beyond
+//! its lines.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::encode::{write_html_safe, write_string};
+use super::nested::{Slots, string};
+use super::raw::tidy;
+use super::scan::{Fault, Scan, Scanner, is_space};
+use super::text::{known_field, to_text};
+use super::timestamp;
+use crate::ground::clock::ZERO_TIME;
+
+const FIELDS: [&str; 8] = [
+    "key",
+    "summary",
+    "skip",
+    "count",
+    "created_at",
+    "updated_at",
+    "scope",
+    "aliases",
+];
+
+/// What is known about a session beyond its messages. Serialises as the
+/// sidecar.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionMeta {
+    /// The session's key.
+    pub key: String,
+    /// The summary of what was truncated away; `""` if there is none.
+    pub summary: String,
+    /// Raw non-empty lines at the start of the file that are truncated away.
+    pub skip: i64,
+    /// Advisory number of lines, as PicoClaw keeps it.
+    pub count: i64,
+    /// When the session was first written (RFC 3339); the year 1 if never.
+    pub created_at: String,
+    /// When it last changed (RFC 3339); the year 1 if never.
+    pub updated_at: String,
+    /// Where the session belongs, as JSON text with numbers untouched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Box<RawValue>>,
+    /// Other keys of this session.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+}
+
+impl SessionMeta {
+    /// A session of which nothing is known but its key.
+    #[must_use]
+    pub fn empty(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            summary: String::new(),
+            skip: 0,
+            count: 0,
+            created_at: ZERO_TIME.to_owned(),
+            updated_at: ZERO_TIME.to_owned(),
+            scope: None,
+            aliases: Vec::new(),
+        }
+    }
+}
+
+/// The sidecar's bytes, exactly as Go's `json.MarshalIndent` writes them.
+pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
+    indent(&fields(meta))
+}
+
+/// The same without a line break, to stand in a line.
+pub(crate) fn encode_flat(meta: &SessionMeta) -> Vec<u8> {
+    flatten(&fields(meta))
+}
+
+fn fields(meta: &SessionMeta) -> Vec<u8> {
+    let mut flat = Vec::with_capacity(256 + meta.summary.len());
+    let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
+        flat.push(if flat.is_empty() { b'{' } else { b',' });
+        write_string(name, &mut flat);
+        flat.push(b':');
+        write(&mut flat);
+    };
+    field("key", &|out| write_string(&meta.key, out));
+    field("summary", &|out| write_string(&meta.summary, out));
+    field("skip", &|out| out.extend(meta.skip.to_string().bytes()));
+    field("count", &|out| out.extend(meta.count.to_string().bytes()));
+    field("created_at", &|out| write_string(&meta.created_at, out));
+    field("updated_at", &|out| write_string(&meta.updated_at, out));
+    if let Some(scope) = &meta.scope {
+        field("scope", &|out| write_html_safe(scope.get().as_bytes(), out));
+    }
+    if !meta.aliases.is_empty() {
+        field("aliases", &|out| write_list(&meta.aliases, out));
+    }
+    flat.push(b'}');
+    flat
+}
+
+/// Reads a sidecar as Go's `json.Unmarshal` does: names in any case, `null`
+/// for a missing value, unknown fields ignored, white space around it allowed.
+///
+/// # Errors
+///
+/// What is wrong with it, where Go refuses it.
+pub(crate) fn decode(bytes: &[u8]) -> Result<SessionMeta, String> {
+    let text = to_text(bytes);
+    read(&text).map_err(|fault| fault.reason().to_owned())
+}
+
+fn read(text: &str) -> Scan<SessionMeta> {
+    let mut scanner = Scanner::new(text);
+    let mut meta = SessionMeta::empty("");
+    let mut aliases = Slots::default();
+    if !scanner.null()? {
+        scanner.object(|scanner, name| read_field(scanner, &name, &mut meta, &mut aliases))?;
+    }
+    scanner.finish()?;
+    meta.aliases = aliases.into_vec();
+    Ok(meta)
+}
+
+fn read_field(
+    scanner: &mut Scanner<'_>,
+    name: &str,
+    meta: &mut SessionMeta,
+    aliases: &mut Slots<String>,
+) -> Scan<()> {
+    match known_field(name, &FIELDS) {
+        "key" => string(scanner, &mut meta.key),
+        "summary" => string(scanner, &mut meta.summary),
+        "skip" => integer(scanner, &mut meta.skip),
+        "count" => integer(scanner, &mut meta.count),
+        "created_at" => time(scanner, &mut meta.created_at),
+        "updated_at" => time(scanner, &mut meta.updated_at),
+        "scope" => scope(scanner, &mut meta.scope),
+        "aliases" => aliases.read(scanner, string),
+        _ => scanner.value().map(|_| ()),
+    }
+}
+
+fn integer(scanner: &mut Scanner<'_>, into: &mut i64) -> Scan<()> {
+    if scanner.null()? {
+        return Ok(());
+    }
+    let number = scanner.value()?.parse();
+    *into = number.map_err(|_| Fault::Shape("skip or count is not an integer"))?;
+    Ok(())
+}
+
+fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
+    if let Some(text) = scanner.text()? {
+        let time = timestamp::canonical(text.body());
+        *into = time
+            .map(Cow::into_owned)
+            .ok_or(Fault::Shape("created_at or updated_at is not a time"))?;
+    }
+    Ok(())
+}
+
+/// A `null` is a value here: Go keeps the text of whatever stands there.
+fn scope(scanner: &mut Scanner<'_>, into: &mut Option<Box<RawValue>>) -> Scan<()> {
+    let raw = RawValue::from_string(tidy(scanner.value()?));
+    *into = Some(raw.map_err(|_| Fault::Shape("scope cannot be kept"))?);
+    Ok(())
+}
+
+pub(super) fn write_list(texts: &[String], out: &mut Vec<u8>) {
+    for (index, text) in texts.iter().enumerate() {
+        out.push(if index == 0 { b'[' } else { b',' });
+        write_string(text, out);
+    }
+    out.push(b']');
+}
+
+/// Lays valid JSON out with two spaces per level; empty containers stay closed.
+pub(super) fn indent(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let mut depth = 0;
+    let mut opened = false;
+    let mut rest = json;
+    while let Some(&byte) = rest.first() {
+        if is_space(byte) {
+            rest = &rest[1..];
+            continue;
+        }
+        let closing = matches!(byte, b'}' | b']');
+        depth -= usize::from(closing);
+        if opened != closing {
+            line_break(depth, &mut out);
+        }
+        opened = matches!(byte, b'{' | b'[');
+        depth += usize::from(opened);
+        let length = if byte == b'"' { string_length(rest) } else { 1 };
+        out.extend_from_slice(&rest[..length]);
+        match byte {
+            b',' => line_break(depth, &mut out),
+            b':' => out.push(b' '),
+            _ => {}
+        }
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Valid JSON without the white space between its tokens.
+fn flatten(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(&byte) = rest.first() {
+        let length = if byte == b'"' { string_length(rest) } else { 1 };
+        if !is_space(byte) {
+            out.extend_from_slice(&rest[..length]);
+        }
+        rest = &rest[length..];
+    }
+    out
+}
+
+fn line_break(depth: usize, out: &mut Vec<u8>) {
+    out.push(b'\n');
+    out.extend(std::iter::repeat_n(*b"  ", depth).flatten());
+}
+
+/// The length of the string that valid JSON starts with, quotes included.
+fn string_length(json: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(byte) = json.get(at).filter(|byte| **byte != b'"') {
+        at += if *byte == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}

@@ -1,0 +1,311 @@
+//! What is to be changed of one session's two files, when the journal asks for
+//! nothing any more.
+
+use crate::disk::files;
+use std::io;
+use std::path::Path;
+
+use memchr::memmem;
+use serde::de::DeserializeOwned;
+
+use super::census;
+use super::report::SidecarCheck;
+use crate::disk::copies::lost::Copies;
+use crate::disk::files::log_path;
+use crate::disk::session_file::{self, Kind, SessionMeta};
+use crate::error::{Error, Result};
+use crate::ground::storage::Storage;
+
+/// How a record begins, in the order in which every writer of these files has
+/// put its fields.
+const RECORD_START: &[u8] = b"{\"role\"";
+
+/// What is to be done about a session.
+#[derive(Debug, Default)]
+pub(super) struct Mending {
+    /// The new bytes of the session file.
+    pub(super) content: Option<Vec<u8>>,
+    /// The new sidecar.
+    pub(super) meta: Option<SessionMeta>,
+    /// Bytes that are no records, and leave the session file.
+    pub(super) garbage: Vec<u8>,
+    /// A sidecar that nothing can be made of, set aside as it is.
+    pub(super) drop_sidecar: bool,
+    pub(super) done: Vec<String>,
+    pub(super) losses: Vec<String>,
+}
+
+/// Finds out what a session needs; `None` if nothing.
+///
+/// # Errors
+/// If its files cannot be read.
+pub(super) fn mending(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    copies: &mut Copies<'_>,
+) -> Result<Option<Mending>> {
+    let path = log_path(dir, stem);
+    let log = match files::read_whole(storage, &path) {
+        Ok(bytes) => Some(bytes),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(Error::io("read", &path, e)),
+    };
+    let (state, on_disk) = census::sidecar(storage, dir, stem)?;
+    let listed = state == SidecarCheck::Sound;
+    let mut mending = Mending::default();
+    let restored = match state {
+        SidecarCheck::Missing | SidecarCheck::Corrupt { .. } => copies.restore(stem)?,
+        SidecarCheck::Unimported | SidecarCheck::Sound => None,
+    };
+    let before = match state {
+        SidecarCheck::Unimported => None,
+        SidecarCheck::Sound => on_disk,
+        SidecarCheck::Missing | SidecarCheck::Corrupt { .. } if let Some(restored) = restored => {
+            mending.done.push(restored.finding);
+            Some(restored.meta)
+        }
+        SidecarCheck::Missing => derived(stem, log.is_some()),
+        SidecarCheck::Corrupt { reason } => mending.corrupt_sidecar(storage, dir, stem, &reason)?,
+    };
+    if !listed && before.is_some() && mending.done.is_empty() {
+        mending
+            .done
+            .push(format!("{stem}: a missing sidecar is made anew"));
+    }
+    let skip = before.as_ref().map_or(0, |meta| meta.skip);
+    let cleaned = log.as_deref().map(|bytes| Cleaned::from(bytes, skip));
+    mending.take_lines(stem, cleaned, log.as_deref(), before.as_ref(), listed);
+    let idle = mending.done.is_empty() && mending.losses.is_empty();
+    Ok((!idle).then_some(mending))
+}
+
+impl Mending {
+    fn corrupt_sidecar(
+        &mut self,
+        storage: &dyn Storage,
+        dir: &Path,
+        stem: &str,
+        reason: &str,
+    ) -> Result<Option<SessionMeta>> {
+        let path = dir.join(session_file::sidecar_name(stem));
+        let bytes = files::read_whole(storage, &path).map_err(|e| Error::io("read", &path, e))?;
+        let (found, missing) = fields(&bytes, stem);
+        self.done.push(format!(
+            "{stem}: the damaged sidecar ({reason}) is set aside"
+        ));
+        let Some(meta) = found else {
+            self.drop_sidecar = true;
+            self.losses.push(format!(
+                "{stem}: whose session it is; it is listed again once its key is written to"
+            ));
+            return Ok(None);
+        };
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            self.losses.push(format!(
+                "{stem}: the sidecar's {missing}, as far as there were any"
+            ));
+        }
+        Ok(Some(meta))
+    }
+
+    fn take_lines(
+        &mut self,
+        stem: &str,
+        cleaned: Option<Cleaned>,
+        log: Option<&[u8]>,
+        before: Option<&SessionMeta>,
+        listed: bool,
+    ) {
+        let lines = cleaned.as_ref().map_or(0, |cleaned| cleaned.lines);
+        let mut after = before.cloned();
+        if let Some(cleaned) = cleaned
+            && cleaned.damaged > 0
+        {
+            self.done.push(format!(
+                "{stem}: of {} damaged lines {} records are put back, {} bytes are set aside",
+                cleaned.damaged,
+                cleaned.rescued,
+                cleaned.garbage.len()
+            ));
+            if let Some(meta) = &mut after {
+                meta.skip = cleaned.skip;
+            }
+            self.content = Some(cleaned.content);
+            self.garbage = cleaned.garbage;
+        }
+        let Some(meta) = &mut after else { return };
+        if log.is_none() && meta.count > 0 {
+            self.losses.push(format!(
+                "{stem}: {} lines; the session file is missing",
+                meta.count
+            ));
+        } else if meta.count > lines && self.content.is_none() && listed {
+            let missing = meta.count - lines;
+            self.losses.push(format!(
+                "{stem}: {missing} lines that the sidecar counts, unless it was wrong"
+            ));
+        }
+        meta.count = lines;
+        meta.skip = meta.skip.min(lines);
+        let same = before.is_some_and(|old| old.count == meta.count && old.skip == meta.skip);
+        if listed && same {
+            return;
+        }
+        if listed && self.content.is_none() {
+            self.done
+                .push(format!("{stem}: the sidecar counts the lines there are"));
+        }
+        self.meta = after;
+    }
+}
+
+/// A session file without what is no record.
+struct Cleaned {
+    content: Vec<u8>,
+    garbage: Vec<u8>,
+    lines: i64,
+    skip: i64,
+    damaged: u64,
+    rescued: u64,
+}
+
+impl Cleaned {
+    fn from(bytes: &[u8], skip: i64) -> Self {
+        let mut cleaned = Self {
+            content: Vec::new(),
+            garbage: Vec::new(),
+            lines: 0,
+            skip: 0,
+            damaged: 0,
+            rescued: 0,
+        };
+        let mut before = 0;
+        for (_, line) in session_file::lines(bytes) {
+            match session_file::classify(line) {
+                Kind::Blank => cleaned.keep(line),
+                Kind::Corrupt => {
+                    before += 1;
+                    cleaned.take_apart(line);
+                }
+                Kind::Control | Kind::Transient | Kind::Message => {
+                    before += 1;
+                    cleaned.lines += 1;
+                    cleaned.keep(line);
+                }
+            }
+            if before <= skip {
+                cleaned.skip = cleaned.lines;
+            }
+        }
+        if skip < 0 {
+            cleaned.skip = skip;
+        }
+        cleaned
+    }
+
+    fn keep(&mut self, line: &[u8]) {
+        self.content.extend_from_slice(line);
+        self.content.push(b'\n');
+    }
+
+    /// Records that were glued together, or to a torn one, are put back in
+    /// lines of their own.
+    fn take_apart(&mut self, line: &[u8]) {
+        self.damaged += 1;
+        let mut cuts: Vec<_> = memmem::find_iter(line, RECORD_START).collect();
+        cuts.push(line.len());
+        self.set_aside(&line[..cuts[0]]);
+        for cut in cuts.windows(2) {
+            let piece = &line[cut[0]..cut[1]];
+            if matches!(session_file::classify(piece), Kind::Message | Kind::Control) {
+                self.lines += 1;
+                self.rescued += 1;
+                self.keep(piece);
+            } else {
+                self.set_aside(piece);
+            }
+        }
+    }
+
+    fn set_aside(&mut self, piece: &[u8]) {
+        if !piece.is_empty() {
+            self.garbage.extend_from_slice(piece);
+            self.garbage.push(b'\n');
+        }
+    }
+}
+
+/// What can still be read of a damaged sidecar, and the names of what cannot.
+fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut missing = Vec::new();
+    let key = field::<String>(&text, "key").filter(|key| leads_to(key, stem));
+    let Some(key) = key.or_else(|| key_of(stem)) else {
+        return (None, missing);
+    };
+    let mut meta = SessionMeta::empty(key);
+    let mut note = |name: &'static str, found: bool| {
+        if !found {
+            missing.push(name);
+        }
+    };
+    let summary = field::<String>(&text, "summary");
+    note("summary", summary.is_some());
+    meta.summary = summary.unwrap_or_default();
+    let skip = field::<i64>(&text, "skip");
+    note("skip (truncated lines show again)", skip.is_some());
+    meta.skip = skip.unwrap_or(0);
+    meta.count = field(&text, "count").unwrap_or(0);
+    meta.scope = field(&text, "scope");
+    note("scope", meta.scope.is_some());
+    let aliases = field::<Vec<String>>(&text, "aliases");
+    note("aliases", aliases.is_some());
+    meta.aliases = aliases.unwrap_or_default();
+    let bare = meta.clone();
+    for (name, into) in [
+        ("created_at", &mut meta.created_at),
+        ("updated_at", &mut meta.updated_at),
+    ] {
+        if let Some(time) = field::<String>(&text, name) {
+            *into = time;
+        }
+    }
+    let reads = session_file::decode_sidecar(&session_file::encode_sidecar(&meta)).is_ok();
+    (Some(if reads { meta } else { bare }), missing)
+}
+
+/// The value behind `"name":`.
+fn field<T: DeserializeOwned>(text: &str, name: &str) -> Option<T> {
+    let quoted = format!("\"{name}\"");
+    let at = text.find(&quoted)? + quoted.len();
+    let value = text[at..].trim_start().strip_prefix(':')?;
+    let mut values = serde_json::Deserializer::from_str(value).into_iter();
+    values.next()?.ok()
+}
+
+fn leads_to(key: &str, stem: &str) -> bool {
+    session_file::validate_key(key).is_ok()
+        && (stem == session_file::plain_stem(key)
+            || stem.trim_end_matches('~') == session_file::hashed_stem(key))
+}
+
+/// The sidecar of a session file that has none, if its name tells its key.
+fn derived(stem: &str, has_log: bool) -> Option<SessionMeta> {
+    let key = key_of(stem).filter(|_| has_log)?;
+    Some(SessionMeta::empty(key))
+}
+
+/// The one key that has this file name; `None` where several may: `_` stands
+/// for three other characters, and a hash for anything.
+fn key_of(stem: &str) -> Option<String> {
+    let hash = stem
+        .trim_end_matches('~')
+        .rsplit_once('-')
+        .map(|(_, hash)| hash);
+    let hashed = hash
+        .is_some_and(|hash| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let own = !stem.contains('_') && !hashed && session_file::is_safe_stem(stem);
+    own.then(|| stem.to_owned())
+}

@@ -1,0 +1,389 @@
+//! Making a damaged directory sound again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::backup::Backup;
+use super::census::Census;
+use super::mend::{self, Mending};
+use super::outcome::{RepairOptions, RepairReport};
+use super::salvage::{Salvage, Sources};
+use crate::disk::copies::lost::Copies;
+use crate::disk::files::log_path;
+use crate::disk::journal::inspect::{Inspected, Inspection};
+use crate::disk::journal::record::{self, Record};
+use crate::disk::journal::scan::Scan;
+use crate::disk::journal::segment::StoreId;
+use crate::disk::session_file;
+use crate::engine::home::Home;
+use crate::engine::open;
+use crate::engine::recovery::plan::{Base, Plans};
+use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
+use crate::error::{Error, Result};
+use crate::ground::storage::Storage;
+
+/// Makes `dir` sound. See [`Store::repair`](crate::Store::repair).
+///
+/// # Errors
+/// As there.
+pub(crate) fn repair(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    options: RepairOptions,
+) -> Result<RepairReport> {
+    storage.info(dir).map_err(|e| Error::io("open", dir, e))?;
+    let home = Home::of(dir);
+    home.create(&**storage, dir)?;
+    let lock = home.lock(&**storage, dir)?;
+    let mut repair = Repair {
+        storage,
+        dir,
+        home: &home,
+        options,
+        report: RepairReport::default(),
+        backup: None,
+        temps: 0,
+    };
+    if let Some(id) = repair.identity()?
+        && repair.journal(&id)?
+    {
+        repair.settle(&id)?;
+        repair.sessions(&id)?;
+    }
+    drop(lock);
+    Ok(repair.report)
+}
+
+/// A repair under way.
+pub(super) struct Repair<'a> {
+    pub(super) storage: &'a Arc<dyn Storage>,
+    pub(super) dir: &'a Path,
+    pub(super) home: &'a Home,
+    options: RepairOptions,
+    pub(super) report: RepairReport,
+    pub(super) backup: Option<Backup>,
+    /// The next hidden file's number.
+    pub(super) temps: u64,
+}
+
+impl Repair<'_> {
+    /// The store's identity; `None` if there is none to be had without loss.
+    fn identity(&mut self) -> Result<Option<StoreId>> {
+        let fault = match self.home.read_identity(&**self.storage) {
+            Ok(Some(id)) => return self.identity_of_journal(id),
+            Ok(None) => "missing",
+            Err(Error::Corrupt { .. }) => "damaged",
+            Err(e) => return Err(e),
+        };
+        let inspection = self.inspect(None)?;
+        if let Some(id) = inspection.store() {
+            self.replace_identity(&id)?;
+            self.report.done.push(format!(
+                "the store's identity was {fault}, and is what its journal says"
+            ));
+            return Ok(Some(id));
+        }
+        if !inspection.segments.is_empty() {
+            let what = format!("the store's identity is {fault}, and no segment tells it");
+            if !self.may_lose(what) {
+                return Ok(None);
+            }
+            for segment in &inspection.segments {
+                self.give_up(segment)?;
+            }
+        }
+        if fault == "damaged" {
+            self.back_up([&self.home.identity])?;
+            self.remove([&self.home.identity])?;
+        }
+        self.home.identity(&**self.storage).map(Some)
+    }
+
+    /// An identity that reads and that no segment has may be a damaged one.
+    fn identity_of_journal(&mut self, id: StoreId) -> Result<Option<StoreId>> {
+        let inspection = self.inspect(None)?;
+        let Some(other) = inspection.store().filter(|other| *other != id) else {
+            return Ok(Some(id));
+        };
+        let what = "the whole journal is another store's than the identity says; it is taken for \
+                    this one's";
+        if !self.may_lose(what.into()) {
+            return Ok(None);
+        }
+        self.replace_identity(&other)?;
+        Ok(Some(other))
+    }
+
+    fn replace_identity(&mut self, id: &StoreId) -> Result<()> {
+        self.back_up([&self.home.identity])?;
+        self.home.write_identity(&**self.storage, id)
+    }
+
+    /// Makes the journal readable; `false` if that would lose something.
+    fn journal(&mut self, id: &StoreId) -> Result<bool> {
+        if self.journal_holds(id)? {
+            return Ok(true);
+        }
+        let mut inspection = self.inspect(Some(id))?;
+        let (covered, _): (Vec<_>, Vec<_>) = inspection
+            .segments
+            .iter()
+            .partition(|segment| segment.fault.is_some() && inspection.is_covered(segment));
+        if !covered.is_empty() {
+            let paths: Vec<_> = covered.iter().map(|segment| segment.path.clone()).collect();
+            self.back_up(&paths)?;
+            self.remove(&paths)?;
+            let count = paths.len();
+            self.report.done.push(format!(
+                "{count} damaged segments, whose records all are in the session files, are removed"
+            ));
+            if self.journal_holds(id)? {
+                return Ok(true);
+            }
+            inspection = self.inspect(Some(id))?;
+        }
+        if !self.may_lose_records(&inspection)? {
+            return Ok(false);
+        }
+        self.salvage(id, &inspection)?;
+        Ok(true)
+    }
+
+    fn inspect(&self, id: Option<&StoreId>) -> Result<Inspection> {
+        Inspection::read(&**self.storage, &self.home.journal, id)?.refuse_unread()
+    }
+
+    /// Whether opening would carry the journal out.
+    fn journal_holds(&self, id: &StoreId) -> Result<bool> {
+        let scan = match Scan::read(&**self.storage, &self.home.journal, id) {
+            Ok(scan) => scan,
+            Err(Error::Corrupt { .. }) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let mut plans = Plans::default();
+        scan.replay(&**self.storage, |record| plans.add(record))?;
+        if plans.require_sound(&self.home.journal).is_err() {
+            return Ok(false);
+        }
+        for kept in &plans.backups {
+            match backup_fault(&**self.storage, &self.home.backups, kept) {
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                other => other?,
+            }
+        }
+        for (stem, plan) in &plans.sessions {
+            if let Base::Swapped(swap) = &plan.base
+                && rewrite_fault(&**self.storage, self.dir, stem, swap)?.is_some()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says what a damaged journal has lost, and whether to go on without it.
+    fn may_lose_records(&mut self, inspection: &Inspection) -> Result<bool> {
+        let (mut losses, mut spited) = (Vec::new(), Vec::new());
+        for segment in &inspection.segments {
+            let Some(fault) = &segment.fault else {
+                continue;
+            };
+            let name = segment.path.display();
+            if segment.batches() == 0 {
+                losses.push(format!("{name}: whatever was in it ({fault})"));
+            } else if segment.last() == Some(inspection.newest()) {
+                losses.push(format!("{name}: whatever came last in it ({fault})"));
+            } else {
+                spited.push(format!("{name}: read in spite of its header"));
+            }
+        }
+        let missing = inspection.missing();
+        if let (Some(first), Some(last)) = (missing.first(), missing.last()) {
+            let count = missing.len();
+            losses.push(format!(
+                "{count} journal batches between {first} and {last}"
+            ));
+        }
+        losses.extend(self.salvaged(inspection)?.losses(self.sources())?);
+        let mut may = true;
+        for loss in losses {
+            may = self.may_lose(loss);
+        }
+        if may {
+            self.report.done.append(&mut spited);
+        }
+        Ok(may)
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            storage: &**self.storage,
+            dir: self.dir,
+            backups: &self.home.backups,
+        }
+    }
+
+    fn salvaged(&self, inspection: &Inspection) -> Result<Salvage> {
+        let mut salvage = Salvage::default();
+        inspection.replay(&**self.storage, |record| salvage.add(record))?;
+        Ok(salvage)
+    }
+
+    /// Puts every session that the journal speaks of together anew, commits all
+    /// of them at once, and gives the damaged segments up.
+    fn salvage(&mut self, id: &StoreId, inspection: &Inspection) -> Result<()> {
+        self.back_up(inspection.segments.iter().map(|segment| &segment.path))?;
+        let salvage = self.salvaged(inspection)?;
+        for (stem, plan) in &salvage.plans.sessions {
+            self.back_up(files(self.dir, stem))?;
+            self.back_up(plan.temp().map(|temp| self.dir.join(temp)))?;
+        }
+        // Of a rewrite whose record is gone, this is all that is left.
+        let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
+        self.back_up(census.strays.iter().map(|name| self.dir.join(name)))?;
+        let mut records = Vec::new();
+        self.number_temps(inspection.next_number());
+        self.salvage_backups(&salvage)?;
+        for stem in salvage.plans.sessions.keys() {
+            let rescued = salvage.rescue(self.sources(), stem)?;
+            let Some(content) = rescued.content else {
+                let generation = 0;
+                record::encode(&mut records, &Record::Delete { stem, generation });
+                continue;
+            };
+            let meta = rescued.meta.map(|meta| session_file::encode_sidecar(&meta));
+            self.rewrite(&mut records, stem, &content, &meta.unwrap_or_default())?;
+        }
+        self.commit(id, inspection.newest(), inspection.next_number(), &records)?;
+        self.remove(inspection.segments.iter().map(|segment| &segment.path))?;
+        let sessions = salvage.plans.sessions.len();
+        self.report.done.push(format!(
+            "the journal was damaged; what reads of it is in {sessions} session files"
+        ));
+        Ok(())
+    }
+
+    /// Backups of sessions that the journal made or unmade. Done again it does
+    /// the same again; the session files are as they were until the commit.
+    fn salvage_backups(&mut self, salvage: &Salvage) -> Result<()> {
+        let dir = &self.home.backups;
+        for kept in &salvage.plans.backups {
+            let Some(bytes) = salvage.backup(self.sources(), &kept.name)? else {
+                continue;
+            };
+            self.back_up([dir.join(&kept.name), dir.join(&kept.link)])?;
+            let temp = self.free_temp();
+            self.write(&self.dir.join(&temp), &bytes)?;
+            let to = dir.join(&kept.name);
+            let renamed = self.storage.rename(&self.dir.join(&temp), &to);
+            renamed.map_err(|e| Error::io("write", &to, e))?;
+        }
+        let gone = salvage.unmade(self.sources())?;
+        self.back_up(&gone)?;
+        self.remove(&gone)?;
+        if salvage.plans.backups.is_empty() {
+            return Ok(());
+        }
+        let synced = self.storage.sync_dir(dir);
+        synced.map_err(|e| Error::io("sync", dir, e))
+    }
+
+    /// Carries the journal out as opening does, and ends it as closing does.
+    fn settle(&mut self, id: &StoreId) -> Result<()> {
+        let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
+        let mut book = self.home.copies_book(self.storage, self.dir);
+        let found = open::recover(&**self.storage, self.dir, self.home, &scan, &mut book)?;
+        self.report.done.extend(found.findings);
+        if scan.is_empty() {
+            return Ok(());
+        }
+        let mut committer = self.committer(id, scan.sequence, scan.next_number)?;
+        open::commit_checkpoint(&mut committer, 0, scan.sequence, true, b"")?;
+        let old: Vec<_> = scan.paths().collect();
+        self.remove(&old)?;
+        // The clean checkpoint stood beside the last of the others.
+        let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
+        self.remove(scan.paths())
+    }
+
+    /// Mends session files and sidecars.
+    fn sessions(&mut self, id: &StoreId) -> Result<()> {
+        let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
+        let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
+        self.number_temps(scan.next_number);
+        let mut records = Vec::new();
+        let mut dropped = Vec::new();
+        let mut copies = Copies::new(&**self.storage, self.dir, &self.home.copies);
+        for stem in &census.stems {
+            if let Some(mending) = mend::mending(&**self.storage, self.dir, stem, &mut copies)? {
+                self.mend(&mut records, &mut dropped, stem, mending)?;
+            }
+        }
+        if !records.is_empty() {
+            self.commit(id, scan.sequence, scan.next_number, &records)?;
+            self.settle(id)?;
+        }
+        self.remove(&dropped)
+    }
+
+    fn mend(
+        &mut self,
+        records: &mut Vec<u8>,
+        dropped: &mut Vec<PathBuf>,
+        stem: &str,
+        mending: Mending,
+    ) -> Result<()> {
+        self.back_up(files(self.dir, stem))?;
+        if !mending.garbage.is_empty() {
+            self.quarantine(&session_file::log_name(stem), &mending.garbage)?;
+        }
+        let sidecar = self.dir.join(session_file::sidecar_name(stem));
+        if mending.drop_sidecar {
+            dropped.push(sidecar);
+        }
+        let image = mending.meta.map(|meta| session_file::encode_sidecar(&meta));
+        match (&mending.content, &image) {
+            (Some(content), image) => {
+                let image = image.as_deref().unwrap_or_default();
+                self.rewrite(records, stem, content, image)?;
+            }
+            (None, Some(image)) => {
+                let generation = 0;
+                record::encode(
+                    records,
+                    &Record::Meta {
+                        stem,
+                        generation,
+                        image,
+                    },
+                );
+            }
+            (None, None) => {}
+        }
+        self.report.done.extend(mending.done);
+        self.report.losses.extend(mending.losses);
+        Ok(())
+    }
+
+    /// Whether something may go; noted as a loss, or as what it would take.
+    fn may_lose(&mut self, what: String) -> bool {
+        if self.options.allow_data_loss {
+            self.report.losses.push(what);
+        } else {
+            self.report.needs_data_loss.push(what);
+        }
+        self.options.allow_data_loss
+    }
+
+    fn give_up(&mut self, segment: &Inspected) -> Result<()> {
+        self.back_up([&segment.path])?;
+        self.remove([&segment.path])
+    }
+}
+
+fn files(dir: &Path, stem: &str) -> [PathBuf; 2] {
+    [
+        log_path(dir, stem),
+        dir.join(session_file::sidecar_name(stem)),
+    ]
+}

@@ -1,0 +1,137 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::disk::journal::committer::{Committer, Counters};
+use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::record::{self, Record};
+use crate::disk::journal::segment::Lengths;
+use crate::engine::home::Home;
+use crate::engine::open::commit_checkpoint;
+use crate::engine::view::DirectoryView;
+use crate::error::Error;
+use crate::ground::storage::Storage;
+use crate::testing::disk_model::MemoryStorage;
+
+const DIR: &str = "/store";
+
+/// A session's lines in the journal, and behind them `record`.
+fn journalled(record: &Record<'_>) -> (MemoryStorage, Arc<dyn Storage>) {
+    let disk = MemoryStorage::new();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let home = Home::of(Path::new(DIR));
+    Home::create_site(&*storage, Path::new(DIR)).unwrap();
+    home.create(&*storage, Path::new(DIR)).unwrap();
+    let lengths = Lengths {
+        first: 16 << 10,
+        largest: 64 << 20,
+    };
+    let id = home.identity(&*storage).unwrap();
+    let pool = SegmentPool::new(storage.clone(), home.journal, id, 1, lengths);
+    let counters = Arc::<Counters>::default();
+    let mut committer = Committer::new(Arc::new(pool), 0, 1, Arc::default(), counters).unwrap();
+    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
+    let append = Record::Append {
+        stem: "a",
+        generation: 0,
+        offset: 0,
+        meta: record::MetaState::Image(&image),
+        bytes: b"{\"role\":\"user\",\"content\":\"1\"}\n",
+    };
+    let mut records = Vec::new();
+    record::encode(&mut records, &append);
+    record::encode(&mut records, record);
+    commit_checkpoint(&mut committer, 0, 0, false, &records).unwrap();
+    (disk, storage)
+}
+
+fn refused_and_given_up(record: &Record<'_>, messages: u64) {
+    let (disk, storage) = journalled(record);
+    let dir = Path::new(DIR);
+    let opened = DirectoryView::open(storage.clone(), dir.into());
+    assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    let found = verify(&storage, dir).unwrap();
+    assert!(found.journal.damage.is_some(), "{record:?}: {found}");
+
+    let kept = repair(&storage, dir, RepairOptions::new()).unwrap();
+    assert!(!kept.needs_data_loss.is_empty(), "{record:?}: {kept}");
+    let options = RepairOptions::new().allow_data_loss(true);
+    let mended = repair(&storage, dir, options).unwrap();
+    assert_eq!(mended.losses, kept.needs_data_loss);
+    let found = verify(&storage, dir).unwrap();
+    assert!(found.is_sound(), "{record:?}: {found}");
+    assert_eq!(
+        (found.sessions.len(), found.sessions[0].messages),
+        (1, messages)
+    );
+    let mut outside = disk.last_calls(usize::MAX);
+    outside.retain(|call| call.contains("outside"));
+    assert!(outside.is_empty(), "{record:?}: {outside:?}");
+}
+
+/// Carried out, it would read and write beside the directory.
+#[test]
+fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
+    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("b"));
+    refused_and_given_up(
+        &Record::Delete {
+            stem: "../outside",
+            generation: 0,
+        },
+        1,
+    );
+    refused_and_given_up(
+        &Record::Swap {
+            stem: "b",
+            generation: 1,
+            image: &image,
+            temp: ".sessionlog-/../../outside.tmp",
+            base_len: 0,
+            base_crc: 0,
+            tail: b"",
+        },
+        1,
+    );
+    refused_and_given_up(
+        &Record::Rebase {
+            stem: "b",
+            generation: 1,
+            image: &image,
+            of: "../../../outside",
+            len: 1,
+            link: "",
+            backup: "",
+        },
+        1,
+    );
+    refused_and_given_up(
+        &Record::Rebase {
+            stem: "b",
+            generation: 1,
+            image: &image,
+            of: "b.1-revert-5-0.jsonl",
+            len: 0,
+            link: ".sessionlog-0000000000000001.tmp",
+            backup: "../../../outside",
+        },
+        1,
+    );
+}
+
+#[test]
+fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
+    refused_and_given_up(
+        &Record::Append {
+            stem: "a",
+            generation: 0,
+            offset: 99,
+            meta: record::MetaState::Patch {
+                skip: 0,
+                count: 2,
+                updated_at: "",
+            },
+            bytes: b"{\"role\":\"user\",\"content\":\"2\"}\n",
+        },
+        2,
+    );
+}

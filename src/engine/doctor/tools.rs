@@ -1,0 +1,154 @@
+//! What a repair does to files: everything durable before the next step relies
+//! on it.
+
+use crate::disk::files;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::backup::Backup;
+use super::repair::Repair;
+use crate::disk::files::temp_name;
+use crate::disk::journal::committer::{Committer, Counters};
+use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::record::{self, Record};
+use crate::disk::journal::segment::{Lengths, StoreId};
+use crate::engine::open;
+use crate::error::{Error, Result};
+use crate::ground::storage::OpenMode;
+
+/// A repair needs few and short records, and leaves no segment behind.
+const SEGMENTS: Lengths = Lengths {
+    first: 16 << 10,
+    largest: 64 << 20,
+};
+
+impl Repair<'_> {
+    /// Prepares a session file beside the old one.
+    pub(super) fn rewrite(
+        &mut self,
+        records: &mut Vec<u8>,
+        stem: &str,
+        content: &[u8],
+        image: &[u8],
+    ) -> Result<()> {
+        let temp = self.free_temp();
+        self.write(&self.dir.join(&temp), content)?;
+        let swap = Record::Swap {
+            stem,
+            generation: 0,
+            image,
+            temp: &temp,
+            base_len: content.len() as u64,
+            base_crc: crc32fast::hash(content),
+            tail: b"",
+        };
+        record::encode(records, &swap);
+        Ok(())
+    }
+
+    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let file = self.storage.open(path, OpenMode::CreateNew);
+        let written = file.and_then(|file| {
+            file.write_all_at(bytes, 0)?;
+            file.sync_data()
+        });
+        written.map_err(|e| Error::io("write", path, e))
+    }
+
+    pub(super) fn free_temp(&mut self) -> String {
+        loop {
+            let name = temp_name(self.temps);
+            self.temps += 1;
+            if self.storage.info(&self.dir.join(&name)).is_err() {
+                return name;
+            }
+        }
+    }
+
+    /// Hidden files get names that no record in the journal has, also none of a
+    /// repair that was cut short: they carry the number of the segment to come.
+    pub(super) fn number_temps(&mut self, segment: u64) {
+        self.temps = segment << 32;
+    }
+
+    /// Commits `records` as one batch that also says that everything before it
+    /// is in the session files.
+    pub(super) fn commit(
+        &self,
+        id: &StoreId,
+        sequence: u64,
+        number: u64,
+        records: &[u8],
+    ) -> Result<()> {
+        let sync = |dir: &Path| {
+            let synced = self.storage.sync_dir(dir);
+            synced.map_err(|e| Error::io("sync", dir, e))
+        };
+        sync(self.dir)?;
+        sync(&self.home.quarantine)?;
+        let mut committer = self.committer(id, sequence, number)?;
+        open::commit_checkpoint(&mut committer, 0, sequence, false, records)
+    }
+
+    pub(super) fn committer(&self, id: &StoreId, sequence: u64, number: u64) -> Result<Committer> {
+        let pool = Arc::new(SegmentPool::new(
+            self.storage.clone(),
+            self.home.journal.clone(),
+            *id,
+            number,
+            SEGMENTS,
+        ));
+        Committer::new(
+            pool,
+            sequence,
+            1,
+            Arc::default(),
+            Arc::<Counters>::default(),
+        )
+    }
+
+    pub(super) fn quarantine(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = files::free_path(&**self.storage, &self.home.quarantine, name);
+        self.write(&path, bytes)?;
+        self.report.quarantined.push(path);
+        Ok(())
+    }
+
+    /// Copies files, durably, before anything happens to them.
+    pub(super) fn back_up<P: AsRef<Path>>(
+        &mut self,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<()> {
+        let mut paths = paths.into_iter().peekable();
+        if paths.peek().is_none() {
+            return Ok(());
+        }
+        let storage = &**self.storage;
+        let backup = match &mut self.backup {
+            Some(backup) => backup,
+            none => none.insert(Backup::create(storage, &self.home.backups)?),
+        };
+        for path in paths {
+            backup.copy(storage, path.as_ref())?;
+        }
+        self.report.backup = Some(backup.path.clone());
+        backup.finish(storage)
+    }
+
+    pub(super) fn remove<P: AsRef<Path>>(&self, paths: impl IntoIterator<Item = P>) -> Result<()> {
+        let mut parent = None;
+        for path in paths {
+            let path = path.as_ref();
+            match self.storage.remove_file(path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", path, e));
+                }
+                _ => parent = path.parent().map(Path::to_path_buf),
+            }
+        }
+        let Some(parent) = parent else { return Ok(()) };
+        self.storage
+            .sync_dir(&parent)
+            .map_err(|e| Error::io("sync", &parent, e))
+    }
+}

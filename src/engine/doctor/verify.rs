@@ -1,0 +1,289 @@
+//! Reading everything, and writing nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::census::{self, Census};
+use super::content::Content;
+use super::report::{
+    DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
+    VerifyReport,
+};
+use crate::disk::journal::inspect::{Inspected, Inspection};
+use crate::disk::journal::scan::Scan;
+use crate::disk::journal::segment::StoreId;
+use crate::disk::session_file::{self, Decoded, SessionMeta};
+use crate::engine::home::Home;
+use crate::engine::recovery::plan::{Base, Plans};
+use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
+use crate::engine::view::Planned;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, Storage};
+
+/// How often a journal that changes while it is read is read again.
+const TRIES: usize = 5;
+
+/// Damaged lines listed of one session.
+const LISTED: usize = 1000;
+
+/// Reads everything in `dir`. See [`Store::verify`](crate::Store::verify).
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyReport> {
+    let storage = &**storage;
+    let info = storage.info(dir).map_err(|e| Error::io("open", dir, e))?;
+    if info.kind == FileKind::File {
+        let error = std::io::ErrorKind::NotADirectory.into();
+        return Err(Error::io("open", dir, error));
+    }
+    let home = Home::of(dir);
+    let mut look = Look::at(storage, &home)?;
+    for _ in 1..TRIES {
+        // A writer beside us takes segments away and writes on between two
+        // reads; that looks like damage, and is none if it goes away.
+        if look.report.damage.is_none() || !look.moved(storage, &home) {
+            break;
+        }
+        look = Look::at(storage, &home)?;
+    }
+    let mut report = VerifyReport {
+        strays: look.strays.clone(),
+        ..VerifyReport::default()
+    };
+    let census = Census::take(storage, dir, &look.plans)?;
+    report.strays.extend(census.strays.iter().cloned());
+    let mut aliases = Vec::new();
+    let restored = std::collections::BTreeMap::new();
+    let planned = Planned {
+        storage,
+        dir,
+        home: &home,
+        plans: &look.plans,
+        restored: &restored,
+    };
+    for stem in &census.stems {
+        let (check, meta) = session(planned, stem);
+        let names = meta.into_iter().flat_map(|meta| meta.aliases);
+        aliases.extend(names.map(|alias| (alias, stem.clone())));
+        report.sessions.push(check);
+    }
+    let keys = report.sessions.iter();
+    let keys = keys.map(|session| (session.key.clone(), session.stem.clone()));
+    report.duplicate_keys = census::contested(keys);
+    report.duplicate_aliases = census::contested(aliases.into_iter());
+    report.busy = look.moved(storage, &home);
+    if report.busy {
+        report
+            .sessions
+            .iter_mut()
+            .for_each(SessionCheck::forgive_haste);
+    }
+    report.journal = look.report;
+    Ok(report)
+}
+
+impl SessionCheck {
+    /// Beside a writer the file is read after the journal, and may hold more.
+    fn forgive_haste(&mut self) {
+        self.mismatch = None;
+    }
+}
+
+/// One look at the journal.
+struct Look {
+    report: JournalCheck,
+    plans: Plans,
+    strays: Vec<String>,
+    end: Option<crate::disk::journal::scan::End>,
+}
+
+impl Look {
+    fn at(storage: &dyn Storage, home: &Home) -> Result<Self> {
+        let end = Scan::end(storage, &home.journal).unwrap_or_default();
+        let (id, identity_fault) = match home.read_identity(storage) {
+            Ok(id) => (id, None),
+            Err(Error::Corrupt { detail, .. }) => (None, Some(detail)),
+            Err(e) => return Err(e),
+        };
+        let inspection = Inspection::read(storage, &home.journal, id.as_ref())?;
+        let mut plans = Plans::default();
+        let mut report = JournalCheck {
+            identity_fault,
+            checkpoint: inspection.checkpoint,
+            watermark: inspection.watermark(),
+            ..JournalCheck::default()
+        };
+        report.judge(storage, home, id, &inspection, &mut plans);
+        let damaged = report.damage.is_some();
+        let segments = inspection.segments.iter();
+        report.segments = segments.map(|s| segment(s, &inspection, damaged)).collect();
+        let mut strays = inspection.strays;
+        strays.sort();
+        Ok(Self {
+            report,
+            plans,
+            strays,
+            end,
+        })
+    }
+
+    fn moved(&self, storage: &dyn Storage, home: &Home) -> bool {
+        Scan::end(storage, &home.journal).unwrap_or_default() != self.end
+    }
+}
+
+impl JournalCheck {
+    /// What opening would say, and what it would carry out.
+    fn judge(
+        &mut self,
+        storage: &dyn Storage,
+        home: &Home,
+        id: Option<StoreId>,
+        inspection: &Inspection,
+        plans: &mut Plans,
+    ) {
+        let Some(id) = id else {
+            self.clean = inspection.segments.is_empty();
+            self.damage.clone_from(&self.identity_fault);
+            if !self.clean && self.damage.is_none() {
+                let why = "the store's identity is missing, and its journal holds records";
+                self.damage = Some(why.into());
+            }
+            return;
+        };
+        let read = Scan::read(storage, &home.journal, &id).and_then(|scan| {
+            scan.replay(storage, |record| plans.add(record))?;
+            plans.require_sound(&home.journal)?;
+            for kept in &plans.backups {
+                backup_fault(storage, &home.backups, kept)?;
+            }
+            Ok(scan)
+        });
+        match read {
+            Ok(scan) => {
+                self.clean = scan.is_empty() || scan.clean;
+                self.replayed_records = plans.records;
+                self.torn_bytes = scan.torn_bytes;
+            }
+            // A journal that was never made is an empty one.
+            Err(Error::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound
+                    && inspection.segments.is_empty() =>
+            {
+                self.clean = true;
+            }
+            Err(Error::Corrupt { detail, .. }) => {
+                self.damage = Some(detail);
+                *plans = Plans::default();
+            }
+            Err(other) => {
+                self.damage = Some(other.to_string());
+                *plans = Plans::default();
+            }
+        }
+    }
+}
+
+fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> SegmentCheck {
+    let behind = segment.batches() - segment.leading;
+    let unread = segment.newest > segment.last().unwrap_or(0) || behind > 0;
+    let offset = segment.end;
+    let covered = inspection.is_covered(segment);
+    let end = if damaged && unread && !covered && segment.newest <= inspection.newest() {
+        SegmentEnd::Damaged { offset, behind }
+    } else if segment.torn > 0 || unread {
+        SegmentEnd::Torn { offset }
+    } else {
+        SegmentEnd::Whole
+    };
+    SegmentCheck {
+        name: crate::disk::journal::segment::name(segment.number),
+        bytes: segment.len,
+        fault: segment.fault.clone(),
+        records: segment.records,
+        batches: segment.batches(),
+        range: segment.first().zip(segment.last()),
+        watermark: segment.watermark,
+        end,
+    }
+}
+
+fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option<SessionMeta>) {
+    let mut check = SessionCheck {
+        stem: stem.into(),
+        ..SessionCheck::default()
+    };
+    let read = check.read(planned);
+    let meta = read.unwrap_or_else(|error| {
+        check.unreadable = Some(error.to_string());
+        None
+    });
+    (check, meta)
+}
+
+impl SessionCheck {
+    fn read(&mut self, planned: Planned<'_>) -> Result<Option<SessionMeta>> {
+        let Planned {
+            storage,
+            dir,
+            plans,
+            ..
+        } = planned;
+        let plan = plans.sessions.get(&self.stem);
+        if let Some(Base::Swapped(swap)) = plan.map(|plan| &plan.base) {
+            self.rewrite_fault = rewrite_fault(storage, dir, &self.stem, swap)?;
+        }
+        let (sidecar, on_disk) = census::sidecar(storage, dir, &self.stem)?;
+        self.sidecar = sidecar;
+        let mut meta = on_disk;
+        if let Some(plan) = plan {
+            if plan.image.is_some() {
+                self.sidecar = SidecarCheck::Sound;
+            }
+            if plan.image.is_some() || meta.is_some() {
+                let on_disk = meta.take();
+                meta = Some(plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty(""))));
+            }
+        }
+        let content = Content::of(planned, &self.stem)?;
+        self.count_lines(&content)
+            .map_err(|e| Error::io("read", dir, e))?;
+        if let Some(meta) = &meta {
+            self.key.clone_from(&meta.key);
+            (self.skip, self.count) = (meta.skip, meta.count);
+            let lines = i64::try_from(self.lines).unwrap_or(i64::MAX);
+            self.mismatch = if content.is_empty() && meta.count > 0 {
+                Some(Mismatch::LinesMissing)
+            } else if meta.skip > lines {
+                Some(Mismatch::SkipBeyond)
+            } else {
+                (meta.count != lines).then_some(Mismatch::Stale)
+            };
+        }
+        Ok(meta)
+    }
+
+    fn count_lines(&mut self, content: &Content) -> std::io::Result<()> {
+        content.for_each_line(|line, offset, ended| {
+            self.torn_end = !ended;
+            match session_file::decode(line) {
+                Decoded::Blank => return,
+                Decoded::Control(_) => self.controls += 1,
+                Decoded::Message(_) | Decoded::Transient(_) => self.messages += 1,
+                Decoded::Corrupt(reason) => {
+                    self.damaged_lines += 1;
+                    if self.damaged.len() < LISTED {
+                        let len = line.len() as u64;
+                        self.damaged.push(DamagedLine {
+                            offset,
+                            len,
+                            reason,
+                        });
+                    }
+                }
+            }
+            self.lines += 1;
+        })
+    }
+}

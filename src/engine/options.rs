@@ -1,0 +1,102 @@
+//! How a store is opened.
+
+use std::num::NonZeroUsize;
+
+use crate::disk::journal::segment::Lengths;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Power loss: the reply comes after the journal record reached the disk.
+    #[default]
+    Durable,
+    /// The death of this process, however it dies, not a power loss or a crash
+    /// of the operating system: the reply comes once the journal record is with
+    /// the operating system. It reaches the disk with the store's next durable
+    /// command or flush, and by itself about 10 ms later. All or nothing holds
+    /// for each command here as well.
+    Buffered,
+}
+
+/// Options of [`Store::open_with`](crate::Store::open_with). Every limit has a
+/// documented default; values outside the bounds are clamped.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    pub(crate) durability: Durability,
+    pub(crate) auto_compact: bool,
+    pub(crate) max_open_files: Option<NonZeroUsize>,
+    pub(crate) max_line_bytes: usize,
+    pub(crate) resolve_aliases: bool,
+    pub(crate) segments: Lengths,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StoreOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            durability: Durability::Durable,
+            auto_compact: true,
+            max_open_files: None,
+            max_line_bytes: 16 << 20,
+            resolve_aliases: true,
+            segments: Lengths::default(),
+        }
+    }
+
+    /// What a reply to an append or a sidecar change means, unless the handle
+    /// says otherwise (see
+    /// [`with_durability`](crate::StoreHandle::with_durability)). Default:
+    /// [`Durability::Durable`].
+    #[must_use]
+    pub fn durability(mut self, level: Durability) -> Self {
+        self.durability = level;
+        self
+    }
+
+    /// Whether a session is compacted in the background once its skipped lines
+    /// outnumber its live lines: looked at when it is truncated, and at its
+    /// first use after the store was opened. Default: `true`.
+    #[must_use]
+    pub fn auto_compact(mut self, on: bool) -> Self {
+        self.auto_compact = on;
+        self
+    }
+
+    /// How many session files the store keeps open, least recently used closed
+    /// first. Each of the 64 shards has an equal part. On top of them come the
+    /// journal's segments (a handful), files being rewritten, and files that a
+    /// read under way still holds. Default: half of the process's soft
+    /// descriptor limit at open. Bounds: 64 to 1,048,576.
+    #[must_use]
+    pub fn max_open_files(mut self, files: usize) -> Self {
+        self.max_open_files = NonZeroUsize::new(files.clamp(64, 1 << 20));
+        self
+    }
+
+    /// The largest encoded message, in bytes without its line feed, that a
+    /// write accepts; the same limit holds for a summary, and for a scope with
+    /// its aliases. Larger lines found on disk are still read. Default: 16 MiB.
+    /// Bounds: 1 KiB to 32 MiB.
+    #[must_use]
+    pub fn max_line_bytes(mut self, bytes: usize) -> Self {
+        self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
+        self
+    }
+
+    /// How large journal segments are, bytes: the first, and the largest. Small
+    /// ones make a short test meet what a long run meets.
+    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn journal_segments(mut self, first: u64, largest: u64) -> Self {
+        self.segments = Lengths { first, largest };
+        self
+    }
+}

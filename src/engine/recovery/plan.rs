@@ -1,0 +1,257 @@
+//! What the journal says about each session, folded into one plan.
+
+mod session;
+mod sound;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Swap};
+use self::session::{Patch, Run};
+pub(crate) use self::sound::flaw;
+use crate::disk::files::backup::Name;
+use crate::disk::journal::record::{MetaState, Record};
+use crate::error::{Error, Result};
+
+/// All sessions the journal speaks of, by file name.
+#[derive(Debug, Default)]
+pub(crate) struct Plans<L = Run> {
+    pub(crate) sessions: BTreeMap<String, Plan<L>>,
+    /// Backups, in the order in which they were made: a later one may be made
+    /// of an earlier one.
+    pub(crate) backups: Vec<Kept<L>>,
+    /// Where each backup stands in `backups`, by its file name.
+    places: BTreeMap<String, usize>,
+    /// Sessions that were deleted: their backups from before are gone.
+    pub(crate) deleted: BTreeSet<String>,
+    pub(crate) records: u64,
+    /// What the first record says that no engine wrote.
+    unsound: Option<&'static str>,
+}
+
+impl Plans {
+    /// Takes in the next record, if it is one that an engine may have written.
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
+        self.records += 1;
+        match self.flaw_of(record) {
+            Some(flaw) => {
+                self.unsound.get_or_insert(flaw);
+            }
+            None => self.apply(record),
+        }
+    }
+
+    /// A checksum tells accidents, not what a record may say. Carried out, one
+    /// that no engine wrote could write outside the directory or over lines.
+    ///
+    /// # Errors
+    /// `Corrupt` if there was such a record in the journal at `path`.
+    pub(crate) fn require_sound(&self, path: &Path) -> Result<()> {
+        match self.unsound {
+            None => Ok(()),
+            Some(flaw) => Err(Error::Corrupt {
+                path: path.into(),
+                detail: format!("journal record {flaw}"),
+            }),
+        }
+    }
+
+    fn flaw_of(&self, record: &Record<'_>) -> Option<&'static str> {
+        let known = |stem: &str| self.sessions.get(stem).and_then(Plan::end);
+        match *record {
+            Record::Append { stem, offset, .. } if known(stem).is_some_and(|end| end != offset) => {
+                Some("does not follow the one before it")
+            }
+            _ => flaw(record),
+        }
+    }
+}
+
+impl<L: Appended> Plans<L> {
+    /// Takes in what the next record says.
+    pub(crate) fn apply(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Append {
+                stem,
+                offset,
+                meta,
+                bytes,
+                ..
+            } => {
+                let plan = self.plan(stem);
+                plan.appended.append(offset, bytes);
+                match meta {
+                    MetaState::Image(image) => plan.set_image(image),
+                    MetaState::Patch {
+                        skip,
+                        count,
+                        updated_at,
+                    } => {
+                        plan.patch = Some(Patch {
+                            skip,
+                            count,
+                            updated_at: updated_at.into(),
+                        });
+                    }
+                }
+            }
+            Record::Meta { stem, image, .. } => {
+                let plan = self.plan(stem);
+                plan.revive();
+                plan.set_image(image);
+            }
+            Record::Swap {
+                stem,
+                image,
+                temp,
+                base_len,
+                base_crc,
+                tail,
+                ..
+            } => {
+                let plan = self.plan(stem);
+                *plan = Plan {
+                    base: Base::Swapped(Swap {
+                        temp: temp.into(),
+                        len: base_len,
+                        crc: base_crc,
+                        tail: tail.to_vec(),
+                    }),
+                    ..Plan::default()
+                };
+                plan.set_image(image);
+            }
+            Record::Rebase {
+                stem,
+                image,
+                of,
+                len,
+                link,
+                backup,
+                ..
+            } => {
+                let plan = self.plan(stem);
+                let base = Base::Prefix(Prefix { of: of.into(), len });
+                let was = std::mem::take(plan);
+                plan.base = base;
+                plan.set_image(image);
+                if !backup.is_empty() {
+                    self.keep(Kept {
+                        name: backup.into(),
+                        link: link.into(),
+                        plan: was,
+                    });
+                }
+            }
+            Record::Delete { stem, .. } => {
+                let other = |kept: &Kept<L>| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);
+                let kept = std::mem::take(&mut self.backups);
+                self.places.clear();
+                kept.into_iter()
+                    .filter(other)
+                    .for_each(|kept| self.keep(kept));
+                self.deleted.insert(stem.into());
+                *self.plan(stem) = Plan {
+                    base: Base::Deleted,
+                    ..Plan::default()
+                };
+            }
+            Record::Checkpoint { .. } | Record::Commit(_) => {}
+        }
+    }
+
+    /// The backup of this name, if the journal made it.
+    pub(crate) fn backup(&self, name: &str) -> Option<&Kept<L>> {
+        self.places.get(name).map(|&place| &self.backups[place])
+    }
+
+    fn keep(&mut self, kept: Kept<L>) {
+        let place = self.backups.len();
+        self.places.entry(kept.name.clone()).or_insert(place);
+        self.backups.push(kept);
+    }
+
+    /// Whether a backup from before the journal's records is gone.
+    pub(crate) fn unmakes(&self, backup: &Name) -> bool {
+        self.deleted.contains(&backup.stem) && self.backup(&backup.to_text()).is_none()
+    }
+
+    fn plan(&mut self, stem: &str) -> &mut Plan<L> {
+        if !self.sessions.contains_key(stem) {
+            self.sessions.insert(stem.into(), Plan::default());
+        }
+        self.sessions.entry(stem.into()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append<'a>(stem: &'a str, offset: u64, bytes: &'a [u8]) -> Record<'a> {
+        Record::Append {
+            stem,
+            generation: 1,
+            offset,
+            meta: MetaState::Patch {
+                skip: 0,
+                count: 1,
+                updated_at: "",
+            },
+            bytes,
+        }
+    }
+
+    fn is_sound(records: &[Record<'_>]) -> bool {
+        let mut plans = Plans::default();
+        for record in records {
+            plans.add(record);
+        }
+        plans.require_sound(Path::new("journal")).is_ok()
+    }
+
+    #[test]
+    fn records_that_no_engine_wrote_are_refused_and_not_carried_out() {
+        assert!(is_sound(&[
+            append("a", 5, b"{}\n"),
+            append("a", 8, b"{}\n")
+        ]));
+        assert!(!is_sound(&[
+            append("a", 5, b"{}\n"),
+            append("a", 9, b"{}\n")
+        ]));
+        assert!(!is_sound(&[append("a", u64::MAX, b"{}\n")]));
+        assert!(!is_sound(&[append("../a", 0, b"{}\n")]));
+        assert!(!is_sound(&[append("", 0, b"{}\n")]));
+        let delete = Record::Delete {
+            stem: "a",
+            generation: 1,
+        };
+        assert!(is_sound(&[
+            append("a", 5, b"{}\n"),
+            delete,
+            append("a", 0, b"{}\n")
+        ]));
+        assert!(!is_sound(&[delete, append("a", 5, b"{}\n")]));
+        let swap = |temp, base_len| Record::Swap {
+            stem: "a",
+            generation: 2,
+            image: b"{}",
+            temp,
+            base_len,
+            base_crc: 0,
+            tail: b"",
+        };
+        assert!(is_sound(&[
+            swap(".sessionlog-1.tmp", 7),
+            append("a", 7, b"{}\n")
+        ]));
+        assert!(!is_sound(&[
+            swap(".sessionlog-1.tmp", 7),
+            append("a", 8, b"{}\n")
+        ]));
+        assert!(!is_sound(&[swap(".sessionlog-1.tmp", u64::MAX)]));
+        assert!(!is_sound(&[swap("b.jsonl", 7)]));
+        assert!(!is_sound(&[swap(".sessionlog-/../../b.tmp", 7)]));
+    }
+}

@@ -1,0 +1,176 @@
+//! What the journal says about one session.
+
+use crate::disk::copies::lost::Restored;
+use crate::disk::session_file::{self, SessionMeta};
+
+/// What must be true of a session's files. `L` is what the journal gives of the
+/// lines behind the base: a run of them, unless records are missing.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Plan<L = Run> {
+    pub(crate) base: Base,
+    /// Lines behind the base.
+    pub(crate) appended: L,
+    /// The sidecar, as far as the journal holds it whole.
+    pub(crate) image: Option<SessionMeta>,
+    /// What changed since, or since the sidecar on disk.
+    pub(crate) patch: Option<Patch>,
+}
+
+/// Where the first line behind a base begins, and all of them: records of one
+/// session follow each other without a gap.
+pub(crate) type Run = Option<(u64, Vec<u8>)>;
+
+/// Lines behind a base, from one record after the other.
+pub(crate) trait Appended: Default {
+    /// Takes in the lines of the next record, which begin at `offset`.
+    fn append(&mut self, offset: u64, bytes: &[u8]);
+
+    /// Whether a record gave any, be it no byte.
+    fn is_given(&self) -> bool;
+}
+
+impl Appended for Run {
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
+        let (_, lines) = self.get_or_insert_with(|| (offset, Vec::new()));
+        lines.extend_from_slice(bytes);
+    }
+
+    fn is_given(&self) -> bool {
+        self.is_some()
+    }
+}
+
+/// The fields an append changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Patch {
+    pub(crate) skip: i64,
+    pub(crate) count: i64,
+    pub(crate) updated_at: String,
+}
+
+/// What a session's file is before the lines appended to it.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) enum Base {
+    /// The file that is there.
+    #[default]
+    OnDisk,
+    /// Nothing: the session was deleted.
+    Deleted,
+    /// A prepared file.
+    Swapped(Swap),
+    /// The first bytes of a backup.
+    Prefix(Prefix),
+}
+
+/// What a session was taken back to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Prefix {
+    /// The backup's file name.
+    pub(crate) of: String,
+    pub(crate) len: u64,
+}
+
+/// A session's file that became a backup.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept<L = Run> {
+    /// The backup's file name, and the one it may still have.
+    pub(crate) name: String,
+    pub(crate) link: String,
+    /// What must be true of it: what had to be true of the session's file.
+    pub(crate) plan: Plan<L>,
+}
+
+/// A prepared file that takes a session file's name.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Swap {
+    pub(crate) temp: String,
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+    pub(crate) tail: Vec<u8>,
+}
+
+impl<L: Appended> Plan<L> {
+    /// Whether the session has files when the plan is carried out.
+    pub(crate) fn exists(&self) -> bool {
+        !matches!(self.base, Base::Deleted) || self.appended.is_given()
+    }
+
+    pub(super) fn set_image(&mut self, image: &[u8]) {
+        // Images are our own encoding behind a checksum; one that does not
+        // decode leaves the sidecar that is there.
+        self.image = session_file::decode_sidecar(image).ok();
+        self.patch = None;
+    }
+
+    /// A sidecar written after a deletion makes the session exist again.
+    pub(super) fn revive(&mut self) {
+        if matches!(self.base, Base::Deleted) && !self.appended.is_given() {
+            self.appended.append(0, b"");
+        }
+    }
+}
+
+impl Plan {
+    /// Where the next lines begin, as far as the journal tells: records of one
+    /// session follow each other without a gap.
+    pub(super) fn end(&self) -> Option<u64> {
+        match (&self.appended, &self.base) {
+            (Some((start, lines)), _) => Some(start + lines.len() as u64),
+            (None, Base::Deleted) => Some(0),
+            (None, Base::Swapped(swap)) => Some(swap.len + swap.tail.len() as u64),
+            (None, Base::Prefix(prefix)) => Some(prefix.len),
+            (None, Base::OnDisk) => None,
+        }
+    }
+
+    /// Whether it says what `before` said, and perhaps of more lines behind: the
+    /// same file, and as many lines hidden.
+    pub(crate) fn only_adds_to(&self, before: &Self) -> bool {
+        let follows = match (&before.appended, &self.appended) {
+            (None, _) => true,
+            (Some((start, lines)), Some((now, all))) => start == now && all.starts_with(lines),
+            (Some(_), None) => false,
+        };
+        follows && self.base == before.base && self.skip() == before.skip()
+    }
+
+    /// How many lines are hidden, if the journal says it.
+    fn skip(&self) -> Option<i64> {
+        let patched = self.patch.as_ref().map(|patch| patch.skip);
+        patched.or(self.image.as_ref().map(|image| image.skip))
+    }
+
+    /// The lines behind the base.
+    pub(crate) fn appended(&self) -> &[u8] {
+        self.appended.as_ref().map_or(&[], |(_, lines)| lines)
+    }
+
+    /// The sidecar that holds, given one made again of its copy. Beside a file
+    /// that the copy was not made of, lines that the journal counts as hidden
+    /// may be others.
+    pub(crate) fn meta_restored(&self, restored: &Restored) -> SessionMeta {
+        let mut meta = self.meta(|| restored.meta.clone());
+        if self.image.is_none() && !restored.hides {
+            meta.skip = 0;
+        }
+        meta
+    }
+
+    /// The sidecar that holds, given the one on disk.
+    pub(crate) fn meta(&self, on_disk: impl FnOnce() -> SessionMeta) -> SessionMeta {
+        let mut meta = self.image.clone().unwrap_or_else(on_disk);
+        if let Some(patch) = &self.patch {
+            patch.apply(&mut meta);
+        }
+        meta
+    }
+}
+
+impl Patch {
+    /// Changes the sidecar that held before.
+    pub(crate) fn apply(&self, meta: &mut SessionMeta) {
+        meta.skip = self.skip;
+        meta.count = self.count;
+        meta.updated_at.clone_from(&self.updated_at);
+    }
+}

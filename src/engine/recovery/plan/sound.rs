@@ -1,0 +1,68 @@
+//! Which records an engine may have written.
+
+use crate::disk::files::is_temp_name;
+use crate::disk::journal::record::Record;
+
+/// Why no engine wrote this record, if so, whatever stands before it. Carried
+/// out, it would reach outside the directory or past what a file can hold.
+pub(crate) fn flaw(record: &Record<'_>) -> Option<&'static str> {
+    let stem = match *record {
+        Record::Append {
+            stem,
+            offset,
+            bytes,
+            ..
+        } => {
+            if !is_position(offset, bytes) {
+                return Some("lies beyond every file");
+            }
+            stem
+        }
+        Record::Swap {
+            stem,
+            temp,
+            base_len,
+            tail,
+            ..
+        } => {
+            if !is_temp_name(temp) || !is_name(temp) {
+                return Some("names a file that is not ours");
+            }
+            if !is_position(base_len, tail) {
+                return Some("lies beyond every file");
+            }
+            stem
+        }
+        Record::Rebase {
+            stem,
+            of,
+            len,
+            link,
+            backup,
+            ..
+        } => {
+            let named = [link, backup].iter().all(|n| n.is_empty() || is_name(n));
+            if !named || !is_name(of) {
+                return Some("names a file that is not ours");
+            }
+            if !is_position(len, b"") {
+                return Some("lies beyond every file");
+            }
+            stem
+        }
+        Record::Meta { stem, .. } | Record::Delete { stem, .. } => stem,
+        Record::Checkpoint { .. } | Record::Commit(_) => return None,
+    };
+    (!is_name(stem)).then_some("names no file of this directory")
+}
+
+/// Whether this names a file of the directory, and none elsewhere.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\0'])
+}
+
+/// Whether a file can have `bytes` at `offset`.
+fn is_position(offset: u64, bytes: &[u8]) -> bool {
+    let end = offset.checked_add(bytes.len() as u64);
+    end.is_some_and(|end| i64::try_from(end).is_ok())
+}

@@ -1,0 +1,114 @@
+//! Where journalled lines belong in a file that is there.
+
+use std::io;
+use std::path::Path;
+
+use super::Redo;
+use crate::error::{Error, Result};
+use crate::ground::storage::StorageFile;
+
+impl Redo<'_> {
+    /// Puts journalled lines where they belong, or behind what another program
+    /// wrote there meanwhile.
+    pub(super) fn put(
+        &mut self,
+        file: &dyn StorageFile,
+        path: &Path,
+        offset: u64,
+        lines: &[u8],
+    ) -> Result<()> {
+        let wrap = |e| Error::io("recover", path, e);
+        let len = file.info().map_err(wrap)?.len;
+        let here = len >= offset && ours(file, offset, lines, len).map_err(wrap)?;
+        let glued = here && glued(file, offset, lines).map_err(wrap)?;
+        if here && (!glued || len > offset) {
+            if glued {
+                // The line feed before them is damaged: without it the line
+                // before would take the first of them along.
+                self.report.findings.push(format!(
+                    "{} is damaged before byte {offset}, where journalled lines begin",
+                    path.display(),
+                ));
+                file.write_all_at(b"\n", offset - 1).map_err(wrap)?;
+            }
+            return file.write_all_at(lines, offset).map_err(wrap);
+        }
+        if let Some(at) = resumed_at(file, lines, len).map_err(wrap)? {
+            return file.write_all_at(lines, at).map_err(wrap);
+        }
+        self.report.findings.push(format!(
+            "{} was changed by another program after a crash; {} journalled bytes were appended",
+            path.display(),
+            lines.len(),
+        ));
+        let mut at = len;
+        if len > 0 {
+            let mut last = [0];
+            file.read_exact_at(&mut last, len - 1).map_err(wrap)?;
+            if last != *b"\n" {
+                file.write_all_at(b"\n", at).map_err(wrap)?;
+                at += 1;
+            }
+        }
+        file.write_all_at(lines, at).map_err(wrap)
+    }
+}
+
+/// Whether what stands at `offset` is what we wrote there, or what a power loss
+/// made of it: zeros where a block did not arrive.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn ours(
+    file: &dyn StorageFile,
+    offset: u64,
+    lines: &[u8],
+    len: u64,
+) -> io::Result<bool> {
+    let there = (len - offset).min(lines.len() as u64) as usize;
+    let mut found = vec![0; there];
+    file.read_exact_at(&mut found, offset)?;
+    let ours = |(&found, &line): (&u8, &u8)| found == line || found == 0;
+    Ok(found.iter().zip(lines).all(ours))
+}
+
+/// Whether lines at `offset` would continue the line before them.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn glued(file: &dyn StorageFile, offset: u64, lines: &[u8]) -> io::Result<bool> {
+    let mut before = [b'\n'];
+    if offset > 0 && lines.first() != Some(&b'\n') {
+        file.read_exact_at(&mut before, offset - 1)?;
+    }
+    Ok(before != *b"\n")
+}
+
+/// Where the journalled lines stand, as far as they came, at the end of a file
+/// that another program changed: a recovery that was cut short put them there.
+/// Put there once more, they would be there twice.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn resumed_at(
+    file: &dyn StorageFile,
+    lines: &[u8],
+    len: u64,
+) -> io::Result<Option<u64>> {
+    // With the byte before, which must end a line.
+    let begin = len.saturating_sub(lines.len() as u64 + 1);
+    let mut end = vec![0; (len - begin) as usize];
+    file.read_exact_at(&mut end, begin)?;
+    let mut starts = 0..end.len();
+    let after_line = |at: usize| match at.checked_sub(1) {
+        Some(before) => end[before] == b'\n',
+        None => begin == 0,
+    };
+    let resumed = starts.find(|&at| {
+        let mut there = end[at..].iter().zip(lines);
+        after_line(at)
+            && end[at] == lines[0]
+            && there.all(|(found, line)| found == line || *found == 0)
+    });
+    Ok(resumed.map(|at| begin + at as u64))
+}

@@ -1,0 +1,62 @@
+//! Files that wait for their names, and those that wait in vain.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Redo, remove};
+use crate::disk::files::is_temp_name;
+use crate::engine::recovery::plan::{Base, Plans};
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, OpenMode, StorageFile};
+
+/// The beginning of the names of files that recovery has not put in place.
+pub(in crate::engine::recovery) const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
+
+/// Whether `name` is one of recovery's scratch files.
+pub(crate) fn is_scratch_name(name: &str) -> bool {
+    name.starts_with(SCRATCH_PREFIX)
+}
+
+impl Redo<'_> {
+    pub(super) fn scratch(&mut self) -> Result<(PathBuf, Arc<dyn StorageFile>)> {
+        let path = self
+            .dir
+            .join(format!("{SCRATCH_PREFIX}{:016x}", self.counter));
+        self.counter += 1;
+        let file = self
+            .storage
+            .open(&path, OpenMode::CreateNew)
+            .map_err(|e| Error::io("recover", &path, e))?;
+        Ok((path, file))
+    }
+
+    /// What an earlier recovery wrote and did not come to rename.
+    pub(super) fn clear_scratch(&self) -> Result<()> {
+        self.clear(is_scratch_name)
+    }
+
+    /// Prepared files that no record names: their commit never happened.
+    pub(super) fn clear_temps(&self, plans: &Plans) -> Result<()> {
+        let named = |name: &str| {
+            plans.sessions.values().any(|plan| match &plan.base {
+                Base::Swapped(swap) => swap.temp == name,
+                Base::OnDisk | Base::Deleted | Base::Prefix(_) => false,
+            })
+        };
+        self.clear(|name| is_temp_name(name) && !named(name))?;
+        self.clear_links()
+    }
+
+    fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<()> {
+        let entries = self
+            .storage
+            .read_dir(self.dir)
+            .map_err(|e| Error::io("list", self.dir, e))?;
+        for entry in entries {
+            if entry.kind == FileKind::File && is_ours(&entry.name) {
+                remove(self.storage, &self.dir.join(&entry.name))?;
+            }
+        }
+        Ok(())
+    }
+}

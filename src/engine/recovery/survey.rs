@@ -1,0 +1,208 @@
+//! Taking stock of a directory: which sessions there are, and whose they are.
+
+use crate::disk::files;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::Path;
+
+use super::plan::{Plan, Plans};
+use super::report::RecoveryReport;
+use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::session_file::{self, LOG, SIDECAR, SessionMeta};
+use crate::engine::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, Storage};
+
+/// Enters every session of `dir` into `catalog`: those with files, and those
+/// that `plans` makes or unmakes without its having been carried out yet. Returns
+/// what `copies` say of sidecars that are missing or do not decode, by file name.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub(crate) fn survey(
+    storage: &dyn Storage,
+    dir: &Path,
+    plans: &Plans,
+    catalog: &Catalog,
+    copies: &mut Copies<'_>,
+    report: &mut RecoveryReport,
+) -> Result<BTreeMap<String, Restored>> {
+    let mut sidecars = Vec::new();
+    let mut logs = Vec::new();
+    // Names of sidecars that are not lost, whatever they say.
+    let mut taken = HashSet::new();
+    let entries = storage
+        .read_dir(dir)
+        .map_err(|e| Error::io("list", dir, e))?;
+    for entry in entries {
+        if entry.kind != FileKind::File {
+            if entry.kind == FileKind::Symlink && entry.name.ends_with(LOG) {
+                let name = entry.name;
+                report
+                    .findings
+                    .push(format!("{name} is a symbolic link; it is not followed"));
+            } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
+                taken.insert(stem.to_owned());
+            }
+        } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
+            sidecars.push(stem.to_owned());
+        } else if let Some(stem) = entry.name.strip_suffix(LOG) {
+            logs.push(stem.to_owned());
+        }
+    }
+    let planned = |stem: &str| plans.sessions.get(stem);
+    sidecars.retain(|stem| planned(stem).is_none_or(|plan| plan.exists() && plan.image.is_none()));
+    logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
+    sidecars.sort_by_cached_key(|stem| session_file::sidecar_name(stem));
+    let Sidecars {
+        mut metas,
+        unimported,
+        unread,
+        damaged,
+    } = read_sidecars(storage, dir, &sidecars, report);
+    sidecars.retain(|stem| !unimported.contains(stem));
+    let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
+    metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
+    taken.extend(metas.iter().map(|(stem, _)| stem.clone()));
+    taken.extend(unread.into_iter().chain(unimported.iter().cloned()));
+    let mut restored = BTreeMap::new();
+    for stem in logs.iter().filter(|stem| !taken.contains(*stem)) {
+        copies.read()?;
+        match copies.restore(stem) {
+            Ok(found) => restored.extend(found.map(|found| (stem.clone(), found))),
+            // It reaches no other session, and its owner will meet it again.
+            Err(error) => {
+                let name = session_file::sidecar_name(stem);
+                let finding = format!("{name} is lost, and cannot be made again: {error}");
+                report.findings.push(finding);
+            }
+        }
+    }
+    enter(catalog, metas, report);
+    enter_restored(catalog, &mut restored, report);
+    for (stem, finding) in damaged {
+        if !restored.contains_key(&stem) {
+            report.findings.push(finding);
+        }
+    }
+    count_contested(catalog, report);
+    for stem in sidecars.iter().chain(&logs) {
+        catalog.enter_orphan(stem);
+    }
+    // With a log beside it the name is in use; the file is set aside, as a
+    // damaged sidecar is, when a new one is written.
+    for stem in unimported.iter().filter(|stem| !logs.contains(stem)) {
+        catalog.reserve(stem);
+    }
+    report.sessions = catalog.len();
+    Ok(restored)
+}
+
+/// What the files named as sidecars hold.
+#[derive(Default)]
+struct Sidecars {
+    metas: Vec<(String, SessionMeta)>,
+    /// Those that are no sidecars: sessions of PicoClaw's older manager whose
+    /// keys end in `.meta`, each in a file with the name of a sidecar.
+    unimported: Vec<String>,
+    /// Those that are there, and could not be read: another time they may be.
+    unread: Vec<String>,
+    /// Those that do not decode, and what to say of them.
+    damaged: Vec<(String, String)>,
+}
+
+fn read_sidecars(
+    storage: &dyn Storage,
+    dir: &Path,
+    stems: &[String],
+    report: &mut RecoveryReport,
+) -> Sidecars {
+    let mut found = Sidecars {
+        metas: Vec::with_capacity(stems.len()),
+        ..Sidecars::default()
+    };
+    for stem in stems {
+        let name = session_file::sidecar_name(stem);
+        let path = dir.join(&name);
+        let bytes = files::read_whole(storage, &path).map_err(|e| {
+            if e.kind() != io::ErrorKind::NotFound {
+                found.unread.push(stem.clone());
+            }
+            e.to_string()
+        });
+        if bytes
+            .as_ref()
+            .is_ok_and(|b| session_file::holds_own_session(&name, b))
+        {
+            report.findings.push(format!(
+                "{} is no sidecar but a session to be imported",
+                path.display()
+            ));
+            found.unimported.push(stem.clone());
+            continue;
+        }
+        match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
+            Ok(meta) => found.metas.push((stem.clone(), meta)),
+            Err(reason) => {
+                let finding = format!(
+                    "{} does not decode ({reason}); the history is kept, what only the sidecar \
+                     said is lost, and the session is listed again once it is written to",
+                    path.display()
+                );
+                found.damaged.push((stem.clone(), finding));
+            }
+        }
+    }
+    found
+}
+
+/// A key's own file name wins where several sidecars claim the key; the others
+/// stay on disk as they are.
+fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) {
+    let own = |stem: &str, key: &str| {
+        stem == session_file::plain_stem(key) || stem == session_file::hashed_stem(key)
+    };
+    let (first, second): (Vec<_>, Vec<_>) = metas
+        .into_iter()
+        .filter(|(_, meta)| !meta.key.is_empty())
+        .partition(|(stem, meta)| own(stem, &meta.key));
+    for (stem, meta) in first.into_iter().chain(second) {
+        if !catalog.enter(&meta.key, &stem, true) {
+            report.findings.push(format!(
+                "{} names the key of another file; it is left alone",
+                session_file::sidecar_name(&stem)
+            ));
+            continue;
+        }
+        if let Some(entry) = catalog.get(&meta.key) {
+            catalog.enter_aliases(&entry, &meta.aliases);
+        }
+    }
+}
+
+/// After those whose sidecars are there: these win where both claim a key.
+fn enter_restored(
+    catalog: &Catalog,
+    restored: &mut BTreeMap<String, Restored>,
+    report: &mut RecoveryReport,
+) {
+    restored.retain(|stem, restored| {
+        let meta = &restored.meta;
+        let entered = !meta.key.is_empty() && catalog.enter(&meta.key, stem, true);
+        if entered {
+            if let Some(entry) = catalog.get(&meta.key) {
+                catalog.enter_aliases(&entry, &meta.aliases);
+            }
+            report.findings.push(restored.finding.clone());
+        }
+        entered
+    });
+}
+
+fn count_contested(catalog: &Catalog, report: &mut RecoveryReport) {
+    report.contested_aliases = catalog.alias_conflicts().len();
+    if report.contested_aliases > 0 {
+        let aliases = report.contested_aliases;
+        tracing::warn!(aliases, "aliases that several sessions claim");
+    }
+}

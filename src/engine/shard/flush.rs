@@ -1,0 +1,262 @@
+//! Bringing a session's two files up to date, for a flush or for those who read
+//! the sidecars beside us.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::context::Turn;
+use super::files::free_path;
+use super::session::{Copied, Session};
+use super::{Shard, Slot};
+use crate::disk::copies::{Copy, Said};
+use crate::disk::files::sidecar::Sidecar;
+use crate::disk::session_file;
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// What a worker brought up to date, for the supervisor to sync.
+#[derive(Debug, Default)]
+pub(crate) struct FlushPart {
+    pub(crate) sessions: Vec<Flushed>,
+    /// Copies of the sidecars that say something new.
+    pub(crate) copies: Vec<Copy>,
+    /// What kept the worker from the rest.
+    pub(crate) error: Option<Error>,
+}
+
+impl FlushPart {
+    /// Adds a session. A flush of many is synced without their files: held open
+    /// until then, they would go round the limit of open files.
+    pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
+        self.copies.extend(copy);
+        if self.sessions.len() >= KEPT_OPEN {
+            flushed.log = None;
+        }
+        self.sessions.push(flushed);
+    }
+}
+
+/// Session files of one worker that a flush holds open.
+const KEPT_OPEN: usize = 2;
+
+/// A session whose files are up to date and not synced.
+#[derive(Debug)]
+pub(crate) struct Flushed {
+    pub(crate) stem: Arc<str>,
+    /// Its log, if that is open.
+    pub(crate) log: Option<Arc<dyn StorageFile>>,
+}
+
+impl Shard {
+    /// The sessions to flush; the list starts anew. None of them stands in it
+    /// any more: one that the flush does not come to must find its way back.
+    pub(super) fn take_dirty(&mut self) -> Vec<usize> {
+        let dirty = std::mem::take(&mut self.dirty);
+        for &id in &dirty {
+            self.session(id).listed_dirty = false;
+        }
+        dirty
+    }
+
+    /// The sessions whose sidecar is behind.
+    pub(super) fn stale_sidecars(&self) -> Vec<usize> {
+        let stale = |&&id: &&usize| match &self.sessions[id] {
+            Slot::Ready(session) => session.sidecar_dirty,
+            Slot::Loading { .. } | Slot::Failed { .. } => false,
+        };
+        self.dirty.iter().filter(stale).copied().collect()
+    }
+
+    /// Writes a session's lines and sidecar out, taken off the dirty list
+    /// before. With `exact`, no blanks are left at the sidecar's end.
+    ///
+    /// # Errors
+    /// The session is dirty again then.
+    pub(super) fn flush_one(
+        &mut self,
+        id: usize,
+        exact: bool,
+        turn: &mut Turn<'_>,
+    ) -> Result<(Flushed, Option<Copy>)> {
+        let session = self.session(id);
+        session.sidecar_dirty |= exact && session.sidecar_padded;
+        let result = self
+            .write_out(id, turn)
+            .and_then(|()| self.write_sidecar(id, exact, turn));
+        if let Err(error) = result {
+            self.mark_dirty(id);
+            return Err(error);
+        }
+        if self.session(id).sidecar_padded {
+            self.mark_dirty(id);
+        }
+        let copy = self.copy_sidecar(id, turn);
+        let session = self.session(id);
+        let flushed = Flushed {
+            stem: session.entry.stem.clone(),
+            log: session.file.clone(),
+        };
+        Ok((flushed, copy))
+    }
+
+    /// A copy of what a session's sidecar says, if the last one says something
+    /// else. Appends change nothing of it and cost nothing.
+    fn copy_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Option<Copy> {
+        let context = turn.context;
+        let order = || context.copied.fetch_add(1, Ordering::Relaxed);
+        let session = self.session(id);
+        let stem = session.entry.stem.clone();
+        if !session.exists {
+            // It was deleted. Of another session by now, the name has its copy.
+            let gone = !context.catalog.is_others(&stem, &session.entry.key);
+            return gone.then(|| Copy::gone(stem, order()));
+        }
+        if session.is_copied() {
+            return None;
+        }
+        let (len, meta) = (session.written, session.synced_meta.clone());
+        let log = match (meta.skip > 0).then(|| self.file(id, turn)).transpose() {
+            Ok(log) => log.flatten(),
+            Err(error) => return self.copy_later(id, &error),
+        };
+        match Said::beside(log.as_deref(), len, meta.to_sidecar()) {
+            Ok(said) => {
+                let session = self.session(id);
+                session.copied = Some(Copied {
+                    text: meta.text,
+                    skip: meta.skip,
+                    generation: session.generation,
+                });
+                Some(Copy::new(stem, order(), &said))
+            }
+            Err(error) => self.copy_later(id, &error),
+        }
+    }
+
+    fn copy_later(&mut self, id: usize, error: &dyn std::fmt::Display) -> Option<Copy> {
+        tracing::warn!(%error, "the copy of a sidecar waits for the next flush");
+        self.mark_dirty(id);
+        None
+    }
+
+    /// Writes a session's sidecar, if it is behind.
+    ///
+    /// # Errors
+    /// It stays behind then; what is on disk is the old one, or can be set
+    /// right from the journal.
+    pub(super) fn write_sidecar(
+        &mut self,
+        id: usize,
+        exact: bool,
+        turn: &mut Turn<'_>,
+    ) -> Result<()> {
+        let session = self.session(id);
+        if !session.sidecar_dirty || !session.exists {
+            return Ok(());
+        }
+        let dir = &turn.context.dir;
+        let path = dir.join(session_file::sidecar_name(&session.entry.stem));
+        let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
+        let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
+        let stem = session.entry.stem.clone();
+        let padded = self.with_descriptor(|| {
+            put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, exact, turn)
+                .map_err(|e| Error::io("write", &path, e))
+        })?;
+        let session = self.session(id);
+        session.sidecar_padded = padded;
+        session.sidecar = Sidecar::Present;
+        session.sidecar_dirty = false;
+        Ok(())
+    }
+}
+
+impl Session {
+    fn is_copied(&self) -> bool {
+        let meta = &self.synced_meta;
+        self.copied.as_ref().is_some_and(|copied| {
+            Arc::ptr_eq(&copied.text, &meta.text)
+                && copied.skip == meta.skip
+                && copied.generation == self.generation
+        })
+    }
+}
+
+/// Whether blanks were left at the end.
+fn put_sidecar(
+    sidecar: Sidecar,
+    in_journal: bool,
+    (stem, path): (&str, &Path),
+    bytes: &[u8],
+    exact: bool,
+    turn: &Turn<'_>,
+) -> io::Result<bool> {
+    let storage = &*turn.context.storage;
+    match sidecar {
+        Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
+        Sidecar::Present => replace(path, bytes, turn)?,
+        Sidecar::Missing => match create(storage, path, bytes) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn)?,
+            other => other?,
+        },
+        Sidecar::Corrupt => {
+            let name = session_file::sidecar_name(stem);
+            let aside = free_path(storage, &turn.context.quarantine, &name);
+            match storage.rename(path, &aside) {
+                // Set aside before, by an attempt that then found no space. Were
+                // that an error, no flush would succeed until the next open.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                other => other?,
+            }
+            create(storage, path, bytes)?;
+        }
+    }
+    Ok(false)
+}
+
+fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = storage.open(path, OpenMode::CreateNew)?;
+    file.write_all_at(bytes, 0).inspect_err(|_| {
+        // Half a sidecar would look like damage.
+        let _ = storage.remove_file(path);
+    })
+}
+
+/// Writes over a sidecar in place: replacing it costs an inode and thirty times
+/// as long. Where the text gets shorter, blanks fill up to the old length, so
+/// that a reader never meets the end of the old text; cutting them off costs as
+/// much as everything else together, and waits for the store to be idle.
+fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> io::Result<bool> {
+    let file = match storage.open(path, OpenMode::ReadWrite) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return create(storage, path, bytes).map(|()| false);
+        }
+        other => other?,
+    };
+    let old = file.info()?.len as usize;
+    if old <= bytes.len() {
+        return file.write_all_at(bytes, 0).map(|()| false);
+    }
+    let mut padded = bytes.to_vec();
+    padded.resize(old, b' ');
+    file.write_all_at(&padded, 0)?;
+    if exact {
+        file.set_len(bytes.len() as u64)?;
+    }
+    Ok(!exact)
+}
+
+fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+    let storage = &*turn.context.storage;
+    let temp = turn.context.dir.join(turn.context.next_temp());
+    let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
+        file.write_all_at(bytes, 0)?;
+        file.sync_data()?;
+        storage.rename(&temp, path)
+    });
+    written.inspect_err(|_| {
+        let _ = storage.remove_file(&temp);
+    })
+}

@@ -1,0 +1,231 @@
+//! What a worker handed to the journal and has not settled yet.
+
+use std::collections::VecDeque;
+
+use super::staging::Op;
+
+/// Staged changes on their way through the journal, oldest first, in the batches
+/// they were handed over in. A caller's command is a batch of its own: one list for
+/// all of them is room that is used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Inflight {
+    batches: VecDeque<Batch>,
+    /// The changes of all batches, one batch behind the other.
+    ops: VecDeque<Op>,
+    bytes: usize,
+}
+
+/// Changes for which room is kept: as many as a shard's mailbox holds, and more.
+const KEPT: usize = 4096;
+
+/// What a worker handed to the journal at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    /// How many changes it holds.
+    pub(crate) ops: usize,
+    /// Length of its records.
+    pub(crate) bytes: usize,
+    /// Whether readers see it already.
+    pub(crate) shown: bool,
+}
+
+impl Inflight {
+    /// Adds a batch behind all others, and takes its changes.
+    pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
+        self.batches.push_back(Batch {
+            number,
+            ops: ops.len(),
+            bytes,
+            shown: false,
+        });
+        self.ops.append(ops);
+        self.bytes += bytes;
+    }
+
+    /// Bytes of records in flight.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Every change in flight, oldest first.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.ops.iter()
+    }
+
+    /// Takes the oldest batch off, if it is not newer than `number`. Its changes are
+    /// the next to [pop](Self::pop).
+    pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Batch> {
+        let batch = self.batches.pop_front_if(|batch| batch.number <= number);
+        self.bytes -= batch.map_or(0, |batch| batch.bytes);
+        if batch.is_none() && self.ops.is_empty() {
+            self.give_back();
+        }
+        batch
+    }
+
+    /// Room that a burst took is not kept for ever.
+    fn give_back(&mut self) {
+        if self.ops.capacity() > KEPT {
+            self.ops.shrink_to(KEPT);
+            self.batches.shrink_to(KEPT);
+        }
+    }
+
+    /// Takes the oldest change off.
+    pub(crate) fn pop(&mut self) -> Option<Op> {
+        self.ops.pop_front()
+    }
+
+    /// The batches not newer than `number`, each with its changes.
+    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (Batch, Ops<'_>)> {
+        let told = self.batches.iter().take_while(move |b| b.number <= number);
+        let mut at = 0;
+        told.map(move |batch| {
+            let first = at;
+            at += batch.ops;
+            (*batch, self.ops.range(first..at))
+        })
+    }
+
+    /// Calls `show` with every change that is not newer than `number` and that
+    /// readers do not see yet.
+    pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op)) {
+        let mut at = 0;
+        for batch in &mut self.batches {
+            if batch.number > number {
+                return;
+            }
+            let first = at;
+            at += batch.ops;
+            if !std::mem::replace(&mut batch.shown, true) {
+                self.ops.range_mut(first..at).for_each(&mut show);
+            }
+        }
+    }
+
+    /// Takes off the changes of every batch from `number` on.
+    pub(crate) fn split_off(&mut self, number: u64) -> VecDeque<Op> {
+        let first = self.batches.partition_point(|b| b.number < number);
+        let mut ops = 0;
+        for batch in self.batches.drain(first..) {
+            ops += batch.ops;
+            self.bytes -= batch.bytes;
+        }
+        self.ops.split_off(self.ops.len() - ops)
+    }
+}
+
+/// The changes of a batch.
+type Ops<'a> = std::collections::vec_deque::Iter<'a, Op>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::super::staging::Change;
+    use super::*;
+    use crate::ground::sync::slot::slot;
+
+    fn op(id: usize) -> Op {
+        Op {
+            shard: 0,
+            session: id,
+            imaged: 0,
+            change: Change::Delete { answer: slot().0 },
+        }
+    }
+
+    struct Model {
+        number: u64,
+        ops: Vec<usize>,
+        bytes: usize,
+        shown: bool,
+    }
+
+    /// Beside a list of lists, over random pushes (empty ones too), shows, partial
+    /// and whole settlements, and refusals.
+    #[test]
+    fn batches_and_changes_stay_in_step() {
+        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = move |bound: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % bound
+        };
+        let (mut own, mut model) = (Inflight::default(), VecDeque::<Model>::new());
+        let (mut next, mut id) = (1, 0);
+        for _ in 0..200_000 {
+            let at = next - 12_u64.min(next) + below(14);
+            match below(8) {
+                0..=3 => {
+                    let count = below(4) as usize;
+                    let mut ops: VecDeque<_> = (id..id + count).map(op).collect();
+                    let bytes = below(100) as usize;
+                    own.push(next, &mut ops, bytes);
+                    assert!(ops.is_empty());
+                    model.push_back(Model {
+                        number: next,
+                        ops: (id..id + count).collect(),
+                        bytes,
+                        shown: false,
+                    });
+                    id += count;
+                    next += 1;
+                }
+                4 => {
+                    let mut shown = Vec::new();
+                    own.show_up_to(at, |op| shown.push(op.session));
+                    let told = model.iter_mut().filter(|b| b.number <= at && !b.shown);
+                    let mut expected: Vec<usize> = Vec::new();
+                    for batch in told {
+                        batch.shown = true;
+                        expected.extend(&batch.ops);
+                    }
+                    assert_eq!(shown, expected);
+                }
+                5 => {
+                    let failed: Vec<_> = own.split_off(at).iter().map(|op| op.session).collect();
+                    let first = model.partition_point(|b| b.number < at);
+                    let expected: Vec<_> = model
+                        .split_off(first)
+                        .into_iter()
+                        .flat_map(|b| b.ops)
+                        .collect();
+                    assert_eq!(failed, expected);
+                }
+                _ => {
+                    let looked: Vec<_> = own
+                        .up_to(at)
+                        .map(|(b, ops)| (b.number, ops.map(|op| op.session).collect::<Vec<_>>()))
+                        .collect();
+                    let expected: Vec<_> = model
+                        .iter()
+                        .take_while(|b| b.number <= at)
+                        .map(|b| (b.number, b.ops.clone()))
+                        .collect();
+                    assert_eq!(looked, expected);
+                    while let Some(batch) = own.next_up_to(at) {
+                        let popped: Vec<_> =
+                            (0..batch.ops).map(|_| own.pop().unwrap().session).collect();
+                        let told = model.pop_front().unwrap();
+                        assert_eq!((batch.number, popped), (told.number, told.ops));
+                    }
+                    assert!(model.front().is_none_or(|b| b.number > at));
+                }
+            }
+            assert_eq!(own.bytes(), model.iter().map(|b| b.bytes).sum::<usize>());
+            assert_eq!(own.is_empty(), model.is_empty());
+            let all: Vec<_> = own.ops().map(|op| op.session).collect();
+            assert_eq!(
+                all,
+                model.iter().flat_map(|b| b.ops.clone()).collect::<Vec<_>>()
+            );
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Work that must not hold up a shard: done by the background pool, its result
+//! sent back to the owner.
+
+use crate::disk::files::extent;
+use std::sync::Arc;
+
+use super::context::Context;
+use super::load::Loaded;
+use super::locate::{self, Located};
+use super::rewrite::{self, Prepared, Source};
+use super::worker::Event;
+use crate::disk::files::conversation;
+use crate::disk::journal::pool::SegmentPool;
+use crate::disk::session_file::Conversation;
+use crate::error::{Error, Result};
+use crate::ground::storage::StorageFile;
+
+/// Who gets a result: a session of a shard.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    pub(crate) worker: usize,
+    pub(crate) shard: usize,
+    pub(crate) session: usize,
+}
+
+/// A piece of background work.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Measure a big session file.
+    Measure { owner: Owner, loaded: Loaded },
+    /// Find where a long truncation ends.
+    Locate {
+        owner: Owner,
+        file: Arc<dyn StorageFile>,
+        query: locate::Query,
+    },
+    /// Find out what a big session's control records say.
+    Fold {
+        owner: Owner,
+        file: Option<Arc<dyn StorageFile>>,
+        len: u64,
+        behind: Vec<u8>,
+    },
+    /// Write a new session file.
+    Rewrite {
+        owner: Owner,
+        temp: String,
+        source: Source,
+    },
+    /// Close a file: dropping the last handle of a replaced file frees its
+    /// blocks, which takes long for a big one.
+    Close(Arc<dyn StorageFile>),
+    /// Have the next journal segment ready before it is needed.
+    PrepareSegment(Arc<SegmentPool>),
+    /// The pool ends.
+    Stop,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Measured(Result<Loaded>),
+    Located(Result<Located>),
+    Folded(Result<Conversation>),
+    /// The file of this name is ready, or nothing is left of it.
+    Rewritten {
+        temp: String,
+        prepared: Result<Prepared>,
+    },
+}
+
+impl Job {
+    /// Whether its owner waits for a result.
+    pub(crate) fn has_result(&self) -> bool {
+        !matches!(self, Self::Close(_) | Self::PrepareSegment(_) | Self::Stop)
+    }
+
+    /// What its owner must be told should the work never end.
+    pub(crate) fn lost(&self, error: Error) -> Option<(usize, Event)> {
+        let (owner, done) = match self {
+            Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
+            Self::Locate { owner, .. } => (*owner, Done::Located(Err(error))),
+            Self::Fold { owner, .. } => (*owner, Done::Folded(Err(error))),
+            Self::Rewrite { owner, temp, .. } => {
+                let (temp, prepared) = (temp.clone(), Err(error));
+                (*owner, Done::Rewritten { temp, prepared })
+            }
+            Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => return None,
+        };
+        Some((owner.worker, Event::Done { owner, done }))
+    }
+
+    /// Does the work; what must be told, and to which worker.
+    pub(crate) fn run(self, context: &Context) -> Option<(usize, Event)> {
+        let (owner, done) = match self {
+            Self::Measure { owner, loaded } => (owner, Done::Measured(measured(context, loaded))),
+            Self::Locate { owner, file, query } => {
+                let located =
+                    locate::locate(&*file, &query).map_err(|e| Error::io("read", &context.dir, e));
+                (owner, Done::Located(located))
+            }
+            Self::Fold {
+                owner,
+                file,
+                len,
+                behind,
+            } => {
+                let folded = conversation::fold(file.as_deref(), len, &behind)
+                    .map_err(|e| Error::io("read", &context.dir, e));
+                (owner, Done::Folded(folded))
+            }
+            Self::Rewrite {
+                owner,
+                temp,
+                source,
+            } => {
+                let prepared = rewrite::prepare(&*context.storage, &context.dir, &temp, &source);
+                (owner, Done::Rewritten { temp, prepared })
+            }
+            Self::Close(file) => {
+                drop(file);
+                return None;
+            }
+            Self::PrepareSegment(pool) => {
+                // The committer asks again when it needs the segment, and
+                // reports what it is told then.
+                let error = pool.prepare().err()?;
+                tracing::warn!(%error, "next journal segment is not ready");
+                let fatal = matches!(error, Error::Poisoned { .. });
+                return fatal.then_some((0, Event::Fatal(error)));
+            }
+            Self::Stop => return None,
+        };
+        Some((owner.worker, Event::Done { owner, done }))
+    }
+}
+
+fn measured(context: &Context, mut loaded: Loaded) -> Result<Loaded> {
+    if let Some(file) = &loaded.file {
+        loaded.extent = file
+            .info()
+            .and_then(|info| extent::measure(Some(&**file), info.len, &[], loaded.meta.skip))
+            .map_err(|e| Error::io("read", &context.dir, e))?;
+    }
+    Ok(loaded)
+}

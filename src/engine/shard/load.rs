@@ -1,0 +1,17 @@
+//! Bringing a session in from its two files.
+
+use std::sync::Arc;
+
+use crate::disk::files::extent::Extent;
+use crate::disk::files::sidecar::Sidecar;
+use crate::disk::session_file::Meta;
+use crate::ground::storage::StorageFile;
+
+/// What the two files of a session hold.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) meta: Meta,
+    pub(crate) sidecar: Sidecar,
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    pub(crate) extent: Extent,
+}

@@ -1,0 +1,158 @@
+//! Preparing to take a session back: its file gets a second name, which is to be
+//! a backup, and the first bytes of that, or of an older backup, are copied to a
+//! new file.
+//!
+//! Nothing is synced but the second name. The journal says what the new file is
+//! the beginning of, so that recovery can make it again; a sync of the copy would
+//! make going back cost as much as the session is long.
+
+use crate::disk::files::extent;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::rewrite::Prepared;
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// What a session is to be taken back to.
+#[derive(Debug)]
+pub(crate) struct Rebase {
+    /// Where backups are.
+    pub(crate) backups: PathBuf,
+    /// See [`Backups::synced`](super::backup::Backups).
+    pub(crate) synced: Arc<AtomicBool>,
+    /// The session's file and its second name; `None` where there is nothing to
+    /// keep.
+    pub(crate) keep: Option<(PathBuf, PathBuf)>,
+    pub(crate) target: Target,
+}
+
+/// What the new file holds.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// The first bytes of the session's file, how many lines they are, and where
+    /// those begin that are not hidden.
+    Prefix {
+        file: Arc<dyn StorageFile>,
+        len: u64,
+        lines: u64,
+        start: u64,
+    },
+    /// A backup, and how many of its lines are hidden.
+    Backup { path: PathBuf, skip: u64 },
+}
+
+/// Makes both files. Where that fails nothing is left of either.
+///
+/// # Errors
+/// As [`prepare`](super::rewrite::prepare).
+pub(crate) fn prepare(
+    storage: &dyn Storage,
+    dir: &Path,
+    temp: &str,
+    rebase: &Rebase,
+) -> Result<Prepared> {
+    if let Some((log, link)) = &rebase.keep {
+        keep(storage, rebase, log, link)?;
+    }
+    let path = dir.join(temp);
+    copy(storage, &path, temp, &rebase.target).map_err(|e| {
+        let _ = storage.remove_file(&path);
+        if let Some((_, link)) = &rebase.keep {
+            let _ = storage.remove_file(link);
+        }
+        Error::io("rewrite", &path, e)
+    })
+}
+
+/// Gives a session's file a second name, on disk.
+fn keep(storage: &dyn Storage, rebase: &Rebase, log: &Path, link: &Path) -> Result<()> {
+    let backups = &rebase.backups;
+    make_directory(storage, backups, &rebase.synced)?;
+    let linked = match storage.link(log, link) {
+        Err(e) if cannot_link(&e) => duplicate(storage, log, link),
+        other => other,
+    };
+    linked.map_err(|e| {
+        let _ = storage.remove_file(link);
+        Error::io("keep", log, e)
+    })?;
+    // A record that outlived the name would name a backup that is not there,
+    // and with it the session would be gone.
+    storage
+        .sync_dir(backups)
+        .map_err(|e| Error::sync(backups, e))
+}
+
+/// Makes the directory of backups, on disk. That it is there says nothing: who
+/// made it may not have synced its name yet, and with that all backups in it
+/// would be gone.
+fn make_directory(storage: &dyn Storage, backups: &Path, synced: &AtomicBool) -> Result<()> {
+    if synced.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    match storage.create_dir(backups) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create", backups, e));
+        }
+        _ => {}
+    }
+    let home = backups.parent().unwrap_or(backups);
+    storage.sync_dir(home).map_err(|e| Error::sync(home, e))?;
+    synced.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Whether this is a file system without second names.
+fn cannot_link(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::TooManyLinks
+            | io::ErrorKind::CrossesDevices
+    )
+}
+
+/// A copy, synced: unlike a second name it does not share what the journal
+/// says of the session's file.
+fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Result<()> {
+    let file = storage.open(log, OpenMode::Read)?;
+    let copy = storage.open(to, OpenMode::CreateNew)?;
+    file.copy_to(&*copy, file.info()?.len)?;
+    copy.sync_data()
+}
+
+fn copy(storage: &dyn Storage, path: &Path, temp: &str, target: &Target) -> io::Result<Prepared> {
+    let new = storage.open(path, OpenMode::CreateNew)?;
+    let (len, lines, start, torn) = match target {
+        Target::Prefix {
+            file,
+            len,
+            lines,
+            start,
+        } => {
+            file.copy_to(&*new, *len)?;
+            (*len, *lines, *start, false)
+        }
+        Target::Backup { path, skip } => {
+            let file = storage.open(path, OpenMode::Read)?;
+            let len = file.info()?.len;
+            file.copy_to(&*new, len)?;
+            let skip = i64::try_from(*skip).unwrap_or(i64::MAX);
+            let extent = extent::measure(Some(&*new), len, &[], skip)?;
+            (len, extent.lines, extent.start, extent.torn)
+        }
+    };
+    Ok(Prepared {
+        temp: temp.to_owned(),
+        file: new,
+        len,
+        crc: 0,
+        lines,
+        start,
+        torn,
+    })
+}

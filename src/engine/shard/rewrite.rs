@@ -1,0 +1,269 @@
+//! Preparing a new session file beside the old one, off the shard's path.
+//!
+//! The new file is written under a hidden name and synced, name included,
+//! before its owner journals the swap: a swap record that reached the disk
+//! before the bytes it names would put a hole in the place of a history.
+
+use crate::disk::files::extent;
+use crate::disk::files::lines::for_each_line;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::rebase::{self, Rebase};
+use crate::disk::session_file::{self, Carried, Kind};
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// How much is written and synced at a time: the journal's syncs wait behind a
+/// longer write-back on the same disk, and with them every caller.
+const SYNC_STEP: usize = 256 << 10;
+
+/// The same for a compaction: the smaller the steps, the less a sync of the journal
+/// waits for one, and the longer all of them take.
+const GENTLE_STEP: usize = 64 << 10;
+
+/// What a new file is made of.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Whole lines.
+    Lines(Vec<u8>),
+    /// The live lines of a file, without those that every rewrite drops, behind
+    /// the control records among the skipped lines that still count.
+    Live {
+        file: Arc<dyn StorageFile>,
+        start: u64,
+        end: u64,
+        /// Whether the journal goes first. Not where a copy is made once more: what
+        /// made the last one worthless goes on meanwhile, and outruns a slow one.
+        gentle: bool,
+    },
+    /// What a session takes over, behind what its own skipped lines still say and
+    /// its own live lines, none of which is a message.
+    Promoted {
+        file: Option<Arc<dyn StorageFile>>,
+        start: u64,
+        end: u64,
+        lines: Vec<u8>,
+    },
+    /// Bytes as they are: the first `len` of a file, and what comes behind.
+    Bytes {
+        file: Option<Arc<dyn StorageFile>>,
+        len: u64,
+        behind: Vec<u8>,
+        /// Lines that stay hidden.
+        skip: u64,
+    },
+    /// What a session is taken back to.
+    Rebase(Rebase),
+}
+
+/// A file that is ready to take a session file's name.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) temp: String,
+    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+    pub(crate) lines: u64,
+    /// Where the lines begin that are not hidden.
+    pub(crate) start: u64,
+    /// Whether its last line lacks the LF.
+    pub(crate) torn: bool,
+}
+
+/// Writes and syncs the file `temp`. Where that fails nothing is left of it.
+///
+/// # Errors
+/// `StorageFull` and other refusals of the operating system. `Poisoned` where
+/// the directory could not be synced: other names may be gone with this one.
+pub(crate) fn prepare(
+    storage: &dyn Storage,
+    dir: &Path,
+    temp: &str,
+    source: &Source,
+) -> Result<Prepared> {
+    if let Source::Rebase(rebase) = source {
+        return rebase::prepare(storage, dir, temp, rebase);
+    }
+    let path = dir.join(temp);
+    let attempt = || -> io::Result<Prepared> {
+        let mut out = Output {
+            file: storage.open(&path, OpenMode::CreateNew)?,
+            buffer: Vec::new(),
+            len: 0,
+            crc: crc32fast::Hasher::new(),
+            lines: 0,
+            start: 0,
+            torn: false,
+            step: match source {
+                Source::Live { gentle: true, .. } => GENTLE_STEP,
+                _ => SYNC_STEP,
+            },
+        };
+        match source {
+            Source::Lines(lines) => out.put_lines(lines)?,
+            Source::Live {
+                file, start, end, ..
+            } => {
+                out.put_controls(&**file, *start)?;
+                out.put_live(&**file, *start, *end)?;
+            }
+            Source::Promoted {
+                file,
+                start,
+                end,
+                lines,
+            } => {
+                if let Some(file) = file {
+                    out.put_controls(&**file, *start)?;
+                    out.put_own(&**file, *start, *end)?;
+                }
+                out.put_lines(lines)?;
+            }
+            Source::Bytes {
+                file,
+                len,
+                behind,
+                skip,
+            } => {
+                out.put_bytes(file.as_deref(), *len, behind, *skip)?;
+            }
+            // Prepared above.
+            Source::Rebase(_) => {}
+        }
+        out.finish(temp.to_owned())
+    };
+    let prepared = attempt().map_err(|e| {
+        let _ = storage.remove_file(&path);
+        Error::io("rewrite", &path, e)
+    })?;
+    // The name as well: a swap record that outlived it would name a file
+    // that is not there, and recovery could only leave the old one.
+    storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
+    Ok(prepared)
+}
+
+struct Output {
+    file: Arc<dyn StorageFile>,
+    buffer: Vec<u8>,
+    len: u64,
+    crc: crc32fast::Hasher,
+    lines: u64,
+    start: u64,
+    torn: bool,
+    /// How much is written and synced at a time.
+    step: usize,
+}
+
+impl Output {
+    fn put_lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        for (_, raw) in session_file::lines(lines) {
+            self.put_line(raw)?;
+        }
+        Ok(())
+    }
+
+    /// What the records about to be dropped said last stays said: token usage,
+    /// checkpoint numbering and the system prompt outlive truncation.
+    fn put_controls(&mut self, file: &dyn StorageFile, start: u64) -> io::Result<()> {
+        let mut last = Carried::default();
+        for_each_line(file, 0, start, &mut |raw| {
+            last.note(raw);
+            Ok(())
+        })?;
+        for raw in last.into_lines() {
+            self.put_line(&raw)?;
+        }
+        Ok(())
+    }
+
+    fn put_live(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
+        for_each_line(
+            file,
+            start,
+            end,
+            &mut |raw| match session_file::classify(raw) {
+                Kind::Blank | Kind::Transient => Ok(()),
+                Kind::Message | Kind::Control | Kind::Corrupt => self.put_line(raw),
+            },
+        )
+    }
+
+    /// Live lines to which others are added: nobody can go back to one of their
+    /// checkpoints then, whose ids the others may use too.
+    fn put_own(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
+        for_each_line(
+            file,
+            start,
+            end,
+            &mut |raw| match session_file::classify(raw) {
+                Kind::Blank | Kind::Transient => Ok(()),
+                Kind::Control => self.put_line(&session_file::without_place(raw)),
+                Kind::Message | Kind::Corrupt => self.put_line(raw),
+            },
+        )
+    }
+
+    fn put_bytes(
+        &mut self,
+        file: Option<&dyn StorageFile>,
+        len: u64,
+        behind: &[u8],
+        skip: u64,
+    ) -> io::Result<()> {
+        let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+        let extent = extent::measure(file, len, behind, skip)?;
+        (self.lines, self.start, self.torn) = (extent.lines, extent.start, extent.torn);
+        let mut at = 0;
+        while let Some(file) = file
+            && at < len
+        {
+            let want = (len - at).min(self.step as u64) as usize;
+            self.buffer.resize(want, 0);
+            file.read_exact_at(&mut self.buffer, at)?;
+            at += want as u64;
+            self.step()?;
+        }
+        self.buffer.extend_from_slice(behind);
+        Ok(())
+    }
+
+    fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(raw);
+        self.buffer.push(b'\n');
+        // Empty lines do not count, wherever lines are counted.
+        self.lines += u64::from(!matches!(raw, b"" | b"\r"));
+        if self.buffer.len() >= self.step {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        self.write_out()?;
+        self.file.sync_data()
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.buffer, self.len)?;
+        self.len += self.buffer.len() as u64;
+        self.crc.update(&self.buffer);
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(mut self, temp: String) -> io::Result<Prepared> {
+        self.write_out()?;
+        self.file.sync_data()?;
+        Ok(Prepared {
+            temp,
+            file: self.file,
+            len: self.len,
+            crc: self.crc.finalize(),
+            lines: self.lines,
+            start: self.start,
+            torn: self.torn,
+        })
+    }
+}

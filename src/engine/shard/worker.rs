@@ -1,0 +1,380 @@
+//! A worker: several shards, driven by one thread at a time.
+//!
+//! Its own thread takes journal signals, job results and requests of the supervisor
+//! as events, and commands from the mailboxes. One turn takes what has arrived,
+//! stages it, hands the records to the journal and answers; between turns, settled
+//! lines are written to the session files. Whoever else holds its [`seat`] stages
+//! and settles what touches no file.
+
+pub(crate) mod alarm;
+pub(crate) mod bells;
+mod chores;
+pub(crate) mod driver;
+mod intake;
+mod quick;
+pub(crate) mod seat;
+mod signals;
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use self::alarm::Alarm;
+use self::bells::Bells;
+use self::chores::LINGER;
+use self::driver::Rest;
+use super::Shard;
+use super::buffers::Buffers;
+use super::command::Command;
+use super::context::{Context, Outbox, Turn};
+use super::flush::FlushPart;
+use super::inflight::Inflight;
+use super::job::{Done, Job, Owner};
+use super::staging::Staging;
+use crate::disk::journal::committer::{Signal, Ticket};
+use crate::disk::journal::group::GroupCommit;
+use crate::error::Error;
+use crate::ground::clock::Stamp;
+use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
+use crate::ground::sync::slot::Promise;
+
+/// Events handled in one turn.
+const EVENTS: usize = 256;
+
+/// Records handed to the journal at a time, bytes.
+const MAX_BATCH: usize = 8 << 20;
+
+/// Records in flight beyond which no mailbox is drained, bytes: back-pressure
+/// reaches the callers through their mailbox.
+const MAX_INFLIGHT: usize = 64 << 20;
+
+/// Due when told.
+const NEVER: Duration = Duration::MAX;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// There is something for the worker's thread to do.
+    Ready,
+    /// What became of records.
+    Journal(Signal),
+    /// A background job ended.
+    Done { owner: Owner, done: Done },
+    /// The store must stop.
+    Fatal(Error),
+    /// Bring every session file up to date; with `exact`, as PicoClaw would
+    /// have written it.
+    Flush {
+        exact: bool,
+        promise: Promise<FlushPart>,
+    },
+    /// Bring the sidecars up to date.
+    Sidecars,
+    /// Take no more commands; say when all are carried out.
+    Drain(Promise<()>),
+    /// End.
+    Exit,
+}
+
+/// Several shards and the thread they live on.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    id: usize,
+    context: Arc<Context>,
+    shards: Vec<Owned>,
+    /// Where a shard stands in `shards`.
+    places: Vec<usize>,
+    group: Arc<GroupCommit<Ticket>>,
+    alarm: Alarm,
+    staging: Staging,
+    buffers: Buffers,
+    out: Outbox,
+    now: Stamp,
+    inflight: Inflight,
+    next_number: u64,
+    epoch: u64,
+    flush_epoch: u64,
+    /// Shards to drain again.
+    again: VecDeque<usize>,
+    /// Commands that may have to wait for a file, and those behind them, left for
+    /// the worker's thread.
+    held: VecDeque<(usize, Command)>,
+    /// Until when the worker's thread sleeps, if it does.
+    asleep: Option<Duration>,
+    /// Room for what is drained, used again and again.
+    drained_commands: Vec<Command>,
+    flush: Option<FlushTask>,
+    /// Until its part of a flush is done, the checkpoint cannot have been
+    /// written, and the sidecar images of the epoch before are in the journal.
+    flushing: bool,
+    sidecars: VecDeque<(usize, usize)>,
+    drained: Option<Promise<()>>,
+    /// The mailboxes are closed: nothing comes past them either.
+    closed: bool,
+    unwritten_since: Option<Duration>,
+    /// The last slice of writing found no space for anything. However few wait,
+    /// they wait their time then: tried again at once they would take a
+    /// processor for as long as the disk is full.
+    stuck: bool,
+    poisoned: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Owned {
+    shard: Shard,
+    mailbox: Receiver<Command>,
+}
+
+#[derive(Debug)]
+struct FlushTask {
+    exact: bool,
+    queue: VecDeque<(usize, usize)>,
+    part: FlushPart,
+    promise: Promise<FlushPart>,
+}
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) id: usize,
+    pub(crate) context: Arc<Context>,
+    /// The shards it drives, with their mailboxes.
+    pub(crate) shards: Vec<(usize, Receiver<Command>)>,
+    pub(crate) open_files_per_shard: NonZeroUsize,
+    pub(crate) jobs: EventSender<Job>,
+    pub(crate) alarm: Alarm,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let mut places = vec![usize::MAX; super::SHARDS];
+        let mut shards = Vec::new();
+        for (id, mailbox) in parts.shards {
+            places[id] = shards.len();
+            shards.push(Owned {
+                shard: Shard::new(id, parts.open_files_per_shard),
+                mailbox,
+            });
+        }
+        Self {
+            id: parts.id,
+            shards,
+            places,
+            group: parts.alarm.group.clone(),
+            alarm: parts.alarm,
+            staging: Staging::default(),
+            buffers: Buffers::default(),
+            out: Outbox {
+                worker: parts.id,
+                wakers: Vec::new(),
+                jobs: parts.jobs,
+                jobs_out: 0,
+                fatal: None,
+            },
+            now: Stamp::of(parts.context.clock.now()),
+            context: parts.context,
+            inflight: Inflight::default(),
+            next_number: 1,
+            epoch: 0,
+            flush_epoch: 1,
+            again: VecDeque::new(),
+            held: VecDeque::new(),
+            asleep: None,
+            drained_commands: Vec::new(),
+            flush: None,
+            flushing: false,
+            sidecars: VecDeque::new(),
+            drained: None,
+            closed: false,
+            unwritten_since: None,
+            stuck: false,
+            poisoned: None,
+        }
+    }
+
+    /// Handles `first` and what arrived behind it, and what is in the mailboxes.
+    /// `false` once the worker is to end.
+    pub(super) fn turn(
+        &mut self,
+        first: Option<Event>,
+        inbox: &EventReceiver<Event>,
+        bells: &Bells,
+    ) -> bool {
+        self.asleep = None;
+        self.begin_turn();
+        // Before anything else: what came behind them must stay behind them.
+        self.accept_held();
+        let goes_on = self.handle_all(first, inbox);
+        if goes_on {
+            self.again.extend(bells.answer());
+            self.drain_again();
+        }
+        // Who was answered in the last turn must still be woken, and what was
+        // staged in it refused: nobody else would do it.
+        self.end_turn();
+        goes_on
+    }
+
+    /// A slice of writing to files, between two turns; `idle` where no event
+    /// came, `now` where no time passes.
+    pub(super) fn chores(&mut self, idle: bool, now: bool) {
+        self.housekeeping(idle, now);
+        self.end_turn();
+        self.report_drained();
+    }
+
+    /// What the worker's thread is to do, noting for how long it will sleep. With
+    /// `wait` time passes while it sleeps.
+    pub(super) fn rest(&mut self, wait: bool) -> Rest {
+        let due = self.due();
+        let left = due.saturating_sub(self.context.clock.monotonic());
+        let lingers = self.unwritten_since.is_some() && !self.stuck;
+        if left.is_zero() || lingers && !wait {
+            return Rest::None;
+        }
+        self.asleep = Some(due);
+        if due == NEVER {
+            Rest::UntilTold
+        } else {
+            Rest::For(left)
+        }
+    }
+
+    /// When there is something to do for the worker's thread. The one measure of
+    /// whether it may sleep and of whether it is to be roused: were there two, it
+    /// could fall asleep over what nobody rouses it for.
+    fn due(&self) -> Duration {
+        let may_drain = !self.again.is_empty() && self.inflight.bytes() <= MAX_INFLIGHT;
+        let busy =
+            may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty();
+        if busy || self.drained.is_some() && self.is_quiet() {
+            return Duration::ZERO;
+        }
+        match self.unwritten_since {
+            None => NEVER,
+            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
+            Some(since) => since + LINGER,
+        }
+    }
+
+    /// The callers answered since the last look, for whoever drives to wake.
+    #[must_use = "whoever is not woken sleeps for ever"]
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.out.wakers)
+    }
+
+    fn handle_all(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {
+        let mut next = first;
+        for left in (0..EVENTS).rev() {
+            let Some(event) = next else { break };
+            // Sent once. Passed over in a burst, it would leave this thread
+            // waiting for ever, and with it whoever closes the store.
+            if matches!(event, Event::Exit) {
+                return false;
+            }
+            self.handle(event);
+            next = (left > 0).then(|| inbox.try_recv()).flatten();
+        }
+        true
+    }
+
+    fn begin_turn(&mut self) {
+        self.now = Stamp::of(self.context.clock.now());
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Journal(signal) => self.signal(signal),
+            Event::Done { owner, done } => {
+                self.out.jobs_out -= 1;
+                self.with(owner.shard, |shard, turn| {
+                    shard.done(owner.session, done, turn);
+                });
+            }
+            Event::Fatal(error) => {
+                self.out.stop_store(&error);
+            }
+            Event::Flush { exact, promise } => self.start_flush(exact, promise),
+            Event::Sidecars => self.start_sidecars(),
+            Event::Drain(promise) => self.start_drain(promise),
+            // A turn looks at the bells anyway, and `Exit` ends it before it gets
+            // here.
+            Event::Ready | Event::Exit => {}
+        }
+    }
+
+    fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
+        let place = self.places[shard];
+        let mut turn = Turn {
+            context: &self.context,
+            staging: &mut self.staging,
+            buffers: &mut self.buffers,
+            out: &mut self.out,
+            now: &self.now,
+            epoch: self.flush_epoch,
+            images_from: self.flush_epoch - u64::from(self.flushing),
+        };
+        act(&mut self.shards[place].shard, &mut turn)
+    }
+
+    /// Hands what was staged to the journal, and the answers to their callers.
+    fn end_turn(&mut self) {
+        self.commit();
+        if let Some(reason) = self.out.fatal.take() {
+            self.alarm.raise(&reason);
+        }
+    }
+
+    fn commit(&mut self) {
+        if self.staging.ops.is_empty() {
+            return;
+        }
+        let bytes = self.staging.records.len();
+        let ticket = Ticket {
+            producer: self.id,
+            number: self.next_number,
+            epoch: self.epoch,
+            len: bytes,
+        };
+        let durable = self.staging.durable;
+        let submitted = self.group.submit(&self.staging.records, ticket, durable);
+        self.inflight
+            .push(ticket.number, &mut self.staging.ops, bytes);
+        self.next_number += 1;
+        self.staging.records.clear();
+        self.staging.durable = false;
+        if let Err(refused) = submitted {
+            self.fail_from(refused.ticket.number, &refused.reason.into());
+        }
+    }
+
+    fn start_drain(&mut self, promise: Promise<()>) {
+        for place in 0..self.shards.len() {
+            let id = self.shards[place].shard.id();
+            for command in self.shards[place].mailbox.close() {
+                self.accept(id, command);
+            }
+        }
+        self.again.clear();
+        self.closed = true;
+        self.drained = Some(promise);
+    }
+
+    fn report_drained(&mut self) {
+        if self.drained.is_none() || !self.is_quiet() {
+            return;
+        }
+        if let Some(promise) = self.drained.take() {
+            self.out.wakers.extend(promise.fulfil(()));
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let busy = self.out.jobs_out > 0 || !self.inflight.is_empty();
+        !busy
+            && self.staging.ops.is_empty()
+            && (self.poisoned.is_some() || self.shards.iter().all(|o| o.shard.is_quiet()))
+    }
+}

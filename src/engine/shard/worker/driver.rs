@@ -1,0 +1,111 @@
+//! What a worker's thread does: events, files, and all that may take its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::seat::Seat;
+use super::{Event, Worker};
+use crate::ground::mailbox::{EventReceiver, Timeout};
+
+/// The thread's side of a worker. Dropping it ends the worker.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    seat: Seated,
+    inbox: EventReceiver<Event>,
+}
+
+/// The seat of a worker for as long as it has a thread. It vacates the seat: a
+/// worker and its mailboxes hold each other through it.
+#[derive(Debug)]
+struct Seated(Arc<Seat>);
+
+/// What a worker's thread has to do next.
+pub(in crate::engine::shard) enum Rest {
+    /// There is work.
+    None,
+    /// Nothing until an event arrives, or for so long.
+    For(Duration),
+    /// Nothing until an event arrives.
+    UntilTold,
+}
+
+impl Driver {
+    /// Seats `worker`.
+    pub(crate) fn new(seat: Arc<Seat>, inbox: EventReceiver<Event>, worker: Worker) -> Self {
+        seat.occupy(worker);
+        Self {
+            seat: Seated(seat),
+            inbox,
+        }
+    }
+
+    /// What the worker would be told, for a model that listens in its place.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
+        self.inbox
+    }
+
+    /// What others reach the worker through.
+    pub(crate) fn seat(&self) -> &Arc<Seat> {
+        &self.seat.0
+    }
+
+    /// Drives the shards until told to end.
+    pub(crate) fn run(&self) {
+        while self.step(true) {}
+    }
+
+    /// One turn, and one slice of writing to files. With `wait` it blocks while
+    /// there is nothing to do. `false` once the worker is to end, or (without
+    /// `wait`) when nothing was left to do.
+    pub(crate) fn step(&self, wait: bool) -> bool {
+        let first = match self.next(wait) {
+            Next::Event(event) => Some(event),
+            Next::Work => None,
+            Next::Nothing | Next::End => return false,
+        };
+        let idle = first.is_none();
+        let seat = self.seat();
+        let turned = seat.drive(|worker, bells| worker.turn(first, &self.inbox, bells));
+        if turned != Some(true) {
+            return false;
+        }
+        seat.drive(|worker, _| worker.chores(idle, !wait)).is_some()
+    }
+
+    fn next(&self, wait: bool) -> Next {
+        if let Some(event) = self.inbox.try_recv() {
+            return Next::Event(event);
+        }
+        let Some(rest) = self.seat().drive(|worker, _| worker.rest(wait)) else {
+            return Next::End;
+        };
+        // Who rang while this thread held the seat counts on it to look again.
+        if self.seat().is_rung() {
+            return Next::Event(Event::Ready);
+        }
+        match rest {
+            Rest::None => Next::Work,
+            _ if !wait => Next::Nothing,
+            Rest::For(time) => match self.inbox.recv_timeout(time) {
+                Timeout::Item(event) => Next::Event(event),
+                Timeout::TimedOut => Next::Work,
+                Timeout::Disconnected => Next::End,
+            },
+            Rest::UntilTold => self.inbox.recv().map_or(Next::End, Next::Event),
+        }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.0.vacate();
+    }
+}
+
+enum Next {
+    Event(Event),
+    Work,
+    Nothing,
+    End,
+}

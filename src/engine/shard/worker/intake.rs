@@ -1,0 +1,56 @@
+//! Commands on their way from the mailboxes into the shards.
+
+use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
+use crate::engine::shard::command::Command;
+use crate::engine::shard::stage;
+
+/// Commands taken from one mailbox at a time.
+const DRAIN: usize = 256;
+
+impl Worker {
+    pub(super) fn accept_held(&mut self) {
+        while let Some((shard, command)) = self.held.pop_front() {
+            self.accept(shard, command);
+        }
+    }
+
+    pub(super) fn drain_again(&mut self) {
+        self.drain(Self::accept);
+    }
+
+    pub(super) fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
+        let mut commands = std::mem::take(&mut self.drained_commands);
+        for _ in 0..self.again.len() {
+            // Held back, commands take up no room in their mailbox any more: the
+            // others keep theirs, and with them their senders.
+            if self.inflight.bytes() > MAX_INFLIGHT || self.holds_back() {
+                break;
+            }
+            let Some(shard) = self.again.pop_front() else {
+                break;
+            };
+            let place = self.places[shard];
+            if self.shards[place].mailbox.drain(&mut commands, DRAIN) {
+                self.again.push_back(shard);
+            }
+            for command in commands.drain(..) {
+                take(self, shard, command);
+            }
+        }
+        self.drained_commands = commands;
+    }
+
+    pub(super) fn accept(&mut self, shard: usize, command: Command) {
+        if let Some(error) = &self.poisoned {
+            let place = self.places[shard];
+            let may_go_on = self.shards[place].shard.may_look(&command);
+            if !may_go_on {
+                return stage::refuse(command.verb, error, &mut self.out);
+            }
+        }
+        self.with(shard, |shard, turn| shard.accept(command, turn));
+        if self.staging.records.len() >= MAX_BATCH {
+            self.commit();
+        }
+    }
+}

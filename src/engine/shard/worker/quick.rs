@@ -1,0 +1,107 @@
+//! What a worker does on the thread of a caller or of the committer: nothing that
+//! touches a file.
+
+use super::bells::Bells;
+use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
+use crate::disk::journal::committer::{Outcome, Signal};
+use crate::engine::shard::command::Command;
+use crate::engine::shard::staging::Op;
+
+/// Records of a worker that the committer settles itself, at most, bytes: it is
+/// done before the worker's thread is awake. With more, the threads share the
+/// work, and the next commit does not wait for it.
+const SETTLED_HERE: usize = 32 << 10;
+
+/// Commands that whoever finds the seat free takes in for others: more are the
+/// worker's thread's.
+const TAKEN_HERE: usize = 256;
+
+impl Worker {
+    /// Takes in what is in the mailboxes. A command that may have to wait for a
+    /// file is held back for the worker's thread, with all that come behind it.
+    pub(super) fn take_in(&mut self, bells: &Bells) {
+        // Commands of one session keep their order.
+        if self.holds_back() {
+            return;
+        }
+        self.begin_turn();
+        self.again.extend(bells.answer());
+        self.drain(|worker, shard, command| {
+            if worker.staging.ops.len() >= TAKEN_HERE {
+                worker.held.push_back((shard, command));
+            } else if let Err(command) = worker.accept_quickly(shard, command) {
+                worker.held.push_back((shard, command));
+            }
+        });
+        self.end_turn();
+    }
+
+    /// Takes one command in past its mailbox, if nothing is before it there.
+    pub(super) fn take_directly(&mut self, shard: usize, command: &mut Option<Command>) {
+        let place = self.places[shard];
+        let next = !self.closed
+            && self.inflight.bytes() <= MAX_INFLIGHT
+            && self.shards[place].mailbox.is_empty();
+        if let Some(taken) = command.take_if(|_| next) {
+            self.begin_turn();
+            *command = self.accept_quickly(shard, taken).err();
+            self.end_turn();
+        }
+    }
+
+    /// Whether commands wait for the worker's thread.
+    pub(super) fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether the worker's thread sleeps and must not any more. Answered with
+    /// yes once: whoever asks must tell it.
+    pub(super) fn rouse(&mut self) -> bool {
+        let overslept = self.asleep.is_some_and(|until| self.due() < until);
+        if overslept {
+            self.asleep = None;
+        }
+        overslept
+    }
+
+    /// Settles, if no file is touched; whether it did.
+    pub(super) fn settle_quickly(&mut self, signal: &Signal) -> bool {
+        let quick = self.settles_quickly(signal);
+        if quick {
+            self.signal(signal.clone());
+            self.end_turn();
+        }
+        quick
+    }
+
+    fn settles_quickly(&self, signal: &Signal) -> bool {
+        let written = matches!(signal.outcome, Outcome::Written);
+        let plain = written || matches!(signal.outcome, Outcome::Synced);
+        let told = self.inflight.up_to(signal.number);
+        // What is shown is not shown again.
+        let mut settled = told.filter(|(batch, _)| !(written && batch.shown));
+        let mut bytes = 0;
+        plain
+            && self.poisoned.is_none()
+            && settled.all(|(batch, mut ops)| {
+                bytes += batch.bytes;
+                bytes <= SETTLED_HERE && ops.all(|op| self.is_quick(op))
+            })
+    }
+
+    fn is_quick(&self, op: &Op) -> bool {
+        let place = self.places[op.shard];
+        self.shards[place].shard.settles_quickly(op)
+    }
+
+    fn accept_quickly(&mut self, shard: usize, command: Command) -> Result<(), Command> {
+        if self.holds_back() || self.poisoned.is_some() {
+            return Err(command);
+        }
+        self.with(shard, |shard, turn| shard.accept_quickly(command, turn))?;
+        if self.staging.records.len() >= MAX_BATCH {
+            self.commit();
+        }
+        Ok(())
+    }
+}

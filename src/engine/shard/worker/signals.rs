@@ -1,0 +1,90 @@
+//! What became of records, as the journal says it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Worker;
+use crate::disk::journal::committer::{Outcome, Signal};
+use crate::engine::shard::staging::Op;
+use crate::error::Error;
+
+impl Worker {
+    pub(super) fn signal(&mut self, signal: Signal) {
+        match signal.outcome {
+            Outcome::Written => self.show_up_to(signal.number),
+            Outcome::Synced => self.settle_up_to(signal.number),
+            Outcome::Refused(error) => {
+                // What was staged meanwhile builds on what was refused.
+                self.commit();
+                self.epoch += 1;
+                self.fail_from(signal.number, &error);
+            }
+            Outcome::Poisoned(reason) => self.poison(reason),
+        }
+    }
+
+    fn show_up_to(&mut self, number: u64) {
+        let mut inflight = std::mem::take(&mut self.inflight);
+        // Counted before anybody is answered: who has an answer finds it counted.
+        let unseen = inflight.up_to(number).filter(|(batch, _)| !batch.shown);
+        let lines = unseen.flat_map(|(_, ops)| ops).map(Op::unseen_lines).sum();
+        self.context.counters.add(lines, 0);
+        inflight.show_up_to(number, |op| {
+            self.with(op.shard, |shard, turn| shard.show(op, turn));
+        });
+        self.inflight = inflight;
+    }
+
+    fn settle_up_to(&mut self, number: u64) {
+        let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
+        let (lines, commands) = told.fold((0, 0), |(lines, commands), op| {
+            (lines + op.unseen_lines(), commands + 1)
+        });
+        self.context.counters.add(lines, commands);
+        while let Some(batch) = self.inflight.next_up_to(number) {
+            for _ in 0..batch.ops {
+                if let Some(op) = self.inflight.pop() {
+                    self.with(op.shard, |shard, turn| shard.settle(op, turn));
+                }
+            }
+        }
+        self.note_unwritten();
+    }
+
+    pub(super) fn fail_from(&mut self, number: u64, error: &Error) {
+        let mut sessions = BTreeSet::new();
+        for op in self.inflight.split_off(number) {
+            sessions.insert((op.shard, op.session));
+            self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
+        }
+        let pending = std::mem::take(&mut self.inflight);
+        for &(shard, session) in &sessions {
+            let ops = pending.ops();
+            let own = ops.filter(|op| op.shard == shard && op.session == session);
+            self.with(shard, |shard, _| shard.restage(session, own));
+        }
+        self.inflight = pending;
+        for (shard, session) in sessions {
+            self.with(shard, |shard, turn| shard.pump(session, turn));
+        }
+    }
+
+    fn poison(&mut self, reason: Arc<str>) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        let error = Error::Poisoned { reason };
+        self.poisoned = Some(error.clone());
+        for owned in &mut self.shards {
+            owned.shard.refuse_waiting(&error, &mut self.out);
+        }
+        // The journal refuses what was staged: its sessions must not wait for it.
+        self.commit();
+        self.fail_from(0, &error);
+        if let Some(task) = self.flush.take() {
+            self.abandon_flush(task, error);
+        }
+        self.sidecars.clear();
+        self.unwritten_since = None;
+    }
+}

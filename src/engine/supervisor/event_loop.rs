@@ -1,0 +1,181 @@
+//! The supervisor's thread: carries out what it is asked and what is due.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::background::BACKGROUND;
+use super::wait::{Asleep, Wait};
+use super::{Due, Request, Supervisor, TICK};
+use crate::engine::shard::job::Job;
+use crate::engine::shard::worker::Event;
+use crate::engine::shard::worker::alarm::Alarm;
+use crate::error::{Error, Result};
+use crate::ground::mailbox::{EventReceiver, EventSender, Timeout};
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use crate::ground::sync::slot::slot;
+
+/// The supervisor's thread.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) requests: EventReceiver<Request>,
+    pub(crate) background: EventSender<Job>,
+    pub(crate) alarm: Alarm,
+    pub(crate) ended_cleanly: Arc<AtomicBool>,
+    /// Something was written that no flush covers yet.
+    pub(crate) busy: bool,
+}
+
+impl Loop {
+    pub(crate) fn run(mut self) {
+        loop {
+            let request = if self.busy {
+                self.requests.recv_timeout(TICK)
+            } else {
+                match self.requests.recv() {
+                    Some(request) => Timeout::Item(request),
+                    None => Timeout::Disconnected,
+                }
+            };
+            let last = matches!(request, Timeout::Item(Request::Stop(_)));
+            let turn = AssertUnwindSafe(|| self.turn(request, &mut Asleep));
+            match catch_unwind(turn) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => {
+                    self.alarm.raise(&"the supervisor panicked".into());
+                    self.busy = false;
+                    if last {
+                        return self.end();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what is asked or due. `false` once the store has ended.
+    pub(crate) fn turn(&mut self, request: Timeout<Request>, wait: &mut impl Wait) -> bool {
+        match request {
+            Timeout::Item(Request::Active) => self.busy = true,
+            Timeout::Item(Request::SegmentFull) => {
+                if self.supervisor.journal_is_long() {
+                    self.flush_quietly(false, wait);
+                }
+            }
+            Timeout::Item(Request::Flush(promise)) => {
+                let result = self.flush(true, wait);
+                self.busy |= result.is_err();
+                wake_one(promise.fulfil(result));
+            }
+            Timeout::Item(Request::Stop(promise)) => {
+                let result = self.stop(wait);
+                wake_one(promise.fulfil(result));
+                return false;
+            }
+            Timeout::TimedOut => match self.supervisor.tick() {
+                Due::Idle => self.busy = !self.flush_quietly(true, wait),
+                Due::Long => {
+                    self.flush_quietly(false, wait);
+                }
+                Due::Nothing => {}
+            },
+            Timeout::Disconnected => return false,
+        }
+        true
+    }
+
+    fn flush_quietly(&mut self, exact: bool, wait: &mut impl Wait) -> bool {
+        match self.flush(exact, wait) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, "flush failed; the journal is kept");
+                // A poisoned store has nothing left to flush.
+                matches!(error, Error::Poisoned { .. })
+            }
+        }
+    }
+
+    fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
+        let upto = self.flush_files(exact, wait)?;
+        self.checkpoint(upto, false, wait)?;
+        self.supervisor.retire(upto)
+    }
+
+    fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+        self.supervisor.sync_journal(wait)?;
+        let flush = self.supervisor.begin(exact);
+        let mut parts = Vec::new();
+        for slot in flush.slots {
+            parts.push(wait.answer(slot).ok_or_else(|| self.failure())?);
+        }
+        self.supervisor.sync(parts)?;
+        Ok(flush.upto)
+    }
+
+    fn checkpoint(&mut self, upto: u64, clean: bool, wait: &mut impl Wait) -> Result<()> {
+        self.supervisor.submit_checkpoint(upto, clean)?;
+        self.supervisor.await_synced(wait)
+    }
+
+    /// Stops everything in order: no more commands; what was accepted carried
+    /// out; files and sidecars synced; the journal's end; then the threads.
+    fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
+        let result = self.finish(wait);
+        // Before the group is closed, whose lock carries it to the committer.
+        self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
+        self.end();
+        result
+    }
+
+    /// Ends the other threads. They end only when they are told to, and closing
+    /// waits for them: it must not be left out, whatever went wrong.
+    pub(crate) fn end(&self) {
+        end(&self.alarm, &self.background);
+    }
+
+    fn finish(&mut self, wait: &mut impl Wait) -> Result<()> {
+        let slots: Vec<_> = self
+            .alarm
+            .workers
+            .iter()
+            .map(|worker| {
+                let (promise, slot) = slot();
+                worker.send(Event::Drain(promise));
+                slot
+            })
+            .collect();
+        for slot in slots {
+            wait.answer(slot).ok_or_else(|| self.failure())?;
+        }
+        if let Some(reason) = self.alarm.group.poisoned() {
+            return Err(Error::Poisoned { reason });
+        }
+        let upto = self.flush_files(true, wait)?;
+        self.supervisor.clear_gone()?;
+        self.checkpoint(upto, true, wait)
+    }
+
+    fn failure(&self) -> Error {
+        match self.alarm.group.poisoned() {
+            Some(reason) => Error::Poisoned { reason },
+            None => Error::Closed,
+        }
+    }
+}
+
+/// Ends every thread but the supervisor's.
+pub(super) fn end(alarm: &Alarm, background: &EventSender<Job>) {
+    alarm.group.close();
+    for worker in &alarm.workers {
+        worker.send(Event::Exit);
+    }
+    for _ in 0..BACKGROUND {
+        background.send(Job::Stop);
+    }
+}
+
+fn wake_one(waker: Option<std::task::Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

@@ -1,0 +1,357 @@
+//! The supervisor: flushes, retires journal segments, and stops everything in
+//! order.
+//!
+//! A flush brings every session file and sidecar up to date, syncs them, and
+//! then says so in the journal with a checkpoint record; only segments that
+//! record covers are given up. It follows the journal's size and idleness, not
+//! a clock: an append that is alone in its session costs a whole page when it
+//! is flushed, and an idle store should lie on disk complete.
+
+pub(crate) mod background;
+pub(crate) mod event_loop;
+pub(crate) mod guard;
+pub(crate) mod journal;
+pub(crate) mod machine;
+pub(crate) mod threads;
+pub(crate) mod wait;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::wait::Wait;
+use crate::disk::copies::book::Book;
+use crate::disk::journal::committer::{Outcome, Progress, Ticket};
+use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::record::{self, Record};
+use crate::disk::session_file;
+use crate::engine::shard::context::Context;
+use crate::engine::shard::flush::{FlushPart, Flushed};
+use crate::engine::shard::worker::Event;
+use crate::engine::shard::worker::alarm::Alarm;
+use crate::error::{Error, Result};
+use crate::ground::mailbox::{EventReceiver, EventSender};
+use crate::ground::storage::OpenMode;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use crate::ground::sync::slot::{Promise, Slot, slot};
+
+/// Journal bytes waiting for a checkpoint that start a flush.
+const FLUSH_BYTES: u64 = 256 << 20;
+
+/// How long nothing must have been written for a flush to start.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// How far sidecars may fall behind while the store is busy.
+const SIDECARS: Duration = Duration::from_millis(900);
+
+/// How often the supervisor looks while the store is busy.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// Up to so many sessions are synced one by one, which names the file that
+/// fails; more are synced with one call for the whole file system.
+const SYNC_EACH: usize = 8;
+
+/// What the supervisor is asked.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Something was committed, for the first time since the last flush.
+    Active,
+    /// A journal segment is full.
+    SegmentFull,
+    /// Flush now.
+    Flush(Promise<Result<()>>),
+    /// Carry out what was accepted, flush, end.
+    Stop(Promise<Result<()>>),
+}
+
+/// Owns the flush.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    context: Arc<Context>,
+    workers: Vec<EventSender<Event>>,
+    alarm: Alarm,
+    pool: Arc<SegmentPool>,
+    pub(crate) progress: Arc<Progress>,
+    /// Whether something was committed since the last flush began.
+    active: Arc<AtomicBool>,
+    outcomes: EventReceiver<Outcome>,
+    tickets: u64,
+    copies: Book,
+    /// Brought up to date by a flush that then failed: the next one that
+    /// succeeds must sync them too, for its checkpoint covers them.
+    unsynced: Vec<Flushed>,
+    /// Up to which change among the backups everything is synced.
+    rebased_synced: u64,
+    commits_seen: u64,
+    changed_at: Duration,
+    sidecars_at: Duration,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        alarm: Alarm,
+        pool: Arc<SegmentPool>,
+        progress: Arc<Progress>,
+        active: Arc<AtomicBool>,
+        outcomes: EventReceiver<Outcome>,
+        copies: Book,
+    ) -> Self {
+        Self {
+            workers: alarm.workers.clone(),
+            context,
+            alarm,
+            pool,
+            progress,
+            active,
+            outcomes,
+            tickets: 0,
+            copies,
+            unsynced: Vec::new(),
+            rebased_synced: 0,
+            commits_seen: 0,
+            changed_at: Duration::ZERO,
+            sidecars_at: Duration::ZERO,
+        }
+    }
+
+    /// Looks at the time: what is due?
+    pub(crate) fn tick(&mut self) -> Due {
+        let now = self.context.clock.monotonic();
+        let commits = self
+            .context
+            .counters
+            .journal
+            .commits
+            .load(Ordering::Relaxed);
+        if commits != self.commits_seen {
+            self.commits_seen = commits;
+            self.changed_at = now;
+        }
+        if now >= self.sidecars_at + SIDECARS {
+            self.sidecars_at = now;
+            for worker in &self.workers {
+                worker.send(Event::Sidecars);
+            }
+        }
+        if now >= self.changed_at + IDLE {
+            Due::Idle
+        } else if self.journal_is_long() {
+            Due::Long
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// Whether the journal has grown enough for a flush.
+    pub(crate) fn journal_is_long(&self) -> bool {
+        self.pool.full_bytes() >= FLUSH_BYTES
+    }
+
+    /// Syncs what the journal was only given so far: those who were told of it
+    /// may take a flush at its word, and session files get only what is synced.
+    ///
+    /// # Errors
+    /// If the journal cannot be written or synced.
+    pub(crate) fn sync_journal(&mut self, wait: &mut impl Wait) -> Result<()> {
+        if !self.progress.owes_sync() {
+            return Ok(());
+        }
+        self.submit(&[])?;
+        self.await_synced(wait)
+    }
+
+    /// Starts a flush: every worker brings its sessions up to date. With `exact`
+    /// the files are what PicoClaw would have written.
+    pub(crate) fn begin(&self, exact: bool) -> Flush {
+        // Before the watermark is read: what is committed from here on starts
+        // the next flush.
+        // Swapped, not stored: a commit whose swap came before this one is seen in
+        // the watermark, and one that comes after finds the flag cleared and says
+        // so. A store would let both look past each other.
+        self.active.swap(false, Ordering::AcqRel);
+        // Read before the workers are asked: the signals of every batch up to
+        // here are in their queues already, ahead of the request. Read later,
+        // it could cover lines that no session file holds yet.
+        let upto = self.progress.synced();
+        let slots = self.workers.iter().map(|worker| {
+            let (promise, slot) = slot();
+            worker.send(Event::Flush { exact, promise });
+            slot
+        });
+        Flush {
+            upto,
+            slots: slots.collect(),
+        }
+    }
+
+    /// Syncs what the workers brought up to date.
+    ///
+    /// # Errors
+    /// What kept a worker from it; the next flush tries again. A failed sync
+    /// poisons the store.
+    pub(crate) fn sync(&mut self, parts: Vec<FlushPart>) -> Result<()> {
+        let mut refused = None;
+        for part in parts {
+            self.unsynced.extend(part.sessions);
+            for copy in part.copies {
+                self.copies.add(copy);
+            }
+            refused = refused.or(part.error);
+        }
+        // More than that are synced all at once, whichever they are. Kept, their
+        // names and open files would pile up for as long as flushes fail.
+        self.unsynced.truncate(SYNC_EACH + 1);
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        // Synced with the rest, before the checkpoint: until that the journal
+        // says what the sidecars do, and afterwards only the copies.
+        self.copies.write();
+        self.sync_files().map_err(|error| self.poison(&error))?;
+        self.unsynced.clear();
+        Ok(())
+    }
+
+    /// Forgets what the sidecars of deleted sessions said.
+    ///
+    /// # Errors
+    /// A failed sync poisons the store.
+    pub(crate) fn clear_gone(&mut self) -> Result<()> {
+        self.copies.clear_gone();
+        self.copies.sync().map_err(|error| self.poison(&error))
+    }
+
+    /// Hands a checkpoint record to the journal.
+    ///
+    /// # Errors
+    /// If the journal takes no more records.
+    pub(crate) fn submit_checkpoint(&mut self, upto: u64, clean: bool) -> Result<()> {
+        let mut records = Vec::new();
+        let checkpoint = Record::Checkpoint {
+            sequence: upto,
+            clean,
+        };
+        record::encode(&mut records, &checkpoint);
+        self.submit(&records)
+    }
+
+    fn submit(&mut self, records: &[u8]) -> Result<()> {
+        self.tickets += 1;
+        let ticket = Ticket {
+            producer: self.workers.len(),
+            number: self.tickets,
+            epoch: self.tickets,
+            len: records.len(),
+        };
+        let submitted = self.alarm.group.submit(records, ticket, true);
+        submitted.map_err(|refused| refused.reason.into())
+    }
+
+    /// Waits until the journal holds what was handed to it, and all before.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn await_synced(&self, wait: &mut impl Wait) -> Result<()> {
+        loop {
+            match wait.event(&self.outcomes) {
+                Some(Outcome::Synced) => return Ok(()),
+                Some(Outcome::Written) => {}
+                Some(Outcome::Refused(error)) => return Err(error),
+                Some(Outcome::Poisoned(reason)) => return Err(Error::Poisoned { reason }),
+                None => return Err(Error::Closed),
+            }
+        }
+    }
+
+    /// Gives up the segments a checkpoint covers.
+    ///
+    /// # Errors
+    /// They stay on disk then, and recovery skips them.
+    pub(crate) fn retire(&self, upto: u64) -> Result<()> {
+        let flushes = &self.context.counters.flushes;
+        flushes.fetch_add(1, Ordering::Relaxed);
+        self.pool.retire(upto).map_err(|error| match error {
+            Error::Poisoned { .. } => self.poison(&error),
+            other => other,
+        })
+    }
+
+    fn sync_files(&mut self) -> Result<()> {
+        let Context { storage, dir, .. } = &*self.context;
+        let rebased = || self.context.rebased.load(Ordering::Acquire);
+        let before = rebased();
+        if self.unsynced.len() <= SYNC_EACH && before == self.rebased_synced {
+            self.sync_each()?;
+            self.copies.sync()?;
+            if rebased() == before {
+                return Ok(());
+            }
+            // What one of them was has another name now, and was passed over.
+        }
+        let before = rebased();
+        storage
+            .sync_all(dir)
+            .map_err(|e| Error::io("sync", dir, e))?;
+        self.copies.all_synced();
+        self.rebased_synced = before;
+        Ok(())
+    }
+
+    fn sync_each(&self) -> Result<()> {
+        let Context { storage, dir, .. } = &*self.context;
+        for flushed in &self.unsynced {
+            self.sync_log(flushed)?;
+            let sidecar = dir.join(session_file::sidecar_name(&flushed.stem));
+            self.sync_path(&sidecar)?;
+        }
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
+    }
+
+    fn sync_log(&self, flushed: &Flushed) -> Result<()> {
+        let path = self.context.dir.join(session_file::log_name(&flushed.stem));
+        match &flushed.log {
+            Some(log) => log.sync_data().map_err(|e| Error::io("sync", &path, e)),
+            None => self.sync_path(&path),
+        }
+    }
+
+    fn sync_path(&self, path: &Path) -> Result<()> {
+        let file = match self.context.storage.open(path, OpenMode::Read) {
+            // Deleted since, or never made.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(|e| Error::io("open", path, e))?,
+        };
+        file.sync_data().map_err(|e| Error::io("sync", path, e))
+    }
+
+    fn poison(&self, error: &Error) -> Error {
+        if error.out_of_descriptors() {
+            return error.clone();
+        }
+        let reason = error.reason();
+        self.alarm.raise(&reason);
+        Error::Poisoned { reason }
+    }
+}
+
+/// What the time asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// A flush: nothing was written for a while.
+    Idle,
+    /// A flush: the journal has grown long.
+    Long,
+}
+
+/// A flush under way.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    /// What the checkpoint will cover.
+    pub(crate) upto: u64,
+    pub(crate) slots: Vec<Slot<FlushPart>>,
+}

@@ -1,0 +1,80 @@
+//! The threads: a few lines each around the state machines they drive.
+
+use std::sync::Arc;
+
+use super::background::{BACKGROUND, run_jobs};
+use super::event_loop::end;
+use super::guard::Guard;
+use super::journal::run_journal;
+use super::machine::Machine;
+use crate::ground::sync::Mutex;
+use crate::ground::sync::thread::{self, JoinHandle};
+
+/// The threads of a running store.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    handles: Vec<JoinHandle>,
+}
+
+impl Threads {
+    /// Starts them all.
+    ///
+    /// # Errors
+    /// If the system has no thread left; those already started are ended.
+    pub(crate) fn start(machine: Machine) -> std::io::Result<Self> {
+        let alarm = machine.alarm.clone();
+        let background = machine.supervisor.background.clone();
+        let mut handles = Vec::new();
+        let started = Self::start_into(machine, &mut handles);
+        let threads = Self { handles };
+        if let Err(error) = started {
+            end(&alarm, &background);
+            threads.join();
+            return Err(error);
+        }
+        Ok(threads)
+    }
+
+    fn start_into(machine: Machine, handles: &mut Vec<JoinHandle>) -> std::io::Result<()> {
+        let Machine {
+            workers,
+            journal,
+            supervisor,
+            jobs,
+            context,
+            alarm,
+        } = machine;
+        for (id, driver) in workers.into_iter().enumerate() {
+            handles.push(thread::spawn(
+                &format!("sessionlog-shards-{id}"),
+                move || driver.run(),
+            )?);
+        }
+        let clock = context.clock.clone();
+        let guard = Guard::new(&alarm, "the committer panicked");
+        handles.push(thread::spawn("sessionlog-journal", move || {
+            run_journal(journal, &*clock, guard);
+        })?);
+        let jobs = Arc::new(Mutex::new(jobs));
+        for id in 0..BACKGROUND {
+            let (jobs, context, alarm) = (jobs.clone(), context.clone(), alarm.clone());
+            handles.push(thread::spawn(
+                &format!("sessionlog-background-{id}"),
+                move || run_jobs(&jobs, &context, &alarm),
+            )?);
+        }
+        handles.push(thread::spawn("sessionlog-supervisor", move || {
+            supervisor.run();
+        })?);
+        Ok(())
+    }
+
+    /// Waits for all of them to end.
+    pub(crate) fn join(self) {
+        for handle in self.handles {
+            if let Err(panic) = handle.join() {
+                tracing::error!(panic, "a thread of the store panicked");
+            }
+        }
+    }
+}

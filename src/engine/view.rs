@@ -1,0 +1,264 @@
+//! Reading a directory without owning it: beside its writer, or after a crash
+//! before anybody recovered it. Writes nothing, locks nothing.
+
+mod bytes;
+mod moment;
+mod pieces;
+mod planned;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(crate) use self::bytes::Bytes;
+use self::moment::{Moment, TRIES, look};
+use self::pieces::Pieces;
+pub(crate) use self::pieces::load;
+pub(crate) use self::planned::Planned;
+use crate::disk::files::backup::{self, Backup, Name};
+use crate::disk::files::sidecar::Sidecar;
+use crate::disk::journal::scan::{Scan, Tip};
+use crate::disk::session_file::Meta;
+use crate::engine::catalog::AliasConflict;
+use crate::engine::home::Home;
+use crate::engine::recovery::RecoveryReport;
+use crate::engine::recovery::plan::Base;
+use crate::engine::snapshot::{Looked, Snapshot};
+use crate::engine::stats::Counters;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, Storage};
+use crate::ground::sync::Mutex;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+
+/// How often a session is read anew that a writer rewrote meanwhile. What was read
+/// then is of two moments, and is not shown.
+const CHASES: usize = 1_000;
+
+/// A directory of sessions, as its files and its journal show it.
+#[derive(Debug)]
+pub(crate) struct DirectoryView {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    home: Home,
+    report: RecoveryReport,
+    counters: Arc<Counters>,
+    closed: AtomicBool,
+    last: Mutex<Arc<Moment>>,
+}
+
+impl DirectoryView {
+    /// Looks at `dir`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its journal is corrupt.
+    pub(crate) fn open(storage: Arc<dyn Storage>, dir: PathBuf) -> Result<Self> {
+        let info = storage.info(&dir).map_err(|e| Error::io("open", &dir, e))?;
+        if info.kind == FileKind::File {
+            let error = io::ErrorKind::NotADirectory.into();
+            return Err(Error::io("open", &dir, error));
+        }
+        let home = Home::of(&dir);
+        let moment = look(&*storage, &dir, &home)?;
+        Ok(Self {
+            report: moment.report.clone(),
+            storage,
+            home,
+            dir,
+            counters: Arc::default(),
+            closed: AtomicBool::new(false),
+            last: Mutex::new(Arc::new(moment)),
+        })
+    }
+
+    pub(crate) fn report(&self) -> RecoveryReport {
+        self.report.clone()
+    }
+
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        self.storage.clone()
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Every listed key.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn list(&self) -> Result<Vec<String>> {
+        Ok(self.look_again()?.catalog.list())
+    }
+
+    /// See [`Catalog::resolve`].
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn resolve(&self, key: &str) -> Result<Option<String>> {
+        Ok(self.look_again()?.catalog.resolve(key))
+    }
+
+    /// See [`Catalog::alias_conflicts`].
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn alias_conflicts(&self) -> Result<Vec<AliasConflict>> {
+        Ok(self.look_again()?.catalog.alias_conflicts())
+    }
+
+    /// A session as it stands: its file, and what the journal holds beyond it.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn snapshot(&self, key: &str, resolve: bool) -> Result<Arc<Snapshot>> {
+        let snapshot = self.session(key, resolve, Pieces::snapshot)?;
+        Ok(Arc::new(snapshot))
+    }
+
+    /// A session's conversation, as [`snapshot`](Self::snapshot) gives its lines.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn looked(&self, key: &str, resolve: bool) -> Result<Looked> {
+        self.session(key, resolve, Pieces::looked)
+    }
+
+    /// A session's backups, oldest first.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub(crate) fn backups(&self, key: &str, resolve: bool) -> Result<Vec<Backup>> {
+        let moment = self.look_again()?;
+        self.backups_at(&moment, key, resolve)
+    }
+
+    fn backups_at(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Vec<Backup>> {
+        let (_, Some(stem)) = moment.find(key, resolve) else {
+            return Ok(Vec::new());
+        };
+        let planned = self.planned(moment);
+        let wrap = |e| Error::io("list", &self.home.backups, e);
+        let found = backup::list(&*self.storage, &self.home.backups).map_err(wrap)?;
+        let mut own: BTreeMap<u64, Backup> = found
+            .into_iter()
+            .filter(|stored| *stored.name.stem == *stem && !moment.plans.unmakes(&stored.name))
+            .map(|stored| (stored.name.number, stored.name.describe(stored.size)))
+            .collect();
+        let named = moment.plans.backups.iter().filter_map(|kept| {
+            let name = Name::parse(&kept.name).filter(|name| *name.stem == *stem);
+            Some((name?, kept))
+        });
+        let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+        for (name, kept) in named {
+            // Made of the one before it, each would be followed to the first.
+            let below = match &kept.plan.base {
+                Base::Prefix(prefix) => sizes.get(&*prefix.of).map(|size| (size, prefix.len)),
+                _ => None,
+            };
+            let size = match below {
+                Some((size, len)) => Some((*size).min(len) + kept.plan.appended().len() as u64),
+                None => planned.backup(&kept.name)?.map(|bytes| bytes.size()),
+            };
+            if let Some(size) = size {
+                sizes.insert(&kept.name, size);
+                own.insert(name.number, name.describe(size));
+            }
+        }
+        Ok(own.into_values().collect())
+    }
+
+    fn planned<'a>(&'a self, moment: &'a Moment) -> Planned<'a> {
+        Planned {
+            storage: &*self.storage,
+            dir: &self.dir,
+            home: &self.home,
+            plans: &moment.plans,
+            restored: &moment.restored,
+        }
+    }
+
+    fn session<T>(
+        &self,
+        key: &str,
+        resolve: bool,
+        read: impl Fn(Pieces) -> io::Result<T>,
+    ) -> Result<T> {
+        let mut moment = self.current(key)?;
+        let mut failures = 0;
+        for _ in 0..CHASES {
+            let found = self
+                .pieces(&moment, key, resolve)
+                .and_then(|pieces| read(pieces).map_err(|e| Error::io("read", &self.dir, e)));
+            // Beside a writer, a file may have been replaced, or its sidecar
+            // written over, since the journal was read.
+            if found.is_ok() && self.is_current(&moment) {
+                return found;
+            }
+            failures += usize::from(found.is_err());
+            if failures == TRIES {
+                return found;
+            }
+            let now = self.look_again()?;
+            if found.is_ok() && now.only_adds_to(&moment, key, resolve) {
+                return found;
+            }
+            moment = now;
+        }
+        let outrun = io::Error::other("the session is rewritten faster than it is read");
+        Err(Error::io("read", &self.dir, outrun))
+    }
+
+    fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
+        let (key, stem) = moment.find(key, resolve);
+        crate::disk::session_file::validate_key(&key)?;
+        let Some(stem) = stem else {
+            return Ok(Pieces::empty(&key));
+        };
+        if let Some(plan) = moment.plans.sessions.get(&*stem) {
+            return self.planned(moment).session(&stem, &key, plan);
+        }
+        let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+        if let Some(restored) = moment.restored.get(&*stem)
+            && pieces.sidecar != Sidecar::Present
+        {
+            pieces.meta = Meta::of(restored.meta.clone());
+        }
+        Ok(pieces)
+    }
+
+    /// The last look, if the journal has not moved and knows the key.
+    fn current(&self, key: &str) -> Result<Arc<Moment>> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let moment = self.last.lock().clone();
+        let known = moment.catalog.resolve(key).is_some();
+        if known && self.is_current(&moment) {
+            return Ok(moment);
+        }
+        self.look_again()
+    }
+
+    fn is_current(&self, moment: &Moment) -> bool {
+        let end = Scan::end(&*self.storage, &self.home.journal);
+        let is_free = |tip: &Tip| tip.is_taken(&*self.storage).is_ok_and(|taken| !taken);
+        end.is_ok_and(|end| end == moment.journal) && moment.tips.iter().all(is_free)
+    }
+
+    fn look_again(&self) -> Result<Arc<Moment>> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let moment = Arc::new(look(&*self.storage, &self.dir, &self.home)?);
+        *self.last.lock() = moment.clone();
+        Ok(moment)
+    }
+}
+
+#[cfg(test)]
+mod tests;

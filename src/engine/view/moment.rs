@@ -1,0 +1,105 @@
+//! What a directory held at one look.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::journal::scan::{End, Scan, Tip};
+use crate::engine::catalog::Catalog;
+use crate::engine::home::Home;
+use crate::engine::recovery::RecoveryReport;
+use crate::engine::recovery::plan::Plans;
+use crate::engine::recovery::survey::survey;
+use crate::error::{Error, Result};
+use crate::ground::storage::Storage;
+
+/// How often a look at files that change underneath is repeated.
+pub(super) const TRIES: usize = 20;
+
+/// What the directory held at one look.
+#[derive(Debug, Default)]
+pub(super) struct Moment {
+    pub(super) catalog: Catalog,
+    pub(super) plans: Plans,
+    /// The sidecars that are lost, as their copies have them.
+    pub(super) restored: BTreeMap<String, Restored>,
+    pub(super) report: RecoveryReport,
+    /// The journal's end then. While nothing stands there that did not stand
+    /// there before, the journal is the same.
+    pub(super) journal: Option<End>,
+    pub(super) tips: Vec<Tip>,
+    /// Up to which batch the journal says that everything is in the files.
+    checkpoint: u64,
+}
+
+impl Moment {
+    /// The session that `key` means, and the name of its files, if it has any.
+    pub(super) fn find(&self, key: &str, resolve: bool) -> (Arc<str>, Option<Arc<str>>) {
+        let other = resolve.then(|| self.catalog.resolve_other(key)).flatten();
+        let key: Arc<str> = other.unwrap_or_else(|| key.into());
+        let entry = self.catalog.get(&key).map(|entry| entry.stem.clone());
+        let stem = entry.or_else(|| self.catalog.orphan_of(&key));
+        (key, stem)
+    }
+
+    /// Whether the session of `key` still stands on what it stood on in the moment
+    /// before: what was read of its files in between then belongs to that moment.
+    /// Another session's commits do not count, nor do lines appended since; beside
+    /// a busy writer the journal as a whole never stands still.
+    pub(super) fn only_adds_to(&self, before: &Self, key: &str, resolve: bool) -> bool {
+        let (_, stem) = before.find(key, resolve);
+        let same = stem == self.find(key, resolve).1 && self.checkpoint == before.checkpoint;
+        let plans = stem.map(|stem| [before, self].map(|m| m.plans.sessions.get(&*stem)));
+        same && match plans {
+            None | Some([None, None]) => true,
+            Some([Some(before), Some(now)]) => now.only_adds_to(before),
+            Some(_) => false,
+        }
+    }
+}
+
+/// Reads journal and sidecars. A writer beside us may take a segment away, or
+/// write on in one, between two of our reads: that looks like damage, and is
+/// none if another look does not find it.
+pub(super) fn look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
+    let mut result = try_look(storage, dir, home);
+    for _ in 1..TRIES {
+        if result.is_ok() {
+            break;
+        }
+        result = try_look(storage, dir, home);
+    }
+    result
+}
+
+fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
+    let mut moment = Moment::default();
+    if let Some(id) = home.read_identity(storage)? {
+        let end =
+            Scan::end(storage, &home.journal).map_err(|e| Error::io("read", &home.journal, e))?;
+        let scan = Scan::read(storage, &home.journal, &id)?;
+        scan.replay(storage, |record| moment.plans.add(record))?;
+        moment.plans.require_sound(&home.journal)?;
+        moment.journal = end;
+        moment.report.clean = scan.is_empty() || scan.clean;
+        moment.report.torn_bytes = scan.torn_bytes;
+        moment.report.replayed_records = moment.plans.records;
+        moment.checkpoint = scan.checkpoint;
+        moment.tips = scan.tips;
+    } else if home.has_segments(storage).unwrap_or(false) {
+        // What the journal holds would be missing from every answer.
+        return Err(home.missing_identity());
+    } else {
+        moment.report.clean = true;
+    }
+    let Moment {
+        catalog,
+        plans,
+        report,
+        ..
+    } = &mut moment;
+    let mut copies = Copies::new(storage, dir, &home.copies);
+    moment.restored = survey(storage, dir, plans, catalog, &mut copies, report)?;
+    Ok(moment)
+}

@@ -1,0 +1,70 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::disk::journal::record::{MetaState, Record};
+use crate::engine::recovery::plan::Plans;
+use crate::testing::disk_model::MemoryStorage;
+
+const REVERTS: u64 = 20_000;
+
+fn backup_name(number: u64) -> String {
+    format!("cli.{number}-revert-5-0.jsonl")
+}
+
+/// A session that was taken back to its first line again and again, each time
+/// after another line, and none of it is in the files but the first line.
+fn taken_back(plans: &mut Plans) {
+    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("cli"));
+    for number in 1..=REVERTS {
+        plans.add(&Record::Append {
+            stem: "cli",
+            generation: 0,
+            offset: 3,
+            meta: MetaState::Image(&image),
+            bytes: b"{ }\n",
+        });
+        plans.add(&Record::Rebase {
+            stem: "cli",
+            generation: 0,
+            image: &image,
+            of: &backup_name(number),
+            len: 3,
+            link: ".sessionlog-0000000000000001.tmp",
+            backup: &backup_name(number),
+        });
+    }
+}
+
+#[test]
+fn however_often_a_session_was_taken_back_it_is_read() {
+    let disk = MemoryStorage::new();
+    let dir = Path::new("/");
+    let home = Home::of(dir);
+    for path in [Path::new("/.sessionlog"), &home.backups] {
+        disk.create_dir(path).unwrap();
+    }
+    disk.write_foreign(home.backups.join(backup_name(1)).to_str().unwrap(), b"{}\n")
+        .unwrap();
+    let mut moment = Moment::default();
+    taken_back(&mut moment.plans);
+    assert!(moment.catalog.enter("cli", "cli", true));
+    let view = DirectoryView {
+        storage: Arc::new(disk.clone()),
+        dir: dir.into(),
+        home,
+        report: RecoveryReport::default(),
+        counters: Arc::default(),
+        closed: AtomicBool::new(false),
+        last: Mutex::default(),
+    };
+    let pieces = view.pieces(&moment, "cli", false).unwrap();
+    let calls = disk.steps();
+    assert_eq!(pieces.bytes.len, 3);
+    assert_eq!(pieces.bytes.behind, b"");
+
+    let own = view.backups_at(&moment, "cli", false).unwrap();
+    assert_eq!(own.len() as u64, REVERTS);
+    assert!(own.iter().all(|backup| backup.size == 7), "{:?}", own[0]);
+    assert!(disk.steps() - calls < 100, "{}", disk.steps() - calls);
+}

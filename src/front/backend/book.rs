@@ -1,0 +1,365 @@
+//! Sessions in memory: what the stores without an engine keep.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::value::RawValue;
+
+use super::page::{self, Line, Page};
+use crate::compat::scope::{self, SessionScope};
+use crate::disk::session_file;
+use crate::error::{Error, Result, check_size};
+use crate::ground::clock::{self, Clock, SystemClock};
+use crate::{Message, StoreOptions};
+
+/// How much a book holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) sessions: usize,
+    /// Messages per session.
+    pub(crate) messages: usize,
+    /// Encoded messages, summaries, scopes and aliases, over all sessions. No
+    /// session alone is over it.
+    pub(crate) bytes: usize,
+    /// One encoded message, or summary, or scope and aliases.
+    pub(crate) line: usize,
+    /// Whether a key may look like a path that leads out of a directory.
+    pub(crate) paths: bool,
+}
+
+impl Limits {
+    /// As much as memory holds, for what is on disk as well.
+    pub(crate) fn none() -> Self {
+        Self {
+            sessions: usize::MAX,
+            messages: usize::MAX,
+            bytes: usize::MAX,
+            line: StoreOptions::new().max_line_bytes,
+            paths: true,
+        }
+    }
+
+    /// The largest part that a session may get which has so many bytes that no
+    /// part can push out.
+    fn beside(&self, bytes: usize) -> usize {
+        self.line.min(self.bytes.saturating_sub(bytes))
+    }
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub(crate) struct Book {
+    pages: BTreeMap<String, Page>,
+    /// Who claims an alias, by the name its file would have.
+    aliases: HashMap<String, BTreeSet<(String, String)>>,
+    /// The sessions by when they were last written to.
+    turns: BTreeMap<u64, String>,
+    turn: u64,
+    bytes: usize,
+    limits: Limits,
+    clock: SystemClock,
+}
+
+impl Book {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            pages: BTreeMap::new(),
+            aliases: HashMap::new(),
+            turns: BTreeMap::new(),
+            turn: 0,
+            bytes: 0,
+            limits,
+            clock: SystemClock::default(),
+        }
+    }
+
+    pub(crate) fn page(&self, key: &str) -> Option<&Page> {
+        self.pages.get(key)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.pages.keys().cloned().collect()
+    }
+
+    pub(crate) fn unsaved(&self) -> Vec<String> {
+        let unsaved = self.pages.iter().filter(|(_, page)| page.unsaved);
+        unsaved.map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(crate) fn is_saved(&self) -> bool {
+        !self.pages.values().any(|page| page.unsaved)
+    }
+
+    /// What is written down of a session is not to be relied on.
+    pub(crate) fn unsave(&mut self, key: &str) {
+        if let Some(page) = self.pages.get_mut(key) {
+            page.unsaved = true;
+        }
+    }
+
+    /// What was written down of a session is as its `turn`, if it still is.
+    pub(crate) fn saved(&mut self, key: &str, saved: &Page) {
+        if let Some(page) = self.pages.get_mut(key) {
+            page.unsaved &= page.turn != saved.turn;
+        }
+    }
+
+    /// Puts a session in as it was found.
+    pub(crate) fn put(&mut self, key: String, page: Page) {
+        self.remove(&key);
+        self.claim(&key, &page.aliases);
+        self.insert(key, page);
+    }
+
+    /// The session that a key means, or the key itself.
+    pub(crate) fn canonical(&self, key: &str) -> Result<String> {
+        self.check_key(key)?;
+        Ok(self.resolve(key).unwrap_or_else(|| key.to_owned()))
+    }
+
+    pub(crate) fn resolve(&self, key: &str) -> Option<String> {
+        let padded = key;
+        let key = key.trim();
+        // White space is part of a key that has it: its session would be out of
+        // reach otherwise.
+        if padded != key && self.pages.contains_key(padded) {
+            return Some(padded.to_owned());
+        }
+        let own = || self.pages.contains_key(key).then(|| key.to_owned());
+        if session_file::short_circuits(key) && own().is_some() {
+            return own();
+        }
+        let mut claims = self.aliases.get(key).into_iter().flatten();
+        let other = claims.find(|(_, claimant)| claimant != key);
+        other.map(|(_, claimant)| claimant.clone()).or_else(own)
+    }
+
+    pub(crate) fn history(&self, key: &str) -> Vec<Message> {
+        self.pages.get(key).map(Page::messages).unwrap_or_default()
+    }
+
+    pub(crate) fn summary(&self, key: &str) -> String {
+        self.pages
+            .get(key)
+            .map(|page| page.summary.clone())
+            .unwrap_or_default()
+    }
+
+    /// # Errors
+    /// `InvalidScope` where what was found is none.
+    pub(crate) fn scope(&self, key: &str) -> Result<Option<SessionScope>> {
+        let stored = self.pages.get(key).and_then(|page| page.scope.as_ref());
+        stored
+            .map(|scope| SessionScope::from_json(scope.get()))
+            .transpose()
+    }
+
+    pub(crate) fn append(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
+        let lines = self.accept(&key, messages)?;
+        if !lines.is_empty() {
+            self.change(key, |page| page.extend(lines));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_history(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
+        let lines = self.accept(&key, messages)?;
+        self.change(key, |page| page.replace(lines));
+        Ok(())
+    }
+
+    pub(crate) fn set_summary(&mut self, key: String, summary: String) -> Result<()> {
+        let identity = self.pages.get(&key).map_or(0, Page::identity);
+        check_size(summary.len(), self.limits.beside(identity))?;
+        self.change(key, |page| page.summary = summary);
+        Ok(())
+    }
+
+    pub(crate) fn truncate(&mut self, key: String, keep_last: usize) {
+        if self.pages.contains_key(&key) {
+            self.change(key, |page| page.keep(keep_last));
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        let Some(page) = self.pages.remove(key) else {
+            return false;
+        };
+        self.bytes -= page.bytes();
+        self.turns.remove(&page.turn);
+        self.disclaim(key, &page.aliases);
+        true
+    }
+
+    /// See [`SessionStore::ensure_session_metadata`](super::SessionStore::ensure_session_metadata).
+    pub(crate) fn ensure(
+        &mut self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: &[String],
+    ) -> Result<bool> {
+        let padded = self.pages.contains_key(key);
+        let key = if padded { key } else { key.trim() };
+        self.check_key(key)?;
+        let size = page::identity(None, aliases);
+        check_size(size, self.limits.line)?;
+        let scope = scope.map(SessionScope::to_raw);
+        let aliases = session_file::normalize_aliases(key, aliases);
+        self.admit(key, scope.as_deref())?;
+        let heritage = self.heritage(key, scope.as_deref(), &aliases);
+        let promoted = heritage.is_some();
+        let old = self.pages.get(key);
+        if !promoted && old.is_some_and(|page| page.is_known_as(scope.as_deref(), &aliases)) {
+            return Ok(false);
+        }
+        let old_summary = old.map_or(0, |page| page.summary.len());
+        let old_aliases = old.map_or_else(Vec::new, |page| page.aliases.clone());
+        let summary = heritage.as_ref().map_or(0, |page| page.summary.len());
+        check_size(
+            page::identity(scope.as_deref(), &aliases),
+            self.limits.beside(summary.max(old_summary)),
+        )?;
+        self.disclaim(key, &old_aliases);
+        self.claim(key, &aliases);
+        self.change(key.to_owned(), |page| {
+            (page.scope, page.aliases) = (scope, aliases);
+            if let Some(from) = heritage {
+                page.inherit(from);
+            }
+        });
+        Ok(promoted)
+    }
+
+    /// Refuses a scope that is another conversation's: two chats whose names lead
+    /// to one key would otherwise read each other.
+    fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
+        match (self.pages.get(key), scope) {
+            (Some(page), Some(new)) if !scope::may_follow(key, page.scope.as_deref(), new) => {
+                Err(Error::ScopeConflict { key: key.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a session that shows nothing takes over from its aliases. One that it
+    /// claims already had its turn: what was cleared since must not come back.
+    fn heritage(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> Option<Page> {
+        let own = self.pages.get(key);
+        if own.is_some_and(|page| !page.is_blank()) {
+            return None;
+        }
+        let claimed = own.map_or_else(Default::default, |page| &*page.aliases);
+        let scopes = [scope, own.and_then(|page| page.scope.as_deref())];
+        let is_main = |alias: &str| {
+            session_file::is_main_alias(alias) || scope::is_main_of(alias, aliases, scopes)
+        };
+        aliases
+            .iter()
+            .filter(|alias| !claimed.contains(alias) && !is_main(alias))
+            .filter_map(|alias| Some((alias, self.pages.get(alias)?)))
+            .find(|(alias, page)| {
+                let scopes = [page.scope.as_deref(), None];
+                !page.is_blank() && !scope::is_main_of(alias, &page.aliases, scopes)
+            })
+            .map(|(_, page)| page.clone())
+    }
+
+    /// What is stored of the messages given to a session.
+    fn accept(&self, key: &str, messages: Vec<Message>) -> Result<Vec<Line>> {
+        let now = self.now();
+        let mut accepted = Vec::with_capacity(messages.len());
+        let page = self.pages.get(key);
+        let limit = self
+            .limits
+            .beside(page.map_or(0, |page| page.identity() + page.summary.len()));
+        for message in messages.iter().filter(|message| !message.is_transient()) {
+            message.check_writable()?;
+            let line = Line::of(match message.created_at() {
+                Some(_) => message.clone(),
+                None => message.clone().with_created_at(&now)?,
+            });
+            if line.size > limit {
+                return Err(Error::MessageTooLarge {
+                    size: line.size,
+                    limit,
+                    messages,
+                });
+            }
+            accepted.push(line);
+        }
+        Ok(accepted)
+    }
+
+    /// Changes a session, made if need be, and keeps all of them within limits.
+    fn change(&mut self, key: String, change: impl FnOnce(&mut Page)) {
+        let now = self.now();
+        let made = || Page::made(&now);
+        let mut page = self.pages.remove(&key).unwrap_or_else(made);
+        self.bytes -= page.bytes();
+        self.turns.remove(&page.turn);
+        change(&mut page);
+        page.updated = now;
+        page.unsaved = true;
+        page.keep(self.limits.messages);
+        page.fit(self.limits.bytes);
+        self.insert(key, page);
+        self.forget_oldest();
+    }
+
+    fn insert(&mut self, key: String, mut page: Page) {
+        self.turn += 1;
+        page.turn = self.turn;
+        self.bytes += page.bytes();
+        self.turns.insert(page.turn, key.clone());
+        self.pages.insert(key, page);
+    }
+
+    /// Gives up the sessions not written to for longest, but never the last.
+    fn forget_oldest(&mut self) {
+        while self.pages.len() > 1
+            && (self.pages.len() > self.limits.sessions || self.bytes > self.limits.bytes)
+        {
+            let Some((_, oldest)) = self.turns.pop_first() else {
+                return;
+            };
+            self.remove(&oldest);
+        }
+    }
+
+    fn claim(&mut self, key: &str, aliases: &[String]) {
+        for alias in aliases {
+            let claims = self.aliases.entry(alias.clone()).or_default();
+            claims.insert((file_name(key), key.to_owned()));
+        }
+    }
+
+    fn disclaim(&mut self, key: &str, aliases: &[String]) {
+        let claim = (file_name(key), key.to_owned());
+        for alias in aliases {
+            if let Some(claims) = self.aliases.get_mut(alias) {
+                claims.remove(&claim);
+                if claims.is_empty() {
+                    self.aliases.remove(alias);
+                }
+            }
+        }
+    }
+
+    fn check_key(&self, key: &str) -> Result<()> {
+        session_file::validate_key(key)?;
+        let mut parts = key.split(['/', '\\']);
+        if !self.limits.paths && parts.any(|part| matches!(part.trim(), "." | "..")) {
+            return Err(Error::InvalidKey {
+                reason: "it leads out of the directory",
+            });
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> String {
+        clock::rfc3339(self.clock.now())
+    }
+}
+
+fn file_name(key: &str) -> String {
+    session_file::sidecar_name(&session_file::plain_stem(key))
+}

@@ -1,0 +1,124 @@
+//! Sessions in memory that several callers share: the verbs that the stores
+//! without an engine have in common.
+
+use std::sync::Arc;
+
+use super::book::{Book, Limits};
+use crate::Message;
+use crate::compat::scope::SessionScope;
+use crate::error::{Error, Result};
+use crate::front::reply::Reply;
+use crate::ground::sync::Mutex;
+
+/// A book that several callers share. Its lock is held for work in memory only.
+#[derive(Clone, Debug)]
+pub(crate) struct Desk(Arc<Mutex<Option<Book>>>);
+
+impl Desk {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self(Arc::new(Mutex::new(Some(Book::new(limits)))))
+    }
+
+    /// Work on the sessions, now.
+    pub(crate) fn now<T>(&self, work: impl FnOnce(&mut Book) -> Result<T>) -> Result<T> {
+        self.0.lock().as_mut().map_or(Err(Error::Closed), work)
+    }
+
+    /// Work on the sessions, done when its reply is asked for.
+    fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Book) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let desk = self.clone();
+        Reply::lookup(move |_| Box::pin(async move { desk.now(work) }))
+    }
+
+    /// Work on the session that a key means.
+    pub(crate) fn work_on<T: Send + 'static>(
+        &self,
+        key: &str,
+        work: impl FnOnce(&mut Book, String) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let key = key.to_owned();
+        self.work(move |book| {
+            let key = book.canonical(&key)?;
+            work(book, key)
+        })
+    }
+
+    /// Forgets everything; later work is refused.
+    pub(crate) fn shut(&self) {
+        self.0.lock().take();
+    }
+
+    /// As [`shut`](Self::shut), unless something is not saved; whether it did.
+    pub(crate) fn shut_if_saved(&self) -> bool {
+        let mut book = self.0.lock();
+        let saved = book.as_ref().is_none_or(Book::is_saved);
+        if saved {
+            book.take();
+        }
+        saved
+    }
+
+    pub(crate) fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.work_on(key, |book, key| book.append(key, messages))
+    }
+
+    pub(crate) fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        self.work_on(key, |book, key| Ok(book.history(&key)))
+    }
+
+    pub(crate) fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.work_on(key, |book, key| book.set_history(key, messages))
+    }
+
+    pub(crate) fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.work_on(key, move |book, key| {
+            book.truncate(key, keep_last);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn summary(&self, key: &str) -> Reply<String> {
+        self.work_on(key, |book, key| Ok(book.summary(&key)))
+    }
+
+    pub(crate) fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        let summary = summary.to_owned();
+        self.work_on(key, |book, key| book.set_summary(key, summary))
+    }
+
+    pub(crate) fn list_sessions(&self) -> Reply<Vec<String>> {
+        self.work(|book| Ok(book.keys()))
+    }
+
+    pub(crate) fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let (key, scope) = (key.to_owned(), scope.cloned());
+        self.work(move |book| book.ensure(&key, scope.as_ref(), &aliases))
+    }
+
+    pub(crate) fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        let key = key.to_owned();
+        self.work(move |book| Ok(book.resolve(&key)))
+    }
+
+    pub(crate) fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        self.work_on(key, |book, key| book.scope(&key))
+    }
+
+    pub(crate) fn close(&self) -> Reply<()> {
+        let desk = self.clone();
+        Reply::lookup(move |_| {
+            Box::pin(async move {
+                desk.shut();
+                Ok(())
+            })
+        })
+    }
+}

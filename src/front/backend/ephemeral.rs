@@ -1,0 +1,149 @@
+//! A store that is gone with the process.
+
+use super::book::Limits;
+use super::desk::Desk;
+use super::store::{SessionStore, StoreKind};
+use super::verbs::verbs_of;
+use crate::compat::scope::SessionScope;
+use crate::{Message, Reply};
+
+/// How much an [`EphemeralStore`] holds. Every bound has a default; values
+/// outside their range are clamped.
+#[derive(Clone, Debug)]
+pub struct EphemeralOptions {
+    limits: Limits,
+}
+
+impl Default for EphemeralOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl EphemeralOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            limits: Limits {
+                sessions: 1024,
+                messages: 50,
+                bytes: 64 << 20,
+                ..Limits::none()
+            },
+        }
+    }
+
+    /// Messages per session; the oldest go first. Default: 50, as in PicoClaw.
+    /// At least 1.
+    #[must_use]
+    pub fn max_messages(mut self, messages: usize) -> Self {
+        self.limits.messages = messages.max(1);
+        self
+    }
+
+    /// Sessions; the one not written to for longest goes first. Default: 1,024.
+    /// At least 1.
+    #[must_use]
+    pub fn max_sessions(mut self, sessions: usize) -> Self {
+        self.limits.sessions = sessions.max(1);
+        self
+    }
+
+    /// Bytes of all messages, encoded as lines, summaries, scopes and aliases.
+    /// The oldest messages of the session written to go first, where it is over
+    /// the bound alone, then the sessions not written to for longest. A message,
+    /// a summary, or a scope with aliases is refused as too large where it does
+    /// not fit beside what of its session is no message. Default: 64 MiB. At
+    /// least 1 KiB.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.limits.bytes = bytes.max(1 << 10);
+        self
+    }
+}
+
+/// A [`SessionStore`] in memory, for conversations that nobody needs again: the
+/// sub-turns of an agent, tests. Nothing is ever written;
+/// [`save`](SessionStore::save) does nothing. Bounded: see
+/// [`EphemeralOptions`]. What is over a bound is dropped without a word.
+///
+/// ```
+/// use sessionlog::backend::{EphemeralOptions, EphemeralStore, SessionStore};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// let turns = EphemeralStore::with(EphemeralOptions::new().max_messages(2));
+/// for text in ["one", "two", "three"] {
+///     turns.add_message("sub-turn", "user", text).wait()?;
+/// }
+/// let kept = turns.history("sub-turn").wait()?;
+/// assert_eq!(kept.iter().map(|m| m.text()).collect::<Vec<_>>(), ["two", "three"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct EphemeralStore {
+    desk: Desk,
+}
+
+impl Default for EphemeralStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl EphemeralStore {
+    /// An empty store with the default bounds.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(EphemeralOptions::new())
+    }
+
+    /// An empty store.
+    #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a chain of option setters ends in a value"
+    )]
+    pub fn with(options: EphemeralOptions) -> Self {
+        Self {
+            desk: Desk::new(options.limits),
+        }
+    }
+}
+
+impl SessionStore for EphemeralStore {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Ephemeral
+    }
+
+    verbs_of!(desk);
+
+    fn save(&self, key: &str) -> Reply<()> {
+        self.desk.work_on(key, |_, _| Ok(()))
+    }
+
+    fn delete_session(&self, key: &str) -> Reply<()> {
+        self.desk.work_on(key, |book, key| {
+            book.remove(&key);
+            Ok(())
+        })
+    }
+
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        self.desk.ensure_session_metadata(key, scope, aliases)
+    }
+
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        self.desk.session_scope(key)
+    }
+
+    fn close(&self) -> Reply<()> {
+        self.desk.close()
+    }
+}

@@ -1,0 +1,158 @@
+//! PicoClaw's contract: a store whose verbs do not fail.
+
+use std::sync::Arc;
+
+use super::store::{SessionStore, StoreKind};
+use crate::compat::scope::SessionScope;
+use crate::error::Error;
+use crate::{Message, Reply};
+
+/// A store that logs its errors and goes on, as PicoClaw's session layer does.
+/// Made by [`fire_and_forget`].
+///
+/// A write that failed counts as done, though nothing was written; a read that
+/// failed shows an empty session, though the session may not be. Only
+/// [`save`](SessionStore::save) and [`close`](SessionStore::close) say what went
+/// wrong, as they do in PicoClaw, and
+/// [`ensure_session_metadata`](SessionStore::ensure_session_metadata) returns
+/// [`Error::ScopeConflict`]: whoever went on would be inside another's
+/// conversation. Errors are logged at level `error`, with the verb and the key.
+///
+/// For callers that cannot handle errors; everyone else loses by it.
+#[derive(Clone, Debug)]
+pub struct FireAndForget {
+    store: Arc<dyn SessionStore>,
+}
+
+/// Puts a store under PicoClaw's contract: errors are logged, not returned.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sessionlog::backend::{EphemeralStore, SessionStore, fire_and_forget};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// let chats = fire_and_forget(Arc::new(EphemeralStore::new()));
+/// chats.add_message("", "user", "for nobody").wait()?;
+/// assert!(chats.history("").wait()?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn fire_and_forget(store: Arc<dyn SessionStore>) -> FireAndForget {
+    FireAndForget { store }
+}
+
+impl FireAndForget {
+    fn logged<T: Send + 'static>(
+        verb: &'static str,
+        key: &str,
+        reply: Reply<T>,
+        instead: impl FnOnce(String) -> T + Send + 'static,
+    ) -> Reply<T> {
+        let key = key.to_owned();
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                Ok(reply.at(place).await.unwrap_or_else(|error| {
+                    log(verb, &key, &error);
+                    instead(key)
+                }))
+            })
+        })
+    }
+
+    fn or_empty<T: Default + Send + 'static>(
+        verb: &'static str,
+        key: &str,
+        reply: Reply<T>,
+    ) -> Reply<T> {
+        Self::logged(verb, key, reply, |_| T::default())
+    }
+}
+
+fn log(verb: &str, key: &str, error: &Error) {
+    // A key that is refused for its length is not worth a log of that length.
+    let key = &key[..key.floor_char_boundary(256)];
+    tracing::error!(verb, key, %error, "a session store failed; its caller goes on");
+}
+
+impl SessionStore for FireAndForget {
+    fn kind(&self) -> StoreKind {
+        self.store.kind()
+    }
+
+    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        Self::or_empty("append_all", key, self.store.append_all(key, messages))
+    }
+
+    fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        Self::or_empty("history", key, self.store.history(key))
+    }
+
+    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        Self::or_empty("set_history", key, self.store.set_history(key, messages))
+    }
+
+    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        let reply = self.store.truncate_history(key, keep_last);
+        Self::or_empty("truncate_history", key, reply)
+    }
+
+    fn summary(&self, key: &str) -> Reply<String> {
+        Self::or_empty("summary", key, self.store.summary(key))
+    }
+
+    fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        Self::or_empty("set_summary", key, self.store.set_summary(key, summary))
+    }
+
+    fn save(&self, key: &str) -> Reply<()> {
+        self.store.save(key)
+    }
+
+    fn delete_session(&self, key: &str) -> Reply<()> {
+        Self::or_empty("delete_session", key, self.store.delete_session(key))
+    }
+
+    fn list_sessions(&self) -> Reply<Vec<String>> {
+        Self::or_empty("list_sessions", "", self.store.list_sessions())
+    }
+
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let reply = self.store.ensure_session_metadata(key, scope, aliases);
+        let key = key.to_owned();
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                reply.at(place).await.or_else(|error| {
+                    log("ensure_session_metadata", &key, &error);
+                    match error {
+                        Error::ScopeConflict { .. } => Err(error),
+                        _ => Ok(false),
+                    }
+                })
+            })
+        })
+    }
+
+    /// Never nothing: a key that leads nowhere is its own session's, to be.
+    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        let reply = self.store.resolve_session_key(key);
+        let given = key.to_owned();
+        let own = Self::logged("resolve_session_key", key, reply, Some);
+        Reply::lookup(move |place| {
+            Box::pin(async move { Ok(own.at(place).await?.or(Some(given))) })
+        })
+    }
+
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        Self::or_empty("session_scope", key, self.store.session_scope(key))
+    }
+
+    fn close(&self) -> Reply<()> {
+        self.store.close()
+    }
+}

@@ -1,0 +1,134 @@
+//! The engine as a session store: PicoClaw's session layer.
+
+use std::sync::Arc;
+
+use super::store::{SessionStore, StoreKind};
+use super::verbs::verbs_of;
+use crate::compat::scope::SessionScope;
+use crate::error::{Error, Result};
+use crate::front::handle::blocking;
+use crate::ground::sync::Mutex;
+use crate::{Message, Reply, Store, StoreHandle};
+
+/// A [`Store`] as a [`SessionStore`].
+///
+/// A write is kept, as the store's [`Durability`](crate::Durability) says, when
+/// its reply arrives. [`save`](SessionStore::save) compacts the session.
+/// Dropping it closes the store it was made of, as dropping a [`Store`] does.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sessionlog::backend::{JsonlBackend, SessionStore};
+/// use sessionlog::Store;
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// let chats: Arc<dyn SessionStore> = Arc::new(JsonlBackend::new(Store::open(dir)?));
+/// chats.add_message("telegram:123", "user", "hi").wait()?;
+/// chats.save("telegram:123").wait()?;
+/// assert_eq!(chats.history("telegram:123").wait()?[0].text(), "hi");
+/// chats.close().wait()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct JsonlBackend {
+    chats: StoreHandle,
+    owned: Arc<Mutex<Owned>>,
+}
+
+/// What is to be closed.
+#[derive(Debug, Default)]
+enum Owned {
+    Open(Store),
+    /// Nothing, or not any more.
+    #[default]
+    Nothing,
+    /// A store that did not close in order.
+    Failed(Error),
+}
+
+impl Owned {
+    fn close(&mut self) -> Result<()> {
+        let closed = match std::mem::take(self) {
+            Self::Open(store) => store.close(),
+            Self::Nothing => Ok(()),
+            Self::Failed(error) => Err(error),
+        };
+        if let Err(error) = &closed {
+            *self = Self::Failed(error.clone());
+        }
+        closed
+    }
+}
+
+impl JsonlBackend {
+    /// The sessions of `store`, which is closed with this.
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self {
+            chats: store.handle(),
+            owned: Arc::new(Mutex::new(Owned::Open(store))),
+        }
+    }
+
+    /// The sessions behind a handle. Closing this leaves the store open, which
+    /// somebody else owns.
+    #[must_use]
+    pub fn over(chats: StoreHandle) -> Self {
+        Self {
+            chats,
+            owned: Arc::default(),
+        }
+    }
+
+    /// The handle behind it, for what only the engine can do.
+    #[must_use]
+    pub fn handle(&self) -> StoreHandle {
+        self.chats.clone()
+    }
+}
+
+impl SessionStore for JsonlBackend {
+    fn kind(&self) -> StoreKind {
+        StoreKind::Jsonl
+    }
+
+    verbs_of!(chats);
+
+    fn save(&self, key: &str) -> Reply<()> {
+        self.chats.compact(key)
+    }
+
+    fn delete_session(&self, key: &str) -> Reply<()> {
+        self.chats.delete_session(key)
+    }
+
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let scope = scope.map(SessionScope::to_raw);
+        self.chats.ensure_session_metadata(key, scope, aliases)
+    }
+
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
+        let meta = self.chats.session_meta(key);
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let scope = meta.at(place).await?.scope;
+                let scope = scope.filter(|scope| scope.get() != "null");
+                scope
+                    .map(|scope| SessionScope::from_json(scope.get()))
+                    .transpose()
+            })
+        })
+    }
+
+    fn close(&self) -> Reply<()> {
+        let owned = self.owned.clone();
+        Reply::lookup(move |place| Box::pin(blocking(place, move || owned.lock().close())))
+    }
+}

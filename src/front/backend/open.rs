@@ -1,0 +1,277 @@
+//! Choosing a store for a directory.
+
+use crate::disk::files;
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::{JsonlBackend, LegacyJsonStore, SessionStore};
+use crate::compat::migrate;
+use crate::compat::migrate::Found;
+use crate::compat::scope::SessionScope;
+use crate::disk::session_file::{self, LOG, SIDECAR};
+use crate::engine::home::Home;
+use crate::error::{Error, Result};
+use crate::ground::clock::ZERO_TIME;
+use crate::ground::storage::{DiskStorage, FileKind, Storage};
+use crate::{Message, Store, StoreHandle, StoreOptions};
+
+/// Opens a directory of sessions with the default options; see
+/// [`open_session_store_with`].
+///
+/// ```
+/// use sessionlog::backend::{StoreKind, open_session_store};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// std::fs::write(
+///     dir.join("telegram_123.json"),
+///     r#"{"key":"telegram:123","messages":[{"role":"user","content":"hi"}]}"#,
+/// ).unwrap();
+///
+/// let chats = open_session_store(dir)?;
+/// assert_eq!(chats.kind(), StoreKind::Jsonl);
+/// assert_eq!(chats.history("telegram:123").wait()?[0].text(), "hi");
+/// chats.close().wait()
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`open_session_store_with`].
+pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>> {
+    open_session_store_with(dir, StoreOptions::new())
+}
+
+/// Opens a directory of sessions: as a [`Store`], into which it first imports
+/// the files of PicoClaw's older manager; or where one of the two fails, as a
+/// [`LegacyJsonStore`] over those files, with the reason logged as an error.
+/// [`SessionStore::kind`] says which it is.
+///
+/// Everything is in one of the two, before, after, and if the process dies in
+/// between. Files are imported all or none: they keep their names until every
+/// session is in the [`Store`], and what it took in of them is taken out again
+/// before falling back. The next open begins anew. A file that does not decode,
+/// or holds what the [`Store`] does not accept, stays where it is and is no
+/// failure.
+///
+/// It does not fall back, but returns the error,
+/// - where another process writes to the directory ([`Error::Locked`]): it has
+///   the sessions;
+/// - where the [`Store`] cannot be opened, and there is a journal, a session file
+///   or a sidecar: a session in it would be hidden, and what is added to it
+///   meanwhile would replace it at the next import;
+/// - where importing fails, and some session of the [`Store`] is not in an older
+///   file just so: it has something that the file has not, or the file is one
+///   that stays where it is;
+/// - where importing fails, and a session of the [`Store`] has backups, which the
+///   older files do not hold and would go with it: what the import replaced, or
+///   what was cleared or reverted before;
+/// - where what was imported could not be taken out again, or nothing keeps a
+///   second writer out.
+///
+/// Blocks for as long as opening and importing takes.
+///
+/// # Errors
+/// Those of [`Store::open`], [`migrate_from_json`](crate::migrate_from_json) and
+/// [`LegacyJsonStore::open`]. Nothing acknowledged is lost, and the next open
+/// tries again.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a chain of option setters ends in a value"
+)]
+pub fn open_session_store_with(
+    dir: impl AsRef<Path>,
+    options: StoreOptions,
+) -> Result<Arc<dyn SessionStore>> {
+    let dir = dir.as_ref();
+    let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
+    open_on(Arc::new(DiskStorage), &dir, &options)
+}
+
+/// Opens a directory of any file system. `dir` is absolute.
+///
+/// # Errors
+/// As [`open_session_store_with`].
+pub(crate) fn open_on(
+    storage: Arc<dyn Storage>,
+    dir: &Path,
+    options: &StoreOptions,
+) -> Result<Arc<dyn SessionStore>> {
+    let (reason, lock) = match Store::open_on(storage.clone(), dir, options) {
+        Err(error @ Error::Locked { .. }) => return Err(error),
+        Err(error) => {
+            // The store gave its lock back, so another may have come and gone:
+            // only under this one does what is found stay so.
+            let lock = Home::lock_only(&*storage, dir)?;
+            if may_have_sessions(&*storage, dir)? {
+                return Err(error);
+            }
+            (error, lock)
+        }
+        Ok(store) => match import(&store, &*storage, dir)? {
+            None => return Ok(Arc::new(JsonlBackend::new(store))),
+            Some(reason) => match store.close_but_keep_lock()? {
+                Some(lock) => (reason, lock),
+                None => return Err(reason),
+            },
+        },
+    };
+    let dir_shown = dir.display();
+    tracing::error!(dir = %dir_shown, %reason, "falling back to the older JSON session files");
+    Ok(Arc::new(LegacyJsonStore::under(storage, dir, lock)?))
+}
+
+/// Whether a session may be in the files of a store that cannot be opened. Which
+/// of them are copies of older files only the store could tell.
+fn may_have_sessions(storage: &dyn Storage, dir: &Path) -> Result<bool> {
+    Ok(Home::of(dir).may_have_journal(storage) || !stems(storage, dir)?.is_empty())
+}
+
+/// Imports the older files; why not, where all sessions are in them after all.
+fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Error>> {
+    let chats = store.handle().exact_keys();
+    let copies = Copies {
+        chats: &chats,
+        storage,
+        dir,
+    };
+    let legacy_only = copies.are_all()?;
+    let Err(error) = migrate::migrate_together(dir, &chats) else {
+        return Ok(None);
+    };
+    if !legacy_only {
+        return Err(error);
+    }
+    if let Some(key) = copies.backed_up()? {
+        let reason = format!("session {key:?} has backups that they do not hold, after: {error}");
+        let reason = io::Error::other(reason);
+        return Err(Error::io("fall back to the older files of", dir, reason));
+    }
+    if !copies.take_out()? {
+        return Err(error);
+    }
+    Ok(Some(error))
+}
+
+/// The sessions in the store that an import took in, or will replace by the very
+/// same.
+struct Copies<'a> {
+    chats: &'a StoreHandle,
+    storage: &'a dyn Storage,
+    dir: &'a Path,
+}
+
+impl Copies<'_> {
+    /// Whether they are all that the store has, in its files too.
+    fn are_all(&self) -> Result<bool> {
+        let Some(keys) = self.keys()? else {
+            return Ok(false);
+        };
+        let stems = stems(self.storage, self.dir)?;
+        Ok(stems.iter().all(|stem| self.is_of_any(stem, &keys)))
+    }
+
+    /// The keys of all sessions of the store, if each is a copy of an older file
+    /// that is still to be imported.
+    fn keys(&self) -> Result<Option<HashSet<String>>> {
+        let keys = self.chats.list_sessions().wait()?;
+        if keys.is_empty() {
+            return Ok(Some(HashSet::new()));
+        }
+        let older = migrate::keys_to_import(self.dir, self.chats)?;
+        for key in &keys {
+            match older.get(key) {
+                Some(file) if self.is_copy(key, file)? => {}
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(keys.into_iter().collect()))
+    }
+
+    /// A session that has backups. They are deleted with it, and may be all that
+    /// is left of what an import replaced, this one or one that was cut short.
+    fn backed_up(&self) -> Result<Option<String>> {
+        for key in self.chats.list_sessions().wait()? {
+            if !self.chats.list_backups(&key).wait()?.is_empty() {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes them from the store; `false`, and nothing removed, where one is
+    /// none. Files that did not get their names back are not there to be copied.
+    fn take_out(&self) -> Result<bool> {
+        let Some(keys) = self.keys()? else {
+            return Ok(false);
+        };
+        for key in keys {
+            self.chats.delete_session(&key).wait()?;
+        }
+        Ok(true)
+    }
+
+    /// Whether a session file is that of one of these sessions.
+    fn is_of_any(&self, stem: &str, keys: &HashSet<String>) -> bool {
+        let path = self.dir.join(session_file::sidecar_name(stem));
+        let bytes = files::read_whole(self.storage, &path).unwrap_or_default();
+        let meta = session_file::decode_sidecar(&bytes);
+        meta.is_ok_and(|meta| keys.contains(&meta.key))
+    }
+
+    /// Whether the store has nothing of a session that its older file has not.
+    fn is_copy(&self, key: &str, file: &str) -> Result<bool> {
+        let Found::Session(older) = migrate::read(self.storage, self.dir, file)? else {
+            return Ok(false);
+        };
+        let meta = self.chats.session_meta(key).wait()?;
+        let scope = meta.scope.filter(|scope| scope.get() != "null");
+        let aliases = || session_file::normalize_aliases(key, &older.aliases);
+        Ok((meta.summary.is_empty() || meta.summary == older.summary)
+            && scope.is_none_or(|scope| same_scope(&scope, older.scope.as_deref()))
+            && (meta.aliases.is_empty() || meta.aliases == aliases())
+            && same_lines(&self.chats.history(key).wait()?, &older.messages))
+    }
+}
+
+fn same_scope(stored: &RawValue, older: Option<&RawValue>) -> bool {
+    let read = |scope: &RawValue| SessionScope::from_json(scope.get()).ok();
+    older.is_some_and(|older| read(stored).is_some() && read(stored) == read(older))
+}
+
+/// Times do not count: a message that has none in the file got one in the store.
+fn same_lines(stored: &[Message], older: &[Message]) -> bool {
+    let line = |message: &Message| {
+        let message = message.clone().with_created_at(ZERO_TIME);
+        message
+            .map(|message| session_file::encode(&message, None))
+            .ok()
+    };
+    let visible = older.iter().filter(|message| !message.is_transient());
+    stored.iter().map(line).eq(visible.map(line))
+}
+
+/// The names of session files and sidecars without their ends, more than once
+/// where a session has both. Older files that are named like sidecars are none.
+fn stems(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    let mut stems = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.kind == FileKind::File) {
+        if let Some(stem) = entry.name.strip_suffix(LOG) {
+            stems.push(stem.to_owned());
+        } else if let Some(stem) = entry.name.strip_suffix(SIDECAR)
+            && matches!(migrate::read(storage, dir, &entry.name)?, Found::Sidecar)
+        {
+            stems.push(stem.to_owned());
+        }
+    }
+    Ok(stems)
+}

@@ -1,0 +1,123 @@
+//! What every session store does.
+
+use crate::compat::scope::SessionScope;
+use crate::{Message, Reply};
+
+/// Which kind of store stands behind a [`SessionStore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreKind {
+    /// A directory of JSONL files with a journal.
+    Jsonl,
+    /// Memory, gone with the process.
+    Ephemeral,
+    /// A directory of PicoClaw's older JSON files.
+    LegacyJson,
+    /// None of this crate's.
+    Other,
+}
+
+/// A store of conversations, whichever it is. Object-safe: hold it as an
+/// `Arc<dyn SessionStore>`. Every verb returns a lazy [`Reply`], to be awaited or
+/// waited for.
+///
+/// A key of 1 to 1,024 bytes without NUL means the session that claims it as an
+/// alias, if one does, else the session of that key; white space around it does
+/// not count where that finds a session, and no session has it in its key. No
+/// session is created by reading, by truncating, by saving, or by adding nothing.
+///
+/// When a write's reply has arrived, every later read sees it. It is kept for
+/// good at the latest when [`save`](Self::save) has returned; each store says
+/// whether that is earlier.
+///
+/// # Errors
+/// Every verb: [`Error::InvalidKey`](crate::Error::InvalidKey) for a key that is
+/// none, [`Error::Closed`](crate::Error::Closed) after
+/// [`close`](Self::close), and what the store's medium reports. Writes:
+/// [`Error::InvalidMessage`](crate::Error::InvalidMessage) for a message whose
+/// role starts with `_` and that has no time,
+/// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge) above the store's
+/// limit. After an error the store is as it was.
+pub trait SessionStore: Send + Sync + std::fmt::Debug {
+    /// Which store this is. Default: [`StoreKind::Other`].
+    fn kind(&self) -> StoreKind {
+        StoreKind::Other
+    }
+
+    /// Appends a text message, stamped with the time of the call.
+    fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
+        self.add_full_message(key, Message::new(role, content))
+    }
+
+    /// Appends a message. A missing `created_at` becomes the time of the call;
+    /// an assistant's reasoning and nothing else is accepted and not stored.
+    fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
+        self.append_all(key, vec![message])
+    }
+
+    /// Appends several messages, all or none.
+    fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()>;
+
+    /// Every visible message, oldest first; none for a session that does not
+    /// exist.
+    fn history(&self, key: &str) -> Reply<Vec<Message>>;
+
+    /// Replaces the history, creating the session if needed; summary, scope and
+    /// aliases stay.
+    fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()>;
+
+    /// Keeps the newest `keep_last` messages.
+    fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()>;
+
+    /// The summary; empty if there is none.
+    fn summary(&self, key: &str) -> Reply<String>;
+
+    /// Replaces the summary, creating the session if needed.
+    fn set_summary(&self, key: &str, summary: &str) -> Reply<()>;
+
+    /// Makes what was written to the session last, and takes less room for it if
+    /// the store can.
+    fn save(&self, key: &str) -> Reply<()>;
+
+    /// Deletes a session; its aliases are free again.
+    fn delete_session(&self, key: &str) -> Reply<()>;
+
+    /// The keys of all sessions.
+    fn list_sessions(&self) -> Reply<Vec<String>>;
+
+    /// Replaces a session's scope and aliases, creating it if needed, and if it
+    /// shows nothing yet copies the history and summary of the first alias that
+    /// has either and that it does not claim already; never those of an agent's
+    /// main session. Says whether it did. All of it or nothing; where nothing
+    /// changes, nothing is written. The key is taken literally; white space around
+    /// it does not count, unless a session has it in its key.
+    ///
+    /// Besides the errors all verbs share:
+    /// [`Error::ScopeConflict`](crate::Error::ScopeConflict) where the session
+    /// has the scope of another conversation, or none that says whose it is, and
+    /// this one could be a forgery.
+    fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<&SessionScope>,
+        aliases: Vec<String>,
+    ) -> Reply<bool>;
+
+    /// The key of the session that `key` means, if there is one: the key itself
+    /// if it has a session and holds no `:`, `/` or `\`; else the session that
+    /// claims it as an alias, the first by file name if several do; else the key
+    /// itself if it has a session.
+    fn resolve_session_key(&self, key: &str) -> Reply<Option<String>>;
+
+    /// The scope that a session was given, if any.
+    ///
+    /// Besides the errors all verbs share:
+    /// [`Error::InvalidScope`](crate::Error::InvalidScope) where what is stored
+    /// is none.
+    fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>>;
+
+    /// Saves everything and gives up what the store holds. Every later verb
+    /// fails; closing again does nothing, but does not make good what failed: it
+    /// tries again, or returns that error again.
+    fn close(&self) -> Reply<()>;
+}

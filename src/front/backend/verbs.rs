@@ -1,0 +1,41 @@
+//! The verbs that a store leaves to what it is made of.
+
+/// Writes down the verbs of a [`SessionStore`](super::SessionStore) that a field
+/// has under the same names.
+macro_rules! verbs_of {
+    ($field:ident) => {
+        fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+            self.$field.append_all(key, messages)
+        }
+
+        fn history(&self, key: &str) -> Reply<Vec<Message>> {
+            self.$field.history(key)
+        }
+
+        fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+            self.$field.set_history(key, messages)
+        }
+
+        fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+            self.$field.truncate_history(key, keep_last)
+        }
+
+        fn summary(&self, key: &str) -> Reply<String> {
+            self.$field.summary(key)
+        }
+
+        fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+            self.$field.set_summary(key, summary)
+        }
+
+        fn list_sessions(&self) -> Reply<Vec<String>> {
+            self.$field.list_sessions()
+        }
+
+        fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+            self.$field.resolve_session_key(key)
+        }
+    };
+}
+
+pub(crate) use verbs_of;

@@ -1,0 +1,386 @@
+//! Conversations: what kimi-cli's `Context` does for one file, for a session of
+//! a store.
+
+mod session;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::session::SessionContext;
+use crate::compat::context_file::{self, FileContext};
+use crate::error::{Error, Result};
+use crate::front::reply::Reply;
+use crate::ground::storage::{DiskStorage, Storage};
+use crate::{Message, StoreHandle};
+
+/// A conversation: its messages, and what belongs to them: checkpoints to which
+/// it can be taken back, token usage, and a system prompt.
+///
+/// [`StoreHandle::context`] gives that of a session. It holds no state of its
+/// own: everything is the session's, so that two contexts on one session, and
+/// contexts beside the handle's other verbs, always agree.
+///
+/// Cheap to clone. Its verbs return a lazy [`Reply`]; none blocks when called.
+/// Keys resolve, and errors are shared, as with every verb of a [`StoreHandle`].
+///
+/// ```
+/// # use sessionlog::{Message, Store};
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let store = Store::open(scratch.path())?;
+/// let chat = store.handle().context("telegram:123");
+/// chat.write_system_prompt("You are kind.").wait()?;
+/// chat.append_message([Message::user("hi"), Message::assistant("hello")]).wait()?;
+/// chat.update_token_count(12).wait()?;
+/// let checkpoint = chat.checkpoint(true).wait()?;
+/// chat.append_message(Message::user("12345678")).wait()?;
+/// assert_eq!(chat.token_count().wait()?, 12);
+/// assert_eq!(chat.token_count_with_pending().wait()?, 12 + (29 + 8) / 4);
+///
+/// chat.revert_to(checkpoint).wait()?;
+/// assert_eq!(chat.history().wait()?.len(), 2);
+/// assert_eq!(chat.n_checkpoints().wait()?, checkpoint);
+/// # store.close()
+/// # }
+/// ```
+///
+/// # On disk
+///
+/// Prompts, checkpoints and token counts are lines of the session's file, as
+/// kimi-cli writes them: `{"role": "_checkpoint", "id": 0}`. They count as lines,
+/// are in no history, and no limit on messages counts them. PicoClaw would show
+/// them as empty messages: compact sessions that have them with this crate only.
+///
+/// Truncating and compacting a session leave prompt, token count and the number
+/// of the next checkpoint as they are, and take the checkpoints among the hidden
+/// lines: there is nothing to go back to. Replacing its history starts all of
+/// it anew.
+///
+/// # A file without a store
+///
+/// [`Context::open`] gives the conversation of a single file of kimi-cli's, and
+/// says what is different there.
+#[derive(Clone, Debug)]
+pub struct Context {
+    inner: Inner,
+}
+
+/// What a context is a context of.
+#[derive(Clone, Debug)]
+enum Inner {
+    Session(SessionContext),
+    File(FileContext),
+}
+
+/// What [`Context::append_message`] takes: one message, or several that are
+/// there all or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Messages(pub(crate) Vec<Message>);
+
+impl From<Message> for Messages {
+    fn from(message: Message) -> Self {
+        Self(vec![message])
+    }
+}
+
+impl From<Vec<Message>> for Messages {
+    fn from(messages: Vec<Message>) -> Self {
+        Self(messages)
+    }
+}
+
+impl<const N: usize> From<[Message; N]> for Messages {
+    fn from(messages: [Message; N]) -> Self {
+        Self(messages.into())
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self(messages.into_iter().collect())
+    }
+}
+
+/// Where [`StoreHandle::fork_session`] ends the fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fork {
+    /// At the end of the session.
+    End,
+    /// Before this checkpoint: the fork is what [`Context::revert_to`] would
+    /// leave.
+    Checkpoint(i64),
+    /// Behind so many lines of the session's file, counted as
+    /// [`SessionMeta::count`](crate::SessionMeta::count) counts them: hidden ones
+    /// and control records too. Where there are fewer, at the end.
+    Line(u64),
+}
+
+/// How many characters of `message` count for the estimate of its tokens: those
+/// of its text, or its text parts.
+pub(crate) fn characters(message: &Message) -> i64 {
+    i64::try_from(message.text().chars().count()).unwrap_or(i64::MAX)
+}
+
+/// How many tokens so many characters of text may be.
+pub(crate) fn tokens(characters: i64) -> i64 {
+    characters / 4
+}
+
+impl Context {
+    pub(crate) fn of_session(handle: StoreHandle, key: &str) -> Self {
+        Self {
+            inner: Inner::Session(SessionContext::new(handle, key)),
+        }
+    }
+
+    /// Opens the conversation of a single `context.jsonl`, and reads it. The file
+    /// need not exist: the first write makes it.
+    ///
+    /// It is kimi-cli's file: this reads what kimi-cli reads, past the lines that
+    /// it skips and those that make it fail, and writes the bytes that it writes.
+    /// Every write is synced. `revert_to` and `clear` keep the file as it was
+    /// under the next free number (`context_1.jsonl`, …), and put the new one in
+    /// its place in one step. The last of several system prompts counts: one that
+    /// is not the first is written behind the others.
+    ///
+    /// # How it differs from a session's
+    ///
+    /// * The conversation is kept in memory, as it was when opened and as this
+    ///   context changed it. [`restore`](Self::restore) reads the file again, for
+    ///   what other programs wrote; once the context was restored or written to
+    ///   and holds messages, it is refused with [`Error::AlreadyRestored`].
+    /// * Every write is durable. A batch of messages is one write, and power lost
+    ///   in the midst of it can leave the first of them; all other verbs leave
+    ///   the file as it was or as it will be. After a failed sync every write is
+    ///   refused with [`Error::Poisoned`] until the file is opened again.
+    /// * The first write takes the file's lock, which is kept until the last
+    ///   clone of the context is dropped. Another context, in this process or
+    ///   another, can read meanwhile, and gets [`Error::Locked`] when it writes.
+    ///   It goes on with the checkpoints of whoever wrote to the file since it was
+    ///   opened; their messages it knows once restored.
+    ///   kimi-cli itself knows no lock.
+    /// * A file in the directory of a store, whether the store is open or not, is
+    ///   read, and not written to: the store counts on what it wrote there. Every
+    ///   write is refused with [`Error::InStore`]; [`StoreHandle::context`] is the
+    ///   way to a session.
+    /// * A checkpoint that a store marked as lost, which [`export_kimi`](
+    ///   crate::export_kimi) may leave, numbers the next one and is not gone back
+    ///   to.
+    /// * A message that kimi-cli would not read back (of another role, with parts
+    ///   of a type it does not know) is refused with [`Error::InvalidMessage`]; but
+    ///   one with a tool call without arguments is written, and read back here, as
+    ///   kimi-cli writes it, which then does not show that message. Give such a
+    ///   call arguments, `{}`.
+    ///   Fields of a message that it does not know are written behind those it
+    ///   does; of a part only what it knows is written.
+    /// * A revert keeps the lines that kimi-cli keeps, and those of records that
+    ///   another version may know; what does not decode is only in the backup.
+    ///
+    /// Opening blocks while it reads the file.
+    ///
+    /// ```
+    /// use sessionlog::{Context, Message};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let path = scratch.path().join("context.jsonl");
+    /// let context = Context::open(&path)?;
+    /// context.write_system_prompt("Be brief.").wait()?;
+    /// let before = context.checkpoint(false).wait()?;
+    /// context.append_message(Message::user("hi")).wait()?;
+    /// context.revert_to(before).wait()?;
+    /// assert!(context.history().wait()?.is_empty());
+    /// assert!(scratch.path().join("context_1.jsonl").is_file());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the path names no regular file, a symbolic link, or a
+    /// file that cannot be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let path = std::path::absolute(path).map_err(|e| Error::io("open", path, e))?;
+        Self::open_on(Arc::new(DiskStorage), &path)
+    }
+
+    /// Opens a file of any file system.
+    pub(crate) fn open_on(storage: Arc<dyn Storage>, path: &Path) -> Result<Self> {
+        context_file::file_name(path)?;
+        Ok(Self {
+            inner: Inner::File(FileContext::open(storage, path.to_owned())?),
+        })
+    }
+
+    /// Brings the conversation in; whether there was anything: `false` for one
+    /// that has no line. No verb needs it before: each brings in what it needs,
+    /// and the first one of a session reads its whole file, once.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn restore(&self) -> Reply<bool> {
+        match &self.inner {
+            Inner::Session(session) => session.restore(),
+            Inner::File(file) => file.restore(),
+        }
+    }
+
+    /// Appends one message, or several as one: after a crash all of them are
+    /// there, or none. For a session,
+    /// [`append_all`](StoreHandle::append_all), at the handle's level of
+    /// durability.
+    ///
+    /// # Errors
+    /// As [`append_all`](StoreHandle::append_all).
+    pub fn append_message(&self, messages: impl Into<Messages>) -> Reply<()> {
+        let messages = messages.into();
+        match &self.inner {
+            Inner::Session(session) => session.append_message(messages),
+            Inner::File(file) => file.append_message(messages),
+        }
+    }
+
+    /// Records how many tokens the conversation has, as the model counted them.
+    /// At the handle's level of durability.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.update_token_count(token_count),
+            Inner::File(file) => file.update_token_count(token_count),
+        }
+    }
+
+    /// Sets a point to which the conversation can be taken back; its id, counted
+    /// from 0. With `add_user_message` the model is told of it, by a user message
+    /// `<system>CHECKPOINT n</system>` right behind it; both are there, or neither.
+    /// At the handle's level of durability.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.checkpoint(add_user_message),
+            Inner::File(file) => file.checkpoint(add_user_message),
+        }
+    }
+
+    /// Takes the conversation back to where it was before checkpoint `id`: that
+    /// checkpoint and everything behind it go, and prompt, token count and the
+    /// number of the next checkpoint are what they were. What the file was
+    /// becomes a [backup](StoreHandle::list_backups). One commit, always durable:
+    /// a crash leaves the one or the other. Messages that others append meanwhile
+    /// fall wholly before or after it; who reads holds what they began with.
+    /// Costs a copy of the bytes that stay, and space for them.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound), which
+    /// says what there is to go back to, and whether lines that were truncated
+    /// took it; and those all verbs share.
+    pub fn revert_to(&self, id: i64) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.revert_to(id),
+            Inner::File(file) => file.revert_to(id),
+        }
+    }
+
+    /// Starts the conversation anew: no message, prompt, count or checkpoint is
+    /// left, and what the file was becomes a
+    /// [backup](StoreHandle::list_backups). A session's summary, scope and
+    /// aliases stay. Does nothing where there is no line. One commit, as
+    /// [`revert_to`](Self::revert_to).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn clear(&self) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.clear(),
+            Inner::File(file) => file.clear(),
+        }
+    }
+
+    /// Replaces the system prompt. At the handle's level of durability.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without
+    /// messages, where its line would be over the limit; and those all verbs
+    /// share.
+    pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
+        match &self.inner {
+            Inner::Session(session) => session.write_system_prompt(prompt),
+            Inner::File(file) => file.write_system_prompt(prompt),
+        }
+    }
+
+    /// Every message, oldest first; for a session,
+    /// [`history`](StoreHandle::history).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn history(&self) -> Reply<Vec<Message>> {
+        match &self.inner {
+            Inner::Session(session) => session.history(),
+            Inner::File(file) => file.history(),
+        }
+    }
+
+    /// The token count last recorded; 0 if there is none.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn token_count(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.token_count(),
+            Inner::File(file) => file.token_count(),
+        }
+    }
+
+    /// The token count last recorded, and an estimate for the messages since:
+    /// the characters of the texts that are not hidden, divided by four.
+    /// Reads those messages.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn token_count_with_pending(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.token_count_with_pending(),
+            Inner::File(file) => file.token_count_with_pending(),
+        }
+    }
+
+    /// The id that the next checkpoint gets: one more than the last one's.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn n_checkpoints(&self) -> Reply<i64> {
+        match &self.inner {
+            Inner::Session(session) => session.n_checkpoints(),
+            Inner::File(file) => file.n_checkpoints(),
+        }
+    }
+
+    /// The system prompt, if one was written.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn system_prompt(&self) -> Reply<Option<String>> {
+        match &self.inner {
+            Inner::Session(session) => session.system_prompt(),
+            Inner::File(file) => file.system_prompt(),
+        }
+    }
+
+    /// Every token count recorded, oldest first, for an audit. A compaction
+    /// leaves the last one of those it drops.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn usage_history(&self) -> Reply<Vec<i64>> {
+        match &self.inner {
+            Inner::Session(session) => session.usage_history(),
+            Inner::File(file) => file.usage_history(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The conversation of a session of a store.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::Messages;
+use crate::engine::reader;
+use crate::engine::shard::command::Answer;
+use crate::engine::shard::converse::{Converse, Note};
+use crate::engine::snapshot::Looked;
+use crate::engine::stats::Counters;
+use crate::error::{Error, Result};
+use crate::front::handle::blocking;
+use crate::front::reply::Reply;
+use crate::{BackupReason, Message, StoreHandle};
+
+/// See [`Context`](super::Context).
+#[derive(Clone, Debug)]
+pub(super) struct SessionContext {
+    handle: StoreHandle,
+    key: String,
+}
+
+impl SessionContext {
+    pub(super) fn new(handle: StoreHandle, key: &str) -> Self {
+        Self {
+            handle,
+            key: key.into(),
+        }
+    }
+
+    pub(super) fn restore(&self) -> Reply<bool> {
+        self.look(|looked, _| Ok(looked.lines > 0))
+    }
+
+    pub(super) fn append_message(&self, messages: Messages) -> Reply<()> {
+        self.handle.append_all(&self.key, messages.0)
+    }
+
+    pub(super) fn update_token_count(&self, token_count: i64) -> Reply<()> {
+        self.converse(|level, answer| Converse::Note {
+            note: Note::Usage(token_count),
+            level,
+            answer,
+        })
+    }
+
+    pub(super) fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
+        let id = Arc::new(AtomicI64::new(0));
+        let note = Note::Checkpoint {
+            message: add_user_message,
+            id: id.clone(),
+        };
+        let set = self.converse(|level, answer| Converse::Note {
+            note,
+            level,
+            answer,
+        });
+        Reply::lookup(move |_| {
+            Box::pin(async move {
+                set.await?;
+                Ok(id.load(Ordering::Acquire))
+            })
+        })
+    }
+
+    pub(super) fn revert_to(&self, id: i64) -> Reply<()> {
+        self.converse(|_, answer| Converse::Revert { id, answer })
+    }
+
+    pub(super) fn clear(&self) -> Reply<()> {
+        self.converse(|_, answer| Converse::Clear {
+            reason: BackupReason::Clear,
+            answer,
+        })
+    }
+
+    pub(super) fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
+        if let Err(error) = self.handle.check_prompt(prompt) {
+            return Reply::known(Err(error));
+        }
+        let note = Note::SystemPrompt(prompt.into());
+        self.converse(|level, answer| Converse::Note {
+            note,
+            level,
+            answer,
+        })
+    }
+
+    pub(super) fn history(&self) -> Reply<Vec<Message>> {
+        self.handle.history(&self.key)
+    }
+
+    pub(super) fn token_count(&self) -> Reply<i64> {
+        self.look(|looked, _| Ok(looked.now().usage().0))
+    }
+
+    pub(super) fn token_count_with_pending(&self) -> Reply<i64> {
+        self.look(|looked, counters| {
+            let (usage, since) = looked.now().usage();
+            let start = looked.start.max(since.unwrap_or(0));
+            let mut characters = 0_i64;
+            reader::messages_from(looked, start, counters, &mut |message| {
+                characters += super::characters(&message);
+            })?;
+            Ok(usage.saturating_add(super::tokens(characters)))
+        })
+    }
+
+    pub(super) fn n_checkpoints(&self) -> Reply<i64> {
+        self.look(|looked, _| Ok(looked.now().next_checkpoint()))
+    }
+
+    pub(super) fn system_prompt(&self) -> Reply<Option<String>> {
+        self.look(|looked, _| Ok(looked.now().system_prompt().map(ToString::to_string)))
+    }
+
+    pub(super) fn usage_history(&self) -> Reply<Vec<i64>> {
+        self.look(|looked, _| Ok(looked.now().usages().collect()))
+    }
+
+    fn converse(&self, verb: impl FnOnce(crate::Durability, Answer<()>) -> Converse) -> Reply<()> {
+        let level = self.handle.level();
+        self.handle
+            .converse(&self.key, |answer| Ok(verb(level, answer)))
+    }
+
+    /// Reads where the conversation stands.
+    fn look<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Looked, &Counters) -> io::Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (handle, key) = (self.handle.clone(), self.key.clone());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let looked = handle.look(&key, place).await?;
+                let counters = handle.counters();
+                let read = move || -> Result<T> {
+                    read(&looked, &counters).map_err(|e| Error::io("read", Path::new(&key), e))
+                };
+                blocking(place, read).await
+            })
+        })
+    }
+}

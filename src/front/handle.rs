@@ -1,0 +1,218 @@
+//! The store's face: one cloneable handle with every verb.
+
+// The documentation shows the verbs in the order of these modules. The blank
+// lines keep them from being sorted by name.
+mod writes;
+
+mod reads;
+
+mod identity;
+
+mod conversation;
+
+mod backups;
+
+mod inheritance;
+mod lines;
+
+pub use backups::BackupLimits;
+
+use std::sync::Arc;
+
+use crate::disk::session_file;
+use crate::engine::Engine;
+use crate::engine::catalog::Catalog;
+use crate::engine::shard::command::{Command, Verb};
+use crate::engine::stats::Counters;
+use crate::engine::view::DirectoryView;
+use crate::error::{Error, Result};
+use crate::front::reply::{Place, Reply};
+use crate::ground::storage::Storage;
+use crate::ground::sync::slot::Slot;
+use crate::{Durability, StoreOptions};
+
+/// Every verb of a store, for any number of callers at once.
+///
+/// Cheap to clone. A handle may outlive its [`Store`](crate::Store); its verbs
+/// then return [`Error::Closed`].
+///
+/// # Keys
+///
+/// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it
+/// the way PicoClaw's session layer does: a key that is an
+/// [alias](Self::upsert_session_meta) of another session means that session. An
+/// alias may be of any length. White space around a key does not count where
+/// resolving finds a session without it, unless one has it in its key.
+/// [`exact_keys`](Self::exact_keys) gives a handle that takes keys literally.
+///
+/// What a key means is settled when its reply is first polled or waited for, for
+/// reads and writes alike; for a write, at the moment it is submitted. (One that
+/// is submitted just before its key becomes an alias, and carried out after,
+/// still goes to the key's own session.)
+///
+/// # Errors all verbs share
+///
+/// [`Error::InvalidKey`] for a key that is none, [`Error::Closed`] after the
+/// store was closed, [`Error::Poisoned`] (writes only) once a sync or a journal
+/// write failed, [`Error::ReadOnly`] (writes only) on a store opened read-only,
+/// [`Error::StorageFull`] (writes only) while the disk is full: the command then
+/// took no effect. [`Error::Io`] where a session's files cannot be opened or
+/// read, at its first use or for a verb that looks at its lines.
+///
+/// # Blocking
+///
+/// Calling a verb does not block: it encodes what is to be written, and returns
+/// a [`Reply`]. A command waits while its shard's mailbox holds 1,024 others: an
+/// awaited reply yields then, [`Reply::wait`] blocks.
+#[derive(Clone, Debug)]
+pub struct StoreHandle {
+    side: Side,
+    level: Durability,
+    resolve: bool,
+    max_line: usize,
+}
+
+/// What is behind a handle.
+#[derive(Clone, Debug)]
+pub(crate) enum Side {
+    Writer(Arc<Engine>),
+    Reader(Arc<DirectoryView>),
+}
+
+/// Changing how a handle behaves.
+impl StoreHandle {
+    pub(crate) fn new(side: Side, options: &StoreOptions) -> Self {
+        Self {
+            side,
+            level: options.durability,
+            resolve: options.resolve_aliases,
+            max_line: options.max_line_bytes,
+        }
+    }
+
+    /// The same store, with another level of durability for the appends and
+    /// sidecar changes of this handle. Truncations, rewrites and deletions are
+    /// always durable.
+    ///
+    /// ```
+    /// # use sessionlog::{Durability, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let quick = store.handle().with_durability(Durability::Buffered);
+    /// quick.add_message("cli", "user", "typing").wait()?;
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_durability(&self, level: Durability) -> Self {
+        Self {
+            level,
+            ..self.clone()
+        }
+    }
+
+    /// The same store, taking keys literally: no alias is resolved. This is
+    /// PicoClaw's store layer, below its session layer.
+    #[must_use]
+    pub fn exact_keys(&self) -> Self {
+        Self {
+            resolve: false,
+            ..self.clone()
+        }
+    }
+}
+
+impl StoreHandle {
+    /// A command for the session that `key` means when it is submitted.
+    fn command<T: Send + 'static>(
+        &self,
+        key: Arc<str>,
+        verb: Verb,
+        slot: Slot<Result<T>>,
+        engine: &Arc<Engine>,
+    ) -> Reply<T> {
+        let submit = if self.resolve {
+            Reply::resolved
+        } else {
+            Reply::command
+        };
+        submit(Command { key, verb }, slot, engine.clone())
+    }
+
+    /// The key to submit a command for. One that no session can have may still be
+    /// the alias of one.
+    fn addressed(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {
+        if session_file::validate_key(key).is_err() {
+            self.canonical(catalog, key)?;
+        }
+        Ok(key.into())
+    }
+
+    fn canonical(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {
+        if self.resolve
+            && let Some(resolved) = catalog.resolve_other(key)
+        {
+            return Ok(resolved);
+        }
+        session_file::validate_key(key)?;
+        Ok(key.into())
+    }
+
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        match &self.side {
+            Side::Writer(engine) => engine.context.counters.clone(),
+            Side::Reader(view) => view.counters(),
+        }
+    }
+
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        match &self.side {
+            Side::Writer(engine) => engine.context.storage.clone(),
+            Side::Reader(view) => view.storage(),
+        }
+    }
+
+    /// The engine, if the store is open for writing.
+    ///
+    /// # Errors
+    /// `ReadOnly` if it is not.
+    pub(crate) fn engine(&self) -> Result<&Engine> {
+        match &self.side {
+            Side::Writer(engine) => Ok(engine),
+            Side::Reader(_) => Err(Error::ReadOnly),
+        }
+    }
+
+    pub(crate) fn level(&self) -> Durability {
+        self.level
+    }
+
+    pub(crate) fn close_reader(&self) {
+        if let Side::Reader(view) = &self.side {
+            view.close();
+        }
+    }
+}
+
+/// Runs `work` where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    place: Place,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if place == Place::Here {
+        return work();
+    }
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => match runtime.spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime shuts down; nobody is left to be told.
+                Err(_) => Err(Error::Closed),
+            },
+        },
+        // Another executor: it has no pool we know of.
+        Err(_) => work(),
+    }
+}

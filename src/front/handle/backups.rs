@@ -1,0 +1,239 @@
+//! Backups: what sessions were before they were taken back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Side, StoreHandle, blocking};
+use crate::disk::files::backup::{Backup, Name, Stored};
+use crate::engine::Engine;
+use crate::engine::shard::converse::Converse;
+use crate::engine::supervisor::Request;
+use crate::error::{Error, Result};
+use crate::front::reply::Reply;
+
+/// Which backups [`StoreHandle::prune_backups`] leaves; without a limit, all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupLimits {
+    count: Option<usize>,
+    age: Option<Duration>,
+    bytes: Option<u64>,
+}
+
+impl BackupLimits {
+    /// No limit.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so many, the newest.
+    #[must_use]
+    pub fn count(self, count: usize) -> Self {
+        Self {
+            count: Some(count),
+            ..self
+        }
+    }
+
+    /// None made longer ago than this.
+    #[must_use]
+    pub fn age(self, age: Duration) -> Self {
+        Self {
+            age: Some(age),
+            ..self
+        }
+    }
+
+    /// At most so many bytes together, the newest.
+    #[must_use]
+    pub fn bytes(self, bytes: u64) -> Self {
+        Self {
+            bytes: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Those of `backups`, oldest first, that are over a limit at `now`,
+    /// milliseconds since 1970.
+    fn over(self, backups: Vec<Stored>, now: i64) -> Vec<Stored> {
+        let (mut count, mut bytes) = (0, 0_u64);
+        let age = self
+            .age
+            .map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        let over = |stored: &Stored| {
+            count += 1;
+            bytes = bytes.saturating_add(stored.size);
+            let old = now.saturating_sub(stored.name.millis);
+            self.count.is_some_and(|limit| count > limit)
+                || self.bytes.is_some_and(|limit| bytes > limit)
+                || age.is_some_and(|limit| old > limit)
+        };
+        backups.into_iter().rev().filter(over).collect()
+    }
+}
+
+/// Backups. Reverting and clearing a conversation, and restoring a backup, keep
+/// what the session's file was. Backups are no sessions: they are not listed
+/// with them, and no verb but these finds them. Deleting a session deletes its
+/// backups. Those of a session whose files were removed by hand are moved to
+/// `.sessionlog/quarantine` when the store is opened, and
+/// [reported](crate::RecoveryReport::findings): their names do not say whose they
+/// are beyond the name of the files, which another key may get next.
+impl StoreHandle {
+    /// A session's backups, oldest first.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn list_backups(&self, key: &str) -> Reply<Vec<Backup>> {
+        match &self.side {
+            Side::Writer(engine) => Reply::known(self.stored_backups(engine, key).map(|stored| {
+                let described = stored.iter().map(|s| s.name.describe(s.size));
+                described.collect()
+            })),
+            Side::Reader(view) => {
+                if let Err(error) = crate::disk::session_file::validate_key(key) {
+                    return Reply::known(Err(error));
+                }
+                let (view, key, resolve) = (view.clone(), key.to_owned(), self.resolve);
+                Reply::lookup(move |place| {
+                    Box::pin(blocking(place, move || view.backups(&key, resolve)))
+                })
+            }
+        }
+    }
+
+    /// Makes a session's file what it was when backup `number` was made. What it
+    /// is now becomes a backup, unless it is empty; the restored one stays.
+    /// Summary, scope and aliases are left alone. Readers that hold a snapshot
+    /// finish with it. Always durable.
+    ///
+    /// # Errors
+    /// [`Error::BackupNotFound`], also where its file was removed by hand: it is
+    /// not listed any more then; and those all verbs share.
+    pub fn restore_backup(&self, key: &str, number: u64) -> Reply<()> {
+        self.converse(key, |answer| Ok(Converse::Restore { number, answer }))
+    }
+
+    /// Removes a session's backups that are over any of the limits, the oldest
+    /// first; how many that were. [Flushes](Self::flush) the store before, and
+    /// takes as long.
+    ///
+    /// ```
+    /// # use sessionlog::{BackupLimits, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// # chats.add_message("cli", "user", "hi").wait()?;
+    /// # chats.context("cli").clear().wait()?;
+    /// let limits = BackupLimits::new().count(10).bytes(64 << 20);
+    /// chats.prune_backups("cli", limits).wait()?;
+    /// # assert_eq!(chats.prune_backups("cli", limits.count(0)).wait()?, 1);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::Io`] where a file cannot be removed.
+    pub fn prune_backups(&self, key: &str, limits: BackupLimits) -> Reply<usize> {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        let (this, engine, key) = (self.clone(), engine.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let now = engine.context.clock.now().unix_timestamp_nanos() / 1_000_000;
+                let now = i64::try_from(now).unwrap_or(i64::MAX);
+                let over = limits.over(this.stored_backups(&engine, &key)?, now);
+                if over.is_empty() {
+                    return Ok(0);
+                }
+                let names = over.into_iter().map(|stored| stored.name).collect();
+                let forget = this.converse(&key, |answer| Ok(Converse::Forget { names, answer }));
+                let forgotten = forget.await?;
+                blocking(place, move || remove(&engine, forgotten)).await
+            })
+        })
+    }
+
+    fn stored_backups(&self, engine: &Arc<Engine>, key: &str) -> Result<Vec<Stored>> {
+        let context = &engine.context;
+        let key = self.canonical(&context.catalog, key)?;
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        let entry = context.catalog.get(&key).map(|entry| entry.stem.clone());
+        let stem = entry.or_else(|| context.catalog.orphan_of(&key));
+        Ok(stem.map_or_else(Vec::new, |stem| context.backups.of(&stem)))
+    }
+}
+
+/// Removes backups that nobody can ask for any more.
+fn remove(engine: &Engine, names: Vec<Name>) -> Result<usize> {
+    if names.is_empty() {
+        return Ok(0);
+    }
+    let context = &engine.context;
+    let mut left = names.into_iter();
+    // Sessions taken back since the last flush would be made again from them.
+    let mut result = engine.ask(Request::Flush);
+    let mut removed = 0;
+    while result.is_ok()
+        && let Some(name) = left.next()
+    {
+        let path = context.backups.path(&name);
+        match context.storage.remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                context.backups.recall(&name);
+                result = Err(Error::io("remove", &path, e));
+            }
+            _ => {
+                context.backups.gone(&name);
+                removed += 1;
+            }
+        }
+    }
+    for name in left {
+        context.backups.recall(&name);
+    }
+    result.map(|()| removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::files::backup::BackupReason;
+
+    fn stored(number: u64, millis: i64, size: u64) -> Stored {
+        Stored {
+            name: Name {
+                stem: String::from("cli"),
+                number,
+                reason: BackupReason::Clear,
+                millis,
+                skip: 0,
+            },
+            size,
+        }
+    }
+
+    #[test]
+    fn limits_leave_the_newest() {
+        let over = |limits: BackupLimits| -> Vec<u64> {
+            let all = vec![
+                stored(1, 1_000, 10),
+                stored(2, 2_000, 10),
+                stored(5, 3_000, 10),
+            ];
+            let over = limits.over(all, 4_000);
+            over.into_iter().map(|stored| stored.name.number).collect()
+        };
+        let none = BackupLimits::new();
+        assert!(over(none).is_empty());
+        assert_eq!(over(none.count(2)), [1]);
+        assert_eq!(over(none.bytes(15)), [2, 1]);
+        assert_eq!(over(none.age(Duration::from_secs(2))), [1]);
+        assert_eq!(over(none.count(2).bytes(10)), [2, 1]);
+        assert_eq!(over(none.count(0)), [5, 2, 1]);
+    }
+}

@@ -1,0 +1,257 @@
+//! The verbs that say where a session belongs and what else it is called.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::{Side, StoreHandle, blocking};
+use crate::compat::scope;
+use crate::disk::session_file;
+use crate::engine::catalog::AliasConflict;
+use crate::engine::shard::command::{Command, Ensure, Identity, Verb};
+use crate::error::{Error, Result, check_size};
+use crate::front::reply::{Place, Reply};
+use crate::ground::sync::slot::slot;
+
+/// Who a session is.
+impl StoreHandle {
+    /// Replaces a session's scope and aliases, creating it if needed. The scope
+    /// is kept as the JSON text it is. Aliases are trimmed; blank ones,
+    /// duplicates and the key itself are dropped. The key is taken literally.
+    ///
+    /// # Errors
+    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// scope of another conversation, and [`Error::MessageTooLarge`], without
+    /// messages, for a scope and aliases over the limit of a line.
+    pub fn upsert_session_meta(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.exact_keys().write(key, move |_, answer| {
+            check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            let identity = Box::new(of(scope, aliases));
+            Ok(Some((
+                Verb::UpsertMeta {
+                    identity,
+                    level,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Takes over the history and summary of the first of `aliases` that has
+    /// either, if the session has neither itself, and replaces scope and aliases in
+    /// the same step, as [`upsert_session_meta`](Self::upsert_session_meta) does.
+    /// Says whether it did; if it takes nothing over, nothing changes.
+    /// A message that someone adds to the alias's own session meanwhile may stay
+    /// behind there, out of sight of this key: promote before writing goes on. Copies lines as bytes; the alias's files stay. What control
+    /// records of either session say (prompt, token count, numbering of
+    /// checkpoints) holds on, hidden ones included, the alias's before its own; its
+    /// own checkpoints cannot be gone back to any more. The key is taken
+    /// literally. Always durable.
+    ///
+    /// An agent's main session is never taken over. Its opaque key does not say
+    /// that it is one: it is known for that if it is PicoClaw's default agent's,
+    /// or if the agent is named in the scope given, in that of either session, or
+    /// in an `agent:<agent>:…` among the aliases given or those of the alias's
+    /// session. The main key of an agent that none of these names is like any
+    /// other: leave it out.
+    ///
+    /// The alias's backups stay with it, too. The alias leads to this session from
+    /// then on: a handle with [exact keys](Self::exact_keys) lists and restores
+    /// them under the old key.
+    ///
+    /// # Errors
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
+    pub fn promote_alias_history(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        if let Err(error) = session_file::validate_key(key) {
+            return Reply::known(Err(error));
+        }
+        if let Err(error) = check_size(identity_size(scope.as_deref(), &aliases), self.max_line) {
+            return Reply::known(Err(error));
+        }
+        if engine.is_closed() {
+            return Reply::known(Err(engine.failure()));
+        }
+        let (engine, key, this) = (engine.clone(), Arc::<str>::from(key), self.exact_keys());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let names = session_file::normalize_aliases(&key, &aliases);
+                let own = this.snapshot(&key, place).await?.meta.text.clone();
+                let scopes = [scope.as_deref(), own.scope.as_deref()];
+                let found = this.candidate(&names, &names, scopes, place).await?;
+                let Some((_, candidate)) = found else {
+                    return Ok(false);
+                };
+                let (promise, slot) = slot();
+                let verb = Verb::Promote {
+                    identity: Some(Box::new(of(scope, aliases))),
+                    candidate: Box::new(candidate),
+                    answer: promise,
+                };
+                Reply::command(Command { key, verb }, slot, engine).await
+            })
+        })
+    }
+
+    /// Gives a session its scope and aliases, as
+    /// [`upsert_session_meta`](Self::upsert_session_meta) does, and takes over
+    /// what the first of the aliases has that has anything, as
+    /// [`promote_alias_history`](Self::promote_alias_history) does, in one step:
+    /// nobody sees one without the other, and no crash leaves it so. Says whether
+    /// it took something over. For a gateway to call before it handles a message:
+    /// where nothing is to be changed, nothing is written.
+    ///
+    /// White space around the key does not count, unless a session has it in its
+    /// key; apart from that it is taken literally. A key of white space alone is
+    /// none. Without a scope the session has none afterwards. A promotion is
+    /// always durable; scope and aliases alone are as durable as this handle's
+    /// appends. A message that someone adds to an alias's own session while it
+    /// is taken over may stay behind there.
+    ///
+    /// An alias that the session claims already is not looked at: it was taken
+    /// over, or there was nothing to take, or the session had something itself. So
+    /// what was cleared, truncated or replaced since does not come back. It does
+    /// where the session forgot the alias, because it was ensured without it, or
+    /// deleted: what was taken over is a copy, and the older session still has its
+    /// own ([`delete_session`](Self::delete_session)).
+    ///
+    /// ```
+    /// # use sessionlog::Store;
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("agent:main:telegram:direct:7", "user", "hi").wait()?;
+    ///
+    /// let aliases = vec![String::from("agent:main:telegram:direct:7")];
+    /// assert!(chats.ensure_session_metadata("sk_1", None, aliases.clone()).wait()?);
+    /// assert!(!chats.ensure_session_metadata("sk_1", None, aliases).wait()?);
+    /// chats.add_message("agent:main:telegram:direct:7", "user", "again").wait()?;
+    /// assert_eq!(chats.history("sk_1").wait()?.len(), 2);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`upsert_session_meta`](Self::upsert_session_meta). Nothing is changed
+    /// then.
+    pub fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        match self.ready_to_ensure(key, scope.as_deref(), &aliases) {
+            Err(error) => Reply::known(Err(error)),
+            Ok(key) => {
+                let this = self.exact_keys();
+                Reply::lookup(move |place| {
+                    Box::pin(async move { this.ensure(key, scope, aliases, place).await })
+                })
+            }
+        }
+    }
+
+    /// Every alias that several sessions claim, in order, with those who do.
+    /// Whom such an alias means is settled
+    /// ([`resolve_session_key`](Self::resolve_session_key)), but those who wrote
+    /// it down meant different sessions. An agent's main alias, which all its
+    /// sessions claim, is left out. Looks at every alias of the store.
+    ///
+    /// A conflict is also logged, as a warning, when it arises, and those that
+    /// opening found are
+    /// [counted](crate::RecoveryReport::contested_aliases).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn alias_conflicts(&self) -> Reply<Vec<AliasConflict>> {
+        match &self.side {
+            Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
+            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.alias_conflicts())),
+            Side::Reader(view) => {
+                let view = view.clone();
+                Reply::lookup(move |place| {
+                    Box::pin(blocking(place, move || view.alias_conflicts()))
+                })
+            }
+        }
+    }
+
+    fn ready_to_ensure(
+        &self,
+        key: &str,
+        scope: Option<&RawValue>,
+        aliases: &[String],
+    ) -> Result<Arc<str>> {
+        let Side::Writer(engine) = &self.side else {
+            return Err(Error::ReadOnly);
+        };
+        let key = if engine.context.catalog.has_files(key) {
+            key
+        } else {
+            key.trim()
+        };
+        session_file::validate_key(key)?;
+        check_size(identity_size(scope, aliases), self.max_line)?;
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        Ok(key.into())
+    }
+
+    async fn ensure(
+        &self,
+        key: Arc<str>,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+        place: Place,
+    ) -> Result<bool> {
+        let Side::Writer(engine) = &self.side else {
+            return Err(Error::ReadOnly);
+        };
+        loop {
+            let given = (scope.as_deref(), &*aliases);
+            let search = self.search(&engine.context.catalog, &key, given, place);
+            let search = search.await?;
+            let (promise, slot) = slot();
+            let verb = Verb::Ensure(Box::new(Ensure {
+                identity: Box::new(of(scope.clone(), aliases.clone())),
+                search,
+                level: self.level,
+                answer: promise,
+            }));
+            let key = key.clone();
+            let answer = Reply::command(Command { key, verb }, slot, engine.clone());
+            if let Some(promoted) = answer.await? {
+                return Ok(promoted);
+            }
+        }
+    }
+}
+
+fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
+    Identity {
+        scope,
+        aliases,
+        judge: scope::may_follow,
+    }
+}
+
+fn identity_size(scope: Option<&RawValue>, aliases: &[String]) -> usize {
+    let aliases: usize = aliases.iter().map(String::len).sum();
+    scope.map_or(0, |scope| scope.get().len()) + aliases
+}

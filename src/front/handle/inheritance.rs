@@ -1,0 +1,125 @@
+//! What a session takes over from the sessions its aliases had.
+
+use serde_json::value::RawValue;
+
+use super::lines::MAX_BATCH;
+use super::{StoreHandle, blocking};
+use crate::compat::scope;
+use crate::disk::session_file;
+use crate::engine::catalog::Catalog;
+use crate::engine::reader;
+use crate::engine::shard::command::{Candidate, Search, Verb};
+use crate::error::{Error, Result, check_size};
+use crate::front::reply::{Place, Reply};
+
+impl StoreHandle {
+    /// Looks for something to take over. An alias without a session costs a
+    /// look-up, not a read; so does one that the session claims already: what it
+    /// had was taken over or declined then, and must not come back to a session
+    /// that was cleared since.
+    pub(super) async fn search(
+        &self,
+        catalog: &Catalog,
+        key: &str,
+        (scope, aliases): (Option<&RawValue>, &[String]),
+        place: Place,
+    ) -> Result<Search> {
+        let names = session_file::normalize_aliases(key, aliases);
+        if !names.iter().any(|name| catalog.knows(name)) {
+            return Ok(Search::Vain);
+        }
+        let own = self.snapshot(key, place).await?.meta.text.clone();
+        let fresh = |name: &&String| !own.aliases.contains(name) && catalog.knows(name);
+        let fresh: Vec<String> = names.iter().filter(fresh).cloned().collect();
+        if fresh.is_empty() {
+            return Ok(Search::Vain);
+        }
+        if self.shows_something(key, place).await? {
+            return Ok(Search::Needless);
+        }
+        let scopes = [scope, own.scope.as_deref()];
+        let found = self.candidate(&fresh, &names, scopes, place).await?;
+        Ok(found.map_or(Search::Vain, |(alias, candidate)| {
+            Search::Found(alias, candidate)
+        }))
+    }
+
+    /// The first of `aliases` with something to take over, and what that is.
+    /// `names` and `scopes` are all that is known of the session: they may say
+    /// whose main session an opaque alias stands for.
+    pub(super) async fn candidate(
+        &self,
+        aliases: &[String],
+        names: &[String],
+        scopes: [Option<&RawValue>; 2],
+        place: Place,
+    ) -> Result<Option<(String, Candidate)>> {
+        for alias in aliases {
+            // An over-long alias names no session of ours, and must not keep
+            // the aliases behind it from being looked at.
+            if session_file::validate_key(alias).is_err()
+                || session_file::is_main_alias(alias)
+                || scope::is_main_of(alias, names, scopes)
+            {
+                continue;
+            }
+            let snapshot = self.snapshot(alias, place).await?;
+            let text = snapshot.meta.text.clone();
+            if scope::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
+                continue;
+            }
+            let path = alias.clone();
+            let live = blocking(place, move || {
+                reader::live_lines(&snapshot)
+                    .map_err(|e| Error::io("read", std::path::Path::new(&path), e))
+            })
+            .await?;
+            if live.messages > 0 || !text.summary.trim().is_empty() {
+                let candidate = Candidate {
+                    lines: live.bytes,
+                    summary: text.summary.clone(),
+                };
+                return Ok(Some((alias.clone(), candidate)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn shows_something(&self, key: &str, place: Place) -> Result<bool> {
+        let snapshot = self.snapshot(key, place).await?;
+        if !snapshot.meta.text.summary.trim().is_empty() {
+            return Ok(true);
+        }
+        let (counters, key) = (self.counters(), key.to_owned());
+        blocking(place, move || {
+            let newest = reader::tail(&snapshot, 1, &counters);
+            newest.map_err(|e| Error::io("read", std::path::Path::new(&key), e))
+        })
+        .await
+        .map(|newest| !newest.is_empty())
+    }
+
+    /// Gives a session that has neither live lines nor a summary the `lines`;
+    /// whether it did.
+    pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
+        let max = self.max_line;
+        self.write(key, move |_, answer| {
+            for (_, line) in session_file::lines(&lines) {
+                check_size(line.len(), max)?;
+            }
+            check_size(lines.len(), MAX_BATCH)?;
+            let candidate = Box::new(Candidate {
+                lines,
+                summary: String::new(),
+            });
+            Ok(Some((
+                Verb::Promote {
+                    identity: None,
+                    candidate,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! The verbs that read sessions and change none.
+
+use std::sync::Arc;
+
+use super::{Side, StoreHandle, blocking};
+use crate::engine::Engine;
+use crate::engine::reader;
+use crate::engine::shard::command::{Command, Verb};
+use crate::engine::snapshot::{Snapshot, View};
+use crate::engine::stats::Counters;
+use crate::error::{Error, Result};
+use crate::front::reply::{Place, Reply};
+use crate::ground::sync::slot::slot;
+use crate::{Message, SessionMeta, StoreStats};
+
+/// Reading. Reads go to the files on the reader's own thread; when awaited
+/// inside a tokio runtime, on its blocking pool. They do not queue behind
+/// writes, except where a session's files are not open: at its first use, and
+/// after they were closed for the limit on open files, its owner opens them.
+impl StoreHandle {
+    /// Every visible message of a session, oldest first; none for a session
+    /// that does not exist. All of them are in memory at once. Lines that do not
+    /// decode are left out, and counted in [`StoreStats::corrupt_lines`].
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::Io`].
+    pub fn history(&self, key: &str) -> Reply<Vec<Message>> {
+        self.read(key, |snapshot, counters| {
+            reader::history(snapshot, counters)
+        })
+    }
+
+    /// The newest `n` messages, oldest first. Reads backwards from the end: it
+    /// costs what it returns, however long the session is.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
+        self.read(key, move |snapshot, counters| {
+            reader::tail(snapshot, n, counters)
+        })
+    }
+
+    /// A session's summary; empty if it has none or does not exist.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn summary(&self, key: &str) -> Reply<String> {
+        self.read(key, |snapshot, _| Ok(snapshot.meta.text.summary.clone()))
+    }
+
+    /// A session's sidecar as it stands. That of a session that does not exist
+    /// is empty, its times the year 1.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn session_meta(&self, key: &str) -> Reply<SessionMeta> {
+        self.read(key, |snapshot, _| Ok(snapshot.meta.to_sidecar()))
+    }
+
+    /// The keys of all sessions that have a sidecar, in the order of their file
+    /// names. A session whose sidecar was lost is listed again once it is written
+    /// to. Where a listed key is another session's alias, read it through
+    /// [`exact_keys`](Self::exact_keys).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn list_sessions(&self) -> Reply<Vec<String>> {
+        match &self.side {
+            Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
+            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.list())),
+            Side::Reader(view) => {
+                let view = view.clone();
+                Reply::lookup(move |place| Box::pin(blocking(place, move || view.list())))
+            }
+        }
+    }
+
+    /// The key of the session that `key` means, as PicoClaw resolves it, if
+    /// there is one: the key itself if it has files and no `:`, `/` or `\`; else
+    /// the session that claims it as an alias, the first by file name if several
+    /// do; else the key itself if it has files. White space around it is
+    /// ignored, case is not.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
+        match &self.side {
+            Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
+            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.resolve(key))),
+            Side::Reader(view) => {
+                let (view, key) = (view.clone(), key.to_owned());
+                Reply::lookup(move |place| Box::pin(blocking(place, move || view.resolve(&key))))
+            }
+        }
+    }
+
+    /// What the store did since it was opened; on one opened read-only, only
+    /// [`StoreStats::corrupt_lines`] counts.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.counters().read()
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Snapshot, &Counters) -> std::io::Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let snapshot = this.snapshot(&key, place).await?;
+                let counters = this.counters();
+                blocking(place, move || {
+                    read(&snapshot, &counters)
+                        .map_err(|e| Error::io("read", std::path::Path::new(&key), e))
+                })
+                .await
+            })
+        })
+    }
+
+    pub(super) async fn snapshot(&self, key: &str, place: Place) -> Result<Arc<Snapshot>> {
+        let engine = match &self.side {
+            Side::Writer(engine) => engine,
+            Side::Reader(view) => {
+                let (view, key, resolve) = (view.clone(), key.to_owned(), self.resolve);
+                return blocking(place, move || view.snapshot(&key, resolve)).await;
+            }
+        };
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        let catalog = &engine.context.catalog;
+        let key = self.canonical(catalog, key)?;
+        let Some(entry) = catalog.get(&key) else {
+            return self.unowned(engine, key, place).await;
+        };
+        match &*entry.view.load() {
+            View::Live(live) => {
+                let snapshot = live.snapshot();
+                if !snapshot.lacks_file() {
+                    return Ok(Arc::new(snapshot));
+                }
+            }
+            View::Gone => return Ok(Arc::new(Snapshot::empty(&key))),
+            View::Cold => {}
+        }
+        let (promise, slot) = slot();
+        let verb = Verb::Load { answer: promise };
+        Reply::command(Command { key, verb }, slot, engine.clone()).await
+    }
+
+    /// Files nobody owns are read as they are, and stay nobody's: only a write
+    /// shows whose they are.
+    async fn unowned(
+        &self,
+        engine: &Arc<Engine>,
+        key: Arc<str>,
+        place: Place,
+    ) -> Result<Arc<Snapshot>> {
+        let Some(stem) = engine.context.catalog.orphan_of(&key) else {
+            return Ok(Arc::new(Snapshot::empty(&key)));
+        };
+        let engine = engine.clone();
+        blocking(place, move || {
+            let context = &engine.context;
+            let pieces = crate::engine::view::load(&*context.storage, &context.dir, &stem, &key)?;
+            let snapshot = pieces.snapshot();
+            let snapshot = snapshot.map_err(|e| Error::io("read", &context.dir, e))?;
+            Ok(Arc::new(snapshot))
+        })
+        .await
+    }
+
+    /// All lines of a session as they are, hidden ones included, and where the
+    /// live ones begin. Blocks.
+    pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {
+        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let lines = reader::raw_lines(&looked.snapshot);
+        let lines = lines.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
+        let start = lines.len().min(looked.start as usize);
+        Ok((lines, start))
+    }
+}

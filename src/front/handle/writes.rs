@@ -1,0 +1,229 @@
+//! The verbs that change what a session says, and flushing that.
+
+use super::lines::{encode, encode_text};
+use super::{Side, StoreHandle, blocking};
+use crate::Message;
+use crate::engine::Engine;
+use crate::engine::shard::command::Verb;
+use crate::engine::supervisor::Request;
+use crate::error::{Error, Result};
+use crate::front::reply::Reply;
+use crate::ground::sync::slot::{Promise, slot};
+
+/// Writing.
+impl StoreHandle {
+    /// Appends a text message, stamped with the time of the call.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`] for a role that starts with `_`,
+    /// [`Error::MessageTooLarge`], and those all verbs share.
+    pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.write(key, move |engine, answer| {
+            let lines = encode_text(role, content, max, engine);
+            let lines =
+                lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
+            Ok(Some(lines.into_append(level, answer)))
+        })
+    }
+
+    /// Appends a message. A missing `created_at` becomes the time of the call.
+    ///
+    /// A transient message (an assistant's reasoning and nothing else) is
+    /// accepted and not stored, as PicoClaw does.
+    ///
+    /// ```
+    /// # use sessionlog::{Message, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// let json = br#"{"role":"user","content":"look","media":["media://1/a.png"],"mood":"good"}"#;
+    /// chats.add_full_message("slack:T1/C1", Message::from_json(json)?).wait()?;
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`add_message`](Self::add_message).
+    pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.write(key, move |engine, answer| {
+            let encoded = encode(std::slice::from_ref(&message), max, engine);
+            let lines = encoded.map_err(|unfit| unfit.hand_back(vec![message]))?;
+            Ok(Some(lines.into_append(level, answer)))
+        })
+    }
+
+    /// Appends several messages as one: after a crash all of them are there, or
+    /// none. For what belongs together, such as a tool call and its result.
+    ///
+    /// ```
+    /// # use sessionlog::{Message, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// let turn = vec![
+    ///     Message::assistant("").with_tool_call("call_1", "weather", r#"{"city":"Oslo"}"#),
+    ///     Message::tool("call_1", "4 degrees, rain"),
+    /// ];
+    /// chats.append_all("telegram:123", turn).wait()?;
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`] also
+    /// where the batch exceeds 64 MiB.
+    pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        let (level, max) = (self.level, self.max_line);
+        self.write(key, move |engine, answer| {
+            let encoded = encode(&messages, max, engine);
+            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            Ok(Some(lines.into_append(level, answer)))
+        })
+    }
+
+    /// Replaces a session's history; transient messages are left out, a missing
+    /// `created_at` becomes the time of the call. Summary, scope and aliases
+    /// stay; prompt, checkpoints and token counts of its
+    /// [conversation](Self::context) go with the lines. Readers see the old history or the new one. Always durable.
+    ///
+    /// # Errors
+    /// As [`append_all`](Self::append_all).
+    pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        let max = self.max_line;
+        self.write(key, move |engine, answer| {
+            let encoded = encode(&messages, max, engine);
+            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            Ok(Some((
+                Verb::SetHistory {
+                    count: lines.count,
+                    lines: lines.bytes,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Replaces a session's summary.
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
+    /// for a summary over the limit of a line.
+    pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        let (level, fits) = (self.level, self.check_summary(summary));
+        let summary = summary.to_owned();
+        self.write(key, move |_, answer| {
+            fits?;
+            Ok(Some((
+                Verb::SetSummary {
+                    summary,
+                    level,
+                    answer,
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Hides all but the newest `keep_last` messages. They stay in the file, as
+    /// skipped lines, until it is compacted. Costs what is kept, not what is
+    /// there. Does nothing to a session that does not exist. Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.write(key, move |_, answer| {
+            Ok(Some((Verb::Truncate { keep_last, answer }, false)))
+        })
+    }
+
+    /// Rewrites the session's file without its skipped lines. Live lines are
+    /// copied as bytes, also those that do not decode. Appends to the session go
+    /// on meanwhile. The store does this by itself once skipped lines
+    /// outnumber live ones, unless
+    /// [`auto_compact`](crate::StoreOptions::auto_compact) is off. Does nothing where
+    /// nothing is skipped. The reply arrives when the new file is in place;
+    /// needs space for it beside the old one meanwhile. Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn compact(&self, key: &str) -> Reply<()> {
+        self.write(key, move |_, answer| {
+            Ok(Some((
+                Verb::Compact {
+                    answer: Some(answer),
+                },
+                false,
+            )))
+        })
+    }
+
+    /// Deletes a session: both its files, and its aliases and
+    /// [backups](Self::list_backups) with it. Readers that
+    /// hold a snapshot finish with it. Does nothing to a session that does not
+    /// exist. Like every verb it resolves the key first: given an alias it deletes
+    /// the session the alias names. Always durable.
+    ///
+    /// An older session that it took history over from is a session of its own,
+    /// and stays; whoever ensures the same aliases again takes it over again. To
+    /// be rid of everything that was said, delete first what the session's
+    /// aliases name, with [`exact_keys`](Self::exact_keys).
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn delete_session(&self, key: &str) -> Reply<()> {
+        self.write(key, move |_, answer| {
+            Ok(Some((Verb::Delete { answer }, false)))
+        })
+    }
+
+    /// Waits until everything acknowledged before is in the session files and
+    /// sidecars, and those are on disk, so that other programs find them
+    /// complete. Nothing acknowledged needs it to survive. A store to which
+    /// nothing is written begins one by itself after about half a second. Where
+    /// more than a few sessions changed, it syncs the whole file system, what
+    /// other programs wrote there included. Awaited inside a tokio runtime it
+    /// blocks a thread of the blocking pool; under another runtime, the thread
+    /// that polls. Does nothing on a store opened read-only.
+    ///
+    /// # Errors
+    /// Those all verbs share, and errors of the session files.
+    pub fn flush(&self) -> Reply<()> {
+        match &self.side {
+            Side::Reader(_) => Reply::known(Ok(())),
+            Side::Writer(engine) => {
+                let engine = engine.clone();
+                Reply::lookup(move |place| {
+                    Box::pin(blocking(place, move || engine.ask(Request::Flush)))
+                })
+            }
+        }
+    }
+
+    pub(super) fn write<T: Default + Send + 'static>(
+        &self,
+        key: &str,
+        verb: impl FnOnce(&Engine, Promise<Result<T>>) -> Result<Option<(Verb, bool)>>,
+    ) -> Reply<T> {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        let key = match self.addressed(&engine.context.catalog, key) {
+            Ok(key) => key,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        if engine.is_closed() {
+            return Reply::known(Err(engine.failure()));
+        }
+        let (promise, slot) = slot();
+        match verb(engine, promise) {
+            Err(error) => Reply::known(Err(error)),
+            Ok(None | Some((_, true))) => Reply::known(Ok(T::default())),
+            Ok(Some((verb, false))) => self.command(key, verb, slot, engine),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Floor 4: what users hold.
+
+pub mod backend;
+pub(crate) mod context;
+pub(crate) mod handle;
+pub(crate) mod reply;
+pub(crate) mod store;
+pub(crate) mod watch;

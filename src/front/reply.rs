@@ -1,0 +1,200 @@
+//! The answer to a verb: lazy, awaited or waited for.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::engine::Engine;
+use crate::engine::shard::command::Command;
+use crate::error::{Error, Result};
+use crate::ground::sync::slot::Slot;
+
+/// A verb's answer.
+///
+/// Lazy: the command is submitted when the reply is first polled or waited for,
+/// as soon as its shard's mailbox has room, and never if the reply is dropped
+/// before. Once submitted it is carried out, whether or not anyone still waits
+/// for the answer.
+///
+/// In async code `.await` it, under any runtime; on a plain thread call
+/// [`wait`](Self::wait). Commands for one session take effect in the order in
+/// which they were submitted, so that who waits for one reply before asking for
+/// the next gets their own order. So does who polls several in turn, as long as the
+/// mailbox has room for all that are under way: it holds 1,024 commands, those of
+/// other sessions of the shard among them. A reply that finds it full keeps no
+/// place in line; one polled later may be submitted first. What belongs together
+/// in one order beyond that goes into one
+/// [`append_all`](crate::StoreHandle::append_all), or is awaited. Dropped after a
+/// poll, a reply has been submitted unless the mailbox was full.
+#[must_use = "nothing happens until the reply is awaited or waited for"]
+pub struct Reply<T> {
+    state: State<T>,
+}
+
+enum State<T> {
+    Known(Option<Result<T>>),
+    Command(Box<Submission<T>>),
+    Lookup(Option<Lookup<T>>),
+    Running(Pin<Box<dyn Future<Output = Result<T>> + Send>>),
+}
+
+struct Submission<T> {
+    command: Option<Command>,
+    /// Whether the command's key is still to be resolved.
+    resolve: bool,
+    slot: Slot<Result<T>>,
+    engine: Arc<Engine>,
+}
+
+/// Work that starts when the reply is first asked for.
+pub(crate) type Lookup<T> =
+    Box<dyn FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send>;
+
+/// Where a look-up may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the thread that asks: it waits anyway.
+    Here,
+    /// Not on the thread that asks: it runs other tasks.
+    Elsewhere,
+}
+
+impl<T: Send + 'static> Reply<T> {
+    /// Submits the command, if that has not happened yet, and blocks this
+    /// thread until the answer arrives. There is no time limit; a store that is
+    /// closed or poisoned answers everyone. Not for async code, whose thread it
+    /// would block.
+    ///
+    /// # Errors
+    /// As the verb documents.
+    pub fn wait(self) -> Result<T> {
+        match self.state {
+            State::Known(result) => result.unwrap_or(Err(Error::Closed)),
+            State::Command(submission) => submission.wait(),
+            State::Lookup(Some(lookup)) => pollster::block_on(lookup(Place::Here)),
+            State::Lookup(None) => Err(Error::Closed),
+            State::Running(future) => pollster::block_on(future),
+        }
+    }
+
+    /// An answer that is there already.
+    pub fn ready(result: Result<T>) -> Self {
+        Self::known(result)
+    }
+
+    /// The answer that `work` comes to, polled where the reply is. For stores of
+    /// one's own behind a [`SessionStore`](crate::backend::SessionStore); a
+    /// future that blocks, blocks who awaits it.
+    pub fn from_future(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        Self {
+            state: State::Running(Box::pin(work)),
+        }
+    }
+
+    /// The answer, with what blocks done at `place`.
+    pub(crate) async fn at(self, place: Place) -> Result<T> {
+        match self.state {
+            State::Lookup(Some(lookup)) => lookup(place).await,
+            state => Self { state }.await,
+        }
+    }
+
+    pub(crate) fn known(result: Result<T>) -> Self {
+        Self {
+            state: State::Known(Some(result)),
+        }
+    }
+
+    pub(crate) fn command(command: Command, slot: Slot<Result<T>>, engine: Arc<Engine>) -> Self {
+        Self {
+            state: State::Command(Box::new(Submission {
+                command: Some(command),
+                resolve: false,
+                slot,
+                engine,
+            })),
+        }
+    }
+
+    /// As [`command`](Self::command), to whom the key means when the command is
+    /// submitted.
+    pub(crate) fn resolved(command: Command, slot: Slot<Result<T>>, engine: Arc<Engine>) -> Self {
+        let mut reply = Self::command(command, slot, engine);
+        if let State::Command(submission) = &mut reply.state {
+            submission.resolve = true;
+        }
+        reply
+    }
+
+    pub(crate) fn lookup(
+        start: impl FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + 'static,
+    ) -> Self {
+        Self {
+            state: State::Lookup(Some(Box::new(start))),
+        }
+    }
+}
+
+impl<T> Submission<T> {
+    /// Once only: an alias of an alias leads nowhere.
+    fn address(&mut self) {
+        if std::mem::take(&mut self.resolve)
+            && let Some(command) = &mut self.command
+            && let Some(key) = self.engine.context.catalog.resolve_other(&command.key)
+        {
+            command.key = key;
+        }
+    }
+
+    fn wait(mut self) -> Result<T> {
+        self.address();
+        if let Some(command) = self.command.take() {
+            self.engine.submit(command)?;
+        }
+        self.slot
+            .wait()
+            .unwrap_or_else(|| Err(self.engine.failure()))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        self.address();
+        if ready!(self.engine.poll_submit(cx, &mut self.command)).is_err() {
+            return Poll::Ready(Err(self.engine.failure()));
+        }
+        self.slot
+            .poll(cx)
+            .map(|answer| answer.unwrap_or_else(|| Err(self.engine.failure())))
+    }
+}
+
+// Nothing in a reply is pinned in place: the only future in it is boxed.
+impl<T> Unpin for Reply<T> {}
+
+impl<T> Future for Reply<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        loop {
+            match &mut self.state {
+                State::Known(result) => {
+                    return Poll::Ready(result.take().unwrap_or(Err(Error::Closed)));
+                }
+                State::Command(submission) => return submission.poll(cx),
+                State::Running(future) => return future.as_mut().poll(cx),
+                State::Lookup(lookup) => {
+                    let Some(lookup) = lookup.take() else {
+                        return Poll::Ready(Err(Error::Closed));
+                    };
+                    self.state = State::Running(lookup(Place::Elsewhere));
+                }
+            }
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}

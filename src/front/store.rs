@@ -1,0 +1,295 @@
+//! A store: one opened directory of sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::doctor::{self, RepairOptions, RepairReport, VerifyReport};
+use crate::engine::open::{self, Site};
+use crate::engine::recovery::RecoveryReport;
+use crate::engine::supervisor::threads::Threads;
+use crate::engine::view::DirectoryView;
+use crate::error::{Error, Result};
+use crate::front::handle::Side;
+use crate::ground::clock::SystemClock;
+use crate::ground::storage::{DiskStorage, LockGuard, Storage};
+use crate::ground::sync::thread;
+use crate::{StoreHandle, StoreOptions};
+
+/// Most threads that carry shards; more only hand work to each other.
+const MAX_WORKERS: usize = 8;
+
+/// Threads that carry shards: three for four cores. The journal and the callers
+/// need the rest.
+fn workers() -> usize {
+    (thread::available_parallelism() * 3 / 4).clamp(1, MAX_WORKERS)
+}
+
+/// An open directory of sessions, owned by this process until closed.
+///
+/// A gateway opens one, hands clones of its [`handle`](Self::handle) to
+/// whoever reads or writes, and closes it at the end. Dropping it closes it too,
+/// and blocks as long, but then nobody learns of an error.
+///
+/// It runs three threads per four cores for its sessions (1 to 8), one for the
+/// journal, one that flushes, and three for background work.
+#[derive(Debug)]
+pub struct Store {
+    handle: StoreHandle,
+    report: RecoveryReport,
+    running: Option<Running>,
+}
+
+/// What ends with the store.
+#[derive(Debug)]
+struct Running {
+    engine: Arc<Engine>,
+    threads: Threads,
+    /// Dropped last: only when nothing writes any more may another writer come.
+    lock: Box<dyn LockGuard>,
+}
+
+impl Store {
+    /// Opens a directory with the default options, creating it if needed.
+    ///
+    /// A directory written by PicoClaw opens as it is. After a crash this
+    /// recovers everything acknowledged; see
+    /// [`recovery_report`](Self::recovery_report). Blocks for as long as that
+    /// takes: it reads one sidecar per session, and what the journal holds,
+    /// which is in memory meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another process, or another store in this one,
+    /// writes to the directory; [`Error::Corrupt`] where committed journal
+    /// records are damaged; [`Error::StorageFull`] where there is no space to
+    /// recover into, or for a first journal segment of 1 MiB; [`Error::Io`] where
+    /// the directory is a file, a symbolic link, another user's, cannot be
+    /// written, or its file system has no locks.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(dir, StoreOptions::new())
+    }
+
+    /// Opens a directory; see [`open`](Self::open).
+    ///
+    /// ```
+    /// use sessionlog::{Durability, Store, StoreOptions};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let dir = scratch.path();
+    /// let options = StoreOptions::new()
+    ///     .durability(Durability::Buffered)
+    ///     .max_open_files(512);
+    /// let store = Store::open_with(dir, options)?;
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a chain of option setters ends in a value"
+    )]
+    pub fn open_with(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
+        let dir = absolute(dir.as_ref())?;
+        Self::open_on(Arc::new(DiskStorage), &dir, &options)
+    }
+
+    /// Opens a directory of any file system. `dir` is absolute.
+    pub(crate) fn open_on(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        options: &StoreOptions,
+    ) -> Result<Self> {
+        let opened = open::open(&Site {
+            storage,
+            clock: Arc::new(SystemClock::default()),
+            dir,
+            options,
+            workers: workers(),
+            mailbox: open::MAILBOX,
+        })?;
+        let threads =
+            Threads::start(opened.machine).map_err(|e| Error::io("start threads for", dir, e))?;
+        Ok(Self {
+            handle: StoreHandle::new(Side::Writer(opened.engine.clone()), options),
+            report: opened.report,
+            running: Some(Running {
+                engine: opened.engine,
+                threads,
+                lock: opened.lock,
+            }),
+        })
+    }
+
+    /// Opens a directory for reading, beside a writer or without one. Nothing
+    /// is written, no lock is taken, and no other process's lock keeps it from
+    /// opening.
+    ///
+    /// Beside a running writer it shows what that writer committed, moments
+    /// later at most. After a crash it shows the recovered state, though nothing
+    /// is recovered yet. Writes fail with [`Error::ReadOnly`].
+    ///
+    /// It keeps no catalog up to date: a read looks at the journal and the
+    /// sidecars anew when the journal changed since the last one or the key is
+    /// unknown, a listing and a resolution always. Beside a busy writer that
+    /// costs far more than reading through the writer's own handle.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory does not exist or cannot be read,
+    /// [`Error::Corrupt`] where committed journal records are damaged.
+    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = absolute(dir.as_ref())?;
+        let view = DirectoryView::open(Arc::new(DiskStorage), dir)?;
+        let report = view.report();
+        Ok(Self {
+            handle: StoreHandle::new(Side::Reader(Arc::new(view)), &StoreOptions::new()),
+            report,
+            running: None,
+        })
+    }
+
+    /// Reads everything in a directory and says what is wrong with it: per
+    /// session and per journal segment, and what opening would do. Writes
+    /// nothing, takes no lock, and works beside a running writer and on a
+    /// directory that nobody ever opened.
+    ///
+    /// Blocks for as long as reading every file takes. Holds one line of a
+    /// session at a time in memory, and what the journal holds.
+    ///
+    /// ```
+    /// use sessionlog::Store;
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let dir = scratch.path();
+    /// let store = Store::open(dir)?;
+    /// store.handle().add_message("cli", "user", "hi").wait()?;
+    /// store.close()?;
+    /// let report = Store::verify(dir)?;
+    /// assert!(report.is_sound(), "{report}");
+    /// assert_eq!(report.sessions[0].messages, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the directory does not exist or cannot be listed.
+    /// Everything else that is wrong is in the report.
+    pub fn verify(dir: impl AsRef<Path>) -> Result<VerifyReport> {
+        let dir = absolute(dir.as_ref())?;
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        doctor::verify(&storage, &dir)
+    }
+
+    /// Makes a directory sound, as its only writer, and closes it again.
+    ///
+    /// What is to be changed is first copied to
+    /// `.sessionlog/backups/repair-N/`. Then, in this order:
+    ///
+    /// * a missing or damaged identity is taken from the journal;
+    /// * the journal is carried out, as opening does. Where opening refuses it,
+    ///   whatever reads of it is carried out, also behind damage. What does not
+    ///   read is lost, and that needs
+    ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it nothing
+    ///   behind this point is done either;
+    /// * lines that are no records move to `.sessionlog/quarantine/`, except
+    ///   for whole records glued into them, which get lines of their own;
+    /// * damaged sidecars are made anew from what still reads of them; missing
+    ///   ones where the file name tells the key; counts are set right.
+    ///
+    /// A crash at any point leaves something that can be repaired again.
+    /// Repairing a sound directory changes nothing, except that a journal that
+    /// an unclean end left is carried out. Blocks meanwhile, and holds one
+    /// session in memory at a time.
+    ///
+    /// ```
+    /// use sessionlog::{RepairOptions, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let dir = scratch.path();
+    /// # let store = Store::open(dir)?;
+    /// # store.handle().add_message("cli", "user", "hi").wait()?;
+    /// # store.close()?;
+    /// # let torn = r#"{"role":"user","content":"hi"}{"role":"us"#;
+    /// # std::fs::write(dir.join("cli.jsonl"), torn).unwrap();
+    /// let report = Store::repair(dir, RepairOptions::new())?;
+    /// println!("{report}");
+    /// assert!(report.needs_data_loss.is_empty());
+    /// assert!(Store::verify(dir)?.is_sound());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writes to the directory;
+    /// [`Error::StorageFull`] where there is no space for copies; [`Error::Io`]
+    /// as the operating system reports them. Repair again when that is mended.
+    pub fn repair(dir: impl AsRef<Path>, options: RepairOptions) -> Result<RepairReport> {
+        let dir = absolute(dir.as_ref())?;
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        doctor::repair(&storage, &dir, options)
+    }
+
+    /// A handle to the store. Cheap to clone; use from any thread or task.
+    #[must_use]
+    pub fn handle(&self) -> StoreHandle {
+        self.handle.clone()
+    }
+
+    /// What opening the directory found and mended, or, opened read-only, what
+    /// the first look at it found.
+    #[must_use]
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// Closes the store: carries out every command accepted so far, brings all
+    /// session files and sidecars to disk, ends the journal, joins the threads,
+    /// and gives the lock back. Afterwards the files are exactly what PicoClaw
+    /// reads. Blocks for as long as that takes.
+    ///
+    /// Handles that outlive the store get [`Error::Closed`], for reads too.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if the store had stopped writing, and any error of
+    /// the last flush. The store is closed all the same, and nothing
+    /// acknowledged is lost: the journal stays, and the next open recovers from
+    /// it.
+    pub fn close(mut self) -> Result<()> {
+        self.shut().map(drop)
+    }
+
+    /// As [`close`](Self::close), but the lock is the caller's now; a store
+    /// opened read-only has none.
+    pub(crate) fn close_but_keep_lock(mut self) -> Result<Option<Box<dyn LockGuard>>> {
+        self.shut()
+    }
+
+    /// Where it fails, the lock is given back.
+    fn shut(&mut self) -> Result<Option<Box<dyn LockGuard>>> {
+        let Some(running) = self.running.take() else {
+            self.handle.close_reader();
+            return Ok(None);
+        };
+        let result = running.engine.stop();
+        running.threads.join();
+        running.engine.context.catalog.close_files();
+        result.map(|()| Some(running.lock))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut() {
+            tracing::error!(%error, "the store did not close in order");
+        }
+    }
+}
+
+/// Paths are made absolute once: the process may change its directory.
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))
+}

@@ -1,0 +1,75 @@
+//! Learning that a session changed.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::snapshot::Standing;
+use crate::error::Result;
+use crate::ground::sync::watch::WatchReceiver;
+
+/// Where a session stands: equal values mean that its lines are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionState {
+    /// Goes up whenever lines may have gone or moved: with a revert, a clear, a
+    /// restored backup, a replaced history, a compaction, a deletion. While it
+    /// stays, lines are only added, or hidden from the start. Counted from 0
+    /// anew each time the store is opened.
+    pub generation: u64,
+    /// Lines of the session's file, hidden ones and control records included.
+    pub lines: u64,
+    /// How many of them are hidden, from the start.
+    pub skip: u64,
+}
+
+/// Learns of the changes to one session; see
+/// [`StoreHandle::subscribe`](crate::StoreHandle::subscribe).
+///
+/// The latest state wins: of changes that come faster than somebody looks, only
+/// the last is seen. A clone has seen what this one has.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    states: WatchReceiver<Standing>,
+    engine: Arc<Engine>,
+}
+
+impl Watch {
+    pub(crate) fn new(states: WatchReceiver<Standing>, engine: Arc<Engine>) -> Self {
+        Self { states, engine }
+    }
+
+    /// The session as it stands, from now on seen.
+    pub fn latest(&mut self) -> SessionState {
+        self.states.latest().into()
+    }
+
+    /// Waits for a state not seen yet. Under any async runtime; dropping the
+    /// future loses nothing.
+    ///
+    /// # Errors
+    /// [`Error::Closed`](crate::Error::Closed) once the store is closed,
+    /// [`Error::Poisoned`](crate::Error::Poisoned) once it stopped writing:
+    /// nothing changes any more.
+    pub async fn changed(&mut self) -> Result<SessionState> {
+        let state = self.states.changed().await;
+        state.map(Into::into).ok_or_else(|| self.engine.failure())
+    }
+
+    /// As [`changed`](Self::changed), blocking this thread.
+    ///
+    /// # Errors
+    /// As [`changed`](Self::changed).
+    pub fn wait_changed(&mut self) -> Result<SessionState> {
+        pollster::block_on(self.changed())
+    }
+}
+
+impl From<Standing> for SessionState {
+    fn from(standing: Standing) -> Self {
+        Self {
+            generation: standing.generation,
+            lines: standing.lines,
+            skip: standing.skip,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The only door to the file system.
+//!
+//! [`Storage`] is what the engine asks of a file system, [`StorageFile`] what it
+//! asks of an open file. `disk` is the real one; `memory` models a page cache
+//! over a disk, for tests that cut the power.
+//!
+//! Contract, on which every crash argument in this crate rests:
+//!
+//! * `write_at` reaches the page cache: it survives the death of the process,
+//!   not a power loss.
+//! * `sync_data` makes a file's bytes and size survive power loss, not its name.
+//! * `sync_dir` makes names created, linked, renamed or removed in a directory
+//!   survive.
+//! * After a failed sync nothing is known about the bytes it covered; it must
+//!   not be retried.
+
+mod disk;
+
+pub(crate) use disk::DiskStorage;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How much is copied at a time.
+const COPY: u64 = 1 << 20;
+
+/// How [`Storage::open`] opens a file. No mode follows a symbolic link in the
+/// last component, and every descriptor is close-on-exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading only.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file with mode 0600, for reading and writing; `AlreadyExists` if
+    /// the name is taken.
+    CreateNew,
+}
+
+/// What kind of thing a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// Anything else: sockets, devices, pipes.
+    Other,
+}
+
+/// What is known of a file or directory without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    /// What it is.
+    pub kind: FileKind,
+    /// Its size in bytes.
+    pub len: u64,
+    /// The inode number: two opens gave the same file exactly if it is equal.
+    pub inode: u64,
+    /// Numeric owner.
+    pub owner: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Last modification, nanoseconds since 1970.
+    pub modified: i128,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The file name. Names that are not UTF-8 are not ours and are left out.
+    pub name: String,
+    /// What it stands for.
+    pub kind: FileKind,
+}
+
+/// Holds a directory's writer lock until dropped. The kernel releases it when
+/// the process dies, however it dies.
+pub trait LockGuard: Send + Sync + std::fmt::Debug {}
+
+/// A file system.
+pub trait Storage: Send + Sync + std::fmt::Debug {
+    /// Creates one directory with mode 0700. `AlreadyExists` if the name is
+    /// taken.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Every name in a directory, in no particular order.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// Opens a regular file. A directory, symbolic link, socket or device is an
+    /// error.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// What a name stands for, without following a symbolic link.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn info(&self, path: &Path) -> io::Result<FileInfo>;
+
+    /// Gives a file a new name, replacing what had it. Atomic to every observer.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name, in a directory of the same file system.
+    /// `AlreadyExists` if the name is taken.
+    ///
+    /// # Errors
+    /// As the operating system reports them; not every file system can.
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()>;
+
+    /// Removes a file's name. Open files stay readable.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory survive power loss.
+    ///
+    /// # Errors
+    /// A failure leaves the outcome unknown.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes everything written to the file system that holds `path` survive
+    /// power loss, names included. Also flushes what other programs wrote.
+    ///
+    /// # Errors
+    /// A failure leaves the outcome unknown.
+    fn sync_all(&self, path: &Path) -> io::Result<()>;
+
+    /// Takes the exclusive lock of the file at `path`, creating it if needed,
+    /// without waiting. `None` if another holds it. `note` is written into the
+    /// file by the new holder.
+    ///
+    /// # Errors
+    /// As the operating system reports them, `Unsupported` where the file
+    /// system has no locks.
+    fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>>;
+
+    /// Takes the exclusive lock of a directory, without waiting. `None` if
+    /// another holds it. No file is made.
+    ///
+    /// # Errors
+    /// As the operating system reports them; not every file system locks
+    /// directories.
+    fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
+
+    /// The user this process acts as; a store's directory must belong to it.
+    fn current_user(&self) -> u32;
+
+    /// How many files this process may have open at once.
+    fn open_file_limit(&self) -> usize;
+}
+
+/// An open regular file. All I/O is positional; a file has no cursor.
+pub trait StorageFile: Send + Sync + std::fmt::Debug {
+    /// Reads up to `buf.len()` bytes; 0 at or past the end of the file.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes up to `buf.len()` bytes and says how many; grows the file where
+    /// the range ends past its end.
+    ///
+    /// # Errors
+    /// As the operating system reports them; `StorageFull` where there is no
+    /// space.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Cuts or extends the file.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// What is known of the file.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn info(&self) -> io::Result<FileInfo>;
+
+    /// Makes the file's bytes and size survive power loss.
+    ///
+    /// # Errors
+    /// A failure leaves the outcome unknown; the sync must not be retried.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Takes the file's exclusive lock, without waiting; whether it could. It is
+    /// kept until the file is closed. In memory there is only one process, and
+    /// always a lock to be had.
+    ///
+    /// # Errors
+    /// As the operating system reports them, `Unsupported` where the file system
+    /// has no locks.
+    fn try_lock(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Copies the first `len` bytes to the start of `to`, a file of the same
+    /// storage. No byte passes through the caller where the system can copy.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends first, and those of reading and writing.
+    fn copy_to(&self, to: &dyn StorageFile, len: u64) -> io::Result<()> {
+        let mut chunk = vec![0; len.min(COPY) as usize];
+        let mut at = 0;
+        while at < len {
+            let want = (len - at).min(COPY) as usize;
+            self.read_exact_at(&mut chunk[..want], at)?;
+            to.write_all_at(&chunk[..want], at)?;
+            at += want as u64;
+        }
+        Ok(())
+    }
+
+    /// Fills `buf` from `offset`, through short reads and interruptions.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends first.
+    fn read_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buf.is_empty() {
+            match self.read_at(buf, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    buf = &mut buf[n..];
+                    offset += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `buf` at `offset`, through short writes and interruptions.
+    ///
+    /// # Errors
+    /// The first error that is not an interruption; part of `buf` may then have
+    /// been written.
+    fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
+        while !buf.is_empty() {
+            match self.write_at(buf, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    buf = &buf[n..];
+                    offset += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

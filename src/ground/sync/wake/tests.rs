@@ -1,0 +1,190 @@
+//! Hand-overs over real runtimes.
+
+use super::{Home, Runtime};
+use crate::ground::mailbox::{EventSender, events};
+use crate::ground::sync::slot::{Slot, slot};
+use crate::ground::sync::thread;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use tokio::runtime::{Builder, Runtime as Tokio};
+
+fn workers(number: usize) -> Tokio {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(number).build().unwrap()
+}
+
+/// Tasks on `tokio` that wait for an answer, once all of them registered.
+fn answered_together(tokio: &Tokio, runtime: &Runtime, tasks: usize) {
+    let (registered, registrations) = events();
+    let (promises, waiting): (Vec<_>, Vec<_>) = (0..tasks)
+        .map(|number| {
+            let (promise, slot) = slot();
+            let waiting = answer(slot, runtime.clone(), registered.clone());
+            ((promise, number), tokio.spawn(waiting))
+        })
+        .unzip();
+    for _ in 0..tasks {
+        registrations.recv().unwrap();
+    }
+    let wakers = promises
+        .into_iter()
+        .filter_map(|(promise, number)| promise.fulfil(number))
+        .collect();
+    runtime.wake_all(wakers);
+    for (number, task) in waiting.into_iter().enumerate() {
+        assert_eq!(pollster::block_on(task).unwrap(), Some(number));
+    }
+}
+
+async fn answer(slot: Slot<usize>, runtime: Runtime, registered: EventSender<()>) -> Option<usize> {
+    poll_fn(|cx| {
+        runtime.remember_current();
+        let outcome = slot.poll(cx);
+        registered.send(());
+        outcome
+    })
+    .await
+}
+
+#[test]
+fn every_task_of_a_batch_is_woken_directly_and_through_a_hand_over() {
+    let tokio = workers(2);
+    let runtime = Runtime::default();
+    answered_together(&tokio, &runtime, 50);
+    // The first batch taught the runtime how a task's waker looks, unless its
+    // hand-over has yet to run; a task that is through proves that it has.
+    while runtime.0.tokio_task.get().is_none() {
+        pollster::block_on(tokio.spawn(tokio::task::yield_now())).unwrap();
+    }
+    for tasks in [1, 3, 4, 50] {
+        answered_together(&tokio, &runtime, tasks);
+    }
+    let home = &*runtime.0.home.read();
+    assert!(matches!(home, Home::One(home) if home.id() == tokio.handle().id()));
+}
+
+#[test]
+fn a_task_is_recognised_by_its_waker() {
+    let tokio = workers(1);
+    let runtime = Runtime::default();
+    answered_together(&tokio, &runtime, 4);
+    let other = tokio.spawn(poll_fn(|cx| {
+        std::task::Poll::Ready(std::ptr::from_ref(cx.waker().vtable()).addr())
+    }));
+    let vtable = pollster::block_on(other).unwrap();
+    let learnt = runtime.0.tokio_task.get().copied();
+    assert_eq!(
+        learnt.map(|learnt| std::ptr::from_ref(learnt).addr()),
+        Some(vtable)
+    );
+}
+
+#[test]
+fn a_current_thread_runtime_is_served() {
+    let tokio = Builder::new_current_thread().build().unwrap();
+    let runtime = Runtime::default();
+    for _ in 0..3 {
+        let (promises, slots): (Vec<_>, Vec<_>) = (0..8).map(|_| slot()).unzip();
+        let (registered, registrations) = events();
+        let answering = {
+            let runtime = runtime.clone();
+            thread::spawn("answering", move || {
+                for _ in 0..8 {
+                    registrations.recv().unwrap();
+                }
+                let fulfilled = promises.into_iter().filter_map(|promise| promise.fulfil(7));
+                runtime.wake_all(fulfilled.collect());
+            })
+        };
+        tokio.block_on(async {
+            let waiting: Vec<_> = slots
+                .into_iter()
+                .map(|slot| tokio::spawn(answer(slot, runtime.clone(), registered.clone())))
+                .collect();
+            for task in waiting {
+                assert_eq!(task.await.unwrap(), Some(7));
+            }
+        });
+        answering.unwrap().join().unwrap();
+    }
+}
+
+/// A runtime with callers from two runtimes must not let one wait for the other.
+#[test]
+fn callers_from_several_runtimes_are_woken_directly() {
+    let (one, other) = (workers(1), workers(1));
+    let runtime = Runtime::default();
+    answered_together(&one, &runtime, 8);
+    answered_together(&other, &runtime, 8);
+    assert!(matches!(*runtime.0.home.read(), Home::Several));
+    answered_together(&one, &runtime, 8);
+}
+
+struct Report(EventSender<()>);
+
+impl Wake for Report {
+    fn wake(self: Arc<Self>) {
+        self.0.send(());
+    }
+}
+
+#[test]
+fn a_runtime_that_is_gone_wakes_everybody_and_is_forgotten() {
+    let runtime = Runtime::default();
+    {
+        let tokio = workers(1);
+        answered_together(&tokio, &runtime, 8);
+    }
+    let (report, woken) = events();
+    let wakers: Vec<_> = (0..8)
+        .map(|_| Waker::from(Arc::new(Report(report.clone()))))
+        .collect();
+    // These look like tasks to the hand-over, which the runtime then refuses.
+    let reports = Runtime::default();
+    *reports.0.home.write() = Home::One(runtime.0.home().unwrap());
+    reports.0.tokio_task.set(wakers[0].vtable()).unwrap();
+    reports.wake_all(wakers);
+    for _ in 0..8 {
+        woken.recv().unwrap();
+    }
+    assert!(matches!(*reports.0.home.read(), Home::Unknown));
+
+    let next = workers(1);
+    answered_together(&next, &reports, 8);
+    assert!(matches!(*reports.0.home.read(), Home::One(_)));
+}
+
+/// The only worker of a runtime blocks on its own answer, in the middle of a
+/// batch. A hand-over that waited for that worker would wait for ever.
+#[test]
+fn a_worker_that_blocks_on_its_own_answer_is_woken() {
+    let tokio = workers(1);
+    let runtime = Runtime::default();
+    answered_together(&tokio, &runtime, 8);
+    assert!(runtime.0.tokio_task.get().is_some());
+
+    let (registered, registrations) = events();
+    let (mut promises, mut slots): (Vec<_>, Vec<_>) = (0..9).map(|_| slot()).unzip();
+    let blocking = slots.pop().unwrap();
+    let tasks: Vec<_> = slots
+        .into_iter()
+        .map(|slot| tokio.spawn(answer(slot, runtime.clone(), registered.clone())))
+        .collect();
+    for _ in 0..8 {
+        registrations.recv().unwrap();
+    }
+    let blocked = {
+        let answer = answer(blocking, runtime.clone(), registered);
+        tokio.spawn(async { pollster::block_on(answer) })
+    };
+    registrations.recv().unwrap();
+
+    promises.rotate_right(4);
+    let fulfilled = promises.into_iter().filter_map(|promise| promise.fulfil(7));
+    runtime.wake_all(fulfilled.collect());
+    assert_eq!(pollster::block_on(blocked).unwrap(), Some(7));
+    for task in tasks {
+        assert_eq!(pollster::block_on(task).unwrap(), Some(7));
+    }
+}

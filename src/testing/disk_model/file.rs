@@ -1,0 +1,93 @@
+//! An open file of the modelled disk.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::MemoryStorage;
+use super::faults::Demand;
+use super::names::Ino;
+use super::trace::Call;
+use crate::ground::storage::{FileInfo, StorageFile};
+
+/// An open file. It stays usable when its name is gone or another's.
+pub(super) struct MemoryFile {
+    pub(super) storage: MemoryStorage,
+    pub(super) ino: Ino,
+    pub(super) path: Arc<str>,
+    pub(super) writable: bool,
+    /// Keeps the file's bytes while this is open.
+    pub(super) _open: Arc<()>,
+}
+
+impl MemoryFile {
+    fn call(&self, name: &'static str, offset: u64, len: usize) -> Call {
+        Call {
+            name,
+            path: Arc::clone(&self.path),
+            range: offset..offset.saturating_add(len as u64),
+        }
+    }
+}
+
+impl StorageFile for MemoryFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let call = self.call("read_at", offset, buf.len());
+        self.storage.call(call, Demand::Read, |tree, half| {
+            let len = if half {
+                buf.len().div_ceil(2)
+            } else {
+                buf.len()
+            };
+            tree.read(self.ino, offset, &mut buf[..len])
+        })
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        let call = self.call("write_at", offset, buf.len());
+        self.storage.call(call, Demand::Write, |tree, half| {
+            if !self.writable {
+                return Err(Errno::BADF.into());
+            }
+            let len = if half {
+                buf.len().div_ceil(2)
+            } else {
+                buf.len()
+            };
+            tree.write(self.ino, offset, &buf[..len])
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let call = self.call("set_len", len, 0);
+        self.storage.call(call, Demand::Space, |tree, _| {
+            if !self.writable {
+                return Err(Errno::INVAL.into());
+            }
+            tree.set_len(self.ino, len)
+        })
+    }
+
+    fn info(&self) -> io::Result<FileInfo> {
+        let call = self.call("info", 0, 0);
+        self.storage
+            .call(call, Demand::Nothing, |tree, _| tree.info(self.ino))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let call = self.call("sync_data", 0, 0);
+        self.storage
+            .sync(call, |tree, fault| tree.sync_data(self.ino, fault))
+    }
+}
+
+impl fmt::Debug for MemoryFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryFile")
+            .field("path", &self.path)
+            .field("inode", &self.ino)
+            .finish_non_exhaustive()
+    }
+}

@@ -20,8 +20,9 @@ use std::task::{Context, Poll};
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::GroupCommit;
 use crate::disk::session_file;
-use crate::engine::shard::command::{Answer, Command};
-use crate::engine::shard::context;
+use crate::engine::shard::answer::Answer;
+use crate::engine::shard::request::Command;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::seat::Seat;
 use crate::engine::supervisor::Request;
 use crate::error::{Error, Result};
@@ -33,7 +34,7 @@ use crate::ground::sync::wake::Runtime;
 /// What handles reach the shards through.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) context: Arc<context::Context>,
+    pub(crate) context: Arc<Shared>,
     mailboxes: Vec<Sender<Command>>,
     /// Whoever drives a shard, by shard.
     seats: Vec<Arc<Seat>>,

@@ -16,16 +16,16 @@ use crate::disk::journal::group::{Batch, GroupCommit};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::scan::Scan;
+use crate::disk::session_file::SHARDS;
 use crate::engine::catalog::Catalog;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::redo::redo;
 use crate::engine::recovery::restore;
 use crate::engine::recovery::survey::survey;
 use crate::engine::recovery::{self, RecoveryReport};
-use crate::engine::shard::SHARDS;
 use crate::engine::shard::backups::Backups;
-use crate::engine::shard::context::Context;
 use crate::engine::shard::job::Job;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::shard::worker::seat::Seat;
@@ -115,7 +115,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     set_aside_strays(storage, &home, &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
-    let context = Arc::new(Context {
+    let context = Arc::new(Shared {
         storage: site.storage.clone(),
         clock: site.clock.clone(),
         dir: site.dir.into(),
@@ -274,7 +274,7 @@ pub(crate) fn commit_checkpoint(
 
 fn assemble(
     site: &Site<'_>,
-    context: Arc<Context>,
+    context: Arc<Shared>,
     committer: Committer,
     pool: Arc<SegmentPool>,
     (progress, copies): (Arc<Progress>, Book),

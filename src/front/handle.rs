@@ -22,13 +22,12 @@ use std::sync::Arc;
 use crate::disk::session_file;
 use crate::engine::Engine;
 use crate::engine::catalog::Catalog;
-use crate::engine::shard::command::{Command, Verb};
+use crate::engine::shard::request::Verb;
 use crate::engine::stats::Counters;
 use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 use crate::ground::storage::Storage;
-use crate::ground::sync::slot::Slot;
 use crate::{Durability, StoreOptions};
 
 /// Every verb of a store, for any number of callers at once.
@@ -124,20 +123,34 @@ impl StoreHandle {
 }
 
 impl StoreHandle {
-    /// A command for the session that `key` means when it is submitted.
-    fn command<T: Send + 'static>(
-        &self,
-        key: Arc<str>,
-        verb: Verb,
-        slot: Slot<Result<T>>,
-        engine: &Arc<Engine>,
-    ) -> Reply<T> {
-        let submit = if self.resolve {
-            Reply::resolved
+    /// Asks the owner of the session that `key` means when this is submitted.
+    pub(crate) fn ask<V: Verb>(&self, key: &str, verb: V) -> Reply<V::Output> {
+        match self.ready_to_ask(key) {
+            Ok((engine, key)) => self.submit(engine, key, verb),
+            Err(error) => Reply::known(Err(error)),
+        }
+    }
+
+    fn submit<V: Verb>(&self, engine: &Arc<Engine>, key: Arc<str>, verb: V) -> Reply<V::Output> {
+        let reply = Reply::command(engine.clone(), key, verb);
+        if self.resolve {
+            reply.resolving()
         } else {
-            Reply::command
+            reply
+        }
+    }
+
+    /// # Errors
+    /// `ReadOnly`, `InvalidKey`, or why the store takes no commands.
+    fn ready_to_ask(&self, key: &str) -> Result<(&Arc<Engine>, Arc<str>)> {
+        let Side::Writer(engine) = &self.side else {
+            return Err(Error::ReadOnly);
         };
-        submit(Command { key, verb }, slot, engine.clone())
+        let key = self.addressed(&engine.context.catalog, key)?;
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        Ok((engine, key))
     }
 
     /// The key to submit a command for. One that no session can have may still be

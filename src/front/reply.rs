@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::engine::Engine;
-use crate::engine::shard::command::Command;
+use crate::engine::shard::request::{Command, Verb};
 use crate::error::{Error, Result};
-use crate::ground::sync::slot::Slot;
+use crate::ground::sync::slot::{Slot, slot};
 
 /// A verb's answer.
 ///
@@ -106,10 +106,16 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    pub(crate) fn command(command: Command, slot: Slot<Result<T>>, engine: Arc<Engine>) -> Self {
+    /// Asks the owner of the session `key`.
+    pub(crate) fn command<V: Verb<Output = T>>(
+        engine: Arc<Engine>,
+        key: Arc<str>,
+        verb: V,
+    ) -> Self {
+        let (promise, slot) = slot();
         Self {
             state: State::Command(Box::new(Submission {
-                command: Some(command),
+                command: Some(Command::new(key, verb, promise)),
                 resolve: false,
                 slot,
                 engine,
@@ -117,14 +123,12 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    /// As [`command`](Self::command), to whom the key means when the command is
-    /// submitted.
-    pub(crate) fn resolved(command: Command, slot: Slot<Result<T>>, engine: Arc<Engine>) -> Self {
-        let mut reply = Self::command(command, slot, engine);
-        if let State::Command(submission) = &mut reply.state {
+    /// The same for the session that the key means when it is submitted.
+    pub(crate) fn resolving(mut self) -> Self {
+        if let State::Command(submission) = &mut self.state {
             submission.resolve = true;
         }
-        reply
+        self
     }
 
     pub(crate) fn lookup(

@@ -22,12 +22,12 @@ use crate::engine::Engine;
 use crate::engine::catalog::{Catalog, Entry};
 use crate::engine::open::{self, Site};
 use crate::engine::reader;
-use crate::engine::shard::context::Context;
 use crate::engine::shard::job::Job;
-use crate::engine::shard::worker::Event;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::bells::Bells;
 use crate::engine::shard::worker::driver::Driver;
+use crate::engine::shard::worker::event::Event;
 use crate::engine::supervisor::Request;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::guard::Guard;
@@ -105,7 +105,7 @@ pub struct Journal {
 #[derive(Debug)]
 pub struct Background {
     jobs: Arc<Mutex<EventReceiver<Job>>>,
-    context: Arc<Context>,
+    context: Arc<Shared>,
     alarm: Alarm,
 }
 

@@ -19,9 +19,9 @@ use crate::disk::journal::group::Taken;
 use crate::engine::Engine;
 use crate::engine::open::{self, Site};
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::shard::command::Answer;
-use crate::engine::shard::context::Context;
+use crate::engine::shard::answer::Answer;
 use crate::engine::shard::job::Job;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::shard::worker::seat::Held;
 use crate::engine::supervisor::Request;
@@ -312,7 +312,7 @@ struct Crew {
     /// `None` once it has ended or failed.
     journal: Option<Journal>,
     jobs: EventReceiver<Job>,
-    context: Arc<Context>,
+    context: Arc<Shared>,
     callers: Callers,
     clock: Arc<ManualClock>,
     schedule: Schedule,
@@ -348,8 +348,8 @@ impl Crew {
         let Some(job) = self.jobs.try_recv() else {
             return false;
         };
-        if let (Some((worker, event)), Some(journal)) = (job.run(&self.context), &self.journal) {
-            journal.alarm.workers[worker].send(event);
+        if let (Some(outcome), Some(journal)) = (job.run(&self.context), &self.journal) {
+            journal.alarm.tell(outcome);
         }
         true
     }

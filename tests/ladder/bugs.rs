@@ -267,14 +267,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "skip-applied-twice",
-        file: "src/engine/shard/stage/truncate.rs",
+        file: "src/engine/shard/verbs/truncate.rs",
         original: r#"        meta.skip = skip;"#,
         replacement: r#"        meta.skip += skip;"#,
         rung: CRASHES,
     },
     Bug {
         name: "torn-line-not-ended",
-        file: "src/engine/shard/stage.rs",
+        file: "src/engine/shard/verbs/append.rs",
         original: r#"            lines.insert(0, b'\n');
 "#,
         replacement: r#""#,
@@ -282,16 +282,10 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "deleted-names-not-flushed",
-        file: "src/engine/shard/settle.rs",
+        file: "src/engine/shard/verbs/delete.rs",
         original: r#"        self.mark_dirty(id);
-        turn.out.answer(answer, Ok(()));
-    }
-
-    fn sidecar_changed"#,
-        replacement: r#"        turn.out.answer(answer, Ok(()));
-    }
-
-    fn sidecar_changed"#,
+"#,
+        replacement: "",
         rung: CRASHES,
     },
     Bug {
@@ -394,15 +388,15 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "compaction-forgets-what-came-meanwhile",
-        file: "src/engine/shard/stage/compact.rs",
-        original: r#"let (from, to) = (compaction.copied, session.settled.end);"#,
+        file: "src/engine/shard/verbs/compact.rs",
+        original: r#"let (from, to) = (compaction.copied, self.session(id).settled.end);"#,
         replacement: r#"let (from, to) = (compaction.copied, compaction.copied);"#,
         rung: CRASHES,
     },
     Bug {
         name: "compaction-brings-back-what-was-truncated",
-        file: "src/engine/shard/stage/compact.rs",
-        original: r#"            || compaction.start != session.start
+        file: "src/engine/shard/verbs/compact.rs",
+        original: r#"            || compaction.start != self.start
 "#,
         replacement: r#""#,
         rung: SIMULATION,

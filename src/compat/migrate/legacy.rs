@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::disk::files::backup::BackupReason;
 use crate::disk::session_file::{self, LegacySession, SIDECAR};
 use crate::engine::Engine;
-use crate::engine::shard::converse::Converse;
+use crate::engine::shard::verbs::clear::Clear;
 use crate::error::{Error, Result};
 use crate::ground::clock;
 use crate::ground::storage::{FileKind, Storage};
@@ -388,10 +388,7 @@ impl<'a> Import<'a> {
         let now = clock::rfc3339(self.engine.context.clock.now());
         self.store.check_lines(coming, &now)?;
         let reason = BackupReason::Import;
-        let cleared = self
-            .store
-            .converse(key, |answer| Ok(Converse::Clear { reason, answer }));
-        cleared.wait()?;
+        self.store.ask(key, Clear { reason }).wait()?;
         tracing::warn!(
             key,
             "an imported file replaces a history; that is a backup now"

@@ -18,7 +18,7 @@ const MAX_PREFIX_BYTES: usize = 80;
 
 /// How many shards a store has: as many as `PicoClaw` has locks. Two where loom
 /// explores them.
-pub(crate) const SHARDS: u32 = if cfg!(sessionlog_loom) { 2 } else { 64 };
+pub(crate) const SHARDS: usize = if cfg!(sessionlog_loom) { 2 } else { 64 };
 
 /// The file name PicoClaw gives a key, without extension. Several keys can
 /// share it, and it need not be safe.
@@ -74,7 +74,7 @@ pub(crate) fn fnv1a32(bytes: &[u8]) -> u32 {
 
 /// The shard that owns a key.
 pub(crate) fn shard_of(key: &str) -> usize {
-    (fnv1a32(key.as_bytes()) % SHARDS) as usize
+    fnv1a32(key.as_bytes()) as usize % SHARDS
 }
 
 /// Refuses keys that no session can have.

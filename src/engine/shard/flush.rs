@@ -6,48 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::context::Turn;
-use super::files::free_path;
+use super::flushed::Flushed;
 use super::session::{Copied, Session};
-use super::{Shard, Slot};
+use super::turn::Turn;
+use super::{Resident, Shard};
 use crate::disk::copies::{Copy, Said};
+use crate::disk::files::free_path;
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file;
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
-
-/// What a worker brought up to date, for the supervisor to sync.
-#[derive(Debug, Default)]
-pub(crate) struct FlushPart {
-    pub(crate) sessions: Vec<Flushed>,
-    /// Copies of the sidecars that say something new.
-    pub(crate) copies: Vec<Copy>,
-    /// What kept the worker from the rest.
-    pub(crate) error: Option<Error>,
-}
-
-impl FlushPart {
-    /// Adds a session. A flush of many is synced without their files: held open
-    /// until then, they would go round the limit of open files.
-    pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
-        self.copies.extend(copy);
-        if self.sessions.len() >= KEPT_OPEN {
-            flushed.log = None;
-        }
-        self.sessions.push(flushed);
-    }
-}
-
-/// Session files of one worker that a flush holds open.
-const KEPT_OPEN: usize = 2;
-
-/// A session whose files are up to date and not synced.
-#[derive(Debug)]
-pub(crate) struct Flushed {
-    pub(crate) stem: Arc<str>,
-    /// Its log, if that is open.
-    pub(crate) log: Option<Arc<dyn StorageFile>>,
-}
+use crate::ground::storage::{OpenMode, Storage};
 
 impl Shard {
     /// The sessions to flush; the list starts anew. None of them stands in it
@@ -63,8 +31,8 @@ impl Shard {
     /// The sessions whose sidecar is behind.
     pub(super) fn stale_sidecars(&self) -> Vec<usize> {
         let stale = |&&id: &&usize| match &self.sessions[id] {
-            Slot::Ready(session) => session.sidecar_dirty,
-            Slot::Loading { .. } | Slot::Failed { .. } => false,
+            Resident::Ready(session) => session.sidecar_dirty,
+            Resident::Loading { .. } | Resident::Failed { .. } => false,
         };
         self.dirty.iter().filter(stale).copied().collect()
     }
@@ -104,7 +72,7 @@ impl Shard {
     /// A copy of what a session's sidecar says, if the last one says something
     /// else. Appends change nothing of it and cost nothing.
     fn copy_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Option<Copy> {
-        let context = turn.context;
+        let context = turn.shared;
         let order = || context.copied.fetch_add(1, Ordering::Relaxed);
         let session = self.session(id);
         let stem = session.entry.stem.clone();
@@ -156,7 +124,7 @@ impl Shard {
         if !session.sidecar_dirty || !session.exists {
             return Ok(());
         }
-        let dir = &turn.context.dir;
+        let dir = &turn.shared.dir;
         let path = dir.join(session_file::sidecar_name(&session.entry.stem));
         let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
@@ -193,7 +161,7 @@ fn put_sidecar(
     exact: bool,
     turn: &Turn<'_>,
 ) -> io::Result<bool> {
-    let storage = &*turn.context.storage;
+    let storage = &*turn.shared.storage;
     match sidecar {
         Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
         Sidecar::Present => replace(path, bytes, turn)?,
@@ -203,7 +171,7 @@ fn put_sidecar(
         },
         Sidecar::Corrupt => {
             let name = session_file::sidecar_name(stem);
-            let aside = free_path(storage, &turn.context.quarantine, &name);
+            let aside = free_path(storage, &turn.shared.quarantine, &name);
             match storage.rename(path, &aside) {
                 // Set aside before, by an attempt that then found no space. Were
                 // that an error, no flush would succeed until the next open.
@@ -249,8 +217,8 @@ fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> i
 }
 
 fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
-    let storage = &*turn.context.storage;
-    let temp = turn.context.dir.join(turn.context.next_temp());
+    let storage = &*turn.shared.storage;
+    let temp = turn.shared.dir.join(turn.shared.next_temp());
     let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
         file.write_all_at(bytes, 0)?;
         file.sync_data()?;

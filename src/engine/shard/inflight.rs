@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::staging::Op;
+use super::change::Op;
 
 /// Staged changes on their way through the journal, oldest first, in the batches
 /// they were handed over in. A caller's command is a batch of its own: one list for
@@ -127,16 +127,18 @@ type Ops<'a> = std::collections::vec_deque::Iter<'a, Op>;
 mod tests {
     use std::collections::VecDeque;
 
-    use super::super::staging::Change;
+    use super::super::answer::Ack;
+    use super::super::change::Change;
     use super::*;
-    use crate::ground::sync::slot::slot;
 
     fn op(id: usize) -> Op {
         Op {
             shard: 0,
             session: id,
             imaged: 0,
-            change: Change::Delete { answer: slot().0 },
+            shown: false,
+            ack: Ack::Nobody,
+            change: Change::Delete,
         }
     }
 

@@ -4,11 +4,10 @@
 use crate::disk::files::extent;
 use std::sync::Arc;
 
-use super::context::Context;
-use super::load::Loaded;
+use super::loaded::Loaded;
 use super::locate::{self, Located};
 use super::rewrite::{self, Prepared, Source};
-use super::worker::Event;
+use super::shared::Shared;
 use crate::disk::files::conversation;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::Conversation;
@@ -35,11 +34,11 @@ pub(crate) enum Job {
         query: locate::Query,
     },
     /// Find out what a big session's control records say.
-    Fold {
+    Controls {
         owner: Owner,
         file: Option<Arc<dyn StorageFile>>,
         len: u64,
-        behind: Vec<u8>,
+        rest: Vec<u8>,
     },
     /// Write a new session file.
     Rewrite {
@@ -56,12 +55,21 @@ pub(crate) enum Job {
     Stop,
 }
 
+/// What must be told of a job that ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// To its owner.
+    Done { owner: Owner, done: Done },
+    /// The store must stop.
+    Fatal(Error),
+}
+
 /// What became of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
     Measured(Result<Loaded>),
     Located(Result<Located>),
-    Folded(Result<Conversation>),
+    Controls(Result<Conversation>),
     /// The file of this name is ready, or nothing is left of it.
     Rewritten {
         temp: String,
@@ -76,45 +84,45 @@ impl Job {
     }
 
     /// What its owner must be told should the work never end.
-    pub(crate) fn lost(&self, error: Error) -> Option<(usize, Event)> {
+    pub(crate) fn lost(&self, error: Error) -> Option<Outcome> {
         let (owner, done) = match self {
             Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
             Self::Locate { owner, .. } => (*owner, Done::Located(Err(error))),
-            Self::Fold { owner, .. } => (*owner, Done::Folded(Err(error))),
+            Self::Controls { owner, .. } => (*owner, Done::Controls(Err(error))),
             Self::Rewrite { owner, temp, .. } => {
                 let (temp, prepared) = (temp.clone(), Err(error));
                 (*owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => return None,
         };
-        Some((owner.worker, Event::Done { owner, done }))
+        Some(Outcome::Done { owner, done })
     }
 
-    /// Does the work; what must be told, and to which worker.
-    pub(crate) fn run(self, context: &Context) -> Option<(usize, Event)> {
+    /// Does the work; what must be told.
+    pub(crate) fn run(self, shared: &Shared) -> Option<Outcome> {
         let (owner, done) = match self {
-            Self::Measure { owner, loaded } => (owner, Done::Measured(measured(context, loaded))),
+            Self::Measure { owner, loaded } => (owner, Done::Measured(measured(shared, loaded))),
             Self::Locate { owner, file, query } => {
                 let located =
-                    locate::locate(&*file, &query).map_err(|e| Error::io("read", &context.dir, e));
+                    locate::locate(&*file, &query).map_err(|e| Error::io("read", &shared.dir, e));
                 (owner, Done::Located(located))
             }
-            Self::Fold {
+            Self::Controls {
                 owner,
                 file,
                 len,
-                behind,
+                rest,
             } => {
-                let folded = conversation::fold(file.as_deref(), len, &behind)
-                    .map_err(|e| Error::io("read", &context.dir, e));
-                (owner, Done::Folded(folded))
+                let read = conversation::fold(file.as_deref(), len, &rest)
+                    .map_err(|e| Error::io("read", &shared.dir, e));
+                (owner, Done::Controls(read))
             }
             Self::Rewrite {
                 owner,
                 temp,
                 source,
             } => {
-                let prepared = rewrite::prepare(&*context.storage, &context.dir, &temp, &source);
+                let prepared = rewrite::prepare(&*shared.storage, &shared.dir, &temp, &source);
                 (owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(file) => {
@@ -127,20 +135,20 @@ impl Job {
                 let error = pool.prepare().err()?;
                 tracing::warn!(%error, "next journal segment is not ready");
                 let fatal = matches!(error, Error::Poisoned { .. });
-                return fatal.then_some((0, Event::Fatal(error)));
+                return fatal.then_some(Outcome::Fatal(error));
             }
             Self::Stop => return None,
         };
-        Some((owner.worker, Event::Done { owner, done }))
+        Some(Outcome::Done { owner, done })
     }
 }
 
-fn measured(context: &Context, mut loaded: Loaded) -> Result<Loaded> {
+fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
     if let Some(file) = &loaded.file {
         loaded.extent = file
             .info()
             .and_then(|info| extent::measure(Some(&**file), info.len, &[], loaded.meta.skip))
-            .map_err(|e| Error::io("read", &context.dir, e))?;
+            .map_err(|e| Error::io("read", &shared.dir, e))?;
     }
     Ok(loaded)
 }

@@ -1,17 +1,124 @@
 //! Bringing a session in from its two files.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::disk::files::extent::Extent;
-use crate::disk::files::sidecar::Sidecar;
+use super::job::Job;
+use super::loaded::Loaded;
+use super::session::{Position, Session};
+use super::shared::Shared;
+use super::turn::Turn;
+use super::{MEASURE_INLINE, Resident, Shard};
+use crate::disk::files;
+use crate::disk::files::extent::{self, Extent};
+use crate::disk::files::sidecar::{self, Sidecar};
 use crate::disk::session_file::Meta;
-use crate::ground::storage::StorageFile;
+use crate::engine::catalog::Entry;
+use crate::engine::snapshot::Tail;
+use crate::error::{Error, Result};
 
-/// What the two files of a session hold.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) meta: Meta,
-    pub(crate) sidecar: Sidecar,
-    pub(crate) file: Option<Arc<dyn StorageFile>>,
-    pub(crate) extent: Extent,
+impl Shard {
+    pub(super) fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
+        let entry = turn.shared.catalog.claim(key);
+        let id = self.sessions.len();
+        self.sessions.push(Resident::Loading {
+            entry: entry.clone(),
+            waiting: VecDeque::new(),
+        });
+        self.by_key.insert(key.clone(), id);
+        self.load(id, &entry, turn);
+        id
+    }
+
+    /// Brings a session in, here if it is small, else in the background.
+    pub(super) fn load(&mut self, id: usize, entry: &Arc<Entry>, turn: &mut Turn<'_>) {
+        self.sessions[id] = Resident::Loading {
+            entry: entry.clone(),
+            waiting: VecDeque::new(),
+        };
+        match self.open_files(entry, turn) {
+            Ok((loaded, true)) => {
+                let owner = self.owner(id, turn);
+                turn.out.start(Job::Measure { owner, loaded });
+            }
+            Ok((loaded, false)) => self.install(id, loaded, turn),
+            Err(error) => self.load_failed(id, &error, turn),
+        }
+    }
+
+    /// Opens both files; `true` where the log is too big to measure here.
+    fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
+        let shared = turn.shared;
+        let (meta, sidecar) = self.read_sidecar(entry, turn)?;
+        let file = self.open_log(&entry.stem, turn)?;
+        let mut loaded = Loaded {
+            meta,
+            sidecar,
+            file,
+            extent: Extent::default(),
+        };
+        let Some(file) = &loaded.file else {
+            return Ok((loaded, false));
+        };
+        let path = files::log_path(&shared.dir, &entry.stem);
+        let wrap = |e| Error::io("read", &path, e);
+        let len = file.info().map_err(wrap)?.len;
+        if len > MEASURE_INLINE {
+            return Ok((loaded, true));
+        }
+        loaded.extent = extent::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
+        Ok((loaded, false))
+    }
+
+    /// Reads a sidecar.
+    fn read_sidecar(&mut self, entry: &Entry, turn: &Turn<'_>) -> Result<(Meta, Sidecar)> {
+        let Shared { storage, dir, .. } = turn.shared;
+        self.with_descriptor(|| sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key))
+    }
+
+    pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
+        let Resident::Loading { entry, waiting } = &mut self.sessions[id] else {
+            return;
+        };
+        let mut session = Session::vacant(entry.clone());
+        session.waiting = std::mem::take(waiting);
+        session.watch = self.early.remove(&entry.key);
+        session.exists = loaded.file.is_some() || loaded.sidecar != Sidecar::Missing;
+        session.sidecar = loaded.sidecar;
+        session.start = loaded.extent.start;
+        session.settled = Position {
+            end: loaded.extent.end,
+            lines: loaded.extent.lines,
+            torn: loaded.extent.torn,
+            meta: loaded.meta,
+        };
+        session.staged = session.settled.clone();
+        session.synced_meta.clone_from(&session.settled.meta);
+        session.written = loaded.extent.end;
+        session.synced = loaded.extent.end;
+        session.file = loaded.file;
+        session.tail = Tail::new(session.settled.meta.clone());
+        session.publish();
+        let open = session.file.is_some();
+        self.sessions[id] = Resident::Ready(Box::new(session));
+        if open {
+            self.used(id);
+        }
+        self.compact_if_due(id, turn);
+        self.pump(id, turn);
+    }
+
+    pub(super) fn load_failed(&mut self, id: usize, error: &Error, turn: &mut Turn<'_>) {
+        let Resident::Loading { entry, waiting } = &mut self.sessions[id] else {
+            return;
+        };
+        let entry = entry.clone();
+        for request in std::mem::take(waiting) {
+            request.refuse(error, turn.out);
+        }
+        self.sessions[id] = Resident::Failed {
+            entry,
+            error: error.clone(),
+        };
+    }
 }

@@ -6,23 +6,31 @@
 //! to the background as a [`job`] and comes back as an event. A [`worker`]
 //! drives several shards.
 
+pub(crate) mod answer;
 pub(crate) mod backups;
 pub(crate) mod buffers;
-pub(crate) mod command;
-pub(crate) mod context;
-pub(crate) mod converse;
+pub(crate) mod change;
+mod controls;
 pub(crate) mod flush;
+pub(crate) mod flushed;
+mod going_back;
 pub(crate) mod handles;
 pub(crate) mod inflight;
 pub(crate) mod job;
-pub(crate) mod load;
+mod load;
+pub(crate) mod loaded;
 pub(crate) mod locate;
+mod open_files;
 pub(crate) mod rebase;
+pub(crate) mod request;
 pub(crate) mod rewrite;
 pub(crate) mod session;
 pub(crate) mod settle;
-pub(crate) mod stage;
-pub(crate) mod staging;
+pub(crate) mod shared;
+mod stage;
+mod swap;
+pub(crate) mod turn;
+pub(crate) mod verbs;
 pub(crate) mod worker;
 pub(crate) mod write;
 
@@ -31,40 +39,26 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::command::{Command, Verb};
-use self::context::{Context, Outbox, Turn};
-use self::converse::Converse;
+use self::answer::Ack;
 use self::handles::Handles;
-use self::job::{Done, Job, Owner};
-use self::load::Loaded;
+use self::job::{Done, Owner};
+use self::request::{Command, Manner, Request};
 use self::session::Session;
-use self::staging::{Change, Op};
-use crate::disk::files;
-use crate::disk::files::extent::{self};
-use crate::disk::files::sidecar::{self, Sidecar};
-use crate::disk::session_file::Meta;
+use self::turn::{Outbox, Turn};
 use crate::engine::catalog::Entry;
-use crate::engine::snapshot::{Standing, Tail};
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, StorageFile};
+use crate::engine::snapshot::Standing;
+use crate::error::Error;
 use crate::ground::sync::watch::WatchSender;
-
-/// How many shards a store has.
-pub(crate) const SHARDS: usize = crate::disk::session_file::SHARDS as usize;
 
 /// A session file up to this many bytes is measured by its owner, a larger one
 /// in the background.
 const MEASURE_INLINE: u64 = 256 << 10;
 
-/// What a caller's thread may encode and copy for itself, bytes: a runtime's
-/// thread has other tasks, and others wait for the shard meanwhile.
-const QUICK_BYTES: usize = 64 << 10;
-
 /// The owner of the sessions whose keys hash to one number.
 #[derive(Debug)]
 pub(crate) struct Shard {
     id: usize,
-    sessions: Vec<Slot>,
+    sessions: Vec<Resident>,
     by_key: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     handles: Handles,
     /// Those who want to know of sessions that are not there yet.
@@ -88,11 +82,11 @@ struct Unwritten {
 }
 
 #[derive(Debug)]
-enum Slot {
+enum Resident {
     /// Being measured in the background; commands wait.
     Loading {
         entry: Arc<Entry>,
-        waiting: VecDeque<Verb>,
+        waiting: VecDeque<Box<dyn Request>>,
     },
     /// Could not be loaded; the next command tries again.
     Failed {
@@ -119,28 +113,37 @@ impl Shard {
 
     /// Takes a command in: stages it, or lets it wait its turn.
     pub(crate) fn accept(&mut self, command: Command, turn: &mut Turn<'_>) {
-        let Command { key, verb } = command;
-        let id = match self.by_key.get(&key) {
-            Some(&id) => id,
-            // Entered for nothing, it would hold a file name that another key
-            // may need.
-            None if !verb.creates() && !turn.context.catalog.knows(&key) => {
-                if matches!(&verb, Verb::Converse(v) if matches!(**v, Converse::Subscribe { .. })) {
-                    return self.subscribe_early(&key, verb, turn);
-                }
-                return stage::answer_without_session(verb, &key, turn.out);
-            }
-            None => self.admit(&key, turn),
+        let Command { key, request } = command;
+        let (id, request) = match self.by_key.get(&key) {
+            Some(&id) => (id, request),
+            None => match self.present(&key, request, turn) {
+                Some(request) => (self.admit(&key, turn), request),
+                None => return,
+            },
         };
-        if let Slot::Failed { entry, .. } = &self.sessions[id] {
+        if let Resident::Failed { entry, .. } = &self.sessions[id] {
             let entry = entry.clone();
             self.load(id, &entry, turn);
         }
         match &mut self.sessions[id] {
-            Slot::Ready(_) => self.submit(id, verb, turn),
-            Slot::Loading { waiting, .. } => waiting.push_back(verb),
-            Slot::Failed { error, .. } => stage::refuse(verb, error, turn.out),
+            Resident::Ready(_) => self.submit(id, request, turn),
+            Resident::Loading { waiting, .. } => waiting.push_back(request),
+            Resident::Failed { error, .. } => request.refuse(error, turn.out),
         }
+    }
+
+    /// The request, if there is a session for it on disk or one is to be made;
+    /// answered otherwise.
+    fn present(
+        &mut self,
+        key: &Arc<str>,
+        request: Box<dyn Request>,
+        turn: &mut Turn<'_>,
+    ) -> Option<Box<dyn Request>> {
+        if turn.shared.catalog.knows(key) {
+            return Some(request);
+        }
+        request.meet_absence(key, self, turn)
     }
 
     /// The result of a background job.
@@ -149,7 +152,7 @@ impl Shard {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
             Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
             Done::Located(located) => self.located(id, located, turn),
-            Done::Folded(folded) => self.folded(id, folded, turn),
+            Done::Controls(read) => self.controls_read(id, read, turn),
             Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
         self.pump(id, turn);
@@ -162,11 +165,11 @@ impl Shard {
     /// Whether a store that stopped writing carries out a command: one that looks,
     /// unless it would wait for a change that will never settle.
     pub(crate) fn may_look(&self, command: &Command) -> bool {
-        let slot = self.by_key.get(&command.key).map(|&id| &self.sessions[id]);
-        command.verb.looks()
-            && match slot {
-                Some(Slot::Ready(session)) => {
-                    !session.is_stuck() || session.may_stage(&command.verb)
+        let resident = self.by_key.get(&command.key).map(|&id| &self.sessions[id]);
+        command.request.manner() == Manner::Looks
+            && match resident {
+                Some(Resident::Ready(session)) => {
+                    !session.is_stuck() || !session.must_wait(&*command.request)
                 }
                 _ => true,
             }
@@ -179,18 +182,12 @@ impl Shard {
         command: Command,
         turn: &mut Turn<'_>,
     ) -> std::result::Result<(), Command> {
-        let plain = match &command.verb {
-            Verb::Append { lines, .. } => lines.len() <= QUICK_BYTES,
-            Verb::SetSummary { summary, .. } => summary.len() <= QUICK_BYTES,
-            Verb::UpsertMeta { .. } => true,
-            _ => false,
-        };
-        if !plain || self.full {
+        if !command.request.is_quick() || self.full {
             return Err(command);
         }
         match self.by_key.get(&command.key) {
-            Some(&id) if matches!(self.sessions[id], Slot::Ready(_)) => {
-                self.submit(id, command.verb, turn);
+            Some(&id) if matches!(self.sessions[id], Resident::Ready(_)) => {
+                self.submit(id, command.request, turn);
                 Ok(())
             }
             _ => Err(command),
@@ -198,9 +195,11 @@ impl Shard {
     }
 
     /// Whether settling a change touches no file, for certain.
-    pub(crate) fn settles_quickly(&self, op: &Op) -> bool {
-        let plain = matches!(op.change, Change::Append { .. } | Change::Meta { .. });
-        plain && matches!(&self.sessions[op.session], Slot::Ready(s) if s.waiting.is_empty())
+    pub(crate) fn settles_quickly(&self, op: &change::Op) -> bool {
+        let next_waits_for_it =
+            |session: &Session| !session.waiting.is_empty() || session.compaction_ready();
+        op.change.is_plain()
+            && matches!(&self.sessions[op.session], Resident::Ready(s) if !next_waits_for_it(s))
     }
 
     /// Refuses every command that waits, those that wait for a compaction
@@ -209,24 +208,24 @@ impl Shard {
     /// the next open.
     pub(crate) fn refuse_waiting(&mut self, error: &Error, out: &mut Outbox) {
         self.early.clear();
-        for slot in &mut self.sessions {
-            let (waiting, stuck) = match slot {
-                Slot::Loading { waiting, .. } => (waiting, false),
-                Slot::Ready(session) => {
+        for resident in &mut self.sessions {
+            let (waiting, stuck) = match resident {
+                Resident::Loading { waiting, .. } => (waiting, false),
+                Resident::Ready(session) => {
                     session.watch = None;
                     let compaction = session.compaction.take();
                     let answers = compaction.map(|c| c.answers).unwrap_or_default();
-                    stage::answer_all(answers, &Err(error.clone()), out);
+                    out.settle(Ack::all(answers), &Err(error.clone()));
                     let stuck = session.is_stuck();
                     (&mut session.waiting, stuck)
                 }
-                Slot::Failed { .. } => continue,
+                Resident::Failed { .. } => continue,
             };
-            for verb in std::mem::take(waiting) {
-                if verb.looks() && !stuck {
-                    waiting.push_back(verb);
+            for request in std::mem::take(waiting) {
+                if request.manner() == Manner::Looks && !stuck {
+                    waiting.push_back(request);
                 } else {
-                    stage::refuse(verb, error, out);
+                    request.refuse(error, out);
                 }
             }
         }
@@ -235,147 +234,18 @@ impl Shard {
     /// Whether nothing is under way for any session.
     pub(crate) fn is_quiet(&self) -> bool {
         self.sessions.iter().all(|slot| match slot {
-            Slot::Loading { .. } => false,
-            Slot::Failed { .. } => true,
-            Slot::Ready(session) => {
-                session.inflight == 0
-                    && !session.busy
-                    && session.waiting.is_empty()
-                    && session.compaction.is_none()
+            Resident::Loading { .. } => false,
+            Resident::Failed { .. } => true,
+            Resident::Ready(session) => {
+                session.is_still() && session.waiting.is_empty() && session.compaction.is_none()
             }
         })
     }
 
-    fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
-        let entry = turn.context.catalog.claim(key);
-        let id = self.sessions.len();
-        self.sessions.push(Slot::Loading {
-            entry: entry.clone(),
-            waiting: VecDeque::new(),
-        });
-        self.by_key.insert(key.clone(), id);
-        self.load(id, &entry, turn);
-        id
-    }
-
-    /// Brings a session in, here if it is small, else in the background.
-    fn load(&mut self, id: usize, entry: &Arc<Entry>, turn: &mut Turn<'_>) {
-        self.sessions[id] = Slot::Loading {
-            entry: entry.clone(),
-            waiting: VecDeque::new(),
-        };
-        match self.open_files(entry, turn) {
-            Ok((loaded, true)) => {
-                let owner = self.owner(id, turn);
-                turn.out.start(Job::Measure { owner, loaded });
-            }
-            Ok((loaded, false)) => self.install(id, loaded, turn),
-            Err(error) => self.load_failed(id, &error, turn),
-        }
-    }
-
-    /// Opens both files; `true` where the log is too big to measure here.
-    fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
-        let context = turn.context;
-        let (meta, sidecar) = self.read_sidecar(entry, turn)?;
-        let file = self.open_log(&entry.stem, turn)?;
-        let mut loaded = Loaded {
-            meta,
-            sidecar,
-            file,
-            extent: extent::Extent::default(),
-        };
-        let Some(file) = &loaded.file else {
-            return Ok((loaded, false));
-        };
-        let path = files::log_path(&context.dir, &entry.stem);
-        let wrap = |e| Error::io("read", &path, e);
-        let len = file.info().map_err(wrap)?.len;
-        if len > MEASURE_INLINE {
-            return Ok((loaded, true));
-        }
-        loaded.extent = extent::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;
-        Ok((loaded, false))
-    }
-
-    /// Reads a sidecar.
-    fn read_sidecar(&mut self, entry: &Entry, turn: &Turn<'_>) -> Result<(Meta, Sidecar)> {
-        let Context { storage, dir, .. } = turn.context;
-        self.with_descriptor(|| sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key))
-    }
-
-    /// Opens a session file.
-    fn open_log(&mut self, stem: &str, turn: &Turn<'_>) -> Result<Option<Arc<dyn StorageFile>>> {
-        let Context { storage, dir, .. } = turn.context;
-        self.with_descriptor(|| files::open_log(&**storage, dir, stem, OpenMode::ReadWrite))
-    }
-
-    /// Tries again, with one session file less open each time, for as long as
-    /// the process has no descriptor left.
-    fn with_descriptor<T>(&mut self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
-            match attempt() {
-                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
-                    Some(evicted) => self.close(evicted),
-                    None => return Err(error),
-                },
-                other => return other,
-            }
-        }
-    }
-
-    fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
-        let Slot::Loading { entry, waiting } = &mut self.sessions[id] else {
-            return;
-        };
-        let mut session = Session::vacant(entry.clone());
-        session.waiting = std::mem::take(waiting);
-        session.watch = self.early.remove(&entry.key);
-        session.exists = loaded.file.is_some() || loaded.sidecar != Sidecar::Missing;
-        session.sidecar = loaded.sidecar;
-        session.start = loaded.extent.start;
-        session.settled = session::Position {
-            end: loaded.extent.end,
-            lines: loaded.extent.lines,
-            torn: loaded.extent.torn,
-            meta: loaded.meta,
-        };
-        session.staged = session.settled.clone();
-        session.synced_meta.clone_from(&session.settled.meta);
-        session.written = loaded.extent.end;
-        session.synced = loaded.extent.end;
-        session.file = loaded.file;
-        session.tail = Tail::new(session.settled.meta.clone());
-        session.publish();
-        let (overdue, open) = (session.mostly_dead(), session.file.is_some());
-        self.sessions[id] = Slot::Ready(Box::new(session));
-        if open {
-            self.used(id);
-        }
-        if overdue && turn.context.auto_compact {
-            self.submit(id, Verb::Compact { answer: None }, turn);
-        }
-        self.pump(id, turn);
-    }
-
-    fn load_failed(&mut self, id: usize, error: &Error, turn: &mut Turn<'_>) {
-        let Slot::Loading { entry, waiting } = &mut self.sessions[id] else {
-            return;
-        };
-        let entry = entry.clone();
-        for verb in std::mem::take(waiting) {
-            stage::refuse(verb, error, turn.out);
-        }
-        self.sessions[id] = Slot::Failed {
-            entry,
-            error: error.clone(),
-        };
-    }
-
     fn session(&mut self, id: usize) -> &mut Session {
         match &mut self.sessions[id] {
-            Slot::Ready(session) => session,
-            Slot::Loading { .. } | Slot::Failed { .. } => {
+            Resident::Ready(session) => session,
+            Resident::Loading { .. } | Resident::Failed { .. } => {
                 unreachable!("only a loaded session has staged changes or jobs of its own")
             }
         }
@@ -386,38 +256,6 @@ impl Shard {
             worker: turn.out.worker,
             shard: self.id,
             session,
-        }
-    }
-
-    /// The session's open file, opened if need be; `None` if it has none.
-    fn file(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Option<Arc<dyn StorageFile>>> {
-        let session = self.session(id);
-        if session.file.is_none() && session.exists {
-            let stem = session.entry.stem.clone();
-            let file = self.open_log(&stem, turn)?;
-            let session = self.session(id);
-            session.file = file;
-            session.publish();
-        }
-        let file = self.session(id).file.clone();
-        if file.is_some() {
-            self.used(id);
-        }
-        Ok(file)
-    }
-
-    fn used(&mut self, id: usize) {
-        if let Some(evicted) = self.handles.used(id) {
-            self.close(evicted);
-        }
-    }
-
-    /// Closes a session's file, also in what is published: a snapshot that kept
-    /// it would keep the descriptor open without bound.
-    fn close(&mut self, id: usize) {
-        if let Slot::Ready(session) = &mut self.sessions[id] {
-            session.file = None;
-            session.publish();
         }
     }
 

@@ -13,15 +13,82 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::rewrite::Prepared;
+use super::shared::Shared;
+use crate::disk::files::backup::Name;
+use crate::disk::journal::record::Record;
+use crate::disk::session_file::Conversation;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// A session on its way back.
+#[derive(Debug)]
+pub(crate) struct Rebasing {
+    /// What the session's file becomes: its second name, and what that is to be.
+    pub(crate) keep: Option<(String, Name)>,
+    /// The backup whose first bytes the session becomes.
+    pub(crate) of: Name,
+    /// What the control records that stay say, if that is known.
+    pub(crate) conversation: Option<Arc<Conversation>>,
+}
+
+impl Rebasing {
+    /// The file names in its journal record.
+    pub(super) fn names(&self) -> Names {
+        let (link, backup) = match &self.keep {
+            Some((link, name)) => (link.clone(), name.to_text()),
+            None => Default::default(),
+        };
+        Names {
+            of: self.of.to_text(),
+            link,
+            backup,
+        }
+    }
+
+    /// Removes what was prepared and will not be kept.
+    pub(super) fn discard(&self, shared: &Shared) {
+        let Some((link, _)) = &self.keep else { return };
+        shared.names_changed();
+        let path = shared.backups.dir.join(link);
+        if let Err(error) = shared.storage.remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "left behind until the next open");
+        }
+    }
+}
+
+/// The file names in a rebase's record.
+pub(super) struct Names {
+    of: String,
+    link: String,
+    backup: String,
+}
+
+impl Names {
+    pub(super) fn record<'a>(
+        &'a self,
+        stem: &'a str,
+        generation: u64,
+        image: &'a [u8],
+        len: u64,
+    ) -> Record<'a> {
+        Record::Rebase {
+            stem,
+            generation,
+            image,
+            of: &self.of,
+            len,
+            link: &self.link,
+            backup: &self.backup,
+        }
+    }
+}
 
 /// What a session is to be taken back to.
 #[derive(Debug)]
 pub(crate) struct Rebase {
     /// Where backups are.
     pub(crate) backups: PathBuf,
-    /// See [`Backups::synced`](super::backup::Backups).
+    /// See [`Backups::synced`](super::backups::Backups).
     pub(crate) synced: Arc<AtomicBool>,
     /// The session's file and its second name; `None` where there is nothing to
     /// keep.

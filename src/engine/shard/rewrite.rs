@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::rebase::{self, Rebase};
+use super::shared::Shared;
 use crate::disk::session_file::{self, Carried, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -50,7 +51,7 @@ pub(crate) enum Source {
     Bytes {
         file: Option<Arc<dyn StorageFile>>,
         len: u64,
-        behind: Vec<u8>,
+        rest: Vec<u8>,
         /// Lines that stay hidden.
         skip: u64,
     },
@@ -70,6 +71,16 @@ pub(crate) struct Prepared {
     pub(crate) start: u64,
     /// Whether its last line lacks the LF.
     pub(crate) torn: bool,
+}
+
+impl Prepared {
+    /// Removes the file, which will not be swapped in.
+    pub(super) fn discard(&self, shared: &Shared) {
+        let path = shared.dir.join(&self.temp);
+        if let Err(error) = shared.storage.remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "left behind until the next open");
+        }
+    }
 }
 
 /// Writes and syncs the file `temp`. Where that fails nothing is left of it.
@@ -124,10 +135,10 @@ pub(crate) fn prepare(
             Source::Bytes {
                 file,
                 len,
-                behind,
+                rest,
                 skip,
             } => {
-                out.put_bytes(file.as_deref(), *len, behind, *skip)?;
+                out.put_bytes(file.as_deref(), *len, rest, *skip)?;
             }
             // Prepared above.
             Source::Rebase(_) => {}

@@ -4,13 +4,15 @@ use crate::disk::files::sidecar::Sidecar;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::command::{Answer, Verb};
+use super::answer::{Ack, Answer};
+use super::change::Origin;
+use super::request::{Manner, Request};
 use super::rewrite::Prepared;
-use super::stage::Pending;
-use crate::disk::session_file::Conversation;
+use crate::disk::session_file::{self, Conversation};
 use crate::disk::session_file::{Meta, MetaText};
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::{Live, Standing, Tail, View};
+use crate::ground::clock::{Stamp, ZERO_TIME};
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::watch::WatchSender;
 
@@ -51,6 +53,33 @@ pub(crate) struct Compaction {
     pub(crate) answers: Vec<Answer<()>>,
 }
 
+/// What a session waits for while a job runs for it.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// Where a truncation cuts.
+    Truncate(Answer<()>),
+    /// What its control records say, for a request that needs to know.
+    Controls(Box<dyn Request>),
+    Swap {
+        /// The file being written.
+        temp: String,
+        origin: Origin,
+        ack: Ack,
+    },
+}
+
+impl Pending {
+    /// Whether this is what the file of this name was written for.
+    pub(super) fn awaits(&self, file: &str) -> bool {
+        matches!(self, Self::Swap { temp, .. } if temp == file)
+    }
+
+    /// Whether this waits for the control records to be read.
+    pub(super) fn reads_controls(&self) -> bool {
+        matches!(self, Self::Controls(_))
+    }
+}
+
 /// One session, as its owner keeps it.
 #[derive(Debug)]
 #[expect(
@@ -87,7 +116,7 @@ pub(crate) struct Session {
     pub(crate) inflight: usize,
     /// A rewrite, truncation or deletion is under way: later commands wait.
     pub(crate) busy: bool,
-    pub(crate) waiting: VecDeque<Verb>,
+    pub(crate) waiting: VecDeque<Box<dyn Request>>,
     /// What the job under way is for.
     pub(crate) pending: Option<Pending>,
     pub(crate) compaction: Option<Compaction>,
@@ -153,6 +182,39 @@ impl Session {
         }
     }
 
+    /// Whether nothing is staged for it or under way that a later command must
+    /// come after.
+    pub(crate) fn is_still(&self) -> bool {
+        !self.busy && self.inflight == 0
+    }
+
+    /// One change in flight that nothing may be staged on top of.
+    pub(super) fn hold(&mut self) {
+        self.inflight += 1;
+        self.busy = true;
+    }
+
+    /// Whether `request` must wait, given what is under way and what waits.
+    pub(super) fn must_wait(&self, request: &dyn Request) -> bool {
+        let waits = request.waits(self);
+        let in_turn = request.manner() == Manner::Writes;
+        let queued = !self.waiting.is_empty() || self.compaction_ready();
+        waits || queued && in_turn
+    }
+
+    /// Whether a compaction has its copy. It comes before what waits: the copy
+    /// only gets older.
+    pub(super) fn compaction_ready(&self) -> bool {
+        let compaction = self.compaction.as_ref();
+        compaction.is_some_and(|compaction| compaction.prepared.is_some())
+    }
+
+    /// Whether it waits for something that nobody will tell it of: a swap or
+    /// deletion that the journal holds and the directory refused.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.busy && self.inflight == 0 && self.pending.is_none()
+    }
+
     /// Whether a background compaction is due: more lines are skipped than live.
     pub(crate) fn mostly_dead(&self) -> bool {
         let skip = u64::try_from(self.settled.meta.skip).unwrap_or(0);
@@ -178,5 +240,36 @@ impl Session {
             end: self.written,
             tail: self.tail.clone(),
         }
+    }
+
+    /// A session that is written to for the first time was created now.
+    pub(super) fn created(&mut self, now: &Stamp) {
+        if !self.dated && self.staged.meta.text.created_at == ZERO_TIME {
+            self.staged.meta.text_mut().created_at = now.to_string();
+        }
+        self.dated = true;
+    }
+
+    /// The whole sidecar, if this epoch's records do not hold it yet.
+    pub(super) fn image_due(&mut self, epoch: u64) -> Option<Vec<u8>> {
+        (self.imaged_staged != epoch).then(|| self.image(epoch))
+    }
+
+    /// The whole sidecar.
+    pub(super) fn image(&mut self, epoch: u64) -> Vec<u8> {
+        self.imaged_staged = epoch;
+        session_file::encode_sidecar(&self.staged.meta.to_sidecar())
+    }
+
+    /// Whether the sidecar on disk can be set right from the journal if writing
+    /// over it tears it.
+    pub(super) fn image_in_journal(&self, epoch: u64) -> bool {
+        self.imaged >= epoch && self.sidecar == Sidecar::Present
+    }
+
+    /// Nothing is staged any more but what is settled.
+    pub(super) fn unstage(&mut self) {
+        self.staged = self.settled.clone();
+        self.dated = false;
     }
 }

@@ -4,60 +4,33 @@
 //! as soon as its record is written, and reaches the session file only once it
 //! is synced too.
 
-use crate::disk::files;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Shard;
-use super::command::{Answer, Verb};
-use super::context::{Context, Turn};
-use super::job::Job;
-use super::rewrite::Prepared;
+use super::change::{Change, Op, Origin};
 use super::session::Session;
-use super::stage;
-use super::stage::Rebasing;
-use super::staging::{Change, Op, SwapAnswer};
-use crate::disk::files::backup::Stored;
-use crate::disk::files::sidecar::Sidecar;
-use crate::disk::session_file;
+use super::turn::Turn;
 use crate::disk::session_file::Meta;
-use crate::engine::snapshot::{Tail, View};
-use crate::engine::stats::Counters;
-use crate::error::{Error, Result};
+use crate::engine::snapshot::Standing;
+use crate::error::Error;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
     pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
         let id = op.session;
-        match &mut op.change {
-            Change::Append {
-                len,
-                lines,
-                meta,
-                answer,
-            } => {
-                self.append(id, *len, *lines, meta);
-                if let Some(answer) = answer.take() {
-                    turn.out.answer(answer, Ok(()));
-                }
-            }
-            Change::Meta {
-                meta,
-                answer,
-                shown,
-            } => {
-                *shown = true;
-                self.replace_meta(id, meta.clone(), turn);
-                if let Some(answer) = answer.take() {
-                    answer.settle(Ok(()), turn.out);
-                }
-            }
-            Change::Truncate { .. } | Change::Swap { .. } | Change::Delete { .. } => {}
+        match &op.change {
+            Change::Append { len, lines, meta } => self.show_append(id, *len, *lines, meta),
+            Change::Meta { meta } => self.replace_meta(id, meta.clone(), turn),
+            // They hold their session: nothing of it may be staged on top of what is
+            // not synced.
+            Change::Truncate { .. } | Change::Swap { .. } | Change::Delete => return,
         }
+        op.shown = true;
+        turn.out.settle(std::mem::take(&mut op.ack), &Ok(()));
     }
 
     /// The record of a change is on disk.
-    pub(super) fn settle(&mut self, op: Op, turn: &mut Turn<'_>) {
+    pub(super) fn settle(&mut self, mut op: Op, turn: &mut Turn<'_>) {
         let id = op.session;
         let session = self.session(id);
         session.inflight -= 1;
@@ -66,40 +39,30 @@ impl Shard {
         if let Some(meta) = op.change.meta() {
             session.synced_meta.clone_from(meta);
         }
-        match op.change {
-            Change::Append {
-                len,
-                lines,
-                meta,
-                answer,
-            } => self.settle_append(id, (len, lines), &meta, answer, turn),
-            Change::Meta {
-                meta,
-                answer,
-                shown,
-            } => {
-                if shown {
-                    self.sidecar_changed(id);
-                } else {
-                    self.replace_meta(id, meta, turn);
-                }
-                if let Some(answer) = answer {
-                    answer.settle(Ok(()), turn.out);
-                }
+        if op.shown {
+            self.sidecar_changed(id);
+        } else {
+            self.show(&mut op, turn);
+        }
+        let hides = matches!(op.change, Change::Truncate { .. } | Change::Swap { .. });
+        let result = match op.change {
+            Change::Append { len, .. } => {
+                self.session(id).synced += len as u64;
+                self.note_unwritten(id, len, turn);
+                Ok(())
             }
-            Change::Truncate {
-                meta,
-                start,
-                answer,
-            } => self.settle_truncate(id, meta, start, answer, turn),
-            Change::Swap {
-                prepared,
-                tail,
-                tail_lines,
-                meta,
-                answer,
-            } => self.settle_swap(id, *prepared, (&tail, tail_lines), meta, answer, turn),
-            Change::Delete { answer } => self.settle_delete(id, answer, turn),
+            // The sidecar may be written now.
+            Change::Meta { .. } => Ok(()),
+            Change::Truncate { meta, start } => {
+                self.settle_truncate(id, meta, start, turn);
+                Ok(())
+            }
+            Change::Swap { swap, meta } => self.settle_swap(id, *swap, meta, turn),
+            Change::Delete => self.settle_delete(id, turn),
+        };
+        turn.out.settle(op.ack, &result);
+        if hides && result.is_ok() {
+            self.compact_if_due(id, turn);
         }
         if self.session(id).inflight == 0 {
             self.pump(id, turn);
@@ -112,88 +75,42 @@ impl Shard {
         let session = self.session(op.session);
         session.inflight -= 1;
         session.busy = false;
-        let result = Err(error.clone());
-        match op.change {
-            Change::Append { answer, .. } => {
-                if let Some(answer) = answer {
-                    turn.out.answer(answer, result);
-                }
-            }
-            Change::Meta { answer, .. } => {
-                if let Some(answer) = answer {
-                    answer.settle(result, turn.out);
-                }
-            }
-            Change::Truncate { answer, .. } | Change::Delete { answer } => {
-                turn.out.answer(answer, result);
-            }
-            Change::Swap {
-                prepared, answer, ..
-            } => {
-                // After a failed sync the record may be on disk all the same;
-                // recovery would then look for this file.
-                if !matches!(error, Error::Poisoned { .. }) {
-                    stage::discard(Some(*prepared), turn);
-                    if let SwapAnswer::Rebase(rebasing) = &answer {
-                        rebasing.discard(turn);
-                    }
-                }
-                answer.settle(&result, turn.out);
+        // After a failed sync the record may be on disk all the same; recovery
+        // would then look for the new file.
+        if let Change::Swap { swap, .. } = op.change
+            && !matches!(error, Error::Poisoned { .. })
+        {
+            swap.prepared.discard(turn.shared);
+            if let Origin::Rebase(rebasing) = &swap.origin {
+                rebasing.discard(turn.shared);
             }
         }
+        turn.out.settle(op.ack, &Err(error.clone()));
     }
 
     /// Works out anew what is staged for a session, from what is settled and
     /// what is still in flight for it.
     pub(super) fn restage<'a>(&mut self, id: usize, inflight: impl Iterator<Item = &'a Op>) {
         let session = self.session(id);
-        session.staged = session.settled.clone();
-        session.dated = false;
+        session.unstage();
         session.imaged_staged = session.imaged;
         for op in inflight {
             session.imaged_staged = session.imaged_staged.max(op.imaged);
             match &op.change {
-                Change::Append {
-                    len,
-                    lines,
-                    meta,
-                    answer: Some(_),
-                } => {
+                Change::Append { len, lines, meta } if !op.shown => {
                     session.staged.end += *len as u64;
                     session.staged.lines += lines;
                     session.staged.torn = false;
                     session.staged.meta.clone_from(meta);
                 }
-                Change::Meta {
-                    meta, shown: false, ..
-                } => session.staged.meta.clone_from(meta),
+                Change::Meta { meta } if !op.shown => session.staged.meta.clone_from(meta),
                 _ => {}
             }
         }
         session.forget_refused();
     }
 
-    fn settle_append(
-        &mut self,
-        id: usize,
-        (len, lines): (usize, u64),
-        meta: &Meta,
-        answer: Option<Answer<()>>,
-        turn: &mut Turn<'_>,
-    ) {
-        // Without an answer it was shown already.
-        if let Some(answer) = answer {
-            self.append(id, len, lines, meta);
-            turn.out.answer(answer, Ok(()));
-        } else {
-            self.sidecar_changed(id);
-        }
-        let session = self.session(id);
-        session.synced += len as u64;
-        self.note_unwritten(id, len, turn);
-    }
-
-    fn append(&mut self, id: usize, len: usize, lines: u64, meta: &Meta) {
+    fn show_append(&mut self, id: usize, len: usize, lines: u64, meta: &Meta) {
         let session = self.session(id);
         session.tail.show(len, meta);
         session.settled.end += len as u64;
@@ -204,11 +121,11 @@ impl Shard {
         self.sidecar_changed(id);
     }
 
-    fn replace_meta(&mut self, id: usize, meta: Meta, turn: &Turn<'_>) {
+    pub(super) fn replace_meta(&mut self, id: usize, meta: Meta, turn: &Turn<'_>) {
         let session = self.session(id);
         let old = std::mem::replace(&mut session.settled.meta, meta);
         let new = &session.settled.meta.text;
-        turn.context
+        turn.shared
             .catalog
             .set_aliases(&session.entry, &old.text.aliases, &new.aliases);
         session.tail.set_meta(session.settled.meta.clone());
@@ -216,194 +133,11 @@ impl Shard {
         self.sidecar_changed(id);
     }
 
-    fn settle_truncate(
-        &mut self,
-        id: usize,
-        meta: Meta,
-        start: u64,
-        answer: Answer<()>,
-        turn: &mut Turn<'_>,
-    ) {
-        let session = self.session(id);
-        session.busy = false;
-        session.start = start;
-        // A tail of its own: what the old one says goes with the old range.
-        session.tail = Tail::new(meta.clone());
-        session.publish();
-        self.replace_meta(id, meta, turn);
-        turn.out.answer(answer, Ok(()));
-        if turn.context.auto_compact && self.session(id).mostly_dead() {
-            self.submit(id, Verb::Compact { answer: None }, turn);
-        }
-    }
-
-    fn settle_swap(
-        &mut self,
-        id: usize,
-        prepared: Prepared,
-        tail: (&[u8], u64),
-        meta: Meta,
-        answer: SwapAnswer,
-        turn: &mut Turn<'_>,
-    ) {
-        let stem = self.session(id).entry.stem.clone();
-        let path = files::log_path(&turn.context.dir, &stem);
-        let kept = match &answer {
-            SwapAnswer::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
-            _ => Ok(()),
-        };
-        if let Err(error) = kept.and_then(|()| swap_in(&prepared, &path, turn)) {
-            // The journal says that the swap happened, the directory that it
-            // did not: only recovery can bring them together.
-            let error = turn.out.stop_store(&error);
-            return answer.settle(&Err(error), turn.out);
-        }
-        answer.count_in(&turn.context.counters, prepared.lines);
-        let end = prepared.len + tail.0.len() as u64;
-        self.forget_unwritten(id);
-        let session = self.session(id);
-        session.busy = false;
-        session.generation += 1;
-        session.start = prepared.start;
-        session.settled.end = end;
-        session.settled.lines = prepared.lines + tail.1;
-        session.settled.torn = prepared.torn && tail.0.is_empty();
-        session.conversation = match &answer {
-            SwapAnswer::Rebase(rebasing) => rebasing.conversation.clone(),
-            _ => None,
-        };
-        (session.written, session.synced) = (end, end);
-        session.tail = Tail::new(meta.clone());
-        let replaced = session.file.replace(prepared.file);
-        session.publish();
-        session.staged.end = end;
-        session.staged.lines = session.settled.lines;
-        session.staged.torn = session.settled.torn;
-        if let Some(file) = replaced {
-            turn.out.start(Job::Close(file));
-        }
-        self.replace_meta(id, meta, turn);
-        self.used(id);
-        let overdue = self.session(id).mostly_dead() && turn.context.auto_compact;
-        if overdue && matches!(answer, SwapAnswer::Rebase(_)) {
-            self.submit(id, Verb::Compact { answer: None }, turn);
-        }
-        answer.settle(&Ok(()), turn.out);
-    }
-
-    fn settle_delete(&mut self, id: usize, answer: Answer<()>, turn: &mut Turn<'_>) {
-        let entry = self.session(id).entry.clone();
-        if let Err(error) = remove_files(&entry.stem, turn) {
-            let error = turn.out.stop_store(&error);
-            return turn.out.answer(answer, Err(error));
-        }
-        self.forget_unwritten(id);
-        self.handles.forget(id);
-        let session = self.session(id);
-        let aliases = session.settled.meta.text.aliases.clone();
-        let generation = session.generation + 1;
-        let listed_dirty = session.listed_dirty;
-        let waiting = std::mem::take(&mut session.waiting);
-        let compaction = session.compaction.take();
-        let watch = session.watch.take();
-        if let Some(file) = session.file.take() {
-            turn.out.start(Job::Close(file));
-        }
-        *session = Session {
-            generation,
-            waiting,
-            compaction,
-            watch,
-            listed_dirty,
-            deleted: true,
-            ..Session::vacant(entry.clone())
-        };
-        entry.view.store(Arc::new(View::Gone));
-        turn.context.catalog.remove(&entry, &aliases);
-        self.session(id).notify();
-        // The removed names must reach the disk with the next flush.
-        self.mark_dirty(id);
-        turn.out.answer(answer, Ok(()));
-    }
-
     fn sidecar_changed(&mut self, id: usize) {
         let session = self.session(id);
         session.sidecar_dirty = true;
         session.entry.list();
         self.mark_dirty(id);
-    }
-}
-
-/// What was a session's file becomes a backup.
-fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Result<()> {
-    let context = turn.context;
-    // Before any name changes: a flush that finds the new file by its name must
-    // find this too, and sync the old one.
-    context.names_changed();
-    let Some((link, name)) = &rebasing.keep else {
-        return Ok(());
-    };
-    let path = context.backups.path(name);
-    context
-        .storage
-        .rename(&context.backups.dir.join(link), &path)
-        .map_err(|e| Error::io("keep", &path, e))?;
-    // And after: a flush that synced between the two did not reach the new name.
-    context.names_changed();
-    context.backups.enter(Stored {
-        name: name.clone(),
-        size: session.settled.end,
-    });
-    Ok(())
-}
-
-fn swap_in(prepared: &Prepared, path: &std::path::Path, turn: &Turn<'_>) -> Result<()> {
-    let temp = turn.context.dir.join(&prepared.temp);
-    let storage = &turn.context.storage;
-    storage
-        .rename(&temp, path)
-        .map_err(|e| Error::io("replace", path, e))
-}
-
-/// Removes both files of a session, and its backups.
-fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
-    let Context { dir, backups, .. } = turn.context;
-    let own = [
-        session_file::log_name(stem),
-        session_file::sidecar_name(stem),
-    ];
-    let mut paths: Vec<_> = own.iter().map(|name| dir.join(name)).collect();
-    let kept = backups.take(stem);
-    let any = !kept.is_empty();
-    if any {
-        turn.context.names_changed();
-    }
-    paths.extend(kept.iter().map(|name| backups.path(name)));
-    for path in paths {
-        match turn.context.storage.remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &path, e));
-            }
-            _ => {}
-        }
-    }
-    if any {
-        turn.context.names_changed();
-    }
-    Ok(())
-}
-
-impl SwapAnswer {
-    fn count_in(&self, counters: &Counters, lines: u64) {
-        let (counter, by) = match self {
-            Self::Compaction(_) => (&counters.compactions, 1),
-            // Its lines were counted when they were written.
-            Self::Rebase(_) => return,
-            Self::SetHistory(_) | Self::Promote(_) | Self::Ensure(_) | Self::Fork(_) => {
-                (&counters.messages, lines)
-            }
-        };
-        counter.fetch_add(by, Ordering::Relaxed);
     }
 }
 
@@ -417,9 +151,21 @@ impl Session {
         }
     }
 
-    /// Whether the sidecar on disk can be set right from the journal if writing
-    /// over it tears it.
-    pub(super) fn image_in_journal(&self, epoch: u64) -> bool {
-        self.imaged >= epoch && self.sidecar == Sidecar::Present
+    /// Tells those who watch.
+    pub(super) fn notify(&mut self) {
+        let Some(watch) = &self.watch else { return };
+        if watch.is_unheard() {
+            self.watch = None;
+        } else {
+            watch.send(self.standing());
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Standing {
+            generation: self.generation,
+            lines: self.settled.lines,
+            skip: u64::try_from(self.settled.meta.skip).unwrap_or(0),
+        }
     }
 }

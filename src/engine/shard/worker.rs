@@ -10,8 +10,10 @@ pub(crate) mod alarm;
 pub(crate) mod bells;
 mod chores;
 pub(crate) mod driver;
+pub(crate) mod event;
 mod intake;
 mod quick;
+mod rest;
 pub(crate) mod seat;
 mod signals;
 
@@ -23,18 +25,19 @@ use std::time::Duration;
 
 use self::alarm::Alarm;
 use self::bells::Bells;
-use self::chores::LINGER;
-use self::driver::Rest;
+use self::event::Event;
 use super::Shard;
 use super::buffers::Buffers;
-use super::command::Command;
-use super::context::{Context, Outbox, Turn};
-use super::flush::FlushPart;
+use super::change::Staging;
+use super::flushed::FlushPart;
 use super::inflight::Inflight;
-use super::job::{Done, Job, Owner};
-use super::staging::Staging;
-use crate::disk::journal::committer::{Signal, Ticket};
+use super::job::Job;
+use super::request::Command;
+use super::shared::Shared;
+use super::turn::{Outbox, Turn};
+use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::GroupCommit;
+use crate::disk::session_file::SHARDS;
 use crate::error::Error;
 use crate::ground::clock::Stamp;
 use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
@@ -53,36 +56,11 @@ const MAX_INFLIGHT: usize = 64 << 20;
 /// Due when told.
 const NEVER: Duration = Duration::MAX;
 
-/// What a worker is told.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// There is something for the worker's thread to do.
-    Ready,
-    /// What became of records.
-    Journal(Signal),
-    /// A background job ended.
-    Done { owner: Owner, done: Done },
-    /// The store must stop.
-    Fatal(Error),
-    /// Bring every session file up to date; with `exact`, as PicoClaw would
-    /// have written it.
-    Flush {
-        exact: bool,
-        promise: Promise<FlushPart>,
-    },
-    /// Bring the sidecars up to date.
-    Sidecars,
-    /// Take no more commands; say when all are carried out.
-    Drain(Promise<()>),
-    /// End.
-    Exit,
-}
-
 /// Several shards and the thread they live on.
 #[derive(Debug)]
 pub(crate) struct Worker {
     id: usize,
-    context: Arc<Context>,
+    context: Arc<Shared>,
     shards: Vec<Owned>,
     /// Where a shard stands in `shards`.
     places: Vec<usize>,
@@ -139,7 +117,7 @@ struct FlushTask {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) id: usize,
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<Shared>,
     /// The shards it drives, with their mailboxes.
     pub(crate) shards: Vec<(usize, Receiver<Command>)>,
     pub(crate) open_files_per_shard: NonZeroUsize,
@@ -149,7 +127,7 @@ pub(crate) struct Parts {
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Self {
-        let mut places = vec![usize::MAX; super::SHARDS];
+        let mut places = vec![usize::MAX; SHARDS];
         let mut shards = Vec::new();
         for (id, mailbox) in parts.shards {
             places[id] = shards.len();
@@ -225,40 +203,6 @@ impl Worker {
         self.report_drained();
     }
 
-    /// What the worker's thread is to do, noting for how long it will sleep. With
-    /// `wait` time passes while it sleeps.
-    pub(super) fn rest(&mut self, wait: bool) -> Rest {
-        let due = self.due();
-        let left = due.saturating_sub(self.context.clock.monotonic());
-        let lingers = self.unwritten_since.is_some() && !self.stuck;
-        if left.is_zero() || lingers && !wait {
-            return Rest::None;
-        }
-        self.asleep = Some(due);
-        if due == NEVER {
-            Rest::UntilTold
-        } else {
-            Rest::For(left)
-        }
-    }
-
-    /// When there is something to do for the worker's thread. The one measure of
-    /// whether it may sleep and of whether it is to be roused: were there two, it
-    /// could fall asleep over what nobody rouses it for.
-    fn due(&self) -> Duration {
-        let may_drain = !self.again.is_empty() && self.inflight.bytes() <= MAX_INFLIGHT;
-        let busy =
-            may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty();
-        if busy || self.drained.is_some() && self.is_quiet() {
-            return Duration::ZERO;
-        }
-        match self.unwritten_since {
-            None => NEVER,
-            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
-            Some(since) => since + LINGER,
-        }
-    }
-
     /// The callers answered since the last look, for whoever drives to wake.
     #[must_use = "whoever is not woken sleeps for ever"]
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
@@ -308,7 +252,7 @@ impl Worker {
     fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
         let place = self.places[shard];
         let mut turn = Turn {
-            context: &self.context,
+            shared: &self.context,
             staging: &mut self.staging,
             buffers: &mut self.buffers,
             out: &mut self.out,

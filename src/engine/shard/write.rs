@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::buffers::Buffers;
-use super::context::Turn;
+use super::turn::Turn;
 use super::{Shard, Unwritten};
 use crate::engine::snapshot::Tail;
 use crate::error::{Error, Result};
@@ -103,7 +103,7 @@ impl Shard {
             session.listed_unwritten = true;
             self.unwritten.push_back(Unwritten {
                 session: id,
-                since: turn.context.clock.monotonic(),
+                since: turn.shared.clock.monotonic(),
             });
         }
     }
@@ -130,7 +130,7 @@ impl Shard {
         let (at, len) = (session.written, session.unwritten());
         let bytes = session.tail.copy(0..len);
         if let Err(e) = file.write_all_at(&bytes, at) {
-            let path = files::log_path(&turn.context.dir, &session.entry.stem);
+            let path = files::log_path(&turn.shared.dir, &session.entry.stem);
             let error = Error::io("append to", &path, e);
             // Part of a line must not stand at the end for others to see.
             if error.may_pass() && file.set_len(at).is_err() {
@@ -138,7 +138,7 @@ impl Shard {
             }
             return Err(error);
         }
-        let counters = &turn.context.counters;
+        let counters = &turn.shared.counters;
         counters
             .session_bytes
             .fetch_add(len as u64, Ordering::Relaxed);
@@ -152,9 +152,9 @@ impl Shard {
         if let Some(file) = self.file(id, turn)? {
             return Ok(file);
         }
-        let path = files::log_path(&turn.context.dir, &self.session(id).entry.stem);
+        let path = files::log_path(&turn.shared.dir, &self.session(id).entry.stem);
         let file = self.with_descriptor(|| {
-            turn.context
+            turn.shared
                 .storage
                 .open(&path, OpenMode::CreateNew)
                 .map_err(|e| match e.kind() {

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::engine::shard::context::Context;
 use crate::engine::shard::job::Job;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::error::Error;
 use crate::ground::mailbox::EventReceiver;
@@ -14,7 +14,7 @@ use crate::ground::sync::Mutex;
 /// compaction of a big session.
 pub(super) const BACKGROUND: usize = 3;
 
-pub(crate) fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alarm: &Alarm) {
+pub(crate) fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Shared, alarm: &Alarm) {
     loop {
         let next = jobs.lock().recv();
         match next {
@@ -26,16 +26,16 @@ pub(crate) fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Context, alar
 
 /// A job that panics poisons the store, and its owner is told all the same: a
 /// caller may wait for it, and closing waits for every job.
-pub(crate) fn run_job(job: Job, context: &Context, alarm: &Alarm) {
+pub(crate) fn run_job(job: Job, context: &Shared, alarm: &Alarm) {
     let reason: Arc<str> = "a background job panicked".into();
     let lost = job.lost(Error::Poisoned {
         reason: reason.clone(),
     });
-    let event = catch_unwind(AssertUnwindSafe(|| job.run(context))).unwrap_or_else(|_| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| job.run(context))).unwrap_or_else(|_| {
         alarm.raise(&reason);
         lost
     });
-    if let Some((worker, event)) = event {
-        alarm.workers[worker].send(event);
+    if let Some(outcome) = outcome {
+        alarm.tell(outcome);
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::event_loop::Loop;
 use super::journal::Journal;
-use crate::engine::shard::context::Context;
 use crate::engine::shard::job::Job;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::ground::mailbox::EventReceiver;
@@ -18,6 +18,6 @@ pub(crate) struct Machine {
     pub(crate) supervisor: Loop,
     /// What the background threads take.
     pub(crate) jobs: EventReceiver<Job>,
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<Shared>,
     pub(crate) alarm: Alarm,
 }

@@ -25,10 +25,10 @@ use crate::disk::journal::committer::{Outcome, Progress, Ticket};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file;
-use crate::engine::shard::context::Context;
-use crate::engine::shard::flush::{FlushPart, Flushed};
-use crate::engine::shard::worker::Event;
+use crate::engine::shard::flushed::{FlushPart, Flushed};
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
+use crate::engine::shard::worker::event::Event;
 use crate::error::{Error, Result};
 use crate::ground::mailbox::{EventReceiver, EventSender};
 use crate::ground::storage::OpenMode;
@@ -67,7 +67,7 @@ pub(crate) enum Request {
 /// Owns the flush.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    context: Arc<Context>,
+    context: Arc<Shared>,
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,
@@ -89,7 +89,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn new(
-        context: Arc<Context>,
+        context: Arc<Shared>,
         alarm: Alarm,
         pool: Arc<SegmentPool>,
         progress: Arc<Progress>,
@@ -278,7 +278,7 @@ impl Supervisor {
     }
 
     fn sync_files(&mut self) -> Result<()> {
-        let Context { storage, dir, .. } = &*self.context;
+        let Shared { storage, dir, .. } = &*self.context;
         let rebased = || self.context.rebased.load(Ordering::Acquire);
         let before = rebased();
         if self.unsynced.len() <= SYNC_EACH && before == self.rebased_synced {
@@ -299,7 +299,7 @@ impl Supervisor {
     }
 
     fn sync_each(&self) -> Result<()> {
-        let Context { storage, dir, .. } = &*self.context;
+        let Shared { storage, dir, .. } = &*self.context;
         for flushed in &self.unsynced {
             self.sync_log(flushed)?;
             let sidecar = dir.join(session_file::sidecar_name(&flushed.stem));

@@ -2,13 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::Messages;
 use crate::engine::reader;
-use crate::engine::shard::command::Answer;
-use crate::engine::shard::converse::{Converse, Note};
+use crate::engine::shard::verbs::clear::Clear;
+use crate::engine::shard::verbs::note::{Checkpoint, Note, Record};
+use crate::engine::shard::verbs::revert::Revert;
 use crate::engine::snapshot::Looked;
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
@@ -40,53 +39,31 @@ impl SessionContext {
     }
 
     pub(super) fn update_token_count(&self, token_count: i64) -> Reply<()> {
-        self.converse(|level, answer| Converse::Note {
-            note: Note::Usage(token_count),
-            level,
-            answer,
-        })
+        self.note(Record::Usage(token_count))
     }
 
     pub(super) fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
-        let id = Arc::new(AtomicI64::new(0));
-        let note = Note::Checkpoint {
+        let checkpoint = Checkpoint {
             message: add_user_message,
-            id: id.clone(),
+            level: self.handle.level(),
         };
-        let set = self.converse(|level, answer| Converse::Note {
-            note,
-            level,
-            answer,
-        });
-        Reply::lookup(move |_| {
-            Box::pin(async move {
-                set.await?;
-                Ok(id.load(Ordering::Acquire))
-            })
-        })
+        self.handle.ask(&self.key, checkpoint)
     }
 
     pub(super) fn revert_to(&self, id: i64) -> Reply<()> {
-        self.converse(|_, answer| Converse::Revert { id, answer })
+        self.handle.ask(&self.key, Revert { checkpoint: id })
     }
 
     pub(super) fn clear(&self) -> Reply<()> {
-        self.converse(|_, answer| Converse::Clear {
-            reason: BackupReason::Clear,
-            answer,
-        })
+        let reason = BackupReason::Clear;
+        self.handle.ask(&self.key, Clear { reason })
     }
 
     pub(super) fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
         if let Err(error) = self.handle.check_prompt(prompt) {
             return Reply::known(Err(error));
         }
-        let note = Note::SystemPrompt(prompt.into());
-        self.converse(|level, answer| Converse::Note {
-            note,
-            level,
-            answer,
-        })
+        self.note(Record::SystemPrompt(prompt.into()))
     }
 
     pub(super) fn history(&self) -> Reply<Vec<Message>> {
@@ -121,10 +98,9 @@ impl SessionContext {
         self.look(|looked, _| Ok(looked.now().usages().collect()))
     }
 
-    fn converse(&self, verb: impl FnOnce(crate::Durability, Answer<()>) -> Converse) -> Reply<()> {
+    fn note(&self, record: Record) -> Reply<()> {
         let level = self.handle.level();
-        self.handle
-            .converse(&self.key, |answer| Ok(verb(level, answer)))
+        self.handle.ask(&self.key, Note { record, level })
     }
 
     /// Reads where the conversation stands.

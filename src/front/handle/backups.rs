@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::backup::{Backup, Name, Stored};
 use crate::engine::Engine;
-use crate::engine::shard::converse::Converse;
+use crate::engine::shard::verbs::forget::Forget;
+use crate::engine::shard::verbs::restore::Restore;
 use crate::engine::supervisor::Request;
 use crate::error::{Error, Result};
 use crate::front::reply::Reply;
@@ -111,7 +112,7 @@ impl StoreHandle {
     /// [`Error::BackupNotFound`], also where its file was removed by hand: it is
     /// not listed any more then; and those all verbs share.
     pub fn restore_backup(&self, key: &str, number: u64) -> Reply<()> {
-        self.converse(key, |answer| Ok(Converse::Restore { number, answer }))
+        self.ask(key, Restore { number })
     }
 
     /// Removes a session's backups that are over any of the limits, the oldest
@@ -149,8 +150,7 @@ impl StoreHandle {
                     return Ok(0);
                 }
                 let names = over.into_iter().map(|stored| stored.name).collect();
-                let forget = this.converse(&key, |answer| Ok(Converse::Forget { names, answer }));
-                let forgotten = forget.await?;
+                let forgotten = this.ask(&key, Forget { names }).await?;
                 blocking(place, move || remove(&engine, forgotten)).await
             })
         })

@@ -4,14 +4,13 @@ use crate::disk::files::extent;
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
-use crate::engine::Engine;
-use crate::engine::shard::command::{Answer, Command, Verb};
-use crate::engine::shard::converse::{Converse, Copied};
+use crate::engine::shard::verbs::fork::{Copied, Fork as ForkVerb};
+use crate::engine::shard::verbs::look::Look;
+use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::snapshot::Looked;
 use crate::error::{Error, Result};
 use crate::front::context::Fork;
 use crate::front::reply::{Place, Reply};
-use crate::ground::sync::slot::slot;
 use crate::{Context, Watch};
 
 /// Conversations.
@@ -76,12 +75,7 @@ impl StoreHandle {
                     return Err(Error::SessionNotFound { key: from });
                 }
                 let copy = blocking(place, move || copied(&looked, at)).await?;
-                let (promise, slot) = slot();
-                let verb = Verb::Converse(Box::new(Converse::Fork {
-                    copy,
-                    answer: promise,
-                }));
-                Reply::command(Command { key: to, verb }, slot, engine).await
+                Reply::command(engine, to, ForkVerb { copy }).await
             })
         })
     }
@@ -109,37 +103,13 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
         };
-        let (engine, reply) = (
-            engine.clone(),
-            self.converse(key, |answer| Ok(Converse::Subscribe { answer })),
-        );
+        let (engine, reply) = (engine.clone(), self.ask(key, Subscribe));
         Reply::lookup(move |_| {
             Box::pin(async move {
                 let states = reply.await?;
                 Ok(Watch::new(states, engine))
             })
         })
-    }
-
-    /// Asks the owner of a session something about its conversation.
-    pub(crate) fn converse<T: Send + 'static>(
-        &self,
-        key: &str,
-        verb: impl FnOnce(Answer<T>) -> Result<Converse>,
-    ) -> Reply<T> {
-        let ask = |engine: &Arc<Engine>| {
-            let key = self.addressed(&engine.context.catalog, key)?;
-            if engine.is_closed() {
-                return Err(engine.failure());
-            }
-            let (promise, slot) = slot();
-            let verb = Verb::Converse(Box::new(verb(promise)?));
-            Ok(self.command(key, verb, slot, engine))
-        };
-        match &self.side {
-            Side::Reader(_) => Reply::known(Err(Error::ReadOnly)),
-            Side::Writer(engine) => ask(engine).unwrap_or_else(|error| Reply::known(Err(error))),
-        }
     }
 
     /// Where a session's conversation stands. Its owner says so, once it knows;
@@ -158,8 +128,7 @@ impl StoreHandle {
         let catalog = &engine.context.catalog;
         let canonical = self.canonical(catalog, key)?;
         if catalog.get(&canonical).is_some() {
-            let look = self.converse(key, |answer| Ok(Converse::Look { answer }));
-            return look.await;
+            return self.ask(key, Look).await;
         }
         // As in any read: what nobody owns is read as it is.
         let Some(stem) = catalog.orphan_of(&canonical) else {
@@ -198,7 +167,7 @@ fn copied(looked: &Looked, at: Fork) -> Result<Copied> {
     Ok(Copied {
         file: live.file.clone(),
         len,
-        behind: tail[..(cut - len) as usize].to_vec(),
+        rest: tail[..(cut - len) as usize].to_vec(),
         skip: u64::try_from(looked.snapshot.meta.skip).unwrap_or(0),
         summary: looked.snapshot.meta.text.summary.clone(),
     })

@@ -8,10 +8,12 @@ use super::{Side, StoreHandle, blocking};
 use crate::compat::scope;
 use crate::disk::session_file;
 use crate::engine::catalog::AliasConflict;
-use crate::engine::shard::command::{Command, Ensure, Identity, Verb};
+use crate::engine::shard::verbs::ensure::Ensure;
+use crate::engine::shard::verbs::identity::Identity;
+use crate::engine::shard::verbs::promote::Promote;
+use crate::engine::shard::verbs::upsert::UpsertMeta;
 use crate::error::{Error, Result, check_size};
 use crate::front::reply::{Place, Reply};
-use crate::ground::sync::slot::slot;
 
 /// Who a session is.
 impl StoreHandle {
@@ -30,17 +32,10 @@ impl StoreHandle {
         aliases: Vec<String>,
     ) -> Reply<()> {
         let (level, max) = (self.level, self.max_line);
-        self.exact_keys().write(key, move |_, answer| {
+        self.exact_keys().write(key, move |_| {
             check_size(identity_size(scope.as_deref(), &aliases), max)?;
-            let identity = Box::new(of(scope, aliases));
-            Ok(Some((
-                Verb::UpsertMeta {
-                    identity,
-                    level,
-                    answer,
-                },
-                false,
-            )))
+            let identity = of(scope, aliases);
+            Ok(Some(UpsertMeta { identity, level }))
         })
     }
 
@@ -96,13 +91,11 @@ impl StoreHandle {
                 let Some((_, candidate)) = found else {
                     return Ok(false);
                 };
-                let (promise, slot) = slot();
-                let verb = Verb::Promote {
-                    identity: Some(Box::new(of(scope, aliases))),
-                    candidate: Box::new(candidate),
-                    answer: promise,
+                let promote = Promote {
+                    identity: Some(of(scope, aliases)),
+                    candidate,
                 };
-                Reply::command(Command { key, verb }, slot, engine).await
+                Reply::command(engine, key, promote).await
             })
         })
     }
@@ -227,15 +220,12 @@ impl StoreHandle {
             let given = (scope.as_deref(), &*aliases);
             let search = self.search(&engine.context.catalog, &key, given, place);
             let search = search.await?;
-            let (promise, slot) = slot();
-            let verb = Verb::Ensure(Box::new(Ensure {
-                identity: Box::new(of(scope.clone(), aliases.clone())),
+            let ensure = Ensure {
+                identity: of(scope.clone(), aliases.clone()),
                 search,
                 level: self.level,
-                answer: promise,
-            }));
-            let key = key.clone();
-            let answer = Reply::command(Command { key, verb }, slot, engine.clone());
+            };
+            let answer = Reply::command(engine.clone(), key.clone(), ensure);
             if let Some(promoted) = answer.await? {
                 return Ok(promoted);
             }

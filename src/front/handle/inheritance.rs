@@ -8,7 +8,8 @@ use crate::compat::scope;
 use crate::disk::session_file;
 use crate::engine::catalog::Catalog;
 use crate::engine::reader;
-use crate::engine::shard::command::{Candidate, Search, Verb};
+use crate::engine::shard::verbs::ensure::Search;
+use crate::engine::shard::verbs::promote::{Candidate, Promote};
 use crate::error::{Error, Result, check_size};
 use crate::front::reply::{Place, Reply};
 
@@ -103,23 +104,19 @@ impl StoreHandle {
     /// whether it did.
     pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
         let max = self.max_line;
-        self.write(key, move |_, answer| {
+        self.write(key, move |_| {
             for (_, line) in session_file::lines(&lines) {
                 check_size(line.len(), max)?;
             }
             check_size(lines.len(), MAX_BATCH)?;
-            let candidate = Box::new(Candidate {
+            let candidate = Candidate {
                 lines,
                 summary: String::new(),
-            });
-            Ok(Some((
-                Verb::Promote {
-                    identity: None,
-                    candidate,
-                    answer,
-                },
-                false,
-            )))
+            };
+            Ok(Some(Promote {
+                identity: None,
+                candidate,
+            }))
         })
     }
 }

@@ -3,10 +3,9 @@
 use super::StoreHandle;
 use crate::disk::session_file;
 use crate::engine::Engine;
-use crate::engine::shard::command::Verb;
+use crate::engine::shard::verbs::append::Append;
 use crate::error::{Error, Result, check_size};
 use crate::ground::clock::Stamp;
-use crate::ground::sync::slot::Promise;
 use crate::{Durability, Message};
 
 /// The largest batch one command may write, bytes.
@@ -56,20 +55,13 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The command that appends them, and whether there is nothing to do.
-    pub(super) fn into_append(
-        self,
-        level: Durability,
-        answer: Promise<Result<()>>,
-    ) -> (Verb, bool) {
-        let nothing = self.count == 0;
-        let verb = Verb::Append {
-            count: self.count,
+    /// An append, unless there is nothing to append.
+    pub(super) fn into_append(self, level: Durability) -> Option<Append> {
+        (self.count > 0).then_some(Append {
             lines: self.bytes,
+            count: self.count,
             level,
-            answer,
-        };
-        (verb, nothing)
+        })
     }
 }
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
 use crate::engine::reader;
-use crate::engine::shard::command::{Command, Verb};
+use crate::engine::shard::verbs::load::Load;
 use crate::engine::snapshot::{Snapshot, View};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
-use crate::ground::sync::slot::slot;
 use crate::{Message, SessionMeta, StoreStats};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
@@ -147,9 +146,7 @@ impl StoreHandle {
             View::Gone => return Ok(Arc::new(Snapshot::empty(&key))),
             View::Cold => {}
         }
-        let (promise, slot) = slot();
-        let verb = Verb::Load { answer: promise };
-        Reply::command(Command { key, verb }, slot, engine.clone()).await
+        Reply::command(engine.clone(), key, Load).await
     }
 
     /// Files nobody owns are read as they are, and stay nobody's: only a write

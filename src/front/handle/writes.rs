@@ -4,11 +4,15 @@ use super::lines::{encode, encode_text};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
-use crate::engine::shard::command::Verb;
+use crate::engine::shard::request::Verb;
+use crate::engine::shard::verbs::compact::Compact;
+use crate::engine::shard::verbs::delete::Delete;
+use crate::engine::shard::verbs::set_history::SetHistory;
+use crate::engine::shard::verbs::summary::SetSummary;
+use crate::engine::shard::verbs::truncate::Truncate;
 use crate::engine::supervisor::Request;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::front::reply::Reply;
-use crate::ground::sync::slot::{Promise, slot};
 
 /// Writing.
 impl StoreHandle {
@@ -19,11 +23,11 @@ impl StoreHandle {
     /// [`Error::MessageTooLarge`], and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
         let (level, max) = (self.level, self.max_line);
-        self.write(key, move |engine, answer| {
+        self.write(key, move |engine| {
             let lines = encode_text(role, content, max, engine);
             let lines =
                 lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
-            Ok(Some(lines.into_append(level, answer)))
+            Ok(lines.into_append(level))
         })
     }
 
@@ -48,10 +52,10 @@ impl StoreHandle {
     /// As [`add_message`](Self::add_message).
     pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
         let (level, max) = (self.level, self.max_line);
-        self.write(key, move |engine, answer| {
+        self.write(key, move |engine| {
             let encoded = encode(std::slice::from_ref(&message), max, engine);
             let lines = encoded.map_err(|unfit| unfit.hand_back(vec![message]))?;
-            Ok(Some(lines.into_append(level, answer)))
+            Ok(lines.into_append(level))
         })
     }
 
@@ -78,10 +82,10 @@ impl StoreHandle {
     /// where the batch exceeds 64 MiB.
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         let (level, max) = (self.level, self.max_line);
-        self.write(key, move |engine, answer| {
+        self.write(key, move |engine| {
             let encoded = encode(&messages, max, engine);
             let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
-            Ok(Some(lines.into_append(level, answer)))
+            Ok(lines.into_append(level))
         })
     }
 
@@ -94,17 +98,10 @@ impl StoreHandle {
     /// As [`append_all`](Self::append_all).
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         let max = self.max_line;
-        self.write(key, move |engine, answer| {
+        self.write(key, move |engine| {
             let encoded = encode(&messages, max, engine);
             let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
-            Ok(Some((
-                Verb::SetHistory {
-                    count: lines.count,
-                    lines: lines.bytes,
-                    answer,
-                },
-                false,
-            )))
+            Ok(Some(SetHistory { lines: lines.bytes }))
         })
     }
 
@@ -116,16 +113,9 @@ impl StoreHandle {
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
         let (level, fits) = (self.level, self.check_summary(summary));
         let summary = summary.to_owned();
-        self.write(key, move |_, answer| {
+        self.write(key, move |_| {
             fits?;
-            Ok(Some((
-                Verb::SetSummary {
-                    summary,
-                    level,
-                    answer,
-                },
-                false,
-            )))
+            Ok(Some(SetSummary { summary, level }))
         })
     }
 
@@ -136,9 +126,7 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share.
     pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
-        self.write(key, move |_, answer| {
-            Ok(Some((Verb::Truncate { keep_last, answer }, false)))
-        })
+        self.ask(key, Truncate { keep_last })
     }
 
     /// Rewrites the session's file without its skipped lines. Live lines are
@@ -152,14 +140,7 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share.
     pub fn compact(&self, key: &str) -> Reply<()> {
-        self.write(key, move |_, answer| {
-            Ok(Some((
-                Verb::Compact {
-                    answer: Some(answer),
-                },
-                false,
-            )))
-        })
+        self.ask(key, Compact)
     }
 
     /// Deletes a session: both its files, and its aliases and
@@ -176,9 +157,7 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share.
     pub fn delete_session(&self, key: &str) -> Reply<()> {
-        self.write(key, move |_, answer| {
-            Ok(Some((Verb::Delete { answer }, false)))
-        })
+        self.ask(key, Delete)
     }
 
     /// Waits until everything acknowledged before is in the session files and
@@ -204,26 +183,23 @@ impl StoreHandle {
         }
     }
 
-    pub(super) fn write<T: Default + Send + 'static>(
+    /// Asks what `make` makes, `None` where there is nothing to do.
+    pub(super) fn write<V: Verb>(
         &self,
         key: &str,
-        verb: impl FnOnce(&Engine, Promise<Result<T>>) -> Result<Option<(Verb, bool)>>,
-    ) -> Reply<T> {
-        let Side::Writer(engine) = &self.side else {
-            return Reply::known(Err(Error::ReadOnly));
-        };
-        let key = match self.addressed(&engine.context.catalog, key) {
-            Ok(key) => key,
+        make: impl FnOnce(&Engine) -> Result<Option<V>>,
+    ) -> Reply<V::Output>
+    where
+        V::Output: Default,
+    {
+        let (engine, key) = match self.ready_to_ask(key) {
+            Ok(ready) => ready,
             Err(error) => return Reply::known(Err(error)),
         };
-        if engine.is_closed() {
-            return Reply::known(Err(engine.failure()));
-        }
-        let (promise, slot) = slot();
-        match verb(engine, promise) {
+        match make(engine) {
             Err(error) => Reply::known(Err(error)),
-            Ok(None | Some((_, true))) => Reply::known(Ok(T::default())),
-            Ok(Some((verb, false))) => self.command(key, verb, slot, engine),
+            Ok(None) => Reply::known(Ok(V::Output::default())),
+            Ok(Some(verb)) => self.submit(engine, key, verb),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Event;
+use super::event::Event;
 use crate::disk::journal::committer::{Outcome, Signal, Ticket};
 use crate::disk::journal::group::GroupCommit;
+use crate::engine::shard::job;
 use crate::ground::mailbox::EventSender;
 
 /// Tells the whole store that it must stop writing.
@@ -17,6 +18,15 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
+    /// Tells whoever waits what became of a job.
+    pub(crate) fn tell(&self, outcome: job::Outcome) {
+        let (worker, event) = match outcome {
+            job::Outcome::Done { owner, done } => (owner.worker, Event::Done { owner, done }),
+            job::Outcome::Fatal(error) => (0, Event::Fatal(error)),
+        };
+        self.workers[worker].send(event);
+    }
+
     /// Refuses all later commits and tells every worker. The first reason wins.
     pub(crate) fn raise(&self, reason: &Arc<str>) {
         tracing::error!(reason = &**reason, "the store stops writing");

@@ -1,6 +1,6 @@
 //! Which of a worker's mailboxes rang.
 
-use crate::engine::shard::SHARDS;
+use crate::disk::session_file::SHARDS;
 use crate::ground::sync::atomic::{AtomicU64, Ordering};
 
 // One bit per shard.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::{FlushTask, Worker};
 use crate::Durability;
-use crate::engine::shard::flush::FlushPart;
-use crate::engine::shard::staging::Change;
+use crate::engine::shard::answer::Ack;
+use crate::engine::shard::change::Change;
+use crate::engine::shard::flushed::FlushPart;
 use crate::error::Error;
 use crate::ground::sync::slot::Promise;
 
@@ -60,11 +61,11 @@ impl Worker {
     /// deletion would bring them back.
     fn image_inflight(&mut self) {
         let ops = self.inflight.ops().chain(&self.staging.ops);
-        let kept = ops.filter(|op| !matches!(op.change, Change::Delete { .. }));
+        let kept = ops.filter(|op| !matches!(op.change, Change::Delete));
         let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {
             self.with(shard, |shard, turn| {
-                shard.push_meta(session, Durability::Buffered, None, turn);
+                shard.push_meta(session, Durability::Buffered, Ack::Nobody, turn);
             });
         }
     }

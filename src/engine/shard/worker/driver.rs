@@ -1,10 +1,11 @@
 //! What a worker's thread does: events, files, and all that may take its time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::Worker;
+use super::event::Event;
+use super::rest::Rest;
 use super::seat::Seat;
-use super::{Event, Worker};
 use crate::ground::mailbox::{EventReceiver, Timeout};
 
 /// The thread's side of a worker. Dropping it ends the worker.
@@ -18,16 +19,6 @@ pub(crate) struct Driver {
 /// worker and its mailboxes hold each other through it.
 #[derive(Debug)]
 struct Seated(Arc<Seat>);
-
-/// What a worker's thread has to do next.
-pub(in crate::engine::shard) enum Rest {
-    /// There is work.
-    None,
-    /// Nothing until an event arrives, or for so long.
-    For(Duration),
-    /// Nothing until an event arrives.
-    UntilTold,
-}
 
 impl Driver {
     /// Seats `worker`.

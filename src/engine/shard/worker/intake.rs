@@ -1,8 +1,7 @@
 //! Commands on their way from the mailboxes into the shards.
 
 use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
-use crate::engine::shard::command::Command;
-use crate::engine::shard::stage;
+use crate::engine::shard::request::Command;
 
 /// Commands taken from one mailbox at a time.
 const DRAIN: usize = 256;
@@ -45,7 +44,7 @@ impl Worker {
             let place = self.places[shard];
             let may_go_on = self.shards[place].shard.may_look(&command);
             if !may_go_on {
-                return stage::refuse(command.verb, error, &mut self.out);
+                return command.request.refuse(error, &mut self.out);
             }
         }
         self.with(shard, |shard, turn| shard.accept(command, turn));

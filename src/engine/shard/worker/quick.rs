@@ -4,8 +4,8 @@
 use super::bells::Bells;
 use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
 use crate::disk::journal::committer::{Outcome, Signal};
-use crate::engine::shard::command::Command;
-use crate::engine::shard::staging::Op;
+use crate::engine::shard::change::Op;
+use crate::engine::shard::request::Command;
 
 /// Records of a worker that the committer settles itself, at most, bytes: it is
 /// done before the worker's thread is awake. With more, the threads share the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Worker;
 use crate::disk::journal::committer::{Outcome, Signal};
-use crate::engine::shard::staging::Op;
+use crate::engine::shard::change::Op;
 use crate::error::Error;
 
 impl Worker {

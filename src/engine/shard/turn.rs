@@ -1,58 +1,21 @@
-//! What every shard of a store shares.
+//! One turn of a worker: what it shares, and what it brings forth.
 
-use crate::disk::files;
-use crate::ground::sync::atomic::{AtomicU64, Ordering};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::backups::Backups;
+use super::answer::{Ack, Answer};
 use super::buffers::Buffers;
-use super::command::Answer;
+use super::change::Staging;
 use super::job::Job;
-use super::staging::Staging;
-use crate::engine::catalog::Catalog;
-use crate::engine::stats::Counters;
+use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::ground::clock::{Clock, Stamp};
+use crate::ground::clock::Stamp;
 use crate::ground::mailbox::EventSender;
-use crate::ground::storage::Storage;
-
-/// What every shard of a store shares.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) dir: PathBuf,
-    /// Where damaged files are set aside.
-    pub(crate) quarantine: PathBuf,
-    pub(crate) backups: Backups,
-    pub(crate) catalog: Catalog,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) auto_compact: bool,
-    pub(crate) temp_counter: AtomicU64,
-    /// Counts the files that became backups, or stopped being some: the flush
-    /// after one syncs everything.
-    pub(crate) rebased: AtomicU64,
-    /// Counts the copies made of sidecars.
-    pub(crate) copied: AtomicU64,
-}
-
-impl Context {
-    pub(crate) fn next_temp(&self) -> String {
-        files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Names among the backups are about to change, or did.
-    pub(crate) fn names_changed(&self) {
-        self.rebased.fetch_add(1, Ordering::AcqRel);
-    }
-}
 
 /// Where a shard puts what one turn brings forth.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    pub(crate) context: &'a Context,
+    pub(crate) shared: &'a Shared,
     pub(crate) staging: &'a mut Staging,
     /// Room for the lines of tails.
     pub(crate) buffers: &'a mut Buffers,
@@ -82,6 +45,11 @@ impl Outbox {
     /// Answers a caller; woken at the end of the turn, with everyone else's.
     pub(crate) fn answer<T>(&mut self, answer: Answer<T>, result: Result<T>) {
         self.wakers.extend(answer.fulfil(result));
+    }
+
+    /// Answers whoever waits for a change.
+    pub(crate) fn settle(&mut self, ack: Ack, result: &Result<()>) {
+        ack.settle(result, &mut self.wakers);
     }
 
     pub(crate) fn start(&mut self, job: Job) {

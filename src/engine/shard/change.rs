@@ -1,11 +1,11 @@
 //! What a worker staged in one turn: records for the journal, and what to do
-//! with the session files once those records hold.
+//! with the sessions once those records hold.
 
 use std::collections::VecDeque;
 
-use super::command::{Answer, EnsureAnswer};
+use super::answer::Ack;
+use super::rebase::Rebasing;
 use super::rewrite::Prepared;
-use super::stage::Rebasing;
 use crate::Durability;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::Meta;
@@ -17,6 +17,10 @@ pub(crate) struct Op {
     pub(crate) session: usize,
     /// The flush epoch its record carries a sidecar image for, 0 for none.
     pub(crate) imaged: u64,
+    /// Readers see it, and its caller has the answer: a buffered change is shown
+    /// before it is synced.
+    pub(crate) shown: bool,
+    pub(crate) ack: Ack,
     pub(crate) change: Change,
 }
 
@@ -28,31 +32,41 @@ pub(crate) enum Change {
         len: usize,
         lines: u64,
         meta: Meta,
-        /// Gone once answered: buffered changes are shown before they are
-        /// synced.
-        answer: Option<Answer<()>>,
     },
     Meta {
         meta: Meta,
-        answer: Option<MetaAnswer>,
-        shown: bool,
     },
     Truncate {
         meta: Meta,
         start: u64,
-        answer: Answer<()>,
     },
+    /// Boxed: every change is as large as the largest.
     Swap {
-        /// Boxed: every operation is as large as the largest.
-        prepared: Box<Prepared>,
-        tail: Vec<u8>,
-        tail_lines: u64,
+        swap: Box<Swap>,
         meta: Meta,
-        answer: SwapAnswer,
     },
-    Delete {
-        answer: Answer<()>,
-    },
+    Delete,
+}
+
+/// A new session file that takes the old one's name.
+#[derive(Debug)]
+pub(crate) struct Swap {
+    pub(crate) prepared: Prepared,
+    /// Length of the lines that were added to the prepared file since.
+    pub(crate) tail: u64,
+    pub(crate) tail_lines: u64,
+    pub(crate) origin: Origin,
+}
+
+/// What a new session file is.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// The live lines of the old one.
+    Compaction,
+    /// Lines that were not there before, and count as written.
+    Lines,
+    /// A backup, or a beginning of the old one.
+    Rebase(Box<Rebasing>),
 }
 
 impl Change {
@@ -60,30 +74,17 @@ impl Change {
     pub(crate) fn meta(&self) -> Option<&Meta> {
         match self {
             Self::Append { meta, .. }
-            | Self::Meta { meta, .. }
+            | Self::Meta { meta }
             | Self::Truncate { meta, .. }
             | Self::Swap { meta, .. } => Some(meta),
-            Self::Delete { .. } => None,
+            Self::Delete => None,
         }
     }
-}
 
-/// Who waits for a sidecar to change.
-#[derive(Debug)]
-pub(crate) enum MetaAnswer {
-    Plain(Answer<()>),
-    Ensure(EnsureAnswer),
-}
-
-/// Who waits for a swap.
-#[derive(Debug)]
-pub(crate) enum SwapAnswer {
-    SetHistory(Answer<()>),
-    Promote(Answer<bool>),
-    Ensure(EnsureAnswer),
-    Compaction(Vec<Answer<()>>),
-    Fork(Answer<()>),
-    Rebase(Box<Rebasing>),
+    /// Whether settling it touches no file, for certain.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Append { .. } | Self::Meta { .. })
+    }
 }
 
 /// What one turn staged.
@@ -97,8 +98,13 @@ pub(crate) struct Staging {
 impl Staging {
     /// Stages one change and its record.
     pub(crate) fn push(&mut self, op: Op, record: &Record<'_>, level: Durability) {
-        record::encode(&mut self.records, record);
+        self.encode(record, level);
         self.ops.push_back(op);
+    }
+
+    /// Stages the record of a change that is pushed next.
+    pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) {
+        record::encode(&mut self.records, record);
         self.durable |= level == Durability::Durable;
     }
 }
@@ -107,11 +113,7 @@ impl Op {
     /// Lines of it that readers do not see yet.
     pub(crate) fn unseen_lines(&self) -> u64 {
         match self.change {
-            Change::Append {
-                lines,
-                answer: Some(_),
-                ..
-            } => lines,
+            Change::Append { lines, .. } if !self.shown => lines,
             _ => 0,
         }
     }

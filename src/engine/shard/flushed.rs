@@ -1,0 +1,40 @@
+//! What a worker brought up to date.
+
+use std::sync::Arc;
+
+use crate::disk::copies::Copy;
+use crate::error::Error;
+use crate::ground::storage::StorageFile;
+
+/// What a worker brought up to date, for the supervisor to sync.
+#[derive(Debug, Default)]
+pub(crate) struct FlushPart {
+    pub(crate) sessions: Vec<Flushed>,
+    /// Copies of the sidecars that say something new.
+    pub(crate) copies: Vec<Copy>,
+    /// What kept the worker from the rest.
+    pub(crate) error: Option<Error>,
+}
+
+impl FlushPart {
+    /// Adds a session. A flush of many is synced without their files: held open
+    /// until then, they would go round the limit of open files.
+    pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
+        self.copies.extend(copy);
+        if self.sessions.len() >= KEPT_OPEN {
+            flushed.log = None;
+        }
+        self.sessions.push(flushed);
+    }
+}
+
+/// Session files of one worker that a flush holds open.
+const KEPT_OPEN: usize = 2;
+
+/// A session whose files are up to date and not synced.
+#[derive(Debug)]
+pub(crate) struct Flushed {
+    pub(crate) stem: Arc<str>,
+    /// Its log, if that is open.
+    pub(crate) log: Option<Arc<dyn StorageFile>>,
+}

@@ -1,0 +1,154 @@
+//! What a session's owner can be asked: what every verb says of itself.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::Shard;
+use super::answer::Answer;
+use super::session::Session;
+use super::turn::{Outbox, Turn};
+use crate::error::{Error, Result};
+use crate::ground::sync::slot::slot;
+
+/// A verb: all that the engine must know to carry it out. Nothing here has a
+/// default. A verb that left a question open would fall through where the engine
+/// asks it, and its caller would wait for an answer that nobody owes.
+pub(crate) trait Verb: Debug + Send + Sized + 'static {
+    /// What the caller is answered with.
+    type Output: Debug + Send + 'static;
+
+    const MANNER: Manner;
+
+    /// Whether it cannot be staged without knowing what the session's control
+    /// records say.
+    const READS_CONTROLS: bool;
+
+    /// Whether it may be staged on a caller's thread: it is small, and staging it
+    /// touches no file.
+    fn is_quick(&self) -> bool;
+
+    /// What becomes of it if there is no such session, nor was since the open.
+    fn if_absent(&self, key: &Arc<str>, shard: &mut Shard) -> Absent<Self::Output>;
+
+    /// Whether what is under way for the session keeps it from being staged.
+    fn waits(&self, session: &Session) -> bool;
+
+    /// Stages it as a change whose [`Ack`](super::answer::Ack) answers, starts the
+    /// job it needs, or answers at once.
+    fn stage(self, answer: Answer<Self::Output>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>);
+}
+
+/// How a verb stands to the changes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It says what is settled. It goes past commands that wait, and a store that
+    /// stopped writing answers it.
+    Looks,
+    /// It goes past commands that wait; a store that stopped writing, which will
+    /// have nothing to tell, refuses it.
+    Subscribes,
+    /// It takes its turn among the commands of its session.
+    Writes,
+}
+
+/// What becomes of a verb if there is no session.
+#[derive(Debug)]
+pub(crate) enum Absent<T> {
+    /// The session is made.
+    Create,
+    /// Nothing is made. A session entered for nothing would hold a file name that
+    /// another key may need.
+    Answer(Result<T>),
+}
+
+/// A command for the session `key`.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) key: Arc<str>,
+    pub(crate) request: Box<dyn Request>,
+}
+
+impl Command {
+    pub(crate) fn new<V: Verb>(key: Arc<str>, verb: V, answer: Answer<V::Output>) -> Self {
+        let request = Box::new(Asked { verb, answer });
+        Self { key, request }
+    }
+}
+
+/// A verb that nobody but the engine asked for.
+pub(crate) fn unasked<V: Verb>(verb: V) -> Box<dyn Request> {
+    let (answer, _) = slot();
+    Box::new(Asked { verb, answer })
+}
+
+/// A verb and who is to be answered, whichever it is.
+pub(crate) trait Request: Debug + Send {
+    fn manner(&self) -> Manner;
+
+    /// See [`Verb::is_quick`].
+    fn is_quick(&self) -> bool;
+
+    /// See [`Verb::waits`].
+    fn waits(&self, session: &Session) -> bool;
+
+    /// Answers, unless the session is to be made: the request comes back then.
+    fn meet_absence(
+        self: Box<Self>,
+        key: &Arc<str>,
+        shard: &mut Shard,
+        turn: &mut Turn<'_>,
+    ) -> Option<Box<dyn Request>>;
+
+    /// Stages it, once the session's control records are known if it needs them.
+    fn stage(self: Box<Self>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>);
+
+    /// Answers that it will not be carried out.
+    fn refuse(self: Box<Self>, error: &Error, out: &mut Outbox);
+}
+
+#[derive(Debug)]
+struct Asked<V: Verb> {
+    verb: V,
+    answer: Answer<V::Output>,
+}
+
+impl<V: Verb> Request for Asked<V> {
+    fn manner(&self) -> Manner {
+        V::MANNER
+    }
+
+    fn is_quick(&self) -> bool {
+        self.verb.is_quick()
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        self.verb.waits(session)
+    }
+
+    fn meet_absence(
+        self: Box<Self>,
+        key: &Arc<str>,
+        shard: &mut Shard,
+        turn: &mut Turn<'_>,
+    ) -> Option<Box<dyn Request>> {
+        match self.verb.if_absent(key, shard) {
+            Absent::Create => Some(self),
+            Absent::Answer(result) => {
+                turn.out.answer(self.answer, result);
+                None
+            }
+        }
+    }
+
+    fn stage(self: Box<Self>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        if V::READS_CONTROLS && shard.session(id).conversation.is_none() {
+            return shard.read_controls(id, self, turn);
+        }
+        let Self { verb, answer } = *self;
+        verb.stage(answer, shard, id, turn);
+    }
+
+    fn refuse(self: Box<Self>, error: &Error, out: &mut Outbox) {
+        out.answer(self.answer, Err(error.clone()));
+    }
+}

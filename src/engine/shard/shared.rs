@@ -1,0 +1,43 @@
+//! What every shard of a store shares.
+
+use crate::disk::files;
+use crate::ground::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::backups::Backups;
+use crate::engine::catalog::Catalog;
+use crate::engine::stats::Counters;
+use crate::ground::clock::Clock;
+use crate::ground::storage::Storage;
+
+/// What every shard of a store shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) dir: PathBuf,
+    /// Where damaged files are set aside.
+    pub(crate) quarantine: PathBuf,
+    pub(crate) backups: Backups,
+    pub(crate) catalog: Catalog,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) auto_compact: bool,
+    pub(crate) temp_counter: AtomicU64,
+    /// Counts the files that became backups, or stopped being some: the flush
+    /// after one syncs everything.
+    pub(crate) rebased: AtomicU64,
+    /// Counts the copies made of sidecars.
+    pub(crate) copied: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn next_temp(&self) -> String {
+        files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Names among the backups are about to change, or did.
+    pub(crate) fn names_changed(&self) {
+        self.rebased.fetch_add(1, Ordering::AcqRel);
+    }
+}

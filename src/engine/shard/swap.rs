@@ -1,0 +1,270 @@
+//! Replacing a session's file: the new one is written in the background, journalled
+//! as a swap, and takes the old one's name once its record holds.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Shard;
+use super::answer::Ack;
+use super::change::{Change, Op, Origin, Swap};
+use super::job::Job;
+use super::rebase::Rebasing;
+use super::rewrite::{Prepared, Source};
+use super::session::{Pending, Session};
+use super::turn::Turn;
+use crate::Durability;
+use crate::disk::files;
+use crate::disk::files::backup::Stored;
+use crate::disk::journal::record::Record;
+use crate::disk::session_file::Meta;
+use crate::engine::snapshot::Tail;
+use crate::engine::stats::Counters;
+use crate::error::{Error, Result};
+use crate::ground::storage::StorageFile;
+
+impl Shard {
+    /// Has a new file written; the session's later commands wait for it. What the
+    /// sidecar is to say then is staged already, but for what only the file shows.
+    pub(super) fn start_rewrite(
+        &mut self,
+        id: usize,
+        source: Source,
+        origin: Origin,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        let owner = self.owner(id, turn);
+        let session = self.session(id);
+        session.busy = true;
+        let temp = turn.shared.next_temp();
+        session.pending = Some(Pending::Swap {
+            temp: temp.clone(),
+            origin,
+            ack,
+        });
+        turn.out.start(Job::Rewrite {
+            owner,
+            temp,
+            source,
+        });
+    }
+
+    /// A new file is ready: the one that commands wait for, or a compaction's
+    /// copy, for both may be under way at once.
+    pub(super) fn rewritten(
+        &mut self,
+        id: usize,
+        temp: &str,
+        prepared: Result<Prepared>,
+        turn: &mut Turn<'_>,
+    ) {
+        if let Err(error @ Error::Poisoned { .. }) = &prepared {
+            turn.out.stop_store(error);
+        }
+        let session = self.session(id);
+        let awaited = |pending: &mut Pending| pending.awaits(temp);
+        if let Some(Pending::Swap { origin, ack, .. }) = session.pending.take_if(awaited) {
+            session.busy = false;
+            return self.replacement_ready(id, prepared, origin, ack, turn);
+        }
+        let Some(compaction) = &mut session.compaction else {
+            if let Ok(prepared) = prepared {
+                prepared.discard(turn.shared);
+            }
+            return;
+        };
+        match prepared {
+            Ok(prepared) => compaction.prepared = Some(prepared),
+            Err(error) => {
+                let compaction = session.compaction.take();
+                let answers = compaction.map(|c| c.answers).unwrap_or_default();
+                turn.out.settle(Ack::all(answers), &Err(error));
+            }
+        }
+    }
+
+    fn replacement_ready(
+        &mut self,
+        id: usize,
+        prepared: Result<Prepared>,
+        origin: Origin,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        let session = self.session(id);
+        match prepared {
+            Ok(prepared) => {
+                let lines = i64::try_from(prepared.lines).unwrap_or(i64::MAX);
+                let meta = &mut session.staged.meta;
+                meta.skip = meta.skip.min(lines);
+                meta.count = lines;
+                let swap = Swap {
+                    prepared,
+                    tail: 0,
+                    tail_lines: 0,
+                    origin,
+                };
+                self.push_swap(id, swap, &[], ack, turn);
+            }
+            Err(error) => {
+                if matches!(origin, Origin::Rebase(_)) {
+                    turn.shared.names_changed();
+                }
+                session.unstage();
+                turn.out.settle(ack, &Err(error));
+            }
+        }
+    }
+
+    /// Stages a swap; `tail` are the lines added to the prepared file since.
+    pub(super) fn push_swap(
+        &mut self,
+        id: usize,
+        swap: Swap,
+        tail: &[u8],
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        let shard = self.id;
+        let session = self.session(id);
+        let image = session.image(turn.epoch);
+        session.hold();
+        let names = match &swap.origin {
+            Origin::Rebase(rebasing) => Some(rebasing.names()),
+            Origin::Compaction | Origin::Lines => None,
+        };
+        let (stem, generation) = (&*session.entry.stem, session.generation + 1);
+        let record = match &names {
+            Some(names) => names.record(stem, generation, &image, swap.prepared.len),
+            None => Record::Swap {
+                stem,
+                generation,
+                image: &image,
+                temp: &swap.prepared.temp,
+                base_len: swap.prepared.len,
+                base_crc: swap.prepared.crc,
+                tail,
+            },
+        };
+        turn.staging.encode(&record, Durability::Durable);
+        let change = Change::Swap {
+            meta: session.staged.meta.clone(),
+            swap: Box::new(swap),
+        };
+        turn.staging.ops.push_back(Op {
+            shard,
+            session: id,
+            imaged: turn.epoch,
+            shown: false,
+            ack,
+            change,
+        });
+    }
+
+    /// Brings the new file into the old one's place.
+    ///
+    /// # Errors
+    /// `Poisoned`, and the store stops: the journal says that the swap happened,
+    /// the directory that it did not. Only recovery can bring them together.
+    pub(super) fn settle_swap(
+        &mut self,
+        id: usize,
+        swap: Swap,
+        meta: Meta,
+        turn: &mut Turn<'_>,
+    ) -> Result<()> {
+        let stem = self.session(id).entry.stem.clone();
+        let path = files::log_path(&turn.shared.dir, &stem);
+        let kept = match &swap.origin {
+            Origin::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
+            Origin::Compaction | Origin::Lines => Ok(()),
+        };
+        kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
+            .map_err(|error| turn.out.stop_store(&error))?;
+        swap.origin
+            .count(&turn.shared.counters, swap.prepared.lines);
+        self.forget_unwritten(id);
+        let replaced = self.session(id).take_over_file(swap, meta.clone());
+        if let Some(file) = replaced {
+            turn.out.start(Job::Close(file));
+        }
+        self.replace_meta(id, meta, turn);
+        self.used(id);
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Publishes the new file; the old one, if it was open.
+    fn take_over_file(&mut self, swap: Swap, meta: Meta) -> Option<Arc<dyn StorageFile>> {
+        let Swap {
+            prepared,
+            tail,
+            tail_lines,
+            origin,
+        } = swap;
+        let end = prepared.len + tail;
+        self.busy = false;
+        self.generation += 1;
+        self.start = prepared.start;
+        self.settled.end = end;
+        self.settled.lines = prepared.lines + tail_lines;
+        self.settled.torn = prepared.torn && tail == 0;
+        self.conversation = match origin {
+            Origin::Rebase(rebasing) => rebasing.conversation,
+            Origin::Compaction | Origin::Lines => None,
+        };
+        (self.written, self.synced) = (end, end);
+        self.tail = Tail::new(meta);
+        let replaced = self.file.replace(prepared.file);
+        self.publish();
+        self.staged.end = end;
+        self.staged.lines = self.settled.lines;
+        self.staged.torn = self.settled.torn;
+        replaced
+    }
+}
+
+impl Origin {
+    fn count(&self, counters: &Counters, lines: u64) {
+        let (counter, by) = match self {
+            Self::Compaction => (&counters.compactions, 1),
+            Self::Lines => (&counters.messages, lines),
+            // Its lines were counted when they were written.
+            Self::Rebase(_) => return,
+        };
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// What was a session's file becomes a backup.
+fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Result<()> {
+    let shared = turn.shared;
+    // Before any name changes: a flush that finds the new file by its name must
+    // find this too, and sync the old one.
+    shared.names_changed();
+    let Some((link, name)) = &rebasing.keep else {
+        return Ok(());
+    };
+    let path = shared.backups.path(name);
+    shared
+        .storage
+        .rename(&shared.backups.dir.join(link), &path)
+        .map_err(|e| Error::io("keep", &path, e))?;
+    // And after: a flush that synced between the two did not reach the new name.
+    shared.names_changed();
+    shared.backups.enter(Stored {
+        name: name.clone(),
+        size: session.settled.end,
+    });
+    Ok(())
+}
+
+fn swap_in(prepared: &Prepared, path: &Path, turn: &Turn<'_>) -> Result<()> {
+    let temp = turn.shared.dir.join(&prepared.temp);
+    let storage = &turn.shared.storage;
+    storage
+        .rename(&temp, path)
+        .map_err(|e| Error::io("replace", path, e))
+}

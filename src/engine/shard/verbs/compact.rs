@@ -1,0 +1,218 @@
+//! Dropping the lines that are hidden: a copy in the background, and its swap.
+
+use std::sync::Arc;
+
+use crate::disk::files;
+use crate::disk::files::lines;
+use crate::disk::session_file::{self, Kind};
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::change::{Origin, Swap};
+use crate::engine::shard::job::Job;
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::rewrite::{Prepared, Source};
+use crate::engine::shard::session::{Compaction, Session};
+use crate::engine::shard::turn::Turn;
+use crate::error::{Error, Result};
+
+/// Drop the hidden lines, if there are any.
+#[derive(Debug)]
+pub(crate) struct Compact;
+
+/// Lines appended while a compaction copied are journalled with the swap up to
+/// this many bytes; beyond, another copy round comes first.
+const MAX_TAIL: u64 = 4 << 20;
+
+impl Verb for Compact {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Answer(Ok(()))
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let session = shard.session(id);
+        if let Some(compaction) = &mut session.compaction {
+            compaction.answers.push(answer);
+        } else if session.hides_lines() {
+            shard.start_compaction(id, vec![answer], true, turn);
+        } else {
+            turn.out.answer(answer, Ok(()));
+        }
+    }
+}
+
+impl Session {
+    fn hides_lines(&self) -> bool {
+        self.exists && self.settled.meta.skip != 0
+    }
+}
+
+impl Shard {
+    fn start_compaction(
+        &mut self,
+        id: usize,
+        answers: Vec<Answer<()>>,
+        gentle: bool,
+        turn: &mut Turn<'_>,
+    ) {
+        if let Err(error) = self.write_out(id, turn) {
+            return turn.out.settle(Ack::all(answers), &Err(error));
+        }
+        let source = match self.file(id, turn) {
+            Ok(Some(file)) => {
+                let session = self.session(id);
+                Source::Live {
+                    file,
+                    start: session.start,
+                    end: session.settled.end,
+                    gentle,
+                }
+            }
+            Ok(None) => Source::Lines(Vec::new()),
+            Err(error) => return turn.out.settle(Ack::all(answers), &Err(error)),
+        };
+        let owner = self.owner(id, turn);
+        let session = self.session(id);
+        session.compaction = Some(Compaction {
+            generation: session.generation,
+            start: session.start,
+            copied: session.settled.end,
+            prepared: None,
+            answers,
+        });
+        let temp = turn.shared.next_temp();
+        turn.out.start(Job::Rewrite {
+            owner,
+            temp,
+            source,
+        });
+    }
+
+    /// The owner's part of a compaction: catch up with what was appended
+    /// meanwhile, and swap.
+    pub(in crate::engine::shard) fn finish_compaction(&mut self, id: usize, turn: &mut Turn<'_>) {
+        let Some(mut compaction) = self.session(id).compaction.take() else {
+            return;
+        };
+        let Some(prepared) = compaction.prepared.take() else {
+            return;
+        };
+        if let Err(error) = self.write_out(id, turn) {
+            prepared.discard(turn.shared);
+            return turn.out.settle(Ack::all(compaction.answers), &Err(error));
+        }
+        if self.session(id).outran(&compaction) {
+            prepared.discard(turn.shared);
+            return self.compact_again(id, compaction, turn);
+        }
+        let (from, to) = (compaction.copied, self.session(id).settled.end);
+        let caught_up = self.catch_up(id, &prepared, (from, to), turn);
+        let ack = Ack::all(compaction.answers);
+        match caught_up {
+            Ok((tail, tail_lines)) => {
+                self.push_compaction(id, prepared, (&tail, tail_lines), ack, turn);
+            }
+            Err(error) => {
+                prepared.discard(turn.shared);
+                turn.out.settle(ack, &Err(error));
+            }
+        }
+    }
+
+    /// Adds what was appended since the copy to it, before the swap is staged: once
+    /// its record holds, a full disk could not be answered by a refusal.
+    fn catch_up(
+        &mut self,
+        id: usize,
+        prepared: &Prepared,
+        (from, to): (u64, u64),
+        turn: &mut Turn<'_>,
+    ) -> Result<(Vec<u8>, u64)> {
+        let (tail, lines) = self.read_lines(id, from, to, turn)?;
+        let path = turn.shared.dir.join(&prepared.temp);
+        let put = prepared.file.write_all_at(&tail, prepared.len);
+        put.map_err(|e| Error::io("rewrite", &path, e))?;
+        Ok((tail, lines))
+    }
+
+    fn push_compaction(
+        &mut self,
+        id: usize,
+        prepared: Prepared,
+        (tail, tail_lines): (&[u8], u64),
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        let meta = &mut self.session(id).staged.meta;
+        meta.skip = 0;
+        meta.count = i64::try_from(prepared.lines + tail_lines).unwrap_or(i64::MAX);
+        meta.updated_at = turn.now.clone();
+        let swap = Swap {
+            prepared,
+            tail: tail.len() as u64,
+            tail_lines,
+            origin: Origin::Compaction,
+        };
+        self.push_swap(id, swap, tail, ack, turn);
+    }
+
+    fn compact_again(&mut self, id: usize, compaction: Compaction, turn: &mut Turn<'_>) {
+        if self.session(id).hides_lines() {
+            self.start_compaction(id, compaction.answers, false, turn);
+        } else {
+            turn.out.settle(Ack::all(compaction.answers), &Ok(()));
+        }
+    }
+
+    /// Whole lines of the session file, without those every rewrite drops, and
+    /// how many.
+    fn read_lines(
+        &mut self,
+        id: usize,
+        from: u64,
+        to: u64,
+        turn: &mut Turn<'_>,
+    ) -> Result<(Vec<u8>, u64)> {
+        let mut kept = Vec::new();
+        if from == to {
+            return Ok((kept, 0));
+        }
+        let path = files::log_path(&turn.shared.dir, &self.session(id).entry.stem);
+        let file = self
+            .file(id, turn)?
+            .ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
+        let mut count = 0;
+        lines::for_each_line(&*file, from, to, &mut |raw| {
+            // The first byte may be the LF that ends a torn line.
+            if !matches!(session_file::classify(raw), Kind::Blank | Kind::Transient) {
+                kept.extend_from_slice(raw);
+                kept.push(b'\n');
+                count += 1;
+            }
+            Ok(())
+        })
+        .map_err(|e| Error::io("read", &path, e))?;
+        Ok((kept, count))
+    }
+}
+
+impl Session {
+    /// Whether the copy is worthless: the session was cut or replaced since, or
+    /// more was appended than goes with the swap.
+    fn outran(&self, compaction: &Compaction) -> bool {
+        compaction.generation != self.generation
+            || compaction.start != self.start
+            || self.settled.end - compaction.copied > MAX_TAIL
+    }
+}

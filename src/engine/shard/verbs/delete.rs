@@ -1,0 +1,138 @@
+//! Deleting a session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Durability;
+use crate::disk::journal::record::Record;
+use crate::disk::session_file;
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::change::{Change, Op};
+use crate::engine::shard::job::Job;
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::engine::snapshot::View;
+use crate::error::{Error, Result};
+
+/// Delete the session: its files, its backups, and what its aliases mean.
+#[derive(Debug)]
+pub(crate) struct Delete;
+
+impl Verb for Delete {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Answer(Ok(()))
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let number = shard.id();
+        let session = shard.session(id);
+        if !session.exists {
+            return turn.out.answer(answer, Ok(()));
+        }
+        let record = Record::Delete {
+            stem: &session.entry.stem,
+            generation: session.generation + 1,
+        };
+        session.inflight += 1;
+        session.busy = true;
+        let op = Op {
+            shard: number,
+            session: id,
+            imaged: 0,
+            shown: false,
+            ack: Ack::Done(answer),
+            change: Change::Delete,
+        };
+        turn.staging.push(op, &record, Durability::Durable);
+    }
+}
+
+impl Shard {
+    /// Removes what the session was.
+    ///
+    /// # Errors
+    /// `Poisoned`, and the store stops: the journal says that it is gone, and the
+    /// directory that it is not.
+    pub(in crate::engine::shard) fn settle_delete(
+        &mut self,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<()> {
+        let entry = self.session(id).entry.clone();
+        remove_files(&entry.stem, turn).map_err(|error| turn.out.stop_store(&error))?;
+        self.forget_unwritten(id);
+        self.handles.forget(id);
+        let session = self.session(id);
+        let aliases = session.settled.meta.text.aliases.clone();
+        if let Some(file) = session.file.take() {
+            turn.out.start(Job::Close(file));
+        }
+        session.make_vacant();
+        entry.view.store(Arc::new(View::Gone));
+        turn.shared.catalog.remove(&entry, &aliases);
+        self.session(id).notify();
+        // The removed names must reach the disk with the next flush.
+        self.mark_dirty(id);
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Forgets everything but who waits for it.
+    fn make_vacant(&mut self) {
+        let vacant = Session::vacant(self.entry.clone());
+        *self = Session {
+            generation: self.generation + 1,
+            waiting: std::mem::take(&mut self.waiting),
+            compaction: self.compaction.take(),
+            watch: self.watch.take(),
+            listed_dirty: self.listed_dirty,
+            deleted: true,
+            ..vacant
+        };
+    }
+}
+
+/// Removes both files of a session, and its backups.
+fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
+    let shared = turn.shared;
+    let kept = shared.backups.take(stem);
+    let any = !kept.is_empty();
+    let own = [
+        session_file::log_name(stem),
+        session_file::sidecar_name(stem),
+    ];
+    let own = own.iter().map(|name| shared.dir.join(name));
+    let paths: Vec<PathBuf> = own
+        .chain(kept.iter().map(|name| shared.backups.path(name)))
+        .collect();
+    if any {
+        shared.names_changed();
+    }
+    for path in paths {
+        match shared.storage.remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &path, e));
+            }
+            _ => {}
+        }
+    }
+    if any {
+        shared.names_changed();
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Giving a session its identity and, if it has nothing to lose, what an alias has.
+
+use std::sync::Arc;
+
+use super::identity::Identity;
+use super::promote::Candidate;
+use crate::Durability;
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+
+/// Give a session its identity and, if it has nothing to lose, take over what an
+/// alias has, in one record. Answers whether it took something over; `None` where
+/// the caller must search first.
+#[derive(Debug)]
+pub(crate) struct Ensure {
+    pub(crate) identity: Identity,
+    pub(crate) search: Search,
+    pub(crate) level: Durability,
+}
+
+/// What became of the search for something to take over.
+#[derive(Debug)]
+pub(crate) enum Search {
+    /// The session had something to lose.
+    Needless,
+    /// No alias has anything.
+    Vain,
+    /// What the alias of that name has.
+    Found(String, Candidate),
+}
+
+impl Verb for Ensure {
+    type Output = Option<bool>;
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<Option<bool>> {
+        Absent::Create
+    }
+
+    /// Callers see what is settled: one who found something that is on its way out
+    /// would find it again, and again.
+    fn waits(&self, session: &Session) -> bool {
+        let replaces_file = matches!(self.search, Search::Found(..));
+        session.busy || session.inflight > 0 && (replaces_file || self.must_search(session))
+    }
+
+    fn stage(
+        self,
+        answer: Answer<Option<bool>>,
+        shard: &mut Shard,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) {
+        let session = shard.session(id);
+        if let Err(error) = session.admits(&self.identity) {
+            return turn.out.answer(answer, Err(error));
+        }
+        // It was deleted or emptied since the caller looked.
+        if self.must_search(session) {
+            return turn.out.answer(answer, Ok(None));
+        }
+        match self.search {
+            // An alias that it claims by now has had its turn.
+            Search::Found(alias, candidate) if !session.claims(&alias) => {
+                match shard.is_blank(id, turn) {
+                    Ok(true) => {
+                        let ack = Ack::with(answer, Some(true));
+                        return shard.take_over(id, Some(self.identity), candidate, ack, turn);
+                    }
+                    Ok(false) => {}
+                    Err(error) => return turn.out.answer(answer, Err(error)),
+                }
+            }
+            Search::Found(..) | Search::Needless | Search::Vain => {}
+        }
+        if shard.session(id).is_known_as(&self.identity) {
+            return turn.out.answer(answer, Ok(Some(false)));
+        }
+        let ack = Ack::with(answer, Some(false));
+        shard.push_identity(id, self.identity, self.level, ack, turn);
+    }
+}
+
+impl Ensure {
+    /// Whether the caller found that there is nothing to look for, and there is now.
+    fn must_search(&self, session: &Session) -> bool {
+        matches!(self.search, Search::Needless) && session.shows_nothing()
+    }
+}

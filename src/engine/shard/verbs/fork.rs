@@ -1,0 +1,76 @@
+//! Beginning a session with a copy of another.
+
+use std::sync::Arc;
+
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::change::Origin;
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::rewrite::Source;
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::error::Error;
+use crate::ground::storage::StorageFile;
+
+/// Become a copy, if there is no such session.
+#[derive(Debug)]
+pub(crate) struct Fork {
+    pub(crate) copy: Copied,
+}
+
+/// The lines that a fork begins with.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// The first `len` bytes of `file`, and what comes after them.
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    pub(crate) len: u64,
+    pub(crate) rest: Vec<u8>,
+    /// Lines to hide, from the start.
+    pub(crate) skip: u64,
+    pub(crate) summary: String,
+}
+
+impl Verb for Fork {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Create
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        if shard.session(id).exists {
+            let key = shard.session(id).entry.key.to_string();
+            return turn.out.answer(answer, Err(Error::SessionExists { key }));
+        }
+        let Copied {
+            file,
+            len,
+            rest,
+            skip,
+            summary,
+        } = self.copy;
+        let session = shard.reclaim(id, turn);
+        session.created(turn.now);
+        let meta = &mut session.staged.meta;
+        meta.skip = i64::try_from(skip).unwrap_or(i64::MAX);
+        meta.updated_at = turn.now.clone();
+        meta.text_mut().summary = summary;
+        let source = Source::Bytes {
+            file,
+            len,
+            rest,
+            skip,
+        };
+        shard.start_rewrite(id, source, Origin::Lines, Ack::Done(answer), turn);
+    }
+}

@@ -1,0 +1,76 @@
+//! Where a session belongs, and what else it is called.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::value::RawValue;
+
+use crate::disk::session_file::{self, Meta};
+use crate::engine::shard::session::Session;
+use crate::error::{Error, Result};
+
+/// A scope, and aliases.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) scope: Option<Box<RawValue>>,
+    pub(crate) aliases: Vec<String>,
+    /// What a scope means is no business of the engine's.
+    pub(crate) judge: Judge,
+}
+
+/// Whether the session of a key, which has the first scope, or none, may get the
+/// second.
+pub(crate) type Judge = fn(&str, Option<&RawValue>, &RawValue) -> bool;
+
+impl Identity {
+    /// Puts it in the place of another.
+    pub(super) fn replace_in(self, meta: &mut Meta) {
+        let aliases = session_file::normalize_aliases(&meta.text.key, &self.aliases);
+        let text = meta.text_mut();
+        text.scope = self.scope;
+        text.aliases = aliases;
+    }
+}
+
+impl Session {
+    /// Refuses an identity that is another conversation's. Two chats whose names
+    /// lead to one key would otherwise read each other.
+    pub(super) fn admits(&self, identity: &Identity) -> Result<()> {
+        let (key, stored) = (&self.entry.key, self.staged.meta.text.scope.as_deref());
+        let exists = self.exists && !self.deleted;
+        match identity.scope.as_deref() {
+            Some(new) if exists && !(identity.judge)(key, stored, new) => {
+                Err(Error::ScopeConflict {
+                    key: key.to_string(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn claims(&self, alias: &String) -> bool {
+        !self.deleted && self.staged.meta.text.aliases.contains(alias)
+    }
+
+    /// Whether it certainly has neither message nor summary.
+    pub(super) fn shows_nothing(&self) -> bool {
+        let Meta { text, skip, .. } = &self.staged.meta;
+        let live = i64::try_from(self.staged.lines).unwrap_or(i64::MAX) - skip;
+        live <= 0 && text.summary.trim().is_empty()
+    }
+
+    /// Whether it has that identity on disk already, and no other is under way.
+    pub(super) fn is_known_as(&self, identity: &Identity) -> bool {
+        let text = &self.staged.meta.text;
+        self.exists
+            && !self.deleted
+            && self.entry.listed.load(Ordering::Acquire)
+            && Arc::ptr_eq(text, &self.synced_meta.text)
+            && text_of(text.scope.as_deref()) == text_of(identity.scope.as_deref())
+            && text.aliases == session_file::normalize_aliases(&text.key, &identity.aliases)
+    }
+}
+
+fn text_of(scope: Option<&RawValue>) -> Option<&str> {
+    scope.map(RawValue::get)
+}

@@ -1,0 +1,54 @@
+//! Saying where a conversation stands.
+
+use std::sync::Arc;
+
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::Answer;
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::engine::snapshot::Looked;
+
+/// Say where the conversation stands, from what is settled.
+#[derive(Debug)]
+pub(crate) struct Look;
+
+impl Verb for Look {
+    type Output = Arc<Looked>;
+    const MANNER: Manner = Manner::Looks;
+    const READS_CONTROLS: bool = true;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<Arc<Looked>> {
+        Absent::Answer(Ok(Arc::new(Looked::empty(key))))
+    }
+
+    /// What the control records say is read from settled lines, and must be known of
+    /// all of them before the next is staged.
+    fn waits(&self, session: &Session) -> bool {
+        session.conversation.is_none() && !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<Arc<Looked>>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let opened = shard.file(id, turn);
+        let looked = shard.session(id).looked();
+        turn.out.answer(answer, opened.map(|_| Arc::new(looked)));
+    }
+}
+
+impl Session {
+    fn looked(&self) -> Looked {
+        let mut snapshot = self.live().snapshot();
+        snapshot.live.start = 0;
+        Looked {
+            conversation: self.conversation.clone().unwrap_or_default(),
+            start: self.start,
+            end: self.settled.end,
+            lines: self.settled.lines,
+            snapshot,
+        }
+    }
+}

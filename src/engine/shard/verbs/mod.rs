@@ -1,0 +1,27 @@
+//! The verbs, one type and one file each: what it makes, whether it looks or
+//! writes, what it waits for, and how it is staged. What they have in common stands
+//! beside the shard: how a change settles, is refused, and is answered.
+
+pub(crate) mod append;
+pub(crate) mod clear;
+pub(crate) mod compact;
+pub(crate) mod delete;
+pub(crate) mod ensure;
+pub(crate) mod forget;
+pub(crate) mod fork;
+pub(crate) mod identity;
+pub(crate) mod load;
+pub(crate) mod look;
+pub(crate) mod note;
+pub(crate) mod promote;
+pub(crate) mod restore;
+pub(crate) mod revert;
+pub(crate) mod set_history;
+pub(crate) mod subscribe;
+pub(crate) mod summary;
+pub(crate) mod truncate;
+pub(crate) mod upsert;
+
+/// What a caller's thread may copy for itself, bytes: a runtime's thread has other
+/// tasks, and others wait for the shard meanwhile.
+const QUICK_BYTES: usize = 64 << 10;

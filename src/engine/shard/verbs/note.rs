@@ -1,0 +1,135 @@
+//! Appending control records: token usage, a system prompt, a checkpoint.
+
+use std::sync::Arc;
+
+use super::append::Append;
+use crate::Durability;
+use crate::disk::session_file::{self, What};
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+
+/// Append a control record.
+#[derive(Debug)]
+pub(crate) struct Note {
+    pub(crate) record: Record,
+    pub(crate) level: Durability,
+}
+
+/// What a control record says that does not depend on those before it.
+#[derive(Debug)]
+pub(crate) enum Record {
+    Usage(i64),
+    SystemPrompt(String),
+}
+
+impl Verb for Note {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = true;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Create
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        session.keeps_from_noting()
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        if let Err(error) = shard.make_room(turn) {
+            return turn.out.answer(answer, Err(error));
+        }
+        let (line, what) = match self.record {
+            Record::Usage(tokens) => (session_file::encode_usage(tokens), What::Usage(tokens)),
+            Record::SystemPrompt(prompt) => (
+                session_file::encode_system_prompt(&prompt),
+                What::SystemPrompt(prompt.as_str().into()),
+            ),
+        };
+        let append = Append {
+            lines: (line + "\n").into_bytes(),
+            count: 1,
+            level: self.level,
+        };
+        shard.push_note(id, what, append, Ack::Done(answer), turn);
+    }
+}
+
+/// Set a checkpoint. Answers its id.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    /// Whether the model is told, in a message.
+    pub(crate) message: bool,
+    pub(crate) level: Durability,
+}
+
+impl Verb for Checkpoint {
+    type Output = i64;
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = true;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<i64> {
+        Absent::Create
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        session.keeps_from_noting()
+    }
+
+    fn stage(self, answer: Answer<i64>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        if let Err(error) = shard.make_room(turn) {
+            return turn.out.answer(answer, Err(error));
+        }
+        let known = shard.session(id).conversation.clone().unwrap_or_default();
+        let next = known.before(u64::MAX).next_checkpoint();
+        // Held while another is pushed, it would be copied.
+        drop(known);
+        let mut text = session_file::encode_checkpoint(next) + "\n";
+        if self.message {
+            text += &session_file::encode_checkpoint_message(next);
+            text.push('\n');
+        }
+        let append = Append {
+            lines: text.into_bytes(),
+            count: 1 + u32::from(self.message),
+            level: self.level,
+        };
+        let what = What::Checkpoint {
+            id: next,
+            lost: false,
+        };
+        shard.push_note(id, what, append, Ack::with(answer, next), turn);
+    }
+}
+
+impl Shard {
+    /// Stages lines of which the first is a control record.
+    fn push_note(&mut self, id: usize, what: What, append: Append, ack: Ack, turn: &mut Turn<'_>) {
+        let session = self.reclaim(id, turn);
+        // The LF that ends a torn line goes in front.
+        let offset = session.staged.end + u64::from(session.staged.torn);
+        let before = session.staged.lines;
+        let conversation = Arc::make_mut(session.conversation.get_or_insert_default());
+        conversation.push(offset, before, what);
+        self.push_append(id, append, ack, turn);
+    }
+}
+
+impl Session {
+    /// Whether a control record must wait: until others are known, none may be in
+    /// flight that would be missing among them.
+    fn keeps_from_noting(&self) -> bool {
+        self.busy || self.conversation.is_none() && self.inflight > 0
+    }
+}

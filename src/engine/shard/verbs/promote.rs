@@ -1,0 +1,127 @@
+//! Taking over another session's history.
+
+use std::sync::Arc;
+
+use super::identity::Identity;
+use crate::disk::files;
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::change::Origin;
+use crate::engine::shard::locate::{self, Located, Query};
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::rewrite::Source;
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::error::{Error, Result};
+
+/// Take over `candidate`, unless the session has something to lose. Without an
+/// identity the session keeps its own, and any live line is something to lose.
+/// Answers whether it did.
+#[derive(Debug)]
+pub(crate) struct Promote {
+    pub(crate) identity: Option<Identity>,
+    pub(crate) candidate: Candidate,
+}
+
+/// What an alias session offers for promotion.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) lines: Vec<u8>,
+    pub(crate) summary: String,
+}
+
+impl Verb for Promote {
+    type Output = bool;
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<bool> {
+        Absent::Create
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<bool>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let blank = match &self.identity {
+            Some(identity) => {
+                let admitted = shard.session(id).admits(identity);
+                admitted.and_then(|()| shard.is_blank(id, turn))
+            }
+            None => Ok(shard.session(id).shows_nothing()),
+        };
+        match blank {
+            Ok(true) => {
+                let ack = Ack::with(answer, true);
+                shard.take_over(id, self.identity, self.candidate, ack, turn);
+            }
+            Ok(false) => turn.out.answer(answer, Ok(false)),
+            Err(error) => turn.out.answer(answer, Err(error)),
+        }
+    }
+}
+
+impl Shard {
+    /// Puts a candidate's lines and summary in the place of a history that shows
+    /// nothing.
+    pub(super) fn take_over(
+        &mut self,
+        id: usize,
+        identity: Option<Identity>,
+        candidate: Candidate,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        let opened = self.write_out(id, turn).and_then(|()| self.file(id, turn));
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => return turn.out.settle(ack, &Err(error)),
+        };
+        let session = self.session(id);
+        let source = Source::Promoted {
+            file,
+            start: session.start,
+            end: session.settled.end,
+            lines: candidate.lines,
+        };
+        let session = self.reclaim(id, turn);
+        session.created(turn.now);
+        let meta = &mut session.staged.meta;
+        if let Some(identity) = identity {
+            identity.replace_in(meta);
+        }
+        let summary = candidate.summary.trim();
+        if !summary.is_empty() {
+            meta.text_mut().summary = summary.into();
+        }
+        meta.skip = 0;
+        meta.updated_at = turn.now.clone();
+        self.start_rewrite(id, source, Origin::Lines, ack, turn);
+    }
+
+    /// Whether the session has neither summary nor visible message.
+    pub(super) fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<bool> {
+        if !self.session(id).settled.meta.text.summary.trim().is_empty() {
+            return Ok(false);
+        }
+        self.write_out(id, turn)?;
+        let session = self.session(id);
+        let query = Query {
+            start: session.start,
+            end: session.settled.end,
+            lines: session.settled.lines,
+            keep: 0,
+        };
+        let path = files::log_path(&turn.shared.dir, &session.entry.stem);
+        let Some(file) = self.file(id, turn)? else {
+            return Ok(true);
+        };
+        let found = locate::locate(&*file, &query).map_err(|e| Error::io("read", &path, e))?;
+        Ok(found == Located::Nothing)
+    }
+}

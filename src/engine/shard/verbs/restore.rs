@@ -1,0 +1,81 @@
+//! Going back to a backup.
+
+use std::sync::Arc;
+
+use crate::disk::files::backup::{BackupReason, Name};
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::Answer;
+use crate::engine::shard::rebase::{Rebasing, Target};
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::error::Error;
+
+/// Go back to the backup of that number.
+#[derive(Debug)]
+pub(crate) struct Restore {
+    pub(crate) number: u64,
+}
+
+impl Verb for Restore {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Answer(Err(self.not_found(key)))
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let entry = shard.session(id).entry.clone();
+        let backups = &turn.shared.backups;
+        let found = backups
+            .get(&entry.stem, self.number)
+            .map(|stored| stored.name);
+        let Some(of) = found.filter(|of| is_there(of, turn)) else {
+            return turn.out.answer(answer, Err(self.not_found(&entry.key)));
+        };
+        if let Err(error) = shard.write_out(id, turn) {
+            return turn.out.answer(answer, Err(error));
+        }
+        let skip = of.skip;
+        let target = Target::Backup {
+            path: backups.path(&of),
+            skip,
+        };
+        let rebasing = Rebasing {
+            keep: shard.names_to_keep(id, BackupReason::Restore, turn),
+            of,
+            conversation: None,
+        };
+        shard.start_rebase(id, rebasing, (target, skip), answer, turn);
+    }
+}
+
+impl Restore {
+    fn not_found(&self, key: &str) -> Error {
+        Error::BackupNotFound {
+            key: key.into(),
+            number: self.number,
+        }
+    }
+}
+
+/// Whether nobody removed the backup by hand; one that was is forgotten.
+fn is_there(name: &Name, turn: &Turn<'_>) -> bool {
+    let backups = &turn.shared.backups;
+    let found = turn.shared.storage.info(&backups.path(name));
+    let gone = found.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+    if gone {
+        backups.forget(name);
+    }
+    !gone
+}

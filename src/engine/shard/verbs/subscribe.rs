@@ -1,0 +1,65 @@
+//! Telling of every change of a session.
+
+use std::sync::Arc;
+
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::Answer;
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::engine::snapshot::Standing;
+use crate::ground::sync::watch::{WatchReceiver, WatchSender};
+
+/// Tell of every change, also if there is no such session yet.
+#[derive(Debug)]
+pub(crate) struct Subscribe;
+
+impl Verb for Subscribe {
+    type Output = WatchReceiver<Standing>;
+    const MANNER: Manner = Manner::Subscribes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn if_absent(&self, key: &Arc<str>, shard: &mut Shard) -> Absent<WatchReceiver<Standing>> {
+        Absent::Answer(Ok(shard.subscribe_early(key)))
+    }
+
+    fn waits(&self, _: &Session) -> bool {
+        false
+    }
+
+    fn stage(
+        self,
+        answer: Answer<WatchReceiver<Standing>>,
+        shard: &mut Shard,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) {
+        let watch = shard.session(id).subscribe();
+        turn.out.answer(answer, Ok(watch));
+    }
+}
+
+impl Shard {
+    fn subscribe_early(&mut self, key: &Arc<str>) -> WatchReceiver<Standing> {
+        // Those who gave up on a session that never came go now and then: the
+        // list stays in proportion to who listens.
+        if self.early.len().is_power_of_two() && !self.early.contains_key(key) {
+            self.early.retain(|_, watch| !watch.is_unheard());
+        }
+        let early = self.early.entry(key.clone());
+        let watch = early.or_insert_with(|| WatchSender::new(Standing::default()));
+        watch.subscribe()
+    }
+}
+
+impl Session {
+    fn subscribe(&mut self) -> WatchReceiver<Standing> {
+        let standing = self.standing();
+        let watch = self.watch.get_or_insert_with(|| WatchSender::new(standing));
+        watch.subscribe()
+    }
+}

@@ -1,0 +1,45 @@
+//! Replacing a summary.
+
+use std::sync::Arc;
+
+use super::QUICK_BYTES;
+use crate::Durability;
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+
+/// Replace the summary.
+#[derive(Debug)]
+pub(crate) struct SetSummary {
+    pub(crate) summary: String,
+    pub(crate) level: Durability,
+}
+
+impl Verb for SetSummary {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+
+    fn is_quick(&self) -> bool {
+        self.summary.len() <= QUICK_BYTES
+    }
+
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Create
+    }
+
+    fn waits(&self, session: &Session) -> bool {
+        session.busy
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let session = shard.reclaim(id, turn);
+        session.created(turn.now);
+        let meta = &mut session.staged.meta;
+        meta.text_mut().summary = self.summary;
+        meta.updated_at = turn.now.clone();
+        shard.push_meta(id, self.level, Ack::Done(answer), turn);
+    }
+}

@@ -1,0 +1,32 @@
+//! What a worker's thread is told.
+
+use crate::disk::journal::committer::Signal;
+use crate::engine::shard::flushed::FlushPart;
+use crate::engine::shard::job::{Done, Owner};
+use crate::error::Error;
+use crate::ground::sync::slot::Promise;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// There is something for the worker's thread to do.
+    Ready,
+    /// What became of records.
+    Journal(Signal),
+    /// A background job ended.
+    Done { owner: Owner, done: Done },
+    /// The store must stop.
+    Fatal(Error),
+    /// Bring every session file up to date; with `exact`, as PicoClaw would
+    /// have written it.
+    Flush {
+        exact: bool,
+        promise: Promise<FlushPart>,
+    },
+    /// Bring the sidecars up to date.
+    Sidecars,
+    /// Take no more commands; say when all are carried out.
+    Drain(Promise<()>),
+    /// End.
+    Exit,
+}

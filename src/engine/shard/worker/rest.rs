@@ -1,0 +1,52 @@
+//! Until when a worker's thread may sleep.
+
+use std::time::Duration;
+
+use super::chores::LINGER;
+use super::{MAX_INFLIGHT, NEVER, Worker};
+
+/// What a worker's thread has to do next.
+pub(in crate::engine::shard) enum Rest {
+    /// There is work.
+    None,
+    /// Nothing until an event arrives, or for so long.
+    For(Duration),
+    /// Nothing until an event arrives.
+    UntilTold,
+}
+
+impl Worker {
+    /// What the worker's thread is to do, noting for how long it will sleep. With
+    /// `wait` time passes while it sleeps.
+    pub(super) fn rest(&mut self, wait: bool) -> Rest {
+        let due = self.due();
+        let left = due.saturating_sub(self.context.clock.monotonic());
+        let lingers = self.unwritten_since.is_some() && !self.stuck;
+        if left.is_zero() || lingers && !wait {
+            return Rest::None;
+        }
+        self.asleep = Some(due);
+        if due == NEVER {
+            Rest::UntilTold
+        } else {
+            Rest::For(left)
+        }
+    }
+
+    /// When there is something to do for the worker's thread. The one measure of
+    /// whether it may sleep and of whether it is to be roused: were there two, it
+    /// could fall asleep over what nobody rouses it for.
+    pub(super) fn due(&self) -> Duration {
+        let may_drain = !self.again.is_empty() && self.inflight.bytes() <= MAX_INFLIGHT;
+        let busy =
+            may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty();
+        if busy || self.drained.is_some() && self.is_quiet() {
+            return Duration::ZERO;
+        }
+        match self.unwritten_since {
+            None => NEVER,
+            Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
+            Some(since) => since + LINGER,
+        }
+    }
+}

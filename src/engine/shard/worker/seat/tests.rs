@@ -1,0 +1,260 @@
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::disk::journal::committer::{Outcome, Signal};
+use crate::disk::session_file;
+use crate::engine::open::{self, Opened, Site};
+use crate::engine::shard::request::{Command, Verb};
+use crate::engine::shard::verbs::append::Append;
+use crate::engine::shard::verbs::subscribe::Subscribe;
+use crate::engine::shard::verbs::summary::SetSummary;
+use crate::engine::shard::verbs::truncate::Truncate;
+use crate::engine::shard::worker::event::Event;
+use crate::ground::clock::SystemClock;
+use crate::ground::sync::Mutex;
+use crate::ground::sync::slot::{Slot, slot};
+use crate::testing::disk_model::MemoryStorage;
+use crate::{Durability, Result, StoreOptions};
+
+/// A store with one worker, which only the test drives.
+fn opened() -> Opened {
+    let site = Site {
+        storage: Arc::new(MemoryStorage::new()),
+        clock: Arc::new(SystemClock::default()),
+        dir: Path::new("/sessions"),
+        options: &StoreOptions::new(),
+        workers: 1,
+        mailbox: 16,
+    };
+    open::open(&site).unwrap()
+}
+
+fn submit<V: Verb>(store: &Opened, key: &str, verb: V) -> Slot<Result<V::Output>> {
+    let (answer, slot) = slot();
+    let command = Command::new(key.into(), verb, answer);
+    store.engine.submit(command).unwrap();
+    slot
+}
+
+fn summarize(store: &Opened, key: &str) -> Slot<Result<()>> {
+    let summary = SetSummary {
+        summary: String::from("what was said"),
+        level: Durability::Durable,
+    };
+    submit(store, key, summary)
+}
+
+fn append(store: &Opened, key: &str, level: Durability) -> Slot<Result<()>> {
+    let append = Append {
+        lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
+        count: 1,
+        level,
+    };
+    submit(store, key, append)
+}
+
+fn truncate(store: &Opened, key: &str) -> Slot<Result<()>> {
+    submit(store, key, Truncate { keep_last: 0 })
+}
+
+/// What the committer does once so many batches are synced.
+fn synced(store: &Opened, number: u64) {
+    assert!(told(store, number, Outcome::Synced));
+}
+
+/// Whether the committer settled it.
+fn told(store: &Opened, number: u64, outcome: Outcome) -> bool {
+    let signal = Signal {
+        producer: 0,
+        number,
+        outcome,
+    };
+    let seat = store.machine.workers[0].seat();
+    seat.settle(signal, &mut Vec::new()).is_ok()
+}
+
+fn until_idle(store: &Opened) {
+    while store.machine.workers[0].step(false) {}
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whoever closes the store waits for this, and nothing else would wake the
+/// worker's thread.
+#[test]
+fn a_drain_ends_though_the_committer_settled_what_was_last_in_flight() {
+    let store = opened();
+    let first = summarize(&store, "cli");
+    until_idle(&store);
+    synced(&store, 1);
+    until_idle(&store);
+    first.wait().unwrap().unwrap();
+
+    let last = summarize(&store, "cli");
+    let (drained, slot) = slot();
+    store.machine.alarm.workers[0].send(Event::Drain(drained));
+    assert!(store.machine.workers[0].step(false));
+    // Before the thread looks for how long it may sleep.
+    synced(&store, 2);
+    until_idle(&store);
+    last.wait().unwrap().unwrap();
+    let drained = slot.poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(drained, Poll::Ready(Some(())));
+}
+
+/// The committer may tell of a sync that it had begun before somebody else
+/// stopped the store. Lines that nobody may write any more are no work.
+#[test]
+fn a_worker_that_stopped_rests_whatever_it_is_told_after() {
+    let store = opened();
+    let created = append(&store, "cli", Durability::Durable);
+    until_idle(&store);
+    synced(&store, 1);
+    until_idle(&store);
+    created.wait().unwrap().unwrap();
+    let unwritten = append(&store, "cli", Durability::Durable);
+    synced(&store, 2);
+    unwritten.wait().unwrap().unwrap();
+    for outcome in [Outcome::Poisoned("a job panicked".into()), Outcome::Synced] {
+        let signal = Signal {
+            producer: 0,
+            number: 2,
+            outcome,
+        };
+        store.machine.alarm.workers[0].send(Event::Journal(signal));
+    }
+    let rests = (0..100).any(|_| !store.machine.workers[0].step(false));
+    assert!(rests, "it goes on for ever");
+}
+
+#[test]
+fn who_was_answered_before_a_panic_is_woken() {
+    let store = opened();
+    let (promise, slot) = slot::<Result<()>>();
+    let wakes = Arc::new(Wakes::default());
+    let caller = Waker::from(wakes.clone());
+    assert!(slot.poll(&mut Context::from_waker(&caller)).is_pending());
+    let seat = store.machine.workers[0].seat();
+    let driven = seat.drive(|worker, _| {
+        worker.out.answer(promise, Ok(()));
+        panic!("as a broken shard does");
+    });
+    assert!(driven.is_none());
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+}
+
+/// Held back, commands take up no room in their mailbox: were all mailboxes
+/// emptied behind the first of them, nothing would hold the callers up.
+#[test]
+fn behind_a_command_held_back_the_other_mailboxes_keep_theirs() {
+    let store = opened();
+    let other = (0..).map(|n| format!("k{n}"));
+    let shard_of = |key: &str| session_file::shard_of(key);
+    let mut other = other.filter(|key| shard_of(key) > shard_of("cli"));
+    let other = other.next().unwrap();
+    let seat = store.machine.workers[0].seat();
+    let held = seat.worker.lock();
+    let first = truncate(&store, "cli");
+    let second = truncate(&store, &other);
+    drop(held);
+    seat.answer();
+    let waiting = seat.drive(|worker, _| worker.held.len());
+    assert_eq!(waiting, Some(1));
+    until_idle(&store);
+    first.wait().unwrap().unwrap();
+    second.wait().unwrap().unwrap();
+}
+
+/// Of buffered records many are shown and not synced: looked through at every
+/// write, they would cost the more the more there are.
+#[test]
+fn what_is_shown_already_says_nothing_of_what_is_shown_next() {
+    let store = opened();
+    for (number, key) in [(1, "a"), (2, "b")] {
+        let created = append(&store, key, Durability::Durable);
+        until_idle(&store);
+        synced(&store, number);
+        until_idle(&store);
+        created.wait().unwrap().unwrap();
+    }
+    let shown = append(&store, "a", Durability::Buffered);
+    assert!(told(&store, 3, Outcome::Written));
+    shown.wait().unwrap().unwrap();
+    // Waits for the sync, and may touch the file then.
+    let _truncated = truncate(&store, "a");
+    until_idle(&store);
+    let next = append(&store, "b", Durability::Buffered);
+    assert!(told(&store, 4, Outcome::Written));
+    next.wait().unwrap().unwrap();
+    assert!(!told(&store, 4, Outcome::Synced));
+}
+
+/// Reads, when it is woken, whether a caller was answered and how many messages
+/// were counted.
+struct Witness {
+    answered: Slot<Result<()>>,
+    counters: Arc<crate::engine::stats::Counters>,
+    seen: Mutex<Option<(bool, u64)>>,
+}
+
+impl Wake for Witness {
+    fn wake(self: Arc<Self>) {
+        let answer = self.answered.poll(&mut Context::from_waker(Waker::noop()));
+        let messages = self.counters.read().messages;
+        *self.seen.lock() = Some((answer.is_ready(), messages));
+    }
+}
+
+/// As with durable ones: who has an answer finds it counted.
+#[test]
+fn a_buffered_append_is_counted_before_it_is_answered() {
+    let store = opened();
+    // Of one shard, so that they come into one batch in this order.
+    let shard = session_file::shard_of("a");
+    let mut others = (0..).map(|n| format!("k{n}"));
+    let other = others
+        .find(|key| session_file::shard_of(key) == shard)
+        .unwrap();
+    for (number, key) in [(1, "a"), (2, other.as_str())] {
+        let created = append(&store, key, Durability::Durable);
+        until_idle(&store);
+        synced(&store, number);
+        until_idle(&store);
+        created.wait().unwrap().unwrap();
+    }
+    let watch = submit(&store, &other, Subscribe);
+    until_idle(&store);
+    let mut watch = watch.wait().unwrap().unwrap();
+
+    let seat = store.machine.workers[0].seat();
+    let held = seat.worker.lock();
+    let first = append(&store, "a", Durability::Buffered);
+    let _second = append(&store, &other, Durability::Buffered);
+    drop(held);
+    seat.answer();
+    let counters = store.engine.context.counters.clone();
+    let before = counters.read().messages;
+    let witness = Arc::new(Witness {
+        answered: first,
+        counters,
+        seen: Mutex::default(),
+    });
+    let waker = Waker::from(witness.clone());
+    let mut changed = Box::pin(watch.changed());
+    let pending = changed.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(pending.is_pending());
+    assert!(told(&store, 3, Outcome::Written));
+    let seen = witness.seen.lock().unwrap();
+    assert!(seen.0, "the first is answered by then");
+    assert!(seen.1 > before, "answered, and not counted");
+}

@@ -31,6 +31,21 @@
 //! the way of `.sessionlog`, a store of PicoClaw's older files makes do with the first
 //! lock. The lock file is never removed: a lock on a name that can be replaced locks
 //! nothing.
+//!
+//! # What is not protected
+//!
+//! * Bytes that a medium changes inside a session file or a sidecar: there is no checksum.
+//!   What still makes a record is not told from the right one. `verify` reports what makes
+//!   none, or changes how many lines there are.
+//! * The last batch of the journal, damaged whole: it looks like a commit that never
+//!   finished.
+//! * A lost sidecar that has no copy, because this store never flushed the session or the
+//!   copies are gone, too. The history stays, but its truncated lines show again, and its
+//!   summary, scope and aliases are gone. Truncated lines also show beside a session file
+//!   that was replaced or edited.
+//! * A session that has only a sidecar: without it, it counts as deleted.
+//! * Programs that ignore the lock, and whoever may write to the directory and means harm. A
+//!   checksum stops accidents only, although records that name other files are refused.
 
 pub(crate) mod copies;
 pub(crate) mod files;

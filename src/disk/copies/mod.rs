@@ -3,11 +3,18 @@
 //! A sidecar is a file that anyone may delete or damage while the store is closed, and
 //! what it hides, how a session is summed up and what else it is called stand nowhere
 //! else. A flush adds a line for every session whose sidecar says something new
-//! ([`book`]); opening looks there for what a sidecar that is missing or does not decode
-//! said ([`lost`]).
+//! ([`book`]): another text, another number of hidden lines, or another file; appends
+//! cost nothing. Opening looks there for what a sidecar that is missing or does not
+//! decode said ([`lost`]).
 //!
 //! The copies are a cache. The journal goes before them, and a sidecar that is there
-//! does; without them nothing is lost but this protection.
+//! does; without them nothing is lost but this protection. Copies that find no space wait
+//! for the next flush and fail none.
+//!
+//! A copy is made with a session's first flush after each open, whether or not there is
+//! one: to know, the copies would have to be read. Only the ends of a session file are
+//! compared, so that a copy costs the same however long the session is. What is put back
+//! counts the lines anew; `updated_at` is the copy's, which appends leave alone.
 //!
 //! # Format
 //!

@@ -258,7 +258,6 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Checkpoint ids for a person: neighbours are drawn together.
 /// What was too large.
 fn oversized(messages: &[Message]) -> &'static str {
     if messages.is_empty() {
@@ -268,6 +267,7 @@ fn oversized(messages: &[Message]) -> &'static str {
     }
 }
 
+/// Checkpoint ids for a person: neighbours are drawn together.
 fn list_ids(ids: &[i64]) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &id in ids {

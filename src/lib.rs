@@ -40,8 +40,9 @@
 //!   such a file and a session.
 //! * [`migrate_from_json`] imports older one-file-per-session JSON.
 //!
-//! The repository's `ARCHITECTURE.md` maps the inside: the ways data flows, the
-//! disk format, and what survives a crash between any two steps.
+//! The repository's `ARCHITECTURE.md` maps the inside: where what is, the ways data
+//! flows, and the rules. The disk format, and what survives a crash between any two
+//! steps, stand in the documentation of the modules that keep them.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");

@@ -1,5 +1,51 @@
 //! Floor 2: what is on disk. Formats, and how files of these formats are read and
 //! written; nothing here knows who owns a session, or when it is written.
+//!
+//! # What lies in a store's directory
+//!
+//! ```text
+//! <dir>                                       flock(2), if directories can be locked
+//! <dir>/<stem>.jsonl  <stem>.meta.json        a session: its lines, its sidecar
+//! <dir>/.sessionlog-<16 hex>.tmp              a rewrite or sidecar not yet in place
+//! <dir>/.session-<16 hex>-<n>.tmp             an older JSON file not yet in place
+//! <dir>/.sessionlog-recovery-<16 hex>         recovery's scratch
+//! <dir>/.sessionlog/identity                  "sessionlog 1 " + store id (32 hex) + LF
+//! <dir>/.sessionlog/lock                      flock(2); the holder's process id as text
+//! <dir>/.sessionlog/sidecars.jsonl            copies of what sidecars say
+//! <dir>/.sessionlog/sidecars.tmp              the same, not yet in place
+//! <dir>/.sessionlog/journal/segment-<16 hex>.log
+//! <dir>/.sessionlog/journal/{segment,spare}-<16 hex>.tmp
+//! <dir>/.sessionlog/quarantine/<name>[.<n>]   set aside, never overwritten
+//! <dir>/.sessionlog/backups/<stem>.<n>-<reason>-<milliseconds>-<skip>.jsonl
+//! <dir>/.sessionlog/backups/.sessionlog-<16 hex>.tmp a second name of a session file
+//! <dir>/.sessionlog/backups/repair-<n>/<name> what a repair changed; never removed
+//! ```
+//!
+//! [`session_file`] says what sessions hold and how stems are made, [`journal`] what
+//! segments hold, [`copies`] what the copies hold.
+//!
+//! Directories are made 0700 and files 0600. The store's directory must be the user's
+//! own. A symbolic link is never followed as the store's directory or as a session file.
+//!
+//! A writer locks the directory itself first, then the lock file. Where something is in
+//! the way of `.sessionlog`, a store of PicoClaw's older files makes do with the first
+//! lock. The lock file is never removed: a lock on a name that can be replaced locks
+//! nothing.
+//!
+//! # What is not protected
+//!
+//! * Bytes that a medium changes inside a session file or a sidecar: there is no checksum.
+//!   What still makes a record is not told from the right one. `verify` reports what makes
+//!   none, or changes how many lines there are.
+//! * The last batch of the journal, damaged whole: it looks like a commit that never
+//!   finished.
+//! * A lost sidecar that has no copy, because this store never flushed the session or the
+//!   copies are gone, too. The history stays, but its truncated lines show again, and its
+//!   summary, scope and aliases are gone. Truncated lines also show beside a session file
+//!   that was replaced or edited.
+//! * A session that has only a sidecar: without it, it counts as deleted.
+//! * Programs that ignore the lock, and whoever may write to the directory and means harm. A
+//!   checksum stops accidents only, although records that name other files are refused.
 
 pub(crate) mod copies;
 pub(crate) mod files;

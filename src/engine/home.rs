@@ -1,5 +1,11 @@
-//! The engine's own directory inside a store's: identity, lock, journal, and
-//! what was set aside.
+//! The engine's own directory inside a store's: identity, lock, journal, and what was set
+//! aside.
+//!
+//! # What a crash leaves
+//!
+//! *Directories and `identity` made*. Unfinished: the next open goes on. Each directory
+//! is synced into its parent, and `identity` is renamed into place whole. After: a
+//! journal without an identity is refused as corrupt, not replayed.
 
 use crate::disk::files;
 use std::io;

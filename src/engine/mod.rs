@@ -1,5 +1,152 @@
-//! Floor 3: the engine of one opened directory. This file holds what its handles,
-//! shards and threads share.
+//! Floor 3: the engine of one opened directory. This file holds what its handles, shards
+//! and threads share.
+//!
+//! # Hand-overs
+//!
+//! Every hand-over between threads: what must hold of it, why it holds, and the model in
+//! `loom-tests/` that explores it on the code that ships. `loom-tests/teeth.txt` lists
+//! the faults that each model has to catch.
+//!
+//! **Commands.**
+//!
+//! * *Caller to shard* (`mailbox::bounded`): a command is accepted, or handed back. Items
+//!   are queued under the read lock of `closed`; the close takes that lock for writing
+//!   before it collects. `mailbox_close`, `mailbox_async_close`.
+//! * A drain follows whatever is queued. Sender and drain both swap `rung` (acquire,
+//!   release): if the sender finds it cleared, it rings; else the drain that cleared it
+//!   sees the item. `mailbox_bell`.
+//! * Nobody waits beside free room, whoever gives up. A sender looks for room again, and
+//!   is registered as waiting, under the lock that the drain takes after it made room; an
+//!   emptied mailbox wakes every task. `mailbox_room`, `mailbox_async_waiter`.
+//! * *Shards to worker* (`Bells`): no ring is lost, and one answer is for many. All bits
+//!   are one word: a ring that finds it empty has to see to an answer; the answer takes
+//!   all bits in one step, and acquires what came before each. `worker_bells`,
+//!   `engine_bells`.
+//!
+//! **The seat of a worker** (`Seat`), which callers, the committer and the worker's
+//! thread take.
+//!
+//! * Who finds the seat taken leaves nothing that nobody sees to. Callers and committer
+//!   only try for the seat, and whoever held it looks at the bells after giving it up.
+//!   Ring and look both write the bells, so that a look comes after a ring that found the
+//!   seat taken. `seat_callers`, `engine_bells`.
+//! * The thread does not sleep over what others leave to it. While it holds the seat it
+//!   says until when it sleeps; whoever leaves something that is due earlier tells it
+//!   (`Worker::due` is the one measure of both). `seat_sleep`, `seat_close`.
+//! * Commands of a session keep their order. Only what finds the mailbox empty goes past
+//!   it; everything waits after a command that is held back for the thread.
+//!   `seat_settle`, `engine_group`.
+//! * What a panic left of a worker answers nobody: it is taken out of the seat under the
+//!   seat's lock, and dropped after the alarm. `engine_panic`.
+//!
+//! **The journal.**
+//!
+//! * *Shard to committer* (`GroupCommit`): a ticket is in a batch exactly if its bytes
+//!   are. Both change hands under one lock, as does whether the committer sleeps.
+//!   `group_commit`, `engine_group`.
+//! * Closed and poisoned leave nobody waiting. Both are looked at under the lock that
+//!   queues; a close rouses the committer, also one that lingers. `group_close`,
+//!   `group_linger`, `group_poison`.
+//! * *Committer to worker* (signals): a worker is told after the sync, in order; a
+//!   command that joined after the sync began is not meant. Each batch has a number: a
+//!   signal handled on the spot passes only such as say less, or speak of later numbers.
+//!   `engine_append`, `engine_group`, `seat_settle`.
+//! * *Committer to supervisor* (`Progress`): a checkpoint covers only what every worker
+//!   was told of before it was asked to flush. The watermark is raised (release) after
+//!   the signals are sent, and read (acquire) before the workers are asked, in the same
+//!   queues. `journal_watermark`, `journal_progress`, `journal_owes`, `engine_flush`.
+//! * *Committer to supervisor* (`active`): a commit that a flush does not cover calls for
+//!   another flush. Both sides swap (acquire, release): the flush clears the flag, then
+//!   reads the watermark; the commit raises the watermark, then the flag. If either
+//!   stored instead, each could look past the other. `journal_activity`.
+//! * *Committer, background, supervisor* (`SegmentPool`): segments are used in the order
+//!   of their numbers, given up only when covered, and none is left at the end. One is
+//!   made at a time, decided under the lock; who waits for it is notified however the
+//!   making ends. `journal_pool`, `journal_retire`.
+//!
+//! **Readers and callers.**
+//!
+//! * *Owner to readers* (`Published`): one moment's value, no older than an answer
+//!   already given. One lock around one `Arc`, replaced before the answer.
+//!   `published_snapshot`, `engine_append`.
+//! * *Owner to readers* (`Tail`): lines, and the count that goes with them. Both change,
+//!   and are looked at, under one lock. What is staged stands after what is shown. What
+//!   is shown only grows; then another tail takes its place, together with the range.
+//!   `readers_append`, `readers_truncate`.
+//! * *Owner to readers, a swap*: length, generation and file of one moment. They are
+//!   published as one `Live`; whoever holds the old one keeps its file. `readers_swap`.
+//! * *Owner to readers, an idle file closed*: who reads keeps what is read; who comes
+//!   later asks the owner. A snapshot holds its file; the closed one is published as
+//!   lacking it. `readers_evict`.
+//! * *Owner to caller* (`Promise`, `Slot`): answered once, or broken; either side may
+//!   leave. The answer is stored, and the waiter registered, under one lock; a dropped
+//!   promise settles, too. `slot_*`.
+//! * *Owner to subscribers* (`sync::watch`): the first change is not missed, and what is
+//!   told is there. The one owner subscribes and tells, after it published.
+//!   `engine_subscribe`.
+//! * *Waking tasks* (`sync::wake`): nobody hangs on the task that wakes the others. Tokio
+//!   is below the seam, so there is no model; it is tested on real runtimes.
+//!
+//! **The rest.**
+//!
+//! * *Shard to background* (`Job`, `Event::Done`): one result per job; a compaction is
+//!   neither doubled nor lost. The owner keeps `busy`, `pending` or `compaction` until
+//!   the result comes, and results come through its queue. `engine_compact`.
+//! * *Shard to shard, promotion of an alias*: taken over once. The target's owner looks
+//!   whether there is something to lose, and holds its session until the new file is in.
+//!   `engine_promote`.
+//! * *Shards to callers* (the catalog): an alias is found by whoever was told of it; a
+//!   file name has one owner; what is listed is found. A claim is counted before it is
+//!   entered, under its entry's lock; a name is owned in one step; `listed` is raised
+//!   (release) after `exists`. `catalog_*`.
+//! * *Everyone* (`Alarm`): the first reason wins; nobody is left waiting, or told that it
+//!   went well. Commits are refused before workers are told; a worker that panicked says
+//!   why before its mailboxes close. `engine_poison`, `engine_panic`.
+//! * *Caller to the end of the store*: carried out, or told that it is closed; no journal
+//!   is left. Mailboxes are closed and emptied, then what is in flight, flush,
+//!   checkpoint; only then is the committer ended. `engine_stop`.
+//!
+//! Refusals have an order, too. If the disk is full, the committer refuses a ticket and
+//! everything its producer staged on top of it (`Ticket::epoch`), because the later
+//! offsets assume the earlier lines. A panic in a worker is caught at its seat, for it
+//! may be on a caller's thread. The committer's panic raises the alarm through a guard. A
+//! panicking job is caught, and its owner is told as of any other failure.
+//!
+//! # Limits and times
+//!
+//! Those a person tunes. The constant is the authority and says what it bounds; the value
+//! here is today's.
+//!
+//! | constant | value |
+//! |---|---|
+//! | `MAILBOX` (open) | 1,024 commands per shard |
+//! | `MAX_BATCH` (front/handle/lines) | 64 MiB in one command |
+//! | `MAX_INFLIGHT` (shard/worker) | 64 MiB of records per worker |
+//! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms, 1 ms |
+//! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |
+//! | `SLICE` (shard/worker/chores) | 8 sessions |
+//! | `QUICK_BYTES` (shard) | 64 KiB |
+//! | `TAKEN_HERE`, `SETTLED_HERE` (shard/worker/quick) | 256 commands, 32 KiB |
+//! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
+//! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
+//! | `FLUSH_BYTES` (supervisor) | 256 MiB |
+//! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB |
+//! | `SPARE_SEGMENTS` (disk/journal/pool) | 5 of the largest (320 MiB) |
+//! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 6 us |
+//! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
+//! | `MAX_TAIL` (shard/stage/compact), `STEP` (disk/files/lines) | 4 MiB, 4 MiB |
+//! | `SYNC_STEP`, `GENTLE_STEP` (shard/rewrite) | 256 KiB, 64 KiB |
+//! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
+//! | `KEPT` (shard/inflight) | 4,096 changes |
+//! | `TRIES` (view/moment), `CHASES` (view) | 20 looks, 1,000 reads |
+//! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |
+//! | `MAX_WORKERS` (front/store) | 8 threads |
+//! | `BACKGROUND` (supervisor/background) | 3 threads |
+//!
+//! No constant bounds the catalog (an entry per session of the directory), what a shard
+//! keeps of each session used since the open (an entry per control record, if its
+//! conversation was asked for), the list of backups, and commands that wait inside a
+//! session for a rewrite: those are bounded by how many callers wait.
 
 pub(crate) mod catalog;
 pub(crate) mod doctor;

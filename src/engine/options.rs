@@ -1,4 +1,18 @@
 //! How a store is opened.
+//!
+//! # What each level survives
+//!
+//! * Answered at `Durable`, or by a verb that is always durable. It survives a killed
+//!   process and a power loss. If the sync fails it is never answered: the store stops.
+//! * Answered at `Buffered`. It survives a killed process; it survives a power loss if a
+//!   sync followed. After a failed sync: as after a killed process, unless the page cache
+//!   goes back.
+//! * Not answered, or answered with an error other than `StorageFull`. It is there wholly
+//!   or not at all.
+//! * Answered with `StorageFull`. It is not there.
+//!
+//! A sync follows a buffered command within `BUFFERED_LINGER`, or with the next durable
+//! command, `flush` or close.
 
 use std::num::NonZeroUsize;
 

@@ -1,5 +1,17 @@
-//! Reading a directory without owning it: beside its writer, or after a crash
-//! before anybody recovered it. Writes nothing, locks nothing.
+//! Reading a directory without owning it: beside its writer, or after a crash before
+//! anybody recovered it. Writes nothing, locks nothing.
+//!
+//! Journal and sidecars become plans that are never carried out: a session is its file
+//! plus what its plan would add to it. Of a lost sidecar the copy is shown.
+//!
+//! A view looks again when a segment's name, inode or modification time changed, when a
+//! batch stands where the next one goes (the time changes before the bytes do), or when
+//! the key is unknown. What it read of a session counts if the journal stood still
+//! meanwhile, or if a look afterwards finds that it only added lines: same checkpoint,
+//! same base, as many lines hidden. Otherwise a file may have been swapped between the
+//! two, and the view reads anew. A session that is rewritten faster than that is an
+//! error, never a mixture of two moments. Beside a busy writer every read therefore scans
+//! the journal again.
 
 mod bytes;
 mod moment;
@@ -95,7 +107,7 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.list())
     }
 
-    /// See [`Catalog::resolve`].
+    /// See [`Catalog::resolve`](crate::engine::catalog::Catalog::resolve).
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -103,7 +115,7 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.resolve(key))
     }
 
-    /// See [`Catalog::alias_conflicts`].
+    /// See [`alias_conflicts`](crate::engine::catalog::Catalog::alias_conflicts).
     ///
     /// # Errors
     /// If the directory cannot be read.

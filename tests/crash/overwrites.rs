@@ -1,5 +1,15 @@
-//! How sidecars are written: in place where the journal holds an image of them,
-//! else replaced.
+//! How sidecars are written: in place where the journal holds an image of them, else
+//! replaced.
+//!
+//! A sidecar of which the journal holds no image is written only if a flush comes to a
+//! session that shows what is written and not synced. Few orders lead there: these tests
+//! look for those in which a sidecar is replaced, crash these, and fail if there is none.
+//! So they notice a sidecar written from what the journal has not synced, one overwritten
+//! in place, and one renamed before its sync.
+//!
+//! That sessions in flight at a flush get a new image guards speed alone: without it
+//! their sidecars would be replaced, which is as safe. The rung for that counts
+//! replacements.
 
 use crate::enumerate::{Count, in_parallel};
 use crate::play::Play;

@@ -1,4 +1,22 @@
 //! The conversation of a single `context.jsonl`, as kimi-cli keeps it.
+//!
+//! The files are kimi-cli's: `context.jsonl`, set aside as `context_<n>.jsonl`, with
+//! `.context.jsonl.new` for what is not yet in place. Lines end in LF, CR LF or CR. They
+//! are read as Python and pydantic read them (`disk::session_file::kimi`) and written as
+//! these write them. Who writes holds flock(2) on the file itself, and locks the new file
+//! before it gets the name: no lock file stands beside it. Neither a context nor an
+//! export writes where `.sessionlog/identity` stands (`Error::InStore`): what a store
+//! acknowledged would be lost.
+//!
+//! # What a crash leaves
+//!
+//! * *Append* (one write at the end, one sync). Unfinished: a torn last line, or zeros;
+//!   the next append begins a line of its own. The first messages of a batch may be
+//!   there. After: the record.
+//! * *Revert and clear* (a copy under the next number, the new file under a hidden name,
+//!   both synced, then renamed over the old). Unfinished: the old file, perhaps with a
+//!   copy, or part of one, beside it; the next revert replaces the hidden file. After:
+//!   the new file, with the old one beside it.
 
 mod backing;
 mod conversation;

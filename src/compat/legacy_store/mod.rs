@@ -1,4 +1,8 @@
 //! PicoClaw's older sessions: one JSON file each, whole in memory.
+//!
+//! A save writes a hidden file, syncs it, renames it and syncs the directory. A crash
+//! before the rename leaves the old file, and the next open removes the hidden one; after
+//! it the new file is there.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -33,7 +33,8 @@ pub struct KimiImport {
 /// kimi-cli would: see [`KimiImport::messages`]. Only a line that Python
 /// takes for JSON and nobody else does (raw control characters in strings, `NaN`)
 /// is written again as JSON proper, so that its message is not lost on readers.
-/// The file stays as it is; one behind a symbolic link is refused. Like every verb this resolves the key first.
+/// The file stays as it is; one behind a symbolic link is refused. Like every verb
+/// this resolves the key first.
 ///
 /// ```
 /// use sessionlog::{Context, Message, Store, export_kimi, import_kimi};
@@ -101,8 +102,8 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 ///
 /// # Errors
 /// [`Error::SessionNotFound`], [`Error::InStore`] where the file would be in the
-/// directory of a store, this one or another, [`Error::Io`] where something is at `path` already
-/// or the file cannot be written, and those all verbs share.
+/// directory of a store, this one or another, [`Error::Io`] where something is at
+/// `path` already or the file cannot be written, and those all verbs share.
 pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
     let path = absolute(path.as_ref())?;
     let (all, start) = handle.all_lines(key)?;

@@ -1,4 +1,21 @@
 //! Import of older stores and of kimi-cli's files, and export to the latter.
+//!
+//! # What a crash leaves
+//!
+//! Step by step: what is there if the step was not finished, then what is there after it.
+//!
+//! * *Export* (an empty file takes the name, a hidden file is written, synced and renamed
+//!   over it). Unfinished: an empty file, or none. After: all of it.
+//! * *Import of a context file*. As any rewrite: nothing before the swap record, then the
+//!   session.
+//! * *Import of one older file* (history and summary, then its name becomes `.migrated`).
+//!   Unfinished: the next import replaces the session again. After: not imported again.
+//! * *Opening a session store* (`front::backend`: all files imported, then all renamed to
+//!   `.migrated`, one directory sync). Unfinished: imported again, in part or whole,
+//!   before anyone is served. After: not imported again.
+//! * *Falling back to the older files* (old names back, imported sessions deleted).
+//!   Unfinished: the next open imports them again and serves the store. After: the older
+//!   files are served.
 
 mod kimi;
 mod legacy;

@@ -1,4 +1,9 @@
 //! Two conversations, one key.
+//!
+//! A store uses these checks for callers that do not isolate. It refuses the second scope
+//! rather than move it to another key: a caller that is not told goes on writing to the
+//! first. A session without a scope that says whose it is goes to no scope that could be
+//! a forgery; that needs no memory of what was erased.
 
 use serde_json::value::RawValue;
 

@@ -1,8 +1,12 @@
 //! Keys for conversations whose ids could be read as another's.
 //!
-//! PicoClaw's signature is one to one as long as no part holds a `|`, no kind
-//! holds a `:`, no Telegram chat holds a `/`, and no sender passes for a linked
-//! person. Whatever breaks one of these gets a key from another space.
+//! PicoClaw's signature is one to one as long as no part holds a `|`, no kind holds a
+//! `:`, no Telegram chat holds a `/`, and no sender passes for a linked person. Whatever
+//! breaks one of these gets a key from another space, and nothing else does: sessions
+//! must be able to move to PicoClaw and back.
+//!
+//! The key needs no look at the store. So a lost sidecar opens no door, and a forger
+//! cannot keep the honest owner out by coming first.
 
 use std::fmt::Write as _;
 

@@ -14,7 +14,7 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 /// Bytes by which the file may outgrow twice what was needed of it.
 const SLACK: u64 = 64 << 10;
 
-/// How much of the file its first line may take.
+/// How much of the file its first line may take, bytes.
 const HEADER: usize = 64;
 
 /// The file of copies, and what is to be written to it.

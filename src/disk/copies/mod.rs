@@ -1,13 +1,46 @@
 //! Copies of what sidecars say, in the engine's own directory.
 //!
-//! A sidecar is a file that anyone may delete or damage while the store is
-//! closed, and what it hides, how a session is summed up and what else it is
-//! called stand nowhere else. A flush adds a line for every session whose
-//! sidecar says something new ([`book`]); opening looks there for what a sidecar
-//! that is missing or does not decode said ([`lost`]).
+//! A sidecar is a file that anyone may delete or damage while the store is closed, and
+//! what it hides, how a session is summed up and what else it is called stand nowhere
+//! else. A flush adds a line for every session whose sidecar says something new
+//! ([`book`]): another text, another number of hidden lines, or another file; appends
+//! cost nothing. Opening looks there for what a sidecar that is missing or does not
+//! decode said ([`lost`]).
 //!
-//! The copies are a cache. The journal goes before them, and a sidecar that is
-//! there does; without them nothing is lost but this protection.
+//! The copies are a cache. The journal goes before them, and a sidecar that is there
+//! does; without them nothing is lost but this protection. Copies that find no space wait
+//! for the next flush and fail none.
+//!
+//! A copy is made with a session's first flush after each open, whether or not there is
+//! one: to know, the copies would have to be read. Only the ends of a session file are
+//! compared, so that a copy costs the same however long the session is. What is put back
+//! counts the lines anew; `updated_at` is the copy's, which appends leave alone.
+//!
+//! # Format
+//!
+//! One line per change of a sidecar. Of one `stem` the last line that verifies holds.
+//!
+//! ```text
+//! {"check":"…","live":N}
+//! {"check":"…","stem":"…","length":N,"head":N,"tail":N,"sidecar":{…}}
+//! {"check":"…","stem":"…"}
+//! ```
+//!
+//! * `check`: the CRC-32 of everything that follows its eight digits.
+//! * `length`: how long the session file was then. `head` and `tail`: the CRC-32 of its
+//!   first and last 4 KiB; there only if `skip` is not 0.
+//! * No `sidecar`: the session was deleted.
+//! * `live`: the length of the lines after it when the file was last written anew. The
+//!   file is written anew by the flush that would take it past twice that and `SLACK`,
+//!   and at a close after a deletion.
+//!
+//! # What a crash leaves
+//!
+//! * *Lines appended, synced*. Unfinished: the journal still holds images of what they
+//!   say. A torn line fails its checksum, and the next line begins on its own. After:
+//!   they are believed where a sidecar is lost and the journal has no image of it.
+//! * *File written anew* (temporary file, sync, rename). Unfinished: the old file whole;
+//!   the next rewrite removes what is left. After: the new file whole.
 
 pub(crate) mod book;
 mod line;
@@ -19,7 +52,7 @@ use std::sync::Arc;
 use crate::disk::session_file::SessionMeta;
 use crate::ground::storage::StorageFile;
 
-/// How much of each end of a session file is looked at.
+/// How much of each end of a session file is compared, bytes.
 const END: u64 = 4 << 10;
 
 /// What a sidecar said, and beside which session file.

@@ -1,7 +1,12 @@
 //! Backups: what a session was before it was taken back, cleared or restored.
 //!
-//! They stand in a directory of their own, under names that say everything
-//! about them, so that they are never taken for sessions, nor sessions for them.
+//! They stand in a directory of their own, under names that say everything about them, so
+//! that they are never taken for sessions, nor sessions for them.
+//!
+//! A backup is the session's whole file under a second name. Keeping only what was cut
+//! off would be smaller, but then every compaction, clear or further revert would have to
+//! make the backups before it whole. File systems without hard links get a synced copy
+//! instead.
 
 use std::io;
 use std::path::Path;

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use crate::ground::storage::StorageFile;
 
-/// How much is read at a time.
+/// How much is read at a time, bytes.
 const CHUNK: usize = 1 << 20;
 
 /// The shape of a session file.

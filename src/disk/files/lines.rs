@@ -8,10 +8,10 @@ use memchr::memrchr;
 use crate::disk::session_file;
 use crate::ground::storage::StorageFile;
 
-/// How much is read at a time.
+/// How much is read at a time, walking forwards, bytes.
 const STEP: usize = 4 << 20;
 
-/// What is read first, and at most, walking backwards.
+/// What is read first, and at most at a time, walking backwards, bytes.
 const FIRST_STEP: u64 = 16 << 10;
 const MAX_STEP: u64 = 4 << 20;
 

@@ -1,10 +1,37 @@
 //! The journal: one group commit for the whole store.
 //!
-//! Whatever all shards queued while the last sync ran goes out as one write and
-//! one sync. [`record`] is the format, [`segment`] and [`pool`] are the files,
-//! [`group`] is the hand-over from many producers to one committer, [`pace`] says when a
-//! commit waits for company, [`committer`] writes, [`scan`] reads back after a crash,
-//! [`inspect`] reads what damage left.
+//! Whatever all shards queued while the last sync ran goes out as one write and one sync.
+//! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps
+//! the files, [`group`] is the hand-over from many producers to one committer, [`pace`]
+//! says when a commit waits for company, [`committer`] writes, [`scan`] reads back after
+//! a crash, [`inspect`] reads what damage left.
+//!
+//! # What a crash leaves
+//!
+//! "Death" is the death of the process: the page cache survives. "Loss" is a power loss.
+//! For each step: what is there if it was not finished, then what is there after it.
+//!
+//! * *Segment made* (zeros and header, sync, rename, directory sync). Unfinished: a
+//!   `.tmp` file or an empty segment, which the next open removes or skips. No batch is
+//!   written before the name is synced: a power loss could take the batch with the name.
+//!   After: a segment ready for use. A reused segment has a new salt, so its old records
+//!   fail their checksums.
+//! * *Batch written* (one write, one sync). Written in part: it has no valid commit
+//!   record, so none of it took effect. Written whole but not synced: after death all of
+//!   it is there, after loss all or nothing; nobody was promised more. After the sync:
+//!   all of it is replayed.
+//! * *Hole found by the scan*. At or below a watermark that was synced it is damage
+//!   (`Corrupt`). Above every watermark it is a torn end: nobody was told that it held.
+//!   The last batch, damaged whole, therefore looks like a commit that never finished.
+//! * *Rotation* (full segment synced, next one used). The full segment is synced before a
+//!   batch goes into the next: later syncs would not reach it. Segments are read in the
+//!   order of their numbers.
+//! * *Checkpoint synced*. Before: everything since the last checkpoint is replayed.
+//!   After: what it covers is skipped, and covered segments may be missing in any
+//!   combination.
+//! * *Segments retired* (removed or renamed to spares, directory sync). Unfinished: the
+//!   checkpoint covers whichever are left. Only after the directory sync may a spare get
+//!   a new header: under its old name it would look damaged.
 
 #![cfg_attr(
     not(any(feature = "testing", sessionlog_loom)),

@@ -1,15 +1,33 @@
 //! Journal records: what a change to a session looks like on its way to disk.
 //!
 //! ```text
-//! record  = length u32 · checksum u32 · kind u8 · body
-//! batch   = record* · commit record
+//! record   = length u32 · checksum u32 · kind u8 · body
+//! batch    = record* · commit record
+//! bytes    = length u32 · the bytes;   str is UTF-8 bytes
+//!
+//! kind 1, append      stem str · generation u64 · offset u64 · meta · lines bytes
+//! kind 2, meta        stem str · generation u64 · sidecar bytes
+//! kind 3, swap        stem str · generation u64 · sidecar bytes · hidden name str
+//!                     · base length u64 · base CRC-32 u32 · tail bytes
+//! kind 4, delete      stem str · generation u64
+//! kind 5, checkpoint  sequence u64 · clean u8
+//! kind 6, commit      magic "slCOMMIT" · sequence u64 · batch bytes u32 · durable u64
+//! kind 7, rebase      stem str · generation u64 · sidecar bytes
+//!                     · backup it begins as str · length u64 · second name str
+//!                     · backup made str
+//! meta, in kind 1     1 · sidecar bytes; or 2 · skip i64 · count i64 · updated_at str
 //! ```
 //!
-//! All numbers are little-endian. `length` counts `kind` and `body`. The
-//! checksum is CRC-32 over length, kind and body, started from the segment's
-//! seed, so that a record left behind in a recycled segment never passes for a
-//! new one. Every record is an absolute redo: applying it twice, or to files
-//! that already hold it, gives the same result.
+//! All numbers are little-endian. `length` counts `kind` and `body`. The checksum is
+//! CRC-32 over length, kind and body, started from the segment's seed, so that a record
+//! left behind in a recycled segment never passes for a new one. Every record is an
+//! absolute redo: applying it twice, or to files that already hold it, gives the same
+//! result.
+//!
+//! A commit's `sequence` goes up by one per batch, across segments. Its `durable` is the
+//! newest batch known to be synced when the commit was written. A checkpoint's `sequence`
+//! is the last batch it covers. Recovery goes by the order of batches; the generation is
+//! there for people.
 
 use std::ops::Range;
 

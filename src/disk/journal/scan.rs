@@ -268,7 +268,7 @@ impl Tip {
     }
 }
 
-/// What is looked at first of a tip: mostly there is nothing, which the first
+/// What is looked at first of a tip, bytes: mostly there is nothing, which the first
 /// bytes tell.
 const TIP_BYTES: usize = 4096;
 

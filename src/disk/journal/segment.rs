@@ -1,8 +1,15 @@
 //! Journal segments: zero-filled files that batches are written into.
 //!
-//! The first page of a segment is its header; records follow. A segment is
-//! written full of zeros and synced before it is used: overwriting blocks the
-//! file already has costs the disk one flush, growing a file costs it two.
+//! ```text
+//! segment  header, 4,096 bytes · batch* · zeros
+//! header   magic "slJOURNL" · version u32 = 1 · store id [16] · number u64 · salt u64
+//!          · length u64 · CRC-32 u32 of the fields before it · zeros
+//! seed     CRC-32 of salt and number
+//! ```
+//!
+//! All numbers are little-endian. A segment is written full of zeros and synced before it
+//! is used: overwriting blocks the file already has costs the disk one flush, growing a
+//! file costs it two.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +18,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
-/// Where records begin.
+/// Where records begin: the length of the header, bytes.
 pub(crate) const HEADER: usize = 4096;
 
 /// How large segments are, bytes.
@@ -36,6 +43,7 @@ impl Default for Lengths {
 const MAGIC: [u8; 8] = *b"slJOURNL";
 const VERSION: u32 = 1;
 const FIELDS: usize = 8 + 4 + 16 + 8 + 8 + 8;
+/// How many zeros are written at a time, bytes.
 const ZEROS: usize = 1 << 20;
 
 /// A store's identity, in every segment header: a journal of another store is

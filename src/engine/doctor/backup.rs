@@ -7,7 +7,7 @@ use crate::engine::home::create_all;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// How much is copied at a time.
+/// How much is copied at a time, bytes.
 const CHUNK: usize = 1 << 20;
 
 /// A new directory for the copies of one repair.

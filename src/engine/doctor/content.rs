@@ -8,7 +8,7 @@ use memchr::memchr;
 use crate::engine::view::{Bytes, Planned};
 use crate::error::Result;
 
-/// How much is read at a time.
+/// How much is read at a time, bytes.
 const CHUNK: u64 = 1 << 20;
 
 /// A session's lines, not read yet.

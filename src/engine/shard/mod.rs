@@ -1,10 +1,55 @@
 //! A shard: the only owner of its sessions and their files.
 //!
-//! A plain state machine. Commands come in ([`Shard::accept`]) and are staged as
-//! journal records ([`stage`]); once those hold, readers see them ([`settle`])
-//! and the session files get them ([`mod@write`]). Nothing in here waits: what takes long goes
-//! to the background as a [`job`] and comes back as an event. A [`worker`]
-//! drives several shards.
+//! A plain state machine. Commands come in ([`Shard::accept`]) and are staged as journal
+//! records ([`stage`]); once those hold, readers see them ([`settle`]) and the session
+//! files get them ([`mod@write`]). Nothing in here waits: what takes long goes to the
+//! background as a [`job`] and comes back as an event. A [`worker`] drives several
+//! shards.
+//!
+//! # What a crash leaves
+//!
+//! "Death" is the death of the process: the page cache survives. "Loss" is a power loss.
+//! For each step: what is there if it was not finished, then what is there after it.
+//!
+//! * *Lines written to the session file*. Unfinished: the file is short, or has zeros
+//!   where blocks did not arrive. The record is replayed at the same offset, over its own
+//!   bytes or zeros. After: the same, until the next checkpoint.
+//! * *Sidecar created, or overwritten in place*. Unfinished: it may be torn or missing.
+//!   The journal holds an image of this flush epoch, and recovery replaces the file.
+//!   After: the image is replayed all the same, until the checkpoint.
+//! * *Sidecar replaced* (hidden file, sync, rename). Unfinished: the old one whole; the
+//!   hidden file is removed at open. After: the new one whole.
+//! * *Damaged sidecar set aside, new one made*. Unfinished: the damaged one is in its
+//!   place or in `quarantine/`; the journal's image makes the new one. After: both are
+//!   there.
+//! * *Rewrite* (hidden file written and synced, its name synced). The old file is whole.
+//!   The hidden one is named by no record and is removed at open; so it is until the swap
+//!   record.
+//! * *Swap record synced*. Before: the old history. After: the new one. Recovery finds
+//!   the hidden file, checks length and checksum of its base, writes the tail and
+//!   renames.
+//! * *Rename over the session file*. After: the hidden name is gone. Recovery checks the
+//!   file in place against the record and writes the tail again. If another program put
+//!   something else there, that stays, the lines acknowledged since follow it, and a
+//!   finding says so.
+//! * *Delete record synced, files removed*. Before the sync: the session. After: recovery
+//!   removes whichever file is left, earlier backups included. If the session was written
+//!   to again, it starts with an empty file.
+//! * *Rebase* (second name made and synced, copy written, not synced). The old file
+//!   whole. Second names and hidden files that no record names are removed at open; so it
+//!   is until the record.
+//! * *Rebase record synced*. Before: the old file. After: recovery brings the file under
+//!   the second name, or under the backup's, up to the journal, copies the session's file
+//!   from it into scratch, adds what was appended since, and renames both. It does so
+//!   whether or not the copy was in place: the copy was never synced.
+//! * *Second name renamed to the backup's, copy renamed over the session file*. After:
+//!   the same, until the next checkpoint. Before that checkpoint the flush syncs both
+//!   files and all names.
+//! * *Backups pruned* (forgotten, flush, files removed). Unfinished: listed again after
+//!   the next open. After: gone one by one. No record that a checkpoint does not cover
+//!   needs them.
+//!
+//! The steps of a flush stand in [`supervisor`](super::supervisor).
 
 pub(crate) mod answer;
 pub(crate) mod backups;

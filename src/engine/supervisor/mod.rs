@@ -1,11 +1,21 @@
-//! The supervisor: flushes, retires journal segments, and stops everything in
-//! order.
+//! The supervisor: flushes, retires journal segments, and stops everything in order.
 //!
-//! A flush brings every session file and sidecar up to date, syncs them, and
-//! then says so in the journal with a checkpoint record; only segments that
-//! record covers are given up. It follows the journal's size and idleness, not
-//! a clock: an append that is alone in its session costs a whole page when it
-//! is flushed, and an idle store should lie on disk complete.
+//! A flush brings every session file and sidecar up to date, syncs them, and then says so
+//! in the journal with a checkpoint record; only segments that record covers are given
+//! up. It follows the journal's size and idleness, not a clock: an append that is alone
+//! in its session costs a whole page when it is flushed, and an idle store should lie on
+//! disk complete.
+//!
+//! # What a crash leaves
+//!
+//! * *Flush: lines and sidecars written and synced*. Unfinished or finished: everything
+//!   since the last checkpoint is replayed; finished, that changes nothing. Copies of
+//!   sidecars are written before the checkpoint ([`copies`](crate::disk::copies)).
+//! * *Checkpoint, retiring segments*: see [`journal`](mod@crate::disk::journal).
+//! * *Close: clean checkpoint*. Before: the next open recovers as ever and finds the
+//!   store not `clean`. After: `clean`; what is left of the journal is skipped.
+//! * *Close: segments removed, the active one last*. While any is left, the clean
+//!   checkpoint stands beside it. After: an empty journal is a clean store.
 
 pub(crate) mod background;
 pub(crate) mod event_loop;

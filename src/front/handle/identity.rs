@@ -42,13 +42,16 @@ impl StoreHandle {
     /// Takes over the history and summary of the first of `aliases` that has
     /// either, if the session has neither itself, and replaces scope and aliases in
     /// the same step, as [`upsert_session_meta`](Self::upsert_session_meta) does.
-    /// Says whether it did; if it takes nothing over, nothing changes.
+    /// Says whether it did; if it takes nothing over, nothing changes. The key is
+    /// taken literally. Always durable.
+    ///
+    /// Lines are copied as bytes; the alias's files stay. What control records of
+    /// either session say (prompt, token count, numbering of checkpoints) holds on,
+    /// hidden ones included, the alias's before the session's own. The session's own
+    /// checkpoints cannot be gone back to any more.
+    ///
     /// A message that someone adds to the alias's own session meanwhile may stay
-    /// behind there, out of sight of this key: promote before writing goes on. Copies lines as bytes; the alias's files stay. What control
-    /// records of either session say (prompt, token count, numbering of
-    /// checkpoints) holds on, hidden ones included, the alias's before its own; its
-    /// own checkpoints cannot be gone back to any more. The key is taken
-    /// literally. Always durable.
+    /// behind there, out of sight of this key: promote before writing goes on.
     ///
     /// An agent's main session is never taken over. Its opaque key does not say
     /// that it is one: it is known for that if it is PicoClaw's default agent's,

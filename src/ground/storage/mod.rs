@@ -1,18 +1,24 @@
 //! The only door to the file system.
 //!
-//! [`Storage`] is what the engine asks of a file system, [`StorageFile`] what it
-//! asks of an open file. `disk` is the real one; `memory` models a page cache
-//! over a disk, for tests that cut the power.
+//! [`Storage`] is what the engine asks of a file system, [`StorageFile`] what it asks of
+//! an open file. `disk` is the real one; `testing::disk_model` models a page cache over a
+//! disk, for tests that cut the power.
 //!
 //! Contract, on which every crash argument in this crate rests:
 //!
-//! * `write_at` reaches the page cache: it survives the death of the process,
-//!   not a power loss.
+//! * `write_at` reaches the page cache: it survives the death of the process, not a power
+//!   loss.
 //! * `sync_data` makes a file's bytes and size survive power loss, not its name.
-//! * `sync_dir` makes names created, linked, renamed or removed in a directory
-//!   survive.
-//! * After a failed sync nothing is known about the bytes it covered; it must
-//!   not be retried.
+//! * `sync_dir` makes names created, linked, renamed or removed in a directory survive.
+//! * After a failed sync nothing is known about the bytes it covered; it must not be
+//!   retried. They may have landed, gone back, or show in the cache and never reach the
+//!   disk.
+//! * A write tears at most at 512-byte sectors; what it does not cover stays as it was.
+//! * `rename` is atomic.
+//! * Reads give what was written, or an error.
+//!
+//! Not assumed: any order between two writes without a sync between them; that a file's
+//! size, bytes and name go together. A disk that lies about syncs is out of scope.
 
 mod disk;
 
@@ -22,7 +28,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How much is copied at a time.
+/// How much is copied at a time, bytes.
 const COPY: u64 = 1 << 20;
 
 /// How [`Storage::open`] opens a file. No mode follows a symbolic link in the

@@ -134,7 +134,7 @@
 //! | `SPARE_SEGMENTS` (disk/journal/pool) | 5 of the largest (320 MiB) |
 //! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 6 us |
 //! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
-//! | `MAX_TAIL` (shard/stage/compact), `STEP` (disk/files/lines) | 4 MiB, 4 MiB |
+//! | `MAX_TAIL` (shard/verbs/compact), `STEP` (disk/files/lines) | 4 MiB, 4 MiB |
 //! | `SYNC_STEP`, `GENTLE_STEP` (shard/rewrite) | 256 KiB, 64 KiB |
 //! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
 //! | `KEPT` (shard/inflight) | 4,096 changes |

@@ -46,8 +46,8 @@ pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Re
         && let Some(file) = &snapshot.live.file
     {
         let (start, end) = (snapshot.live.start, snapshot.live.end);
-        for_each_line_back(&**file, start, end, &mut |raw, _| {
-            messages.extend(visible(raw, counters));
+        for_each_line_back(&**file, start, end, &mut |raw| {
+            messages.extend(visible(raw.text, counters));
             messages.len() < n
         })?;
     }
@@ -67,7 +67,7 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
         let mut carried = Carried::default();
         let hidden = snapshot.live.start.min(snapshot.live.end);
         for_each_line(&**file, 0, hidden, &mut |raw| {
-            carried.note(raw);
+            carried.note(raw.text);
             Ok(())
         })?;
         carried.into_lines().for_each(|raw| live.take(&raw));
@@ -76,7 +76,7 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
         live.take(raw);
         Ok(())
     };
-    each_line(snapshot, &mut take)?;
+    each_whole_line(snapshot, &mut take)?;
     Ok(live)
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
 /// As the operating system reports them.
 pub(crate) fn raw_lines(snapshot: &Snapshot) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    each_line(snapshot, &mut |raw| {
+    each_whole_line(snapshot, &mut |raw| {
         bytes.extend_from_slice(raw);
         bytes.push(b'\n');
         Ok(())
@@ -114,7 +114,7 @@ pub(crate) fn messages_from(
     if let Some(file) = &live.file
         && start < live.end
     {
-        for_each_line(&**file, start, live.end, &mut take)?;
+        for_each_line(&**file, start, live.end, &mut |raw| take(raw.text))?;
     }
     let tail = looked.snapshot.tail();
     let from = start.saturating_sub(live.end) as usize;
@@ -127,8 +127,30 @@ pub(crate) fn messages_from(
 fn each_line(snapshot: &Snapshot, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let live = &snapshot.live;
     if let Some(file) = &live.file {
-        for_each_line(&**file, live.start, live.end, take)?;
+        for_each_line(&**file, live.start, live.end, &mut |raw| take(raw.text))?;
     }
+    each_tail_line(snapshot, take)
+}
+
+/// The same, and lines that are too long to be read are whole.
+fn each_whole_line(
+    snapshot: &Snapshot,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let live = &snapshot.live;
+    if let Some(file) = &live.file {
+        let mut room = Vec::new();
+        for_each_line(&**file, live.start, live.end, &mut |raw| {
+            take(raw.whole(&**file, &mut room)?)
+        })?;
+    }
+    each_tail_line(snapshot, take)
+}
+
+fn each_tail_line(
+    snapshot: &Snapshot,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let tail = snapshot.tail();
     for (_, raw) in session_file::lines(&tail) {
         take(raw)?;

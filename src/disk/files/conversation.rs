@@ -16,15 +16,14 @@ pub(crate) fn fold(
     behind: &[u8],
 ) -> io::Result<Conversation> {
     let mut conversation = Conversation::default();
-    let (mut at, mut lines) = (0, 0);
+    let mut lines = 0;
     let mut note = |raw: &[u8], at: u64| {
         conversation.note(raw, at, lines);
         lines += u64::from(!matches!(raw, b"" | b"\r"));
     };
     if let Some(file) = file {
         for_each_line(file, 0, len, &mut |raw| {
-            note(raw, at);
-            at += raw.len() as u64 + 1;
+            note(raw.text, raw.begin);
             Ok(())
         })?;
     }

@@ -1,22 +1,68 @@
-//! Walking the lines of a file, forwards and backwards: what it costs in memory
-//! follows the longest line, not how long the file is.
+//! Walking the lines of a file, forwards and backwards. What it costs in memory
+//! follows the longest line up to [`LONGEST`], not how long the file is, and no byte
+//! is searched or copied twice.
 
 use std::io;
 
-use memchr::memrchr;
+use memchr::{memchr, memrchr};
 
-use crate::disk::session_file;
 use crate::ground::storage::StorageFile;
 
+/// The longest line that is brought into memory, bytes. No command writes a longer
+/// one. What is longer is damage: it is walked past, and shown as [`Raw::is_huge`].
+pub(crate) const LONGEST: u64 = 64 << 20;
+
 /// How much is read at a time, walking forwards, bytes.
-const STEP: usize = 4 << 20;
+const STEP: u64 = 4 << 20;
 
 /// What is read first, and at most at a time, walking backwards, bytes.
 const FIRST_STEP: u64 = 16 << 10;
 const MAX_STEP: u64 = 4 << 20;
 
-/// Calls `visit` with every raw line of `file[start..end]`, its LF cut off. A
-/// last line without LF is a line.
+/// What stands for a line that is too long. It decodes to nothing, and counts as the
+/// one line that it is.
+const HUGE: &[u8] = b"{";
+
+/// A line of a file, without its LF.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raw<'a> {
+    /// The line, or what stands for it if it is huge.
+    pub(crate) text: &'a [u8],
+    /// Its offset in the file, and how long it is there.
+    pub(crate) begin: u64,
+    pub(crate) len: u64,
+}
+
+impl Raw<'_> {
+    /// Whether it is too long to be here. Whoever copies lines copies this one from
+    /// the file.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.len > LONGEST
+    }
+
+    /// The line as it stands in `file`, brought into memory however long it is. For
+    /// those who hand whole sessions on.
+    pub(crate) fn whole<'a>(
+        &'a self,
+        file: &dyn StorageFile,
+        room: &'a mut Vec<u8>,
+    ) -> io::Result<&'a [u8]> {
+        if !self.is_huge() {
+            return Ok(self.text);
+        }
+        room.resize(self.len as usize, 0);
+        file.read_exact_at(room, self.begin)?;
+        Ok(room)
+    }
+
+    /// Where the next line begins, if an LF ends this one.
+    pub(crate) fn next(&self) -> u64 {
+        self.begin + self.len + 1
+    }
+}
+
+/// Calls `visit` with every raw line of `file[start..end]`. A last line without LF is
+/// a line.
 ///
 /// # Errors
 /// As the operating system or `visit` reports them.
@@ -24,30 +70,85 @@ pub(crate) fn for_each_line(
     file: &dyn StorageFile,
     start: u64,
     end: u64,
-    visit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    visit: &mut dyn FnMut(Raw<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let (mut at, mut rest) = (start, Vec::new());
+    let mut line = Forwards::at(start);
+    let mut chunk = vec![0; (end.saturating_sub(start)).min(STEP) as usize];
+    let mut at = start;
     while at < end {
-        let want = (end - at).min(STEP as u64) as usize;
-        let kept = rest.len();
-        rest.resize(kept + want, 0);
-        file.read_exact_at(&mut rest[kept..], at)?;
+        let want = (end - at).min(STEP) as usize;
+        file.read_exact_at(&mut chunk[..want], at)?;
         at += want as u64;
-        let whole = memchr::memrchr(b'\n', &rest).map_or(0, |lf| lf + 1);
-        for (_, raw) in session_file::lines(&rest[..whole]) {
-            visit(raw)?;
+        let mut rest = &chunk[..want];
+        while let Some(lf) = memchr(b'\n', rest) {
+            line.end(&rest[..lf], visit)?;
+            line.begin += 1;
+            rest = &rest[lf + 1..];
         }
-        rest.drain(..whole);
+        line.keep(rest);
     }
-    if rest.is_empty() {
-        Ok(())
+    if line.len > 0 {
+        line.end(&[], visit)
     } else {
-        visit(&rest)
+        Ok(())
     }
 }
 
-/// Calls `visit` with each raw line of `file[start..end]`, last line first, and
-/// the offset behind it, until it returns `false`.
+/// The line under way, walking forwards.
+struct Forwards {
+    begin: u64,
+    /// Length so far.
+    len: u64,
+    /// Its text so far, if it is not too long.
+    text: Vec<u8>,
+}
+
+impl Forwards {
+    fn at(begin: u64) -> Self {
+        Self {
+            begin,
+            len: 0,
+            text: Vec::new(),
+        }
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        self.len += part.len() as u64;
+        if self.len > LONGEST {
+            self.text = Vec::new();
+        } else {
+            self.text.extend_from_slice(part);
+        }
+    }
+
+    /// The line ends with `part`; the next one begins right after it.
+    fn end(
+        &mut self,
+        part: &[u8],
+        visit: &mut dyn FnMut(Raw<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let alone = self.len == 0;
+        if alone {
+            self.len = part.len() as u64;
+        } else {
+            self.keep(part);
+        }
+        let text = match self.len > LONGEST {
+            true => HUGE,
+            false if alone => part,
+            false => &self.text,
+        };
+        let (begin, len) = (self.begin, self.len);
+        let visited = visit(Raw { text, begin, len });
+        self.begin += len;
+        self.len = 0;
+        self.text.clear();
+        visited
+    }
+}
+
+/// Calls `visit` with each raw line of `file[start..end]`, last line first, until it
+/// returns `false`.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -55,38 +156,88 @@ pub(crate) fn for_each_line_back(
     file: &dyn StorageFile,
     start: u64,
     end: u64,
-    visit: &mut dyn FnMut(&[u8], u64) -> bool,
+    visit: &mut dyn FnMut(Raw<'_>) -> bool,
 ) -> io::Result<()> {
-    // `window` holds `file[at..stop]`; every line behind `stop` was visited.
-    let (mut at, mut stop, mut stride) = (end, end, FIRST_STEP);
-    let mut window: Vec<u8> = Vec::new();
-    let mut searched = 0;
-    while stop > start {
-        let body = window.strip_suffix(b"\n").unwrap_or(&window);
-        let unsearched = &body[..body.len().saturating_sub(searched)];
-        let begin = match memrchr(b'\n', unsearched) {
-            Some(lf) => lf + 1,
-            None if at == start && !window.is_empty() => 0,
-            None => {
-                searched = body.len();
-                let want = stride.min(at - start);
-                at -= want;
-                let mut grown = vec![0; want as usize];
-                file.read_exact_at(&mut grown, at)?;
-                grown.append(&mut window);
-                window = grown;
-                stride = (stride * 2).min(MAX_STEP);
-                continue;
-            }
-        };
-        searched = 0;
-        if !visit(&body[begin..], stop) {
-            return Ok(());
+    let (mut at, mut stride) = (end, FIRST_STEP);
+    let mut line = Backwards::default();
+    // Whether a line ends at the LF that was met last, or nothing does yet.
+    let mut ended = false;
+    while at > start {
+        let want = stride.min(at - start);
+        let mut chunk = vec![0; want as usize];
+        file.read_exact_at(&mut chunk, at - want)?;
+        let mut left = chunk.len();
+        if at == end && chunk.last() == Some(&b'\n') {
+            left -= 1;
+            ended = true;
         }
-        stop = at + begin as u64;
-        window.truncate(begin);
+        at -= want;
+        stride = (stride * 2).min(MAX_STEP);
+        while let Some(lf) = memrchr(b'\n', &chunk[..left]) {
+            if !line.begin(&chunk[lf + 1..left], at + lf as u64 + 1, visit) {
+                return Ok(());
+            }
+            left = lf;
+            ended = true;
+        }
+        chunk.truncate(left);
+        line.keep(chunk);
+    }
+    if ended || line.len > 0 {
+        line.begin(&[], start, visit);
     }
     Ok(())
+}
+
+/// The line under way, walking backwards.
+#[derive(Default)]
+struct Backwards {
+    len: u64,
+    /// Its text so far, last piece first, if it is not too long.
+    pieces: Vec<Vec<u8>>,
+}
+
+impl Backwards {
+    fn keep(&mut self, piece: Vec<u8>) {
+        self.len += piece.len() as u64;
+        if self.len > LONGEST {
+            self.pieces = Vec::new();
+        } else if !piece.is_empty() {
+            self.pieces.push(piece);
+        }
+    }
+
+    /// The line begins at `begin`, with `part`.
+    fn begin(&mut self, part: &[u8], begin: u64, visit: &mut dyn FnMut(Raw<'_>) -> bool) -> bool {
+        let len = self.len + part.len() as u64;
+        let goes_on = if len > LONGEST {
+            visit(Raw {
+                text: HUGE,
+                begin,
+                len,
+            })
+        } else if self.pieces.is_empty() {
+            visit(Raw {
+                text: part,
+                begin,
+                len,
+            })
+        } else {
+            let mut text = part.to_vec();
+            self.pieces
+                .iter()
+                .rev()
+                .for_each(|piece| text.extend_from_slice(piece));
+            visit(Raw {
+                text: &text,
+                begin,
+                len,
+            })
+        };
+        self.len = 0;
+        self.pieces.clear();
+        goes_on
+    }
 }
 
 #[cfg(test)]
@@ -101,8 +252,8 @@ mod tests {
         let file = storage.open(Path::new("f"), OpenMode::CreateNew).unwrap();
         file.write_all_at(text, 0).unwrap();
         let mut seen = Vec::new();
-        for_each_line_back(&*file, start, text.len() as u64, &mut |raw, next| {
-            seen.push((raw.to_vec(), next));
+        for_each_line_back(&*file, start, text.len() as u64, &mut |raw| {
+            seen.push((raw.text.to_vec(), raw.begin));
             true
         })
         .unwrap();
@@ -131,6 +282,115 @@ mod tests {
     #[test]
     fn backwards_reading_stops_at_its_start() {
         let seen = lines_back(b"a\nbb\nc\n", 2);
-        assert_eq!(seen, vec![(b"c".to_vec(), 7), (b"bb".to_vec(), 5)]);
+        assert_eq!(seen, vec![(b"c".to_vec(), 5), (b"bb".to_vec(), 2)]);
+    }
+
+    fn lines_forth(text: &[u8], start: u64) -> Vec<(Vec<u8>, u64)> {
+        let storage = MemoryStorage::new();
+        let file = storage.open(Path::new("f"), OpenMode::CreateNew).unwrap();
+        file.write_all_at(text, 0).unwrap();
+        let mut seen = Vec::new();
+        for_each_line(&*file, start, text.len() as u64, &mut |raw| {
+            assert_eq!(raw.len, raw.text.len() as u64);
+            seen.push((raw.text.to_vec(), raw.begin));
+            Ok(())
+        })
+        .unwrap();
+        seen
+    }
+
+    /// Over texts that put LFs, and none, where chunks of either direction end.
+    #[test]
+    fn both_directions_meet_the_same_lines_at_the_same_places() {
+        let (first, most) = (FIRST_STEP as usize, MAX_STEP as usize);
+        for long in [
+            0,
+            1,
+            first - 1,
+            first,
+            first + 1,
+            3 * first,
+            most,
+            most + first,
+        ] {
+            for after in [&b""[..], b"\n", b"\nx", b"\n\nxy\n", b"\r\n"] {
+                let text = [&b"a\n"[..], &vec![b'x'; long], after].concat();
+                for start in [0, 2] {
+                    let mut back = lines_back(&text, start);
+                    back.reverse();
+                    assert_eq!(back, lines_forth(&text, start), "{long} {after:?} {start}");
+                }
+            }
+        }
+    }
+
+    /// A file of NULs, but for what is put into it. Its lines are too long to be
+    /// written in a test.
+    #[derive(Debug)]
+    struct Sparse {
+        len: u64,
+        lines: Vec<u64>,
+    }
+
+    impl StorageFile for Sparse {
+        fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+            let want = (self.len - at).min(bytes.len() as u64);
+            bytes[..want as usize].fill(0);
+            for lf in self.lines.iter().filter(|&&lf| lf >= at && lf - at < want) {
+                bytes[(lf - at) as usize] = b'\n';
+            }
+            Ok(want as usize)
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn info(&self) -> io::Result<crate::ground::storage::FileInfo> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn a_line_that_no_command_writes_is_walked_past() {
+        let file = Sparse {
+            len: 3 * LONGEST,
+            lines: vec![5, 6 + LONGEST + 1, 3 * LONGEST - 1],
+        };
+        let expected = [
+            (0, 5, false),
+            (6, LONGEST + 1, true),
+            (LONGEST + 8, 2 * LONGEST - 9, true),
+        ];
+        let told = |raw: Raw<'_>| {
+            assert_eq!(
+                raw.text.len() as u64,
+                if raw.is_huge() { 1 } else { raw.len }
+            );
+            (raw.begin, raw.len, raw.is_huge())
+        };
+        let mut forth = Vec::new();
+        for_each_line(&file, 0, file.len, &mut |raw| {
+            forth.push(told(raw));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(forth, expected);
+        let mut back = Vec::new();
+        for_each_line_back(&file, 0, file.len, &mut |raw| {
+            back.push(told(raw));
+            true
+        })
+        .unwrap();
+        back.reverse();
+        assert_eq!(back, expected);
     }
 }

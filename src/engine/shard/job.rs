@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::loaded::Loaded;
 use super::locate::{self, Located};
-use super::rewrite::{self, Prepared, Source};
+use super::rewrite::{self, More, Prepared, Source};
 use super::shared::Shared;
 use crate::disk::files::conversation;
 use crate::disk::journal::pool::SegmentPool;
@@ -45,6 +45,12 @@ pub(crate) enum Job {
         owner: Owner,
         temp: String,
         source: Source,
+    },
+    /// Add to a compaction's copy what came since it was made.
+    Extend {
+        owner: Owner,
+        prepared: Prepared,
+        more: More,
     },
     /// Close a file: dropping the last handle of a replaced file frees its
     /// blocks, which takes long for a big one.
@@ -93,6 +99,12 @@ impl Job {
                 let (temp, prepared) = (temp.clone(), Err(error));
                 (*owner, Done::Rewritten { temp, prepared })
             }
+            Self::Extend {
+                owner, prepared, ..
+            } => {
+                let (temp, prepared) = (prepared.temp.clone(), Err(error));
+                (*owner, Done::Rewritten { temp, prepared })
+            }
             Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => return None,
         };
         Some(Outcome::Done { owner, done })
@@ -123,6 +135,15 @@ impl Job {
                 source,
             } => {
                 let prepared = rewrite::prepare(&*shared.storage, &shared.dir, &temp, &source);
+                (owner, Done::Rewritten { temp, prepared })
+            }
+            Self::Extend {
+                owner,
+                prepared,
+                more,
+            } => {
+                let temp = prepared.temp.clone();
+                let prepared = rewrite::extend(&*shared.storage, &shared.dir, prepared, &more);
                 (owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(file) => {

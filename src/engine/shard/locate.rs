@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::disk::files::lines::for_each_line_back;
+use crate::disk::files::lines::{Raw, for_each_line_back};
 use crate::disk::session_file::{self, Kind};
 use crate::ground::storage::StorageFile;
 
@@ -28,30 +28,73 @@ pub(crate) enum Located {
     Cut { skip: u64, start: u64 },
 }
 
+/// What is read at most to find a cut on a worker's thread, bytes: its other sessions
+/// wait meanwhile.
+const INLINE: u64 = 256 << 10;
+
+/// The same as [`locate`], if not much has to be read for it.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result<Option<Located>> {
+    let start = query.start.max(query.end.saturating_sub(INLINE));
+    if start == query.start {
+        return locate(file, query).map(Some);
+    }
+    // The line that is cut off by `start` counts for nothing.
+    let mut search = Search::new(query);
+    for_each_line_back(file, start, query.end, &mut |raw| {
+        raw.begin > start && search.take(raw)
+    })?;
+    Ok(search.cut)
+}
+
 /// Reads backwards until one message more than `keep` was met.
 ///
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn locate(file: &dyn StorageFile, query: &Query) -> io::Result<Located> {
-    let (mut behind, mut kept, mut cut) = (0, 0, None);
-    for_each_line_back(file, query.start, query.end, &mut |raw, next| {
-        let kind = session_file::classify(raw);
+    let mut search = Search::new(query);
+    for_each_line_back(file, query.start, query.end, &mut |raw| search.take(raw))?;
+    Ok(match search.cut {
+        Some(cut) => cut,
+        None if search.kept == 0 => Located::Nothing,
+        None => Located::All,
+    })
+}
+
+struct Search<'a> {
+    query: &'a Query,
+    /// Lines met so far, and messages among them.
+    lines: u64,
+    kept: usize,
+    cut: Option<Located>,
+}
+
+impl<'a> Search<'a> {
+    fn new(query: &'a Query) -> Self {
+        Self {
+            query,
+            lines: 0,
+            kept: 0,
+            cut: None,
+        }
+    }
+
+    /// Whether it goes on.
+    fn take(&mut self, raw: Raw<'_>) -> bool {
+        let kind = session_file::classify(raw.text);
         if kind == Kind::Message {
-            if kept == query.keep {
-                cut = Some(Located::Cut {
-                    skip: query.lines - behind,
-                    start: next,
+            if self.kept == self.query.keep {
+                self.cut = Some(Located::Cut {
+                    skip: self.query.lines - self.lines,
+                    start: raw.next().min(self.query.end),
                 });
                 return false;
             }
-            kept += 1;
+            self.kept += 1;
         }
-        behind += u64::from(kind != Kind::Blank);
+        self.lines += u64::from(kind != Kind::Blank);
         true
-    })?;
-    Ok(match cut {
-        Some(cut) => cut,
-        None if kept == 0 => Located::Nothing,
-        None => Located::All,
-    })
+    }
 }

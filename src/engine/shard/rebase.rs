@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::rewrite::Prepared;
+use super::rewrite::{Hidden, Prepared};
 use super::shared::Shared;
 use crate::disk::files::backup::Name;
 use crate::disk::journal::record::Record;
@@ -221,5 +221,6 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, target: &Target) -> io::
         lines,
         start,
         torn,
+        hidden: Hidden::default(),
     })
 }

@@ -70,15 +70,20 @@ pub(crate) struct Command {
 
 impl Command {
     pub(crate) fn new<V: Verb>(key: Arc<str>, verb: V, answer: Answer<V::Output>) -> Self {
-        let request = Box::new(Asked { verb, answer });
+        let request = asked(verb, answer);
         Self { key, request }
     }
+}
+
+/// A verb and who is to be answered.
+pub(crate) fn asked<V: Verb>(verb: V, answer: Answer<V::Output>) -> Box<dyn Request> {
+    Box::new(Asked { verb, answer })
 }
 
 /// A verb that nobody but the engine asked for.
 pub(crate) fn unasked<V: Verb>(verb: V) -> Box<dyn Request> {
     let (answer, _) = slot();
-    Box::new(Asked { verb, answer })
+    asked(verb, answer)
 }
 
 /// A verb and who is to be answered, whichever it is.

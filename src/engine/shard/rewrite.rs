@@ -4,14 +4,15 @@
 //! before its owner journals the swap: a swap record that reached the disk
 //! before the bytes it names would put a hole in the place of a history.
 
-use crate::disk::files::extent;
-use crate::disk::files::lines::for_each_line;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::rebase::{self, Rebase};
 use super::shared::Shared;
+use crate::disk::files::extent;
+use crate::disk::files::lines::{Raw, for_each_line};
 use crate::disk::session_file::{self, Carried, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -35,9 +36,6 @@ pub(crate) enum Source {
         file: Arc<dyn StorageFile>,
         start: u64,
         end: u64,
-        /// Whether the journal goes first. Not where a copy is made once more: what
-        /// made the last one worthless goes on meanwhile, and outruns a slow one.
-        gentle: bool,
     },
     /// What a session takes over, behind what its own skipped lines still say and
     /// its own live lines, none of which is a message.
@@ -71,6 +69,29 @@ pub(crate) struct Prepared {
     pub(crate) start: u64,
     /// Whether its last line lacks the LF.
     pub(crate) torn: bool,
+    /// What a compaction's copy hides.
+    pub(crate) hidden: Hidden,
+}
+
+/// How much a compaction's copy hides: what was truncated while it was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hidden {
+    /// Lines to skip.
+    pub(crate) skip: u64,
+    /// Where, and after how many lines, the first copied line stands that was not
+    /// truncated. Before the first of all stands what hidden lines still say.
+    at: u64,
+    lines: u64,
+}
+
+/// What is to be added to a compaction's copy, and hidden in it.
+#[derive(Debug)]
+pub(crate) struct More {
+    pub(crate) file: Arc<dyn StorageFile>,
+    /// What was appended since, in the old file.
+    pub(crate) appended: Range<u64>,
+    /// What was truncated since, in the old file.
+    pub(crate) truncated: Range<u64>,
 }
 
 impl Prepared {
@@ -99,25 +120,14 @@ pub(crate) fn prepare(
     }
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
-        let mut out = Output {
-            file: storage.open(&path, OpenMode::CreateNew)?,
-            buffer: Vec::new(),
-            len: 0,
-            crc: crc32fast::Hasher::new(),
-            lines: 0,
-            start: 0,
-            torn: false,
-            step: match source {
-                Source::Live { gentle: true, .. } => GENTLE_STEP,
-                _ => SYNC_STEP,
-            },
-        };
+        let mut out = Output::to(storage.open(&path, OpenMode::CreateNew)?);
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
-            Source::Live {
-                file, start, end, ..
-            } => {
+            Source::Live { file, start, end } => {
+                out.step = GENTLE_STEP;
                 out.put_controls(&**file, *start)?;
+                out.hidden.at = out.len + out.buffer.len() as u64;
+                out.hidden.lines = out.lines;
                 out.put_live(&**file, *start, *end)?;
             }
             Source::Promoted {
@@ -155,6 +165,32 @@ pub(crate) fn prepare(
     Ok(prepared)
 }
 
+/// Adds to a compaction's copy what came since, and hides what went. If that fails
+/// nothing is left of the copy.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn extend(
+    storage: &dyn Storage,
+    dir: &Path,
+    prepared: Prepared,
+    more: &More,
+) -> Result<Prepared> {
+    let temp = prepared.temp.clone();
+    let path = dir.join(&temp);
+    let attempt = || -> io::Result<Prepared> {
+        let mut out = Output::on(prepared);
+        let Range { start, end } = more.appended;
+        out.put_live(&*more.file, start, end)?;
+        out.hide(&*more.file, &more.truncated)?;
+        out.finish(temp)
+    };
+    attempt().map_err(|e| {
+        let _ = storage.remove_file(&path);
+        Error::io("rewrite", &path, e)
+    })
+}
+
 struct Output {
     file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
@@ -163,11 +199,56 @@ struct Output {
     lines: u64,
     start: u64,
     torn: bool,
+    hidden: Hidden,
     /// How much is written and synced at a time.
     step: usize,
 }
 
 impl Output {
+    fn to(file: Arc<dyn StorageFile>) -> Self {
+        Self {
+            file,
+            buffer: Vec::new(),
+            len: 0,
+            crc: crc32fast::Hasher::new(),
+            lines: 0,
+            start: 0,
+            torn: false,
+            hidden: Hidden::default(),
+            step: SYNC_STEP,
+        }
+    }
+
+    /// Goes on where a file ended.
+    fn on(prepared: Prepared) -> Self {
+        Self {
+            len: prepared.len,
+            crc: crc32fast::Hasher::new_with_initial_len(prepared.crc, prepared.len),
+            lines: prepared.lines,
+            start: prepared.start,
+            hidden: prepared.hidden,
+            ..Self::to(prepared.file)
+        }
+    }
+
+    /// Hides what stands for `truncated` of the old file, and all before it.
+    fn hide(&mut self, old: &dyn StorageFile, truncated: &Range<u64>) -> io::Result<()> {
+        if truncated.is_empty() {
+            return Ok(());
+        }
+        let hidden = &mut self.hidden;
+        for_each_line(old, truncated.start, truncated.end, &mut |raw| {
+            if is_copied(raw) {
+                hidden.at += raw.len + 1;
+                hidden.lines += 1;
+            }
+            Ok(())
+        })?;
+        hidden.skip = hidden.lines;
+        self.start = hidden.at;
+        Ok(())
+    }
+
     fn put_lines(&mut self, lines: &[u8]) -> io::Result<()> {
         for (_, raw) in session_file::lines(lines) {
             self.put_line(raw)?;
@@ -180,7 +261,7 @@ impl Output {
     fn put_controls(&mut self, file: &dyn StorageFile, start: u64) -> io::Result<()> {
         let mut last = Carried::default();
         for_each_line(file, 0, start, &mut |raw| {
-            last.note(raw);
+            last.note(raw.text);
             Ok(())
         })?;
         for raw in last.into_lines() {
@@ -190,15 +271,12 @@ impl Output {
     }
 
     fn put_live(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
-        for_each_line(
-            file,
-            start,
-            end,
-            &mut |raw| match session_file::classify(raw) {
-                Kind::Blank | Kind::Transient => Ok(()),
-                Kind::Message | Kind::Control | Kind::Corrupt => self.put_line(raw),
-            },
-        )
+        for_each_line(file, start, end, &mut |raw| {
+            if is_copied(raw) {
+                self.put_raw(file, raw)?;
+            }
+            Ok(())
+        })
     }
 
     /// Live lines to which others are added: nobody can go back to one of their
@@ -208,35 +286,52 @@ impl Output {
             file,
             start,
             end,
-            &mut |raw| match session_file::classify(raw) {
+            &mut |raw| match session_file::classify(raw.text) {
                 Kind::Blank | Kind::Transient => Ok(()),
-                Kind::Control => self.put_line(&session_file::without_place(raw)),
-                Kind::Message | Kind::Corrupt => self.put_line(raw),
+                Kind::Control => self.put_line(&session_file::without_place(raw.text)),
+                Kind::Message | Kind::Corrupt => self.put_raw(file, raw),
             },
         )
+    }
+
+    /// A line as it stands in `file`, also one that is too long to be read.
+    fn put_raw(&mut self, file: &dyn StorageFile, raw: Raw<'_>) -> io::Result<()> {
+        if !raw.is_huge() {
+            return self.put_line(raw.text);
+        }
+        self.copy_range(file, raw.begin..raw.begin + raw.len)?;
+        self.buffer.push(b'\n');
+        self.lines += 1;
+        Ok(())
+    }
+
+    fn copy_range(&mut self, file: &dyn StorageFile, range: Range<u64>) -> io::Result<()> {
+        self.write_out()?;
+        let mut at = range.start;
+        while at < range.end {
+            let want = (range.end - at).min(self.step as u64) as usize;
+            self.buffer.resize(want, 0);
+            file.read_exact_at(&mut self.buffer, at)?;
+            at += want as u64;
+            self.step()?;
+        }
+        Ok(())
     }
 
     fn put_bytes(
         &mut self,
         file: Option<&dyn StorageFile>,
         len: u64,
-        behind: &[u8],
+        rest: &[u8],
         skip: u64,
     ) -> io::Result<()> {
         let skip = i64::try_from(skip).unwrap_or(i64::MAX);
-        let extent = extent::measure(file, len, behind, skip)?;
+        let extent = extent::measure(file, len, rest, skip)?;
         (self.lines, self.start, self.torn) = (extent.lines, extent.start, extent.torn);
-        let mut at = 0;
-        while let Some(file) = file
-            && at < len
-        {
-            let want = (len - at).min(self.step as u64) as usize;
-            self.buffer.resize(want, 0);
-            file.read_exact_at(&mut self.buffer, at)?;
-            at += want as u64;
-            self.step()?;
+        if let Some(file) = file {
+            self.copy_range(file, 0..len)?;
         }
-        self.buffer.extend_from_slice(behind);
+        self.buffer.extend_from_slice(rest);
         Ok(())
     }
 
@@ -275,6 +370,13 @@ impl Output {
             lines: self.lines,
             start: self.start,
             torn: self.torn,
+            hidden: self.hidden,
         })
     }
+}
+
+/// Whether a compaction keeps a line.
+pub(super) fn is_copied(raw: Raw<'_>) -> bool {
+    let kind = session_file::classify(raw.text);
+    !matches!(kind, Kind::Blank | Kind::Transient)
 }

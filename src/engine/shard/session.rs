@@ -2,6 +2,7 @@
 
 use crate::disk::files::sidecar::Sidecar;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::answer::{Ack, Answer};
@@ -40,15 +41,21 @@ pub(crate) struct Copied {
     pub(crate) generation: u64,
 }
 
+/// Hidden bytes that a session may have besides twice its live ones before it is
+/// compacted.
+const DEAD_SLACK: u64 = 4 << 20;
+
 /// A copy of the live lines under way in the background.
 #[derive(Debug)]
 pub(crate) struct Compaction {
-    /// What the copy was taken of; a rewrite or truncation meanwhile makes it
-    /// worthless.
+    /// What the copy was taken of; a rewrite meanwhile makes it worthless.
     pub(crate) generation: u64,
+    /// Where the lines begin that the copy does not hide.
     pub(crate) start: u64,
     /// Up to where the file was copied.
     pub(crate) copied: u64,
+    /// How often it was copied from where it had been copied to.
+    pub(crate) rounds: u32,
     pub(crate) prepared: Option<Prepared>,
     pub(crate) answers: Vec<Answer<()>>,
 }
@@ -58,6 +65,10 @@ pub(crate) struct Compaction {
 pub(crate) enum Pending {
     /// Where a truncation cuts.
     Truncate(Answer<()>),
+    /// Whether it shows a message, for a request that needs to know.
+    Blank(Box<dyn Request>),
+    /// The last lines of a compaction, for which later commands wait.
+    CatchUp,
     /// What its control records say, for a request that needs to know.
     Controls(Box<dyn Request>),
     Swap {
@@ -123,6 +134,8 @@ pub(crate) struct Session {
     /// What the control records say, staged ones included; unknown until
     /// somebody asks, and again after a rewrite.
     pub(crate) conversation: Option<Arc<Conversation>>,
+    /// Of which range of lines it is known whether a message is among them.
+    pub(crate) blank: Option<(Range<u64>, bool)>,
     /// Those who are told of changes.
     pub(crate) watch: Option<WatchSender<Standing>>,
     pub(crate) sidecar: Sidecar,
@@ -170,6 +183,7 @@ impl Session {
             pending: None,
             compaction: None,
             conversation: None,
+            blank: None,
             watch: None,
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
@@ -180,6 +194,11 @@ impl Session {
             imaged_staged: 0,
             imaged: 0,
         }
+    }
+
+    /// Where its live lines are, those that wait to be written included.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.settled.end
     }
 
     /// Whether nothing is staged for it or under way that a later command must
@@ -215,10 +234,15 @@ impl Session {
         self.busy && self.inflight == 0 && self.pending.is_none()
     }
 
-    /// Whether a background compaction is due: more lines are skipped than live.
+    /// Whether a background compaction is due: more lines are skipped than live, or
+    /// so many bytes that the file is no small multiple of what lives in it. A
+    /// compaction that would write more than three times what it drops waits: a long
+    /// line would be copied for every few short ones that go.
     pub(crate) fn mostly_dead(&self) -> bool {
         let skip = u64::try_from(self.settled.meta.skip).unwrap_or(0);
-        skip.min(self.settled.lines) > self.settled.lines.saturating_sub(skip)
+        let (dead, live) = (self.start, self.settled.end - self.start);
+        let outnumbered = skip.min(self.settled.lines) > self.settled.lines.saturating_sub(skip);
+        outnumbered && dead >= live / 3 || dead > 2 * live + DEAD_SLACK
     }
 
     /// Bytes that are synced in the journal and not in the session file.

@@ -68,6 +68,10 @@ impl Shard {
             session.busy = false;
             return self.replacement_ready(id, prepared, origin, ack, turn);
         }
+        let caught_up = |pending: &mut Pending| matches!(pending, Pending::CatchUp);
+        if session.pending.take_if(caught_up).is_some() {
+            session.busy = false;
+        }
         let Some(compaction) = &mut session.compaction else {
             if let Ok(prepared) = prepared {
                 prepared.discard(turn.shared);

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use crate::disk::files;
 use crate::disk::files::lines;
-use crate::disk::session_file::{self, Kind};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Origin, Swap};
 use crate::engine::shard::job::Job;
 use crate::engine::shard::request::{Absent, Manner, Verb};
-use crate::engine::shard::rewrite::{Prepared, Source};
-use crate::engine::shard::session::{Compaction, Session};
+use crate::engine::shard::rewrite::{More, Prepared, Source, is_copied};
+use crate::engine::shard::session::{Compaction, Pending, Session};
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 
@@ -19,9 +18,15 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Compact;
 
-/// Lines appended while a compaction copied are journalled with the swap up to
-/// this many bytes; beyond, another copy round comes first.
-const MAX_TAIL: u64 = 4 << 20;
+/// Lines appended while a compaction copied are copied on the worker's thread, and
+/// journalled with the swap, up to this many bytes. If there are more, another round
+/// of copying comes first.
+const MAX_TAIL: u64 = 256 << 10;
+
+/// Rounds after which later commands of the session wait for the next one. Each copies
+/// what came during the one before; where that comes as fast as it can be copied, they
+/// would never end.
+const ROUNDS: u32 = 8;
 
 impl Verb for Compact {
     type Output = ();
@@ -45,7 +50,7 @@ impl Verb for Compact {
         if let Some(compaction) = &mut session.compaction {
             compaction.answers.push(answer);
         } else if session.hides_lines() {
-            shard.start_compaction(id, vec![answer], true, turn);
+            shard.start_compaction(id, vec![answer], turn);
         } else {
             turn.out.answer(answer, Ok(()));
         }
@@ -59,13 +64,7 @@ impl Session {
 }
 
 impl Shard {
-    fn start_compaction(
-        &mut self,
-        id: usize,
-        answers: Vec<Answer<()>>,
-        gentle: bool,
-        turn: &mut Turn<'_>,
-    ) {
+    fn start_compaction(&mut self, id: usize, answers: Vec<Answer<()>>, turn: &mut Turn<'_>) {
         if let Err(error) = self.write_out(id, turn) {
             return turn.out.settle(Ack::all(answers), &Err(error));
         }
@@ -76,7 +75,6 @@ impl Shard {
                     file,
                     start: session.start,
                     end: session.settled.end,
-                    gentle,
                 }
             }
             Ok(None) => Source::Lines(Vec::new()),
@@ -88,6 +86,7 @@ impl Shard {
             generation: session.generation,
             start: session.start,
             copied: session.settled.end,
+            rounds: 0,
             prepared: None,
             answers,
         });
@@ -112,9 +111,13 @@ impl Shard {
             prepared.discard(turn.shared);
             return turn.out.settle(Ack::all(compaction.answers), &Err(error));
         }
-        if self.session(id).outran(&compaction) {
+        let session = self.session(id);
+        if compaction.generation != session.generation {
             prepared.discard(turn.shared);
             return self.compact_again(id, compaction, turn);
+        }
+        if session.outran(&compaction) {
+            return self.extend_copy(id, compaction, prepared, turn);
         }
         let (from, to) = (compaction.copied, self.session(id).settled.end);
         let caught_up = self.catch_up(id, &prepared, (from, to), turn);
@@ -155,7 +158,7 @@ impl Shard {
         turn: &mut Turn<'_>,
     ) {
         let meta = &mut self.session(id).staged.meta;
-        meta.skip = 0;
+        meta.skip = i64::try_from(prepared.hidden.skip).unwrap_or(i64::MAX);
         meta.count = i64::try_from(prepared.lines + tail_lines).unwrap_or(i64::MAX);
         meta.updated_at = turn.now.clone();
         let swap = Swap {
@@ -167,9 +170,50 @@ impl Shard {
         self.push_swap(id, swap, tail, ack, turn);
     }
 
+    /// Brings the copy up to where the session stands now.
+    fn extend_copy(
+        &mut self,
+        id: usize,
+        mut compaction: Compaction,
+        prepared: Prepared,
+        turn: &mut Turn<'_>,
+    ) {
+        let file = match self.file(id, turn) {
+            Ok(Some(file)) => file,
+            Ok(None) => {
+                prepared.discard(turn.shared);
+                return self.compact_again(id, compaction, turn);
+            }
+            Err(error) => {
+                prepared.discard(turn.shared);
+                return turn.out.settle(Ack::all(compaction.answers), &Err(error));
+            }
+        };
+        let owner = self.owner(id, turn);
+        let session = self.session(id);
+        let more = More {
+            file,
+            appended: compaction.copied..session.settled.end,
+            truncated: compaction.start..session.start,
+        };
+        compaction.copied = more.appended.end;
+        compaction.start = more.truncated.end;
+        compaction.rounds += 1;
+        if compaction.rounds > ROUNDS {
+            session.busy = true;
+            session.pending = Some(Pending::CatchUp);
+        }
+        session.compaction = Some(compaction);
+        turn.out.start(Job::Extend {
+            owner,
+            prepared,
+            more,
+        });
+    }
+
     fn compact_again(&mut self, id: usize, compaction: Compaction, turn: &mut Turn<'_>) {
         if self.session(id).hides_lines() {
-            self.start_compaction(id, compaction.answers, false, turn);
+            self.start_compaction(id, compaction.answers, turn);
         } else {
             turn.out.settle(Ack::all(compaction.answers), &Ok(()));
         }
@@ -195,8 +239,8 @@ impl Shard {
         let mut count = 0;
         lines::for_each_line(&*file, from, to, &mut |raw| {
             // The first byte may be the LF that ends a torn line.
-            if !matches!(session_file::classify(raw), Kind::Blank | Kind::Transient) {
-                kept.extend_from_slice(raw);
+            if is_copied(raw) {
+                kept.extend_from_slice(raw.text);
                 kept.push(b'\n');
                 count += 1;
             }
@@ -208,11 +252,9 @@ impl Shard {
 }
 
 impl Session {
-    /// Whether the copy is worthless: the session was cut or replaced since, or
-    /// more was appended than goes with the swap.
+    /// Whether the copy is behind: lines that it shows were truncated since, or more
+    /// was appended than goes with the swap.
     fn outran(&self, compaction: &Compaction) -> bool {
-        compaction.generation != self.generation
-            || compaction.start != self.start
-            || self.settled.end - compaction.copied > MAX_TAIL
+        compaction.start != self.start || self.settled.end - compaction.copied > MAX_TAIL
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::identity::Identity;
-use super::promote::Candidate;
+use super::promote::{Blank, Candidate};
 use crate::Durability;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::request::{Absent, Manner, Verb};
-use crate::engine::shard::session::Session;
+use crate::engine::shard::request::{Absent, Manner, Verb, asked};
+use crate::engine::shard::session::{Pending, Session};
 use crate::engine::shard::turn::Turn;
 
 /// Give a session its identity and, if it has nothing to lose, take over what an
@@ -67,19 +67,16 @@ impl Verb for Ensure {
         if self.must_search(session) {
             return turn.out.answer(answer, Ok(None));
         }
-        match self.search {
-            // An alias that it claims by now has had its turn.
-            Search::Found(alias, candidate) if !session.claims(&alias) => {
-                match shard.is_blank(id, turn) {
-                    Ok(true) => {
-                        let ack = Ack::with(answer, Some(true));
-                        return shard.take_over(id, Some(self.identity), candidate, ack, turn);
-                    }
-                    Ok(false) => {}
-                    Err(error) => return turn.out.answer(answer, Err(error)),
+        if self.has_found_for(session) {
+            match shard.is_blank(id, turn) {
+                Ok(Blank::Known(true)) => return self.take_over(answer, shard, id, turn),
+                Ok(Blank::Known(false)) => {}
+                Ok(Blank::Search(file, query)) => {
+                    let pending = Pending::Blank(asked(self, answer));
+                    return shard.start_search(id, file, query, pending, turn);
                 }
+                Err(error) => return turn.out.answer(answer, Err(error)),
             }
-            Search::Found(..) | Search::Needless | Search::Vain => {}
         }
         if shard.session(id).is_known_as(&self.identity) {
             return turn.out.answer(answer, Ok(Some(false)));
@@ -90,6 +87,25 @@ impl Verb for Ensure {
 }
 
 impl Ensure {
+    /// Whether there is something to take over. An alias that the session claims by
+    /// now has had its turn.
+    fn has_found_for(&self, session: &Session) -> bool {
+        matches!(&self.search, Search::Found(alias, _) if !session.claims(alias))
+    }
+
+    fn take_over(
+        self,
+        answer: Answer<Option<bool>>,
+        shard: &mut Shard,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) {
+        if let Search::Found(_, candidate) = self.search {
+            let ack = Ack::with(answer, Some(true));
+            shard.take_over(id, Some(self.identity), candidate, ack, turn);
+        }
+    }
+
     /// Whether the caller found that there is nothing to look for, and there is now.
     fn must_search(&self, session: &Session) -> bool {
         matches!(self.search, Search::Needless) && session.shows_nothing()

@@ -8,11 +8,12 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
 use crate::engine::shard::locate::{self, Located, Query};
-use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::rewrite::Source;
-use crate::engine::shard::session::Session;
+use crate::engine::shard::session::{Pending, Session};
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
+use crate::ground::storage::StorageFile;
 
 /// Take over `candidate`, unless the session has something to lose. Without an
 /// identity the session keeps its own, and any live line is something to lose.
@@ -48,22 +49,36 @@ impl Verb for Promote {
     }
 
     fn stage(self, answer: Answer<bool>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
-        let blank = match &self.identity {
-            Some(identity) => {
-                let admitted = shard.session(id).admits(identity);
-                admitted.and_then(|()| shard.is_blank(id, turn))
-            }
-            None => Ok(shard.session(id).shows_nothing()),
-        };
-        match blank {
-            Ok(true) => {
+        match self.finds_blank(shard, id, turn) {
+            Ok(Blank::Known(true)) => {
                 let ack = Ack::with(answer, true);
                 shard.take_over(id, self.identity, self.candidate, ack, turn);
             }
-            Ok(false) => turn.out.answer(answer, Ok(false)),
+            Ok(Blank::Known(false)) => turn.out.answer(answer, Ok(false)),
+            Ok(Blank::Search(file, query)) => {
+                let pending = Pending::Blank(asked(self, answer));
+                shard.start_search(id, file, query, pending, turn);
+            }
             Err(error) => turn.out.answer(answer, Err(error)),
         }
     }
+}
+
+impl Promote {
+    fn finds_blank(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Blank> {
+        let Some(identity) = &self.identity else {
+            return Ok(Blank::Known(shard.session(id).shows_nothing()));
+        };
+        shard.session(id).admits(identity)?;
+        shard.is_blank(id, turn)
+    }
+}
+
+/// Whether a session has neither summary nor visible message.
+pub(super) enum Blank {
+    Known(bool),
+    /// Its lines must be searched first, and that takes long.
+    Search(Arc<dyn StorageFile>, Query),
 }
 
 impl Shard {
@@ -105,23 +120,32 @@ impl Shard {
     }
 
     /// Whether the session has neither summary nor visible message.
-    pub(super) fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<bool> {
+    pub(super) fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Blank> {
         if !self.session(id).settled.meta.text.summary.trim().is_empty() {
-            return Ok(false);
+            return Ok(Blank::Known(false));
         }
         self.write_out(id, turn)?;
         let session = self.session(id);
+        let range = session.range();
+        if let Some((known, blank)) = &session.blank
+            && *known == range
+        {
+            return Ok(Blank::Known(*blank));
+        }
         let query = Query {
-            start: session.start,
-            end: session.settled.end,
+            start: range.start,
+            end: range.end,
             lines: session.settled.lines,
             keep: 0,
         };
         let path = files::log_path(&turn.shared.dir, &session.entry.stem);
         let Some(file) = self.file(id, turn)? else {
-            return Ok(true);
+            return Ok(Blank::Known(true));
         };
-        let found = locate::locate(&*file, &query).map_err(|e| Error::io("read", &path, e))?;
-        Ok(found == Located::Nothing)
+        let found = locate::locate_nearby(&*file, &query);
+        Ok(match found.map_err(|e| Error::io("read", &path, e))? {
+            Some(located) => Blank::Known(located == Located::Nothing),
+            None => Blank::Search(file, query),
+        })
     }
 }

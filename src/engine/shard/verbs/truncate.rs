@@ -24,9 +24,6 @@ pub(crate) struct Truncate {
     pub(crate) keep_last: usize,
 }
 
-/// Truncations that keep more messages than this are located in the background.
-const LOCATE_INLINE: usize = 256;
-
 impl Verb for Truncate {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
@@ -72,8 +69,8 @@ impl Verb for Truncate {
 }
 
 impl Shard {
-    /// Finds where the lines begin that stay: here if they are few, else in the
-    /// background.
+    /// Finds where the lines begin that stay: here if they are near the end, else in
+    /// the background.
     fn find_cut(
         &mut self,
         id: usize,
@@ -82,21 +79,34 @@ impl Shard {
         answer: Answer<()>,
         turn: &mut Turn<'_>,
     ) {
-        if query.keep > LOCATE_INLINE {
-            let owner = self.owner(id, turn);
-            let session = self.session(id);
-            session.busy = true;
-            session.pending = Some(Pending::Truncate(answer));
-            return turn.out.start(Job::Locate { owner, file, query });
-        }
-        let located = locate::locate(&*file, &query).map_err(|e| {
+        let located = locate::locate_nearby(&*file, &query).map_err(|e| {
             let path = files::log_path(&turn.shared.dir, &self.session(id).entry.stem);
             Error::io("read", &path, e)
         });
+        let Some(located) = located.transpose() else {
+            let pending = Pending::Truncate(answer);
+            return self.start_search(id, file, query, pending, turn);
+        };
         self.cut_found(id, located, answer, turn);
     }
 
-    /// The background found where the lines begin that stay.
+    /// Searches a session's lines in the background; its later commands wait.
+    pub(super) fn start_search(
+        &mut self,
+        id: usize,
+        file: Arc<dyn StorageFile>,
+        query: Query,
+        pending: Pending,
+        turn: &mut Turn<'_>,
+    ) {
+        let owner = self.owner(id, turn);
+        let session = self.session(id);
+        session.busy = true;
+        session.pending = Some(pending);
+        turn.out.start(Job::Locate { owner, file, query });
+    }
+
+    /// The background found what was searched for.
     pub(in crate::engine::shard) fn located(
         &mut self,
         id: usize,
@@ -105,8 +115,16 @@ impl Shard {
     ) {
         let session = self.session(id);
         session.busy = false;
-        if let Some(Pending::Truncate(answer)) = session.pending.take() {
-            self.cut_found(id, found, answer, turn);
+        match session.pending.take() {
+            Some(Pending::Truncate(answer)) => self.cut_found(id, found, answer, turn),
+            Some(Pending::Blank(request)) => match found {
+                Ok(located) => {
+                    session.blank = Some((session.range(), located == Located::Nothing));
+                    request.stage(self, id, turn);
+                }
+                Err(error) => request.refuse(&error, turn.out),
+            },
+            other => session.pending = other,
         }
     }
 

@@ -81,7 +81,8 @@ impl Tree {
         };
         growing.file("src/lib.rs", "src", ROOT, Builds::ALL);
         let known: Vec<_> = growing.tree.files.iter().map(|file| &file.path).collect();
-        let lost = sources.iter().find(|source| !known.contains(&&source.path));
+        let mut paths = sources.iter().map(|source| &source.path);
+        let lost = paths.find(|path| !known.contains(path));
         assert!(lost.is_none(), "no module of the crate: {lost:?}");
         growing.tree
     }

@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use super::content::Content;
 use super::draft::Draft;
 use super::encode::{self, Fields, Visitor};
-use super::kimi;
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::RawField;
 use super::text::to_text;
@@ -122,36 +121,6 @@ impl Message {
         let message = Self::from(draft);
         message.check_writable()?;
         Ok(message)
-    }
-
-    /// Decodes a message as kimi-cli reads it: JSON with Python's leniencies, of
-    /// equal names the last, `null` for no content, no other roles than `user`,
-    /// `assistant`, `system` and `tool`, no other parts than it knows.
-    ///
-    /// ```
-    /// use sessionlog::Message;
-    ///
-    /// let line = r#"{"role":"user","content":[{"type":"text","text":"hi"}],"partial":"yes"}"#;
-    /// let message = Message::from_kimi_json(line.as_bytes())?;
-    /// assert_eq!(message.to_kimi_json(), r#"{"role":"user","content":"hi","partial":true}"#);
-    /// # Ok::<(), sessionlog::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidMessage`] for what kimi-cli does not accept.
-    pub fn from_kimi_json(json: &[u8]) -> Result<Self> {
-        match kimi::decode(&String::from_utf8_lossy(json)) {
-            kimi::Record::Message(message) => Ok(*message),
-            _ => Err(invalid("not a message of kimi-cli")),
-        }
-    }
-
-    /// The message as kimi-cli writes it: its fields in its order, then those it
-    /// does not know. What it would not read back is written all the same.
-    #[must_use]
-    pub fn to_kimi_json(&self) -> String {
-        kimi::encode::to_json(self)
     }
 
     /// The same message with a call of the function `name`; `arguments` is

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use self::python::{Members, has_huge_integer, integer, items, text};
 use super::message::Message;
 use super::raw::tidy;
+use crate::{Error, Result};
 
 /// What a line of a context file is.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,40 @@ pub(crate) enum Record {
     SystemPrompt(String),
     /// A message.
     Message(Box<Message>),
+}
+
+impl Message {
+    /// Decodes a message as kimi-cli reads it: JSON with Python's leniencies, of
+    /// equal names the last, `null` for no content, no other roles than `user`,
+    /// `assistant`, `system` and `tool`, no other parts than it knows.
+    ///
+    /// ```
+    /// use sessionlog::Message;
+    ///
+    /// let line = r#"{"role":"user","content":[{"type":"text","text":"hi"}],"partial":"yes"}"#;
+    /// let message = Message::from_kimi_json(line.as_bytes())?;
+    /// assert_eq!(message.to_kimi_json(), r#"{"role":"user","content":"hi","partial":true}"#);
+    /// # Ok::<(), sessionlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidMessage`] for what kimi-cli does not accept.
+    pub fn from_kimi_json(json: &[u8]) -> Result<Self> {
+        match decode(&String::from_utf8_lossy(json)) {
+            Record::Message(message) => Ok(*message),
+            _ => Err(Error::InvalidMessage {
+                reason: String::from("not a message of kimi-cli"),
+            }),
+        }
+    }
+
+    /// The message as kimi-cli writes it: its fields in its order, then those it
+    /// does not know. What it would not read back is written all the same.
+    #[must_use]
+    pub fn to_kimi_json(&self) -> String {
+        encode::to_json(self)
+    }
 }
 
 /// Decodes one line, given without its line end.

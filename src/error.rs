@@ -83,6 +83,17 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// Too many commands wait for this session already, more than 4,096 or of more
+    /// than 64 MiB: it is being loaded, or a change of it takes long. The command took
+    /// no effect; try again when those before it are answered.
+    #[error("{waiting} commands wait for session {key:?} already")]
+    Overloaded {
+        /// The session.
+        key: String,
+        /// How many wait.
+        waiting: usize,
+    },
+
     /// The disk, a quota or the limit on file sizes is exhausted. The command
     /// took no effect; what was acknowledged before is kept. Try again: the
     /// store accepts writes as soon as there is space.

@@ -5,6 +5,7 @@ mod aliases;
 mod appending;
 mod at_rest;
 mod backups;
+mod compacting;
 mod concurrency;
 mod conversation;
 mod doctor;

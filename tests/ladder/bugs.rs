@@ -396,8 +396,7 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "compaction-brings-back-what-was-truncated",
         file: "src/engine/shard/verbs/compact.rs",
-        original: r#"            || compaction.start != self.start
-"#,
+        original: r#"compaction.start != self.start || "#,
         replacement: r#""#,
         rung: SIMULATION,
     },

@@ -1,6 +1,5 @@
 //! Bringing a session in from its two files.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::job::Job;
@@ -8,6 +7,7 @@ use super::loaded::Loaded;
 use super::session::{Position, Session};
 use super::shared::Shared;
 use super::turn::Turn;
+use super::waiting::Waiting;
 use super::{MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};
@@ -23,7 +23,7 @@ impl Shard {
         let id = self.sessions.len();
         self.sessions.push(Resident::Loading {
             entry: entry.clone(),
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
         });
         self.by_key.insert(key.clone(), id);
         self.load(id, &entry, turn);
@@ -34,7 +34,7 @@ impl Shard {
     pub(super) fn load(&mut self, id: usize, entry: &Arc<Entry>, turn: &mut Turn<'_>) {
         self.sessions[id] = Resident::Loading {
             entry: entry.clone(),
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
         };
         match self.open_files(entry, turn) {
             Ok((loaded, true)) => {
@@ -113,7 +113,7 @@ impl Shard {
             return;
         };
         let entry = entry.clone();
-        for request in std::mem::take(waiting) {
+        for request in waiting.drain_but(|_| false) {
             request.refuse(error, turn.out);
         }
         self.sessions[id] = Resident::Failed {

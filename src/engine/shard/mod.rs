@@ -76,6 +76,7 @@ mod stage;
 mod swap;
 pub(crate) mod turn;
 pub(crate) mod verbs;
+mod waiting;
 pub(crate) mod worker;
 pub(crate) mod write;
 
@@ -90,6 +91,7 @@ use self::job::{Done, Owner};
 use self::request::{Command, Manner, Request};
 use self::session::Session;
 use self::turn::{Outbox, Turn};
+use self::waiting::Waiting;
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::Standing;
 use crate::error::Error;
@@ -131,7 +133,7 @@ enum Resident {
     /// Being measured in the background; commands wait.
     Loading {
         entry: Arc<Entry>,
-        waiting: VecDeque<Box<dyn Request>>,
+        waiting: Waiting,
     },
     /// Could not be loaded; the next command tries again.
     Failed {
@@ -172,7 +174,11 @@ impl Shard {
         }
         match &mut self.sessions[id] {
             Resident::Ready(_) => self.submit(id, request, turn),
-            Resident::Loading { waiting, .. } => waiting.push_back(request),
+            Resident::Loading { waiting, .. } => {
+                if let Some(request) = waiting.push(request) {
+                    refuse_overload(request, &key, waiting, turn.out);
+                }
+            }
             Resident::Failed { error, .. } => request.refuse(error, turn.out),
         }
     }
@@ -266,12 +272,9 @@ impl Shard {
                 }
                 Resident::Failed { .. } => continue,
             };
-            for request in std::mem::take(waiting) {
-                if request.manner() == Manner::Looks && !stuck {
-                    waiting.push_back(request);
-                } else {
-                    request.refuse(error, out);
-                }
+            let looks = |request: &dyn Request| request.manner() == Manner::Looks;
+            for request in waiting.drain_but(|request| looks(request) && !stuck) {
+                request.refuse(error, out);
             }
         }
     }
@@ -311,4 +314,13 @@ impl Shard {
             self.dirty.push(id);
         }
     }
+}
+
+/// Refuses a request for which there is no room among those that wait.
+fn refuse_overload(request: Box<dyn Request>, key: &str, waiting: &Waiting, out: &mut Outbox) {
+    let error = Error::Overloaded {
+        key: key.into(),
+        waiting: waiting.len(),
+    };
+    request.refuse(&error, out);
 }

@@ -10,6 +10,10 @@ use super::turn::{Outbox, Turn};
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::slot;
 
+/// What a caller's thread may copy for itself, bytes: a runtime's thread has other
+/// tasks, and others wait for the shard meanwhile.
+const QUICK_BYTES: usize = 64 << 10;
+
 /// A verb: all that the engine must know to carry it out. Nothing here has a
 /// default. A verb that left a question open would fall through where the engine
 /// asks it, and its caller would wait for an answer that nobody owes.
@@ -23,9 +27,12 @@ pub(crate) trait Verb: Debug + Send + Sized + 'static {
     /// records say.
     const READS_CONTROLS: bool;
 
-    /// Whether it may be staged on a caller's thread: it is small, and staging it
-    /// touches no file.
-    fn is_quick(&self) -> bool;
+    /// Whether staging it may touch a file. If not, and if it is small, a caller's
+    /// thread may do it.
+    const TOUCHES_FILES: bool;
+
+    /// How much memory it holds, beyond a small constant.
+    fn bytes(&self) -> usize;
 
     /// What becomes of it if there is no such session, nor was since the open.
     fn if_absent(&self, key: &Arc<str>, shard: &mut Shard) -> Absent<Self::Output>;
@@ -90,8 +97,11 @@ pub(crate) fn unasked<V: Verb>(verb: V) -> Box<dyn Request> {
 pub(crate) trait Request: Debug + Send {
     fn manner(&self) -> Manner;
 
-    /// See [`Verb::is_quick`].
+    /// Whether it may be staged on a caller's thread.
     fn is_quick(&self) -> bool;
+
+    /// See [`Verb::bytes`].
+    fn bytes(&self) -> usize;
 
     /// See [`Verb::waits`].
     fn waits(&self, session: &Session) -> bool;
@@ -123,7 +133,11 @@ impl<V: Verb> Request for Asked<V> {
     }
 
     fn is_quick(&self) -> bool {
-        self.verb.is_quick()
+        !V::TOUCHES_FILES && self.verb.bytes() <= QUICK_BYTES
+    }
+
+    fn bytes(&self) -> usize {
+        self.verb.bytes()
     }
 
     fn waits(&self, session: &Session) -> bool {

@@ -1,7 +1,6 @@
 //! What the owner knows of one session.
 
 use crate::disk::files::sidecar::Sidecar;
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use super::answer::{Ack, Answer};
 use super::change::Origin;
 use super::request::{Manner, Request};
 use super::rewrite::Prepared;
+use super::waiting::Waiting;
 use crate::disk::session_file::{self, Conversation};
 use crate::disk::session_file::{Meta, MetaText};
 use crate::engine::catalog::Entry;
@@ -127,7 +127,7 @@ pub(crate) struct Session {
     pub(crate) inflight: usize,
     /// A rewrite, truncation or deletion is under way: later commands wait.
     pub(crate) busy: bool,
-    pub(crate) waiting: VecDeque<Box<dyn Request>>,
+    pub(crate) waiting: Waiting,
     /// What the job under way is for.
     pub(crate) pending: Option<Pending>,
     pub(crate) compaction: Option<Compaction>,
@@ -179,7 +179,7 @@ impl Session {
             dated: false,
             inflight: 0,
             busy: false,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             pending: None,
             compaction: None,
             conversation: None,

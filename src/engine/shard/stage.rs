@@ -11,7 +11,7 @@ use super::request::{Request, unasked};
 use super::session::Session;
 use super::turn::Turn;
 use super::verbs::compact::Compact;
-use super::{Resident, Shard};
+use super::{Resident, Shard, refuse_overload};
 use crate::Durability;
 use crate::disk::journal::record::Record;
 
@@ -19,10 +19,11 @@ impl Shard {
     /// Stages a request, or lets it wait for what it must come after.
     pub(super) fn submit(&mut self, id: usize, request: Box<dyn Request>, turn: &mut Turn<'_>) {
         let session = self.session(id);
-        if session.must_wait(&*request) {
-            session.waiting.push_back(request);
-        } else {
-            request.stage(self, id, turn);
+        if !session.must_wait(&*request) {
+            return request.stage(self, id, turn);
+        }
+        if let Some(request) = session.waiting.push(request) {
+            refuse_overload(request, &session.entry.key, &session.waiting, turn.out);
         }
     }
 
@@ -39,11 +40,10 @@ impl Shard {
                 self.finish_compaction(id, turn);
                 continue;
             }
-            match session.waiting.pop_front() {
-                Some(request) if request.waits(session) => {
-                    session.waiting.push_front(request);
-                    return;
-                }
+            let mut waiting = std::mem::take(&mut session.waiting);
+            let next = waiting.pop_if(|request| !request.waits(session));
+            session.waiting = waiting;
+            match next {
                 Some(request) => request.stage(self, id, turn),
                 None => return,
             }

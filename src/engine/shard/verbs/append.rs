@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::QUICK_BYTES;
 use crate::Durability;
 use crate::disk::journal::record::{MetaState, Record};
 use crate::engine::shard::Shard;
@@ -24,9 +23,10 @@ impl Verb for Append {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = false;
 
-    fn is_quick(&self) -> bool {
-        self.lines.len() <= QUICK_BYTES
+    fn bytes(&self) -> usize {
+        self.lines.len()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

@@ -24,9 +24,10 @@ impl Verb for Delete {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

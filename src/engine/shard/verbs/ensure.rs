@@ -36,9 +36,13 @@ impl Verb for Ensure {
     type Output = Option<bool>;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        match &self.search {
+            Search::Found(_, candidate) => candidate.bytes(),
+            Search::Needless | Search::Vain => 0,
+        }
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<Option<bool>> {

@@ -20,9 +20,10 @@ impl Verb for Forget {
     type Output = Vec<Name>;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<Vec<Name>> {

@@ -17,9 +17,10 @@ impl Verb for Load {
     type Output = Arc<Snapshot>;
     const MANNER: Manner = Manner::Looks;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<Arc<Snapshot>> {

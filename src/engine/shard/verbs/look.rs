@@ -17,9 +17,10 @@ impl Verb for Look {
     type Output = Arc<Looked>;
     const MANNER: Manner = Manner::Looks;
     const READS_CONTROLS: bool = true;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<Arc<Looked>> {

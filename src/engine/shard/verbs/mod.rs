@@ -21,7 +21,3 @@ pub(crate) mod subscribe;
 pub(crate) mod summary;
 pub(crate) mod truncate;
 pub(crate) mod upsert;
-
-/// What a caller's thread may copy for itself, bytes: a runtime's thread has other
-/// tasks, and others wait for the shard meanwhile.
-const QUICK_BYTES: usize = 64 << 10;

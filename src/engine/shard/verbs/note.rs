@@ -29,9 +29,13 @@ impl Verb for Note {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = true;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        match &self.record {
+            Record::Usage(_) => 0,
+            Record::SystemPrompt(prompt) => prompt.len(),
+        }
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
@@ -74,9 +78,10 @@ impl Verb for Checkpoint {
     type Output = i64;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = true;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<i64> {

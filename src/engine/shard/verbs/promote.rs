@@ -31,13 +31,20 @@ pub(crate) struct Candidate {
     pub(crate) summary: String,
 }
 
+impl Candidate {
+    pub(super) fn bytes(&self) -> usize {
+        self.lines.len() + self.summary.len()
+    }
+}
+
 impl Verb for Promote {
     type Output = bool;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        self.candidate.bytes()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<bool> {

@@ -20,9 +20,10 @@ impl Verb for SetHistory {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        self.lines.len()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

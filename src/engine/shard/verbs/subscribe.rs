@@ -18,9 +18,10 @@ impl Verb for Subscribe {
     type Output = WatchReceiver<Standing>;
     const MANNER: Manner = Manner::Subscribes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
 
-    fn is_quick(&self) -> bool {
-        false
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, key: &Arc<str>, shard: &mut Shard) -> Absent<WatchReceiver<Standing>> {

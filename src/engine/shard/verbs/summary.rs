@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::QUICK_BYTES;
 use crate::Durability;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
@@ -21,9 +20,10 @@ impl Verb for SetSummary {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = false;
 
-    fn is_quick(&self) -> bool {
-        self.summary.len() <= QUICK_BYTES
+    fn bytes(&self) -> usize {
+        self.summary.len()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

@@ -21,9 +21,10 @@ impl Verb for UpsertMeta {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = false;
 
-    fn is_quick(&self) -> bool {
-        true
+    fn bytes(&self) -> usize {
+        0
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

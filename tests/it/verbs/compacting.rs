@@ -103,7 +103,7 @@ fn a_compaction_ends_beside_truncations_and_appends_that_do_not() {
     let store = open_on(Arc::new(storage), small_segments()).unwrap();
     let chats = store.handle();
     let text = "x".repeat(100 << 10);
-    let message = |n: usize| Message::user(&format!("{n} {text}"));
+    let message = |n: usize| Message::user(format!("{n} {text}"));
     chats
         .append_all("k", (0..100).map(message).collect())
         .wait()

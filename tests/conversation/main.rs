@@ -162,7 +162,7 @@ impl Run {
         let state = self.model.state(key);
         let at = match number % 3 {
             0 => Fork::End,
-            1 => Fork::Line(self.random.below(12) as u64),
+            1 => Fork::Message(self.random.below(12) as u64),
             _ => Fork::Checkpoint(self.random.below(state.next as usize + 1) as i64),
         };
         self.note(key, &format!("fork to {to} at {at:?}"));

@@ -85,7 +85,7 @@ impl Model {
             return false;
         };
         let cut = match at {
-            Fork::Line(n) => (n as usize).min(source.lines.len()),
+            Fork::Message(n) => source.after_message(n as usize),
             Fork::Checkpoint(id) => match source.find(id) {
                 Ok(cut) => cut,
                 Err(_) => return false,
@@ -131,6 +131,17 @@ impl Model {
 }
 
 impl Session {
+    /// How many lines there are up to and with the `n`th live message.
+    fn after_message(&self, n: usize) -> usize {
+        let live = self.lines.iter().enumerate().skip(self.skip);
+        let mut messages = live.filter(|(_, line)| matches!(line, Line::Message(_)));
+        match n.checked_sub(1).map(|last| messages.nth(last)) {
+            None => self.skip.min(self.lines.len()),
+            Some(Some((place, _))) => place + 1,
+            Some(None) => self.lines.len(),
+        }
+    }
+
     pub(crate) fn append(&mut self, texts: &[String]) {
         self.lines.extend(texts.iter().cloned().map(Line::Message));
     }

@@ -15,8 +15,8 @@ pub(super) struct Conversation {
     /// not the estimate: rounded down message by message, it would differ from
     /// what the same file says when it is opened again.
     pending: usize,
-    /// The id of the next checkpoint.
-    pub(super) n_checkpoints: i64,
+    /// The ids of the checkpoints, oldest first.
+    pub(super) checkpoints: Vec<i64>,
     pub(super) system_prompt: Option<String>,
     /// Every token count, oldest first.
     pub(super) usage: Vec<i64>,
@@ -36,7 +36,7 @@ impl Conversation {
             Record::Blank | Record::Rejected | Record::Foreign => {}
             Record::Usage(token_count) => self.count(token_count),
             Record::Checkpoint(id) | Record::LostCheckpoint(id) => {
-                self.n_checkpoints = id.saturating_add(1);
+                self.checkpoints.push(id);
             }
             Record::SystemPrompt(prompt) => self.system_prompt = Some(prompt),
             Record::Message(message) => self.push(*message),
@@ -52,6 +52,12 @@ impl Conversation {
         self.token_count = token_count;
         self.pending = 0;
         self.usage.push(token_count);
+    }
+
+    /// How many checkpoints kimi-cli takes this for: one more than the last id.
+    pub(super) fn n_checkpoints(&self) -> i64 {
+        let last = self.checkpoints.last();
+        last.map_or(0, |id| id.saturating_add(1))
     }
 
     pub(super) fn token_count_with_pending(&self) -> i64 {

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use self::backing::Backing;
 use self::conversation::Conversation;
 use crate::Message;
+use crate::disk::session_file::free_checkpoint;
 use crate::disk::session_file::kimi::{Record, encode};
 use crate::error::{Error, Result};
 use crate::front::context::Messages;
@@ -129,7 +130,7 @@ impl FileContext {
     }
 
     pub(crate) fn n_checkpoints(&self) -> Reply<i64> {
-        self.read(|conversation| conversation.n_checkpoints)
+        self.read(Conversation::n_checkpoints)
     }
 
     pub(crate) fn system_prompt(&self) -> Reply<Option<String>> {
@@ -197,7 +198,7 @@ impl Opened {
 
     fn checkpoint(&mut self, add_user_message: bool) -> Result<i64> {
         self.catch_up()?;
-        let id = self.conversation.n_checkpoints;
+        let id = free_checkpoint(&self.conversation.checkpoints.iter().copied());
         let mut lines = encode::checkpoint(id);
         let mut told = None;
         if add_user_message {
@@ -218,7 +219,7 @@ impl Opened {
         self.catch_up()?;
         let old = self.backing.read_locked()?.unwrap_or_default();
         // Another program's checkpoints count once they were restored.
-        let known = (0..self.conversation.n_checkpoints).contains(&id);
+        let known = self.conversation.checkpoints.contains(&id);
         let found = known.then(|| conversation::revert(&old, id)).flatten();
         let reverted = found.ok_or_else(|| conversation::not_found(&old, id))?;
         self.backing.replace(&reverted.bytes, Some(&old))?;
@@ -247,9 +248,10 @@ impl Opened {
     /// What else it wrote stays unknown until it is restored, as in kimi-cli.
     fn catch_up(&mut self) -> Result<()> {
         if let Some(bytes) = self.backing.catch_up()? {
-            let next = Conversation::of(&bytes).n_checkpoints;
-            let own = &mut self.conversation.n_checkpoints;
-            *own = next.max(*own);
+            let found = Conversation::of(&bytes);
+            if found.n_checkpoints() > self.conversation.n_checkpoints() {
+                self.conversation.checkpoints = found.checkpoints;
+            }
         }
         Ok(())
     }

@@ -35,9 +35,8 @@ pub enum BackupReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {
-    /// Its number, from 1, newer ones higher; unique within its session while
-    /// it is there. Once the newest are pruned their numbers are given again:
-    /// `created_at` tells a backup from an earlier one of its number.
+    /// Its number, from 1, newer ones higher. None is given again, also after the
+    /// backup was pruned, until the session is deleted.
     pub number: u64,
     /// When it was made (RFC 3339, in milliseconds).
     pub created_at: String,
@@ -99,6 +98,20 @@ impl Name {
         }
     }
 }
+
+/// The name of the empty file that keeps a number from being given again, once no
+/// backup has it or a higher one.
+pub(crate) fn number_marker(stem: &str, number: u64) -> String {
+    format!("{stem}.{number}{MARKER}")
+}
+
+/// The session and the number that such a file is for.
+pub(crate) fn parse_number_marker(text: &str) -> Option<(&str, u64)> {
+    let (stem, number) = text.strip_suffix(MARKER)?.rsplit_once('.')?;
+    Some((stem, number.parse().ok()?))
+}
+
+const MARKER: &str = "-last";
 
 impl BackupReason {
     fn word(self) -> &'static str {
@@ -179,5 +192,13 @@ mod tests {
         ] {
             assert_eq!(Name::parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_number_is_marked_by_what_is_no_backup() {
+        let marker = number_marker("slack_T1.2-x", 12);
+        assert_eq!(parse_number_marker(&marker), Some(("slack_T1.2-x", 12)));
+        assert_eq!(Name::parse(&marker), None);
+        assert_eq!(parse_number_marker("a.1-revert-5-0.jsonl"), None);
     }
 }

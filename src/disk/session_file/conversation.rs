@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::carried::may_be_control;
-use super::control::Control;
+use super::control::{Control, free_checkpoint};
 use super::line::{Decoded, decode};
 use crate::error::{Error, Result};
 
@@ -107,13 +107,21 @@ impl<'a> Before<'a> {
         })
     }
 
-    /// The id of the next checkpoint: one more than the last one's.
+    /// How many checkpoints kimi-cli takes this for: one more than the last id.
+    pub(crate) fn n_checkpoints(self) -> i64 {
+        self.ids().last().map_or(0, |id| id.saturating_add(1))
+    }
+
+    /// The id of the next checkpoint.
     pub(crate) fn next_checkpoint(self) -> i64 {
-        let last = self.marks.iter().rev().find_map(|mark| match mark.what {
+        free_checkpoint(&self.ids())
+    }
+
+    fn ids(self) -> impl Iterator<Item = i64> + Clone + 'a {
+        self.marks.iter().filter_map(|mark| match mark.what {
             What::Checkpoint { id, .. } => Some(id),
             _ => None,
-        });
-        last.map_or(0, |id| id.saturating_add(1))
+        })
     }
 
     /// The last system prompt.

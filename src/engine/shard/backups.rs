@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::files::backup::{self, Name, Stored};
-use crate::ground::storage::Storage;
+use crate::ground::storage::{OpenMode, Storage};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::AtomicBool;
 
@@ -23,6 +23,9 @@ pub(crate) struct Backups {
 #[derive(Debug, Default)]
 struct Known {
     here: BTreeMap<String, BTreeMap<u64, Stored>>,
+    /// The highest number that was given to a backup of a session and is marked as
+    /// given.
+    marked: BTreeMap<String, u64>,
     /// Their files are about to be removed, and may come back should that fail:
     /// their numbers are taken, and who deletes the session removes them too.
     dying: BTreeMap<String, BTreeMap<u64, Stored>>,
@@ -35,6 +38,7 @@ impl Backups {
     /// As the operating system reports them.
     pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf) -> io::Result<Self> {
         let found = backup::list(storage, &dir)?;
+        let marks = backup::files(storage, &dir)?;
         let backups = Self {
             dir,
             synced: Arc::default(),
@@ -43,7 +47,47 @@ impl Backups {
         for stored in found {
             backups.enter(stored);
         }
+        for (stem, number) in marks
+            .iter()
+            .filter_map(|name| backup::parse_number_marker(name))
+        {
+            backups.mark(stem, number);
+        }
         Ok(backups)
+    }
+
+    /// Keeps the number of a backup that is about to be removed from being given
+    /// again, also after the next open: whoever wrote it down would restore another
+    /// conversation.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn keep_number(&self, storage: &dyn Storage, name: &Name) -> io::Result<()> {
+        let old = {
+            let known = self.known.lock();
+            let newer = known
+                .here
+                .get(&name.stem)
+                .and_then(|own| own.last_key_value());
+            let old = known.marked.get(&name.stem).copied();
+            if newer.is_some_and(|(number, _)| *number > name.number) || old >= Some(name.number) {
+                return Ok(());
+            }
+            old
+        };
+        let path = |number| self.dir.join(backup::number_marker(&name.stem, number));
+        match storage.open(&path(name.number), OpenMode::CreateNew) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => storage.sync_dir(&self.dir)?,
+        }
+        self.mark(&name.stem, name.number);
+        old.map_or(Ok(()), |old| storage.remove_file(&path(old)))
+    }
+
+    fn mark(&self, stem: &str, number: u64) {
+        let mut known = self.known.lock();
+        let marked = known.marked.entry(stem.into()).or_default();
+        *marked = number.max(*marked);
     }
 
     /// Where a backup stands.
@@ -58,7 +102,8 @@ impl Backups {
             let (number, _) = all.get(stem)?.last_key_value()?;
             Some(*number)
         };
-        let last = last(&known.here).max(last(&known.dying));
+        let marked = known.marked.get(stem).copied();
+        let last = last(&known.here).max(last(&known.dying)).max(marked);
         last.map_or(1, |number| number.saturating_add(1))
     }
 
@@ -102,13 +147,19 @@ impl Backups {
         remove(&mut self.known.lock().dying, name);
     }
 
-    /// Forgets a deleted session's backups; the names of all that may have a
-    /// file still.
-    pub(crate) fn take(&self, stem: &str) -> Vec<Name> {
+    /// Forgets a deleted session's backups; the paths of all that may have a file
+    /// still.
+    pub(crate) fn take(&self, stem: &str) -> Vec<PathBuf> {
         let mut known = self.known.lock();
+        let last = known.marked.remove(stem);
         let own = [known.here.remove(stem), known.dying.remove(stem)];
         let stored = own.into_iter().flatten().flat_map(BTreeMap::into_values);
-        stored.map(|stored| stored.name).collect()
+        let names = stored.map(|stored| stored.name.to_text());
+        let marker = last.map(|number| backup::number_marker(stem, number));
+        names
+            .chain(marker)
+            .map(|name| self.dir.join(name))
+            .collect()
     }
 }
 

@@ -110,10 +110,9 @@ pub enum Fork {
     /// Before this checkpoint: the fork is what [`Context::revert_to`] would
     /// leave.
     Checkpoint(i64),
-    /// Behind so many lines of the session's file, counted as
-    /// [`SessionMeta::count`](crate::SessionMeta::count) counts them: hidden ones
-    /// and control records too. Where there are fewer, at the end.
-    Line(u64),
+    /// After so many messages of the session's history. If there are fewer, at the
+    /// end. A compaction does not change which messages these are.
+    Message(u64),
 }
 
 /// How many characters of `message` count for the estimate of its tokens: those

@@ -87,7 +87,7 @@ impl SessionContext {
     }
 
     pub(super) fn n_checkpoints(&self) -> Reply<i64> {
-        self.look(|looked, _| Ok(looked.now().next_checkpoint()))
+        self.look(|looked, _| Ok(looked.now().n_checkpoints()))
     }
 
     pub(super) fn system_prompt(&self) -> Reply<Option<String>> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Side, StoreHandle, blocking};
-use crate::disk::files::backup::{Backup, Name, Stored};
+use crate::disk::files::backup::{Backup, Stored};
 use crate::engine::Engine;
-use crate::engine::shard::verbs::forget::Forget;
+use crate::engine::shard::verbs::forget::{Forget, Forgotten};
 use crate::engine::shard::verbs::restore::Restore;
 use crate::engine::supervisor::Request;
 use crate::error::{Error, Result};
@@ -45,7 +45,8 @@ impl BackupLimits {
         }
     }
 
-    /// At most so many bytes together, the newest.
+    /// At most so many bytes together, the newest. By this limit alone the newest of
+    /// all is not removed, however large it is.
     #[must_use]
     pub fn bytes(self, bytes: u64) -> Self {
         Self {
@@ -66,10 +67,12 @@ impl BackupLimits {
             bytes = bytes.saturating_add(stored.size);
             let old = now.saturating_sub(stored.name.millis);
             self.count.is_some_and(|limit| count > limit)
-                || self.bytes.is_some_and(|limit| bytes > limit)
+                || self.bytes.is_some_and(|limit| bytes > limit && count > 1)
                 || age.is_some_and(|limit| old > limit)
         };
-        backups.into_iter().rev().filter(over).collect()
+        let mut over: Vec<_> = backups.into_iter().rev().filter(over).collect();
+        over.reverse();
+        over
     }
 }
 
@@ -117,7 +120,8 @@ impl StoreHandle {
 
     /// Removes a session's backups that are over any of the limits, the oldest
     /// first; how many that were. [Flushes](Self::flush) the store before, and
-    /// takes as long.
+    /// takes as long. Their numbers are not given again. A reply that is dropped
+    /// before it arrives removes all of them or none.
     ///
     /// ```
     /// # use sessionlog::{BackupLimits, Store};
@@ -150,7 +154,8 @@ impl StoreHandle {
                     return Ok(0);
                 }
                 let names = over.into_iter().map(|stored| stored.name).collect();
-                let forgotten = this.ask(&key, Forget { names }).await?;
+                let shared = engine.context.clone();
+                let forgotten = this.ask(&key, Forget { names, shared }).await?;
                 blocking(place, move || remove(&engine, forgotten)).await
             })
         })
@@ -168,41 +173,39 @@ impl StoreHandle {
     }
 }
 
-/// Removes backups that nobody can ask for any more.
-fn remove(engine: &Engine, names: Vec<Name>) -> Result<usize> {
-    if names.is_empty() {
-        return Ok(0);
-    }
+/// Removes backups that nobody can ask for any more, oldest first; what is left of
+/// them after a failure can be asked for again.
+fn remove(engine: &Engine, mut forgotten: Forgotten) -> Result<usize> {
     let context = &engine.context;
-    let mut left = names.into_iter();
+    let Some(newest) = forgotten.names.last().cloned() else {
+        return Ok(0);
+    };
     // Sessions taken back since the last flush would be made again from them.
-    let mut result = engine.ask(Request::Flush);
+    engine.ask(Request::Flush)?;
+    context
+        .backups
+        .keep_number(&*context.storage, &newest)
+        .map_err(|e| Error::io("number", &context.backups.dir, e))?;
+    forgotten.names.reverse();
     let mut removed = 0;
-    while result.is_ok()
-        && let Some(name) = left.next()
-    {
-        let path = context.backups.path(&name);
+    while let Some(name) = forgotten.names.last() {
+        let path = context.backups.path(name);
         match context.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                context.backups.recall(&name);
-                result = Err(Error::io("remove", &path, e));
+                return Err(Error::io("remove", &path, e));
             }
-            _ => {
-                context.backups.gone(&name);
-                removed += 1;
-            }
+            _ => context.backups.gone(name),
         }
+        forgotten.names.pop();
+        removed += 1;
     }
-    for name in left {
-        context.backups.recall(&name);
-    }
-    result.map(|()| removed)
+    Ok(removed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::files::backup::BackupReason;
+    use crate::disk::files::backup::{BackupReason, Name};
 
     fn stored(number: u64, millis: i64, size: u64) -> Stored {
         Stored {
@@ -231,9 +234,10 @@ mod tests {
         let none = BackupLimits::new();
         assert!(over(none).is_empty());
         assert_eq!(over(none.count(2)), [1]);
-        assert_eq!(over(none.bytes(15)), [2, 1]);
+        assert_eq!(over(none.bytes(15)), [1, 2]);
+        assert_eq!(over(none.bytes(1)), [1, 2]);
         assert_eq!(over(none.age(Duration::from_secs(2))), [1]);
-        assert_eq!(over(none.count(2).bytes(10)), [2, 1]);
-        assert_eq!(over(none.count(0)), [5, 2, 1]);
+        assert_eq!(over(none.count(2).bytes(10)), [1, 2]);
+        assert_eq!(over(none.count(0)), [1, 2, 5]);
     }
 }

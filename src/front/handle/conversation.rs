@@ -1,6 +1,7 @@
 //! Conversations, forks of them, and learning that one changed.
 
-use crate::disk::files::extent;
+use crate::disk::files::lines::for_each_line;
+use crate::disk::session_file::{self, Kind};
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
@@ -154,14 +155,13 @@ fn copied(looked: &Looked, at: Fork) -> Result<Copied> {
     let cut = match at {
         Fork::End => looked.end,
         Fork::Checkpoint(id) => looked.checkpoint(id)?.offset,
-        Fork::Line(n) => {
-            let n = i64::try_from(n).unwrap_or(i64::MAX);
-            let extent = extent::measure(live.file.as_deref(), live.end, &tail, n);
-            let key = &looked.snapshot.meta.text.key;
-            extent
-                .map_err(|e| Error::io("read", std::path::Path::new(key), e))?
-                .start
-        }
+        Fork::Message(n) => after_message(looked, &tail, n).map_err(|e| {
+            Error::io(
+                "read",
+                std::path::Path::new(&looked.snapshot.meta.text.key),
+                e,
+            )
+        })?,
     };
     let len = cut.min(live.end);
     Ok(Copied {
@@ -171,4 +171,26 @@ fn copied(looked: &Looked, at: Fork) -> Result<Copied> {
         skip: u64::try_from(looked.snapshot.meta.skip).unwrap_or(0),
         summary: looked.snapshot.meta.text.summary.clone(),
     })
+}
+
+/// Where the `n`th live message ends.
+fn after_message(looked: &Looked, tail: &[u8], n: u64) -> std::io::Result<u64> {
+    let live = &looked.snapshot.live;
+    let (mut left, mut cut) = (n, looked.start);
+    let mut take = |text: &[u8], next: u64| {
+        if left > 0 && next > looked.start && session_file::classify(text) == Kind::Message {
+            left -= 1;
+            cut = next.min(looked.end);
+        }
+    };
+    if let Some(file) = &live.file {
+        for_each_line(&**file, looked.start.min(live.end), live.end, &mut |raw| {
+            take(raw.text, raw.next());
+            Ok(())
+        })?;
+    }
+    for (offset, text) in session_file::lines(tail) {
+        take(text, live.end + (offset + text.len()) as u64 + 1);
+    }
+    Ok(if left > 0 { looked.end } else { cut })
 }

@@ -21,6 +21,13 @@ fn make_three(caller: &Caller, chats: &StoreHandle) -> Vec<Backup> {
     caller.ok(chats.list_backups(CHAT))
 }
 
+/// How many backups stand in their directory.
+fn files(dir: &std::path::Path) -> usize {
+    let kept = std::fs::read_dir(dir.join(".sessionlog/backups")).unwrap();
+    let names = kept.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !name.ends_with("-last")).count()
+}
+
 #[test]
 fn backups_are_listed_with_number_time_reason_and_size() {
     for_each_caller(|caller, chats, dir| {
@@ -194,8 +201,66 @@ fn pruning_leaves_the_newest_within_the_limits() {
         assert!(caller.get(chats.restore_backup(CHAT, 1)).is_err());
         assert_eq!(prune(none.age(Duration::ZERO).count(0)), 1);
         assert_eq!(caller.ok(chats.prune_backups("nobody", none.count(0))), 0);
-        let kept = dir.join(".sessionlog/backups");
-        assert_eq!(std::fs::read_dir(kept).unwrap().count(), 0);
+        assert_eq!(files(dir), 0);
         assert_eq!(said(&caller.ok(chats.history(CHAT))), ["0", "1", "2"]);
     });
+}
+
+#[test]
+fn a_number_is_not_given_again_after_its_backup_was_pruned() {
+    for_each_caller(|caller, chats, _| {
+        make_three(caller, chats);
+        caller.ok(chats.prune_backups(CHAT, BackupLimits::new().count(0)));
+        caller.ok(chats.add_message(CHAT, "user", "hi"));
+        caller.ok(chats.context(CHAT).clear());
+        let numbers = |chats: &StoreHandle| -> Vec<u64> {
+            let backups = caller.ok(chats.list_backups(CHAT));
+            backups.iter().map(|backup| backup.number).collect()
+        };
+        assert_eq!(numbers(chats), [4]);
+        let error = caller.get(chats.restore_backup(CHAT, 3)).unwrap_err();
+        assert!(matches!(error, Error::BackupNotFound { .. }), "{error}");
+    });
+    let dir = scratch();
+    for round in 1..4 {
+        let store = open(dir.path());
+        let chats = store.handle();
+        chats.add_message(CHAT, "user", "hi").wait().unwrap();
+        chats.context(CHAT).clear().wait().unwrap();
+        let backups = chats.list_backups(CHAT).wait().unwrap();
+        assert_eq!(backups[0].number, round, "after {} opens", round - 1);
+        let none = BackupLimits::new().count(0);
+        assert_eq!(chats.prune_backups(CHAT, none).wait().unwrap(), 1);
+        store.close().unwrap();
+    }
+    let store = open(dir.path());
+    store.handle().delete_session(CHAT).wait().unwrap();
+    store.close().unwrap();
+    let left = std::fs::read_dir(dir.path().join(".sessionlog/backups")).unwrap();
+    assert_eq!(left.count(), 0, "the number outlives its session");
+}
+
+/// The command is carried out though nobody waits for it any more.
+#[test]
+fn a_pruning_that_is_given_up_hides_no_backup() {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    make_three(&Caller::PlainThread, &chats);
+    for _ in 0..20 {
+        let mut pruning = Box::pin(chats.prune_backups(CHAT, BackupLimits::new().count(0)));
+        let mut cx = Context::from_waker(Waker::noop());
+        if pruning.as_mut().poll(&mut cx).is_ready() {
+            break;
+        }
+        drop(pruning);
+        // Of the same session, so that it comes after what was given up.
+        chats.add_message(CHAT, "user", "hi").wait().unwrap();
+        let listed = chats.list_backups(CHAT).wait().unwrap().len();
+        assert_eq!(listed, files(dir.path()));
+    }
+    store.close().unwrap();
 }

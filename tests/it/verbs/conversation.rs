@@ -342,9 +342,9 @@ fn a_fork_is_the_lines_up_to_a_point_and_touches_nothing_else() {
         for (to, at, lines) in [
             ("end", Fork::End, 9),
             ("checkpoint", Fork::Checkpoint(1), 4),
-            ("line", Fork::Line(2), 2),
-            ("none", Fork::Line(0), 0),
-            ("beyond", Fork::Line(99), 9),
+            ("message", Fork::Message(2), 4),
+            ("none", Fork::Message(0), 0),
+            ("beyond", Fork::Message(99), 9),
         ] {
             caller.ok(chats.fork_session("alias", to, at));
             caller.ok(chats.flush());
@@ -390,11 +390,14 @@ fn a_fork_does_not_bring_truncated_messages_back() {
         }
         caller.ok(chats.truncate_history(CHAT, 2));
         caller.ok(chats.fork_session(CHAT, "all", Fork::End));
-        caller.ok(chats.fork_session(CHAT, "part", Fork::Line(4)));
-        caller.ok(chats.fork_session(CHAT, "dead", Fork::Line(2)));
+        caller.ok(chats.fork_session(CHAT, "part", Fork::Message(1)));
+        caller.ok(chats.fork_session(CHAT, "dead", Fork::Message(0)));
         assert_eq!(said(&caller.ok(chats.history("all"))), ["3", "4"]);
         assert_eq!(said(&caller.ok(chats.history("part"))), ["3"]);
         assert!(caller.ok(chats.history("dead")).is_empty());
+        caller.ok(chats.compact(CHAT));
+        caller.ok(chats.fork_session(CHAT, "compacted", Fork::Message(1)));
+        assert_eq!(said(&caller.ok(chats.history("compacted"))), ["3"]);
     });
 }
 

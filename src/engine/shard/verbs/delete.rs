@@ -118,9 +118,7 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
         session_file::sidecar_name(stem),
     ];
     let own = own.iter().map(|name| shared.dir.join(name));
-    let paths: Vec<PathBuf> = own
-        .chain(kept.iter().map(|name| shared.backups.path(name)))
-        .collect();
+    let paths: Vec<PathBuf> = own.chain(kept).collect();
     if any {
         shared.names_changed();
     }

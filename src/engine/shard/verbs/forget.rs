@@ -7,17 +7,35 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::turn::Turn;
 
 /// Know nothing any more of backups that are about to be removed: until then no
-/// session is taken back to one. Answers which of them were there still.
+/// session is taken back to one. Answers those that were there still.
 #[derive(Debug)]
 pub(crate) struct Forget {
     pub(crate) names: Vec<Name>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Backups that were forgotten. Those left in it when it is dropped are remembered
+/// again: a caller that gave up must not hide files that stay.
+#[derive(Debug)]
+pub(crate) struct Forgotten {
+    pub(crate) names: Vec<Name>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Forgotten {
+    fn drop(&mut self) {
+        for name in &self.names {
+            self.shared.backups.recall(name);
+        }
+    }
 }
 
 impl Verb for Forget {
-    type Output = Vec<Name>;
+    type Output = Forgotten;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
@@ -26,17 +44,20 @@ impl Verb for Forget {
         0
     }
 
-    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<Vec<Name>> {
-        Absent::Answer(Ok(Vec::new()))
+    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<Forgotten> {
+        Absent::Answer(Ok(Forgotten {
+            names: Vec::new(),
+            shared: self.shared.clone(),
+        }))
     }
 
     fn waits(&self, session: &Session) -> bool {
         !session.is_still()
     }
 
-    fn stage(self, answer: Answer<Vec<Name>>, _: &mut Shard, _: usize, turn: &mut Turn<'_>) {
-        let mut names = self.names;
-        names.retain(|name| turn.shared.backups.forget(name));
-        turn.out.answer(answer, Ok(names));
+    fn stage(self, answer: Answer<Forgotten>, _: &mut Shard, _: usize, turn: &mut Turn<'_>) {
+        let Self { mut names, shared } = self;
+        names.retain(|name| shared.backups.forget(name));
+        turn.out.answer(answer, Ok(Forgotten { names, shared }));
     }
 }

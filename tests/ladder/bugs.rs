@@ -133,8 +133,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "segment-named-before-sync",
         file: "src/disk/journal/segment.rs",
         original: r#"        .and_then(|()| file.sync_data())
-        .and_then(|()| storage.rename(&path, &named))"#,
-        replacement: r#"        .and_then(|()| storage.rename(&path, &named))"#,
+        .and_then(|()| storage.rename(path, &named))"#,
+        replacement: r#"        .and_then(|()| storage.rename(path, &named))"#,
         rung: CRASHES,
     },
     Bug {
@@ -198,8 +198,9 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "flush-leaves-sidecars-unsynced",
         file: "src/engine/supervisor/mod.rs",
-        original: r#"            self.sync_path(&sidecar)?;"#,
-        replacement: r#"            let _ = sidecar;"#,
+        original: r#"            self.sync_sidecar(flushed)?;
+"#,
+        replacement: r#""#,
         rung: CRASHES,
     },
     Bug {
@@ -209,6 +210,38 @@ pub(crate) const BUGS: &[Bug] = &[
 "#,
         replacement: r#""#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "flush-syncs-through-a-fresh-descriptor",
+        file: "src/ground/storage/held.rs",
+        original: r#"            Some((_, directory)) => Ok(directory.clone()),"#,
+        replacement: r#"            Some((held, _)) => self.storage.open_dir(held),"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "closed-log-taken-for-synced",
+        file: "src/engine/shard/owed.rs",
+        original: r#"        self.unheld |= self.dirty;"#,
+        replacement: r#"        self.unheld |= false;"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "sidecar-synced-through-its-last-descriptor",
+        file: "src/engine/shard/owed.rs",
+        original: r#"            return Ok(());
+        }
+        self.sidecar = keeper"#,
+        replacement: r#"            // The one of the first write is forgotten.
+        }
+        self.sidecar = keeper"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "no-descriptor-poisons-the-store",
+        file: "src/disk/journal/committer.rs",
+        original: r#"            Err(passing) if passing.may_pass() => {"#,
+        replacement: r#"            Err(passing @ Error::StorageFull { .. }) => {"#,
+        rung: ERRORS,
     },
     Bug {
         name: "sidecar-before-journal",

@@ -125,7 +125,7 @@ impl Committer {
     ///
     /// # Errors
     /// An error poisons the store: nothing is known of the batch any more. A
-    /// full disk is no error; the tickets are refused.
+    /// full disk is no error, nor is a lack of descriptors; the tickets are refused.
     pub(crate) fn commit(
         &mut self,
         batch: &mut Batch<Ticket>,
@@ -150,8 +150,8 @@ impl Committer {
         }
         match self.write(&mut batch.bytes) {
             Ok(()) => {}
-            Err(full @ Error::StorageFull { .. }) => {
-                self.refuse(&batch.tickets, &full, tell);
+            Err(passing) if passing.may_pass() => {
+                self.refuse(&batch.tickets, &passing, tell);
                 return Ok(());
             }
             Err(other) => return Err(other),

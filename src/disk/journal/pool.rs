@@ -136,10 +136,19 @@ impl SegmentPool {
             Some(spare) => spare,
             None => segment::zeroed(&*self.storage, &self.dir, number, len, filling)?,
         };
-        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, blank)?;
+        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, &blank)
+            .inspect_err(|error| self.keep_blank(blank, error))?;
         let mut state = self.state.lock();
         state.next_len = (state.next_len * 4).min(self.lengths.largest);
         Ok(segment)
+    }
+
+    /// What found no header can be tried again; forgotten, its space would be gone
+    /// until the close. Not where its name is in doubt.
+    fn keep_blank(&self, blank: Spare, error: &Error) {
+        if !matches!(error, Error::Poisoned { .. }) {
+            self.state.lock().spares.push(blank);
+        }
     }
 
     /// Takes a full segment back; it stays on disk until a checkpoint covers

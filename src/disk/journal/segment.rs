@@ -79,22 +79,22 @@ pub(crate) fn create(
     dir: &Path,
     store: &StoreId,
     number: u64,
-    blank: Spare,
+    blank: &Spare,
 ) -> Result<Segment> {
     let Spare { path, file, len } = blank;
     let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
-    let header = encode_header(store, number, salt, len);
+    let header = encode_header(store, number, salt, *len);
     let named = dir.join(name(number));
     file.write_all_at(&header, 0)
         .and_then(|()| file.sync_data())
-        .and_then(|()| storage.rename(&path, &named))
+        .and_then(|()| storage.rename(path, &named))
         .map_err(|e| Error::io("create journal segment", &named, e))?;
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
     Ok(Segment {
         number,
-        len,
+        len: *len,
         seed: seed(salt, number),
-        file,
+        file: file.clone(),
     })
 }
 

@@ -10,6 +10,7 @@ use super::backups::Backups;
 use super::buffers::Buffers;
 use super::command::Answer;
 use super::job::Job;
+use super::owed::Keeper;
 use super::staging::Staging;
 use crate::engine::catalog::Catalog;
 use crate::engine::stats::Counters;
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     /// Counts the files that became backups, or stopped being some: the flush
     /// after one syncs everything.
     pub(crate) rebased: AtomicU64,
+    /// Where sidecars are kept open until a flush syncs them.
+    pub(crate) keeper: Keeper,
     /// Counts the copies made of sidecars.
     pub(crate) copied: AtomicU64,
 }

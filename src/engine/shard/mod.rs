@@ -17,6 +17,7 @@ pub(crate) mod inflight;
 pub(crate) mod job;
 pub(crate) mod load;
 pub(crate) mod locate;
+pub(crate) mod owed;
 pub(crate) mod rebase;
 pub(crate) mod rewrite;
 pub(crate) mod session;
@@ -417,12 +418,14 @@ impl Shard {
     fn close(&mut self, id: usize) {
         if let Slot::Ready(session) = &mut self.sessions[id] {
             session.file = None;
+            session.owed.closed();
             session.publish();
         }
     }
 
     fn mark_dirty(&mut self, id: usize) {
         let session = self.session(id);
+        session.owed.dirty = true;
         if !session.listed_dirty {
             session.listed_dirty = true;
             self.dirty.push(id);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::command::{Answer, Verb};
+use super::owed::Owed;
 use super::rewrite::Prepared;
 use super::stage::Pending;
 use crate::disk::session_file::Conversation;
@@ -104,6 +105,7 @@ pub(crate) struct Session {
     pub(crate) copied: Option<Copied>,
     /// Whether it stands in the shard's list of sessions to flush.
     pub(crate) listed_dirty: bool,
+    pub(crate) owed: Owed,
     /// Whether it stands in the shard's list of sessions with a tail.
     pub(crate) listed_unwritten: bool,
     /// The flush epoch in which a whole sidecar image was last staged, and the
@@ -147,6 +149,7 @@ impl Session {
             sidecar_padded: false,
             copied: None,
             listed_dirty: false,
+            owed: Owed::default(),
             listed_unwritten: false,
             imaged_staged: 0,
             imaged: 0,

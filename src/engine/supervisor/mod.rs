@@ -15,7 +15,6 @@ pub(crate) mod machine;
 pub(crate) mod threads;
 pub(crate) mod wait;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,11 +26,11 @@ use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file;
 use crate::engine::shard::context::Context;
 use crate::engine::shard::flush::{FlushPart, Flushed};
+use crate::engine::shard::owed::SYNC_EACH;
 use crate::engine::shard::worker::Event;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::error::{Error, Result};
 use crate::ground::mailbox::{EventReceiver, EventSender};
-use crate::ground::storage::OpenMode;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Promise, Slot, slot};
 
@@ -46,10 +45,6 @@ const SIDECARS: Duration = Duration::from_millis(900);
 
 /// How often the supervisor looks while the store is busy.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-
-/// Up to so many sessions are synced one by one, which names the file that
-/// fails; more are synced with one call for the whole file system.
-const SYNC_EACH: usize = 8;
 
 /// What the supervisor is asked.
 #[derive(Debug)]
@@ -281,7 +276,8 @@ impl Supervisor {
         let Context { storage, dir, .. } = &*self.context;
         let rebased = || self.context.rebased.load(Ordering::Acquire);
         let before = rebased();
-        if self.unsynced.len() <= SYNC_EACH && before == self.rebased_synced {
+        let few = self.unsynced.len() <= SYNC_EACH;
+        if few && !self.unsynced.iter().any(|f| f.unheld) && before == self.rebased_synced {
             self.sync_each()?;
             self.copies.sync()?;
             if rebased() == before {
@@ -302,8 +298,7 @@ impl Supervisor {
         let Context { storage, dir, .. } = &*self.context;
         for flushed in &self.unsynced {
             self.sync_log(flushed)?;
-            let sidecar = dir.join(session_file::sidecar_name(&flushed.stem));
-            self.sync_path(&sidecar)?;
+            self.sync_sidecar(flushed)?;
         }
         if self.unsynced.is_empty() {
             return Ok(());
@@ -313,19 +308,15 @@ impl Supervisor {
 
     fn sync_log(&self, flushed: &Flushed) -> Result<()> {
         let path = self.context.dir.join(session_file::log_name(&flushed.stem));
-        match &flushed.log {
-            Some(log) => log.sync_data().map_err(|e| Error::io("sync", &path, e)),
-            None => self.sync_path(&path),
-        }
+        let synced = flushed.log.as_ref().map_or(Ok(()), |log| log.sync_data());
+        synced.map_err(|e| Error::io("sync", &path, e))
     }
 
-    fn sync_path(&self, path: &Path) -> Result<()> {
-        let file = match self.context.storage.open(path, OpenMode::Read) {
-            // Deleted since, or never made.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            other => other.map_err(|e| Error::io("open", path, e))?,
-        };
-        file.sync_data().map_err(|e| Error::io("sync", path, e))
+    fn sync_sidecar(&self, flushed: &Flushed) -> Result<()> {
+        let name = session_file::sidecar_name(&flushed.stem);
+        let sidecar = flushed.sidecar.as_ref();
+        let synced = sidecar.map_or(Ok(()), |kept| kept.file.sync_data());
+        synced.map_err(|e| Error::io("sync", &self.context.dir.join(name), e))
     }
 
     fn poison(&self, error: &Error) -> Error {

@@ -6,6 +6,7 @@ use super::draw::Draw;
 use super::inode::Survival;
 use super::names::{Ino, NameSurvival, Names};
 use super::tree::{Node, ROOT, Tree, What};
+use super::write_back::Errors;
 
 /// What a crash leaves of the changes that were not synced. A file system may
 /// leave any of these, and many more that [`Image::Random`] draws from.
@@ -78,8 +79,14 @@ impl Tree {
         let named = self.names.mentioned();
         let kept = |(ino, _): &(&Ino, &Node)| **ino == ROOT || named.contains(ino);
         let nodes = self.nodes.iter().filter(kept);
-        let nodes = nodes.map(|(ino, node)| (*ino, node.detached(node.what.clone())));
-        self.with(nodes.collect(), self.names.clone())
+        let nodes = nodes.map(|(ino, node)| {
+            let mut kept = node.detached(node.what.clone());
+            kept.errors = node.errors;
+            (*ino, kept)
+        });
+        let mut tree = self.with(nodes.collect(), self.names.clone());
+        tree.errors = self.errors;
+        tree
     }
 
     fn after_power_loss(&self, data: &Survival, names: &NameSurvival) -> Self {
@@ -101,6 +108,7 @@ impl Tree {
         Self {
             nodes,
             names,
+            errors: Errors::default(),
             clock: self.clock,
             capacity: self.capacity,
             next: self.next,

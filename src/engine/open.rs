@@ -39,6 +39,7 @@ use crate::engine::supervisor::machine::Machine;
 use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
+use crate::ground::seldom::Seldom;
 use crate::ground::storage::{LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::wake::Runtime;
@@ -129,6 +130,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         temp_counter: AtomicU64::new(1),
         rebased: AtomicU64::new(0),
         keeper: Keeper::default(),
+        lacking: Seldom::default(),
         copied: AtomicU64::new(1),
     });
     let (engine, machine) = assemble(site, context, committer, pool, (progress, book));

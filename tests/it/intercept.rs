@@ -146,6 +146,10 @@ impl StorageDir for InterceptedDir {
         self.dir.sync_file_system()?;
         self.storage.tell("synced_all", &self.path)
     }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.dir.free_space()
+    }
 }
 
 /// Flags by which threads of a test wait for each other.

@@ -169,6 +169,10 @@ impl StorageDir for TrappedDir {
         self.rules.check("sync_all", &self.path)?;
         self.dir.sync_file_system()
     }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.dir.free_space()
+    }
 }
 
 #[derive(Debug)]

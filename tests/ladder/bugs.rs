@@ -47,6 +47,11 @@ const REDO: Rung = Rung {
 };
 const STALE: Rung = test("stale_records", "");
 const DAMAGE: Rung = test("corruption", "no_damage_loses");
+const SMALL: Rung = test("full_disk", "a_small_volume");
+const SPARES: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "spares_make_room",
+};
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -228,12 +233,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "sidecar-synced-through-its-last-descriptor",
         file: "src/engine/shard/owed.rs",
-        original: r#"            return Ok(());
-        }
-        self.sidecar = keeper"#,
-        replacement: r#"            // The one of the first write is forgotten.
-        }
-        self.sidecar = keeper"#,
+        original: r#"        if inode.is_some() && inode == known {"#,
+        replacement: r#"        if inode.is_none() && inode == known {"#,
         rung: ERRORS,
     },
     Bug {
@@ -242,6 +243,27 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"            Err(passing) if passing.may_pass() => {"#,
         replacement: r#"            Err(passing @ Error::StorageFull { .. }) => {"#,
         rung: ERRORS,
+    },
+    Bug {
+        name: "checkpoint-needs-the-space-it-frees",
+        file: "src/disk/journal/committer.rs",
+        original: r#"    RESERVE.min((len - HEADER as u64) / 8)"#,
+        replacement: r#"    RESERVE.min((len - HEADER as u64) / 8) * 0"#,
+        rung: SMALL,
+    },
+    Bug {
+        name: "journal-takes-the-space-of-its-lines",
+        file: "src/disk/journal/budget.rs",
+        original: r#"        let bytes = lengths.budget.min(free.saturating_add(own) / PART);"#,
+        replacement: r#"        let bytes = lengths.budget.min(free.saturating_add(own).saturating_mul(PART));"#,
+        rung: SMALL,
+    },
+    Bug {
+        name: "spares-kept-from-a-flush-without-space",
+        file: "src/disk/journal/pool.rs",
+        original: r#"        self.give_up(|_| true)"#,
+        replacement: r#"        self.give_up(|_| false)"#,
+        rung: SPARES,
     },
     Bug {
         name: "sidecar-before-journal",

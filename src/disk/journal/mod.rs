@@ -1,7 +1,8 @@
 //! The journal: one group commit for the whole store.
 //!
 //! Whatever all shards queued while the last sync ran goes out as one write and
-//! one sync. [`record`] is the format, [`segment`] and [`pool`] are the files,
+//! one sync. [`record`] is the format, [`segment`] and [`pool`] are the files, of which
+//! [`budget`] says how large they may get,
 //! [`group`] is the hand-over from many producers to one committer, [`pace`] says when a
 //! commit waits for company, [`committer`] writes, [`scan`] reads back after a crash,
 //! [`inspect`] reads what damage left.
@@ -14,6 +15,7 @@
     )
 )]
 
+pub(crate) mod budget;
 pub(crate) mod committer;
 pub mod group;
 pub(crate) mod inspect;

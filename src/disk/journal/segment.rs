@@ -14,7 +14,7 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 /// Where records begin.
 pub(crate) const HEADER: usize = 4096;
 
-/// How large segments are, bytes.
+/// How large segments are, and all of them together, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths {
     /// The first of an opened store; each next one is four times larger, so
@@ -22,6 +22,8 @@ pub(crate) struct Lengths {
     pub(crate) first: u64,
     /// The largest, unless a single batch needs more.
     pub(crate) largest: u64,
+    /// All of them, spares included. Where there is little space they take less.
+    pub(crate) budget: u64,
 }
 
 impl Default for Lengths {
@@ -29,6 +31,7 @@ impl Default for Lengths {
         Self {
             first: 1 << 20,
             largest: 64 << 20,
+            budget: 512 << 20,
         }
     }
 }

@@ -4,7 +4,6 @@
 //! otherwise to whoever asks first, which may be another program. A sync through a
 //! descriptor that was opened after the write proves nothing.
 
-use std::io;
 use std::sync::Arc;
 
 use crate::ground::storage::StorageFile;
@@ -50,25 +49,14 @@ impl Keeper {
 impl Owed {
     /// A sidecar was written through `file`. Of two descriptors of one file the
     /// first is kept.
-    ///
-    /// # Errors
-    /// As the operating system reports them.
-    pub(super) fn sidecar(
-        &mut self,
-        file: Arc<dyn StorageFile>,
-        keeper: &Keeper,
-    ) -> io::Result<()> {
-        let inode = file.info()?.inode;
-        if self
-            .sidecar
-            .as_ref()
-            .is_some_and(|kept| kept.inode == inode)
-        {
-            return Ok(());
+    pub(super) fn sidecar(&mut self, file: Arc<dyn StorageFile>, keeper: &Keeper) {
+        let inode = file.info().ok().map(|info| info.inode);
+        let known = self.sidecar.as_ref().map(|kept| kept.inode);
+        if inode.is_some() && inode == known {
+            return;
         }
-        self.sidecar = keeper.keep(file, inode);
+        self.sidecar = inode.and_then(|inode| keeper.keep(file, inode));
         self.unheld |= self.sidecar.is_none();
-        Ok(())
     }
 
     /// A descriptor of the log is closed.

@@ -34,9 +34,6 @@ use crate::ground::mailbox::{EventReceiver, EventSender};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Promise, Slot, slot};
 
-/// Journal bytes waiting for a checkpoint that start a flush.
-const FLUSH_BYTES: u64 = 256 << 20;
-
 /// How long nothing must have been written for a flush to start.
 const IDLE: Duration = Duration::from_millis(300);
 
@@ -110,6 +107,11 @@ impl Supervisor {
         }
     }
 
+    /// Logs what could not be done.
+    pub(crate) fn warn(&self, error: &Error, what: &'static str) {
+        self.context.warn(error, what);
+    }
+
     /// Looks at the time: what is due?
     pub(crate) fn tick(&mut self) -> Due {
         let now = self.context.clock.monotonic();
@@ -129,6 +131,10 @@ impl Supervisor {
                 worker.send(Event::Sidecars);
             }
         }
+        // Others may have taken space meanwhile, or given some back.
+        if let Err(error) = self.pool.fit() {
+            self.warn(&error, "spare journal segments stay");
+        }
         if now >= self.changed_at + IDLE {
             Due::Idle
         } else if self.journal_is_long() {
@@ -140,7 +146,16 @@ impl Supervisor {
 
     /// Whether the journal has grown enough for a flush.
     pub(crate) fn journal_is_long(&self) -> bool {
-        self.pool.full_bytes() >= FLUSH_BYTES
+        self.pool.is_long()
+    }
+
+    /// Gives up what the journal keeps in store, for a flush that finds no space;
+    /// whether there was any.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn give_way(&self) -> Result<bool> {
+        self.pool.give_way()
     }
 
     /// Syncs what the journal was only given so far: those who were told of it

@@ -132,6 +132,11 @@ impl StorageDir for DiskDir {
     fn sync_file_system(&self) -> io::Result<()> {
         sync_file_system(&self.directory)
     }
+
+    fn free_space(&self) -> io::Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.directory)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// An open regular file.

@@ -198,6 +198,12 @@ pub trait StorageDir: Send + Sync + std::fmt::Debug {
     /// A failure leaves the outcome unknown. One that happened while this was
     /// open, to whatever file, is told here whoever was told of it before.
     fn sync_file_system(&self) -> io::Result<()>;
+
+    /// How many bytes its file system has left for this process.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn free_space(&self) -> io::Result<u64>;
 }
 
 /// An open regular file. All I/O is positional; a file has no cursor.

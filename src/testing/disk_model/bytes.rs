@@ -48,9 +48,16 @@ impl Tree {
         if self.capacity == u64::MAX {
             return Ok(wanted);
         }
-        let free = self.capacity.saturating_sub(self.used());
-        let end = self.info(ino)?.len.saturating_add(free);
+        let end = self.info(ino)?.len.saturating_add(self.free());
         Ok(wanted.min(end.saturating_sub(offset) as usize))
+    }
+
+    /// How many bytes the disk has space for.
+    pub(super) fn free(&self) -> u64 {
+        match self.capacity {
+            u64::MAX => u64::MAX,
+            capacity => capacity.saturating_sub(self.used()),
+        }
     }
 
     fn used(&self) -> u64 {

@@ -5,8 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use super::MemoryStorage;
+use super::faults::Demand;
 use super::names::Ino;
 use super::trace::Call;
+use super::tree::Tree;
 use super::write_back::Known;
 use crate::ground::storage::StorageDir;
 
@@ -40,6 +42,12 @@ impl StorageDir for MemoryDir {
         let call = self.call("sync_all");
         self.storage
             .sync(call, |tree, fault| tree.sync_all(&self.known, fault))
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        let call = self.call("free_space");
+        let space = |tree: &mut Tree, _| Ok(tree.free());
+        self.storage.call(call, Demand::Nothing, space)
     }
 }
 

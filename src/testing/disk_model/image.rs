@@ -16,7 +16,8 @@ use super::write_back::Errors;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The process died and the machine did not: everything is there, and what
-    /// was not synced is still owed to the disk.
+    /// was not synced is still owed to the disk. Of write-back that failed,
+    /// somebody was told by now.
     ProcessDeath,
     /// Power loss: nothing that was not synced.
     AllLost,
@@ -81,11 +82,11 @@ impl Tree {
         let nodes = self.nodes.iter().filter(kept);
         let nodes = nodes.map(|(ino, node)| {
             let mut kept = node.detached(node.what.clone());
-            kept.errors = node.errors;
+            kept.errors = node.errors.told();
             (*ino, kept)
         });
         let mut tree = self.with(nodes.collect(), self.names.clone());
-        tree.errors = self.errors;
+        tree.errors = self.errors.told();
         tree
     }
 

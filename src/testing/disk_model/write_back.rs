@@ -13,7 +13,7 @@ use super::tree::{Tree, What};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Errors {
     count: u64,
-    told: bool,
+    is_told: bool,
 }
 
 /// What a descriptor was told of, or need not be.
@@ -22,16 +22,24 @@ pub(super) struct Known(AtomicU64);
 
 impl Errors {
     fn add(&mut self) {
-        if self.told || self.count == 0 {
+        if self.is_told || self.count == 0 {
             self.count += 1;
-            self.told = false;
+            self.is_told = false;
+        }
+    }
+
+    /// The same, of which somebody was told.
+    pub(super) fn told(self) -> Self {
+        Self {
+            is_told: true,
+            ..self
         }
     }
 
     /// What a descriptor takes for known that is opened now: what somebody was told
     /// of. What nobody was, it will be.
     pub(super) fn known(&self) -> Known {
-        Known(AtomicU64::new(if self.told { self.count } else { 0 }))
+        Known(AtomicU64::new(if self.is_told { self.count } else { 0 }))
     }
 
     /// Tells a descriptor what it does not know yet.
@@ -39,7 +47,7 @@ impl Errors {
         if known.0.swap(self.count, Ordering::Relaxed) == self.count {
             return Ok(());
         }
-        self.told = true;
+        self.is_told = true;
         Err(Errno::IO.into())
     }
 }
@@ -60,10 +68,10 @@ impl Tree {
             {
                 inode.fail_sync(fault);
                 node.errors.add();
-                node.errors.told |= told;
+                node.errors.is_told |= told;
                 self.errors.add();
             }
         }
-        self.errors.told |= told;
+        self.errors.is_told |= told;
     }
 }

@@ -6,8 +6,11 @@
     reason = "the test counts what happens in a while"
 )]
 
+mod small_volume;
+
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sessionlog::testing::disk_model::MemoryStorage;
@@ -85,4 +88,83 @@ fn a_damaged_sidecar_that_found_no_successor_gets_one_when_there_is_space() {
     let store = open(&disk);
     let summary = store.handle().summary("cli").wait().unwrap();
     assert_eq!(summary, "what was said");
+}
+
+/// The model of a volume that others use, too.
+struct Model(MemoryStorage);
+
+impl small_volume::Volume for Model {
+    fn fill(&mut self) -> bool {
+        let used: usize = self.0.dump().values().map(Vec::len).sum();
+        self.0.capacity(used as u64);
+        true
+    }
+
+    fn free(&mut self, bytes: u64) {
+        let used: usize = self.0.dump().values().map(Vec::len).sum();
+        self.0.capacity(used as u64 + bytes);
+    }
+
+    fn journal(&self) -> u64 {
+        let files = self.0.dump();
+        let own = files.iter().filter(|(path, _)| path.contains("/journal/"));
+        own.map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+}
+
+#[test]
+fn a_small_volume_holds_sessions_without_a_refusal_and_serves_again_after_a_full_one() {
+    let disk = MemoryStorage::new();
+    disk.capacity(small_volume::VOLUME);
+    let told = small_volume::live(|| open(&disk), &mut Model(disk.clone()));
+    println!("{told}");
+}
+
+/// Counts what is logged.
+struct Lines(AtomicUsize);
+
+impl tracing::Subscriber for &'static Lines {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+        tracing::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &tracing::Id) {}
+
+    fn exit(&self, _: &tracing::Id) {}
+}
+
+static LINES: Lines = Lines(AtomicUsize::new(0));
+
+/// The log may lie on the same disk.
+#[test]
+fn a_disk_that_stays_full_is_not_logged_for_every_command_it_refuses() {
+    tracing::subscriber::set_global_default(&LINES).unwrap();
+    let disk = MemoryStorage::new();
+    let store = open(&disk);
+    let chats = store.handle();
+    chats.add_message("cli", "user", "warm").wait().unwrap();
+    chats.flush().wait().unwrap();
+    fill(&disk);
+    let refused = (0..1_000).filter(|_| {
+        let reply = chats.add_message("cli", "user", "lost");
+        reply.wait().is_err()
+    });
+    assert!(refused.count() > 900);
+    // Those of the other tests, which run beside this one, count as well.
+    let lines = LINES.0.load(Ordering::Relaxed);
+    assert!((1..60).contains(&lines), "{lines} lines");
+    disk.capacity(u64::MAX);
+    store.close().unwrap();
 }

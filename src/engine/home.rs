@@ -16,7 +16,7 @@ use crate::disk::copies::book::Book;
 use crate::disk::journal::segment::StoreId;
 use crate::engine::recovery::redo::Places;
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage};
+use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
 
 /// The engine's own directory.
 #[derive(Debug)]
@@ -122,6 +122,18 @@ impl Home {
             .try_lock(&self.lock, &note)
             .map_err(|e| Error::io("lock", &self.lock, e))?;
         held.ok_or_else(|| self.locked(storage, dir))
+    }
+
+    /// The storage, with the directories of the store open that syncs go through.
+    /// To be had before the first write: see [`HeldDirs`].
+    ///
+    /// # Errors
+    /// If one cannot be opened.
+    pub(crate) fn hold(&self, storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Storage>> {
+        let own = dir.join(NAME);
+        let dirs = [dir, &own, &self.journal];
+        let held = HeldDirs::open(storage.clone(), &dirs);
+        Ok(Arc::new(held.map_err(|e| Error::io("open", dir, e))?))
     }
 
     fn locked(&self, storage: &dyn Storage, dir: &Path) -> Error {

@@ -125,16 +125,20 @@
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms, 1 ms |
 //! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |
 //! | `SLICE` (shard/worker/chores) | 8 sessions |
-//! | `QUICK_BYTES` (shard) | 64 KiB |
+//! | `QUICK_BYTES` (shard/request), `INLINE` (shard/locate) | 64 KiB, 256 KiB |
+//! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
 //! | `TAKEN_HERE`, `SETTLED_HERE` (shard/worker/quick) | 256 commands, 32 KiB |
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
-//! | `FLUSH_BYTES` (supervisor) | 256 MiB |
-//! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB |
+//! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
+//! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
+//! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
 //! | `SPARE_SEGMENTS` (disk/journal/pool) | 5 of the largest (320 MiB) |
 //! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 6 us |
 //! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
-//! | `MAX_TAIL` (shard/verbs/compact), `STEP` (disk/files/lines) | 4 MiB, 4 MiB |
+//! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |
+//! | `DEAD_SLACK` (shard/session) | 4 MiB |
+//! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | `SYNC_STEP`, `GENTLE_STEP` (shard/rewrite) | 256 KiB, 64 KiB |
 //! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
@@ -142,11 +146,11 @@
 //! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |
 //! | `MAX_WORKERS` (front/store) | 8 threads |
 //! | `BACKGROUND` (supervisor/background) | 3 threads |
+//! | `PAUSE` (ground/seldom) | 10 s between two complaints of one kind |
 //!
 //! No constant bounds the catalog (an entry per session of the directory), what a shard
 //! keeps of each session used since the open (an entry per control record, if its
-//! conversation was asked for), the list of backups, and commands that wait inside a
-//! session for a rewrite: those are bounded by how many callers wait.
+//! conversation was asked for), and the list of backups.
 
 pub(crate) mod catalog;
 pub(crate) mod doctor;

@@ -25,6 +25,7 @@ use crate::engine::recovery::survey::survey;
 use crate::engine::recovery::{self, RecoveryReport};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
+use crate::engine::shard::owed::Keeper;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
@@ -38,6 +39,7 @@ use crate::engine::supervisor::machine::Machine;
 use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
+use crate::ground::seldom::Seldom;
 use crate::ground::storage::{LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::wake::Runtime;
@@ -75,13 +77,14 @@ pub(crate) struct Opened {
 /// `Locked`, `Corrupt`, or what the operating system reports.
 pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let home = Home::of(site.dir);
-    let storage = &*site.storage;
-    home.create(storage, site.dir)?;
-    let lock = home.lock(storage, site.dir)?;
+    home.create(&*site.storage, site.dir)?;
+    let lock = home.lock(&*site.storage, site.dir)?;
+    let shared = home.hold(&site.storage, site.dir)?;
+    let storage = &*shared;
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copies = Copies::new(storage, site.dir, &home.copies);
-    let mut book = home.copies_book(&site.storage, site.dir);
+    let mut book = home.copies_book(&shared, site.dir);
     let mut report = recover(storage, site.dir, &home, &scan, &mut book)?;
     let catalog = Catalog::default();
     let plans = Plans::default();
@@ -96,7 +99,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     restore::write(storage, home.places(site.dir), &restored)?;
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
-        site.storage.clone(),
+        shared.clone(),
         home.journal.clone(),
         id,
         scan.next_number,
@@ -116,7 +119,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
     let context = Arc::new(Shared {
-        storage: site.storage.clone(),
+        storage: shared.clone(),
         clock: site.clock.clone(),
         dir: site.dir.into(),
         quarantine: home.quarantine,
@@ -126,6 +129,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         auto_compact: site.options.auto_compact,
         temp_counter: AtomicU64::new(1),
         rebased: AtomicU64::new(0),
+        keeper: Keeper::default(),
+        lacking: Seldom::default(),
         copied: AtomicU64::new(1),
     });
     let (engine, machine) = assemble(site, context, committer, pool, (progress, book));

@@ -104,13 +104,29 @@ impl StoreOptions {
         self
     }
 
+    /// The most that the journal takes on disk, in bytes, segments kept for reuse
+    /// included. The journal never takes more than an eighth of the space there is,
+    /// whatever is set here; a large one is flushed less often. It may exceed this
+    /// for as long as one flush takes, by what is written meanwhile, and by a single
+    /// batch that is larger. Default: 512 MiB. Bounds: 1 MiB to 16 GiB.
+    #[must_use]
+    pub fn journal_budget(mut self, bytes: u64) -> Self {
+        self.segments.budget = bytes.clamp(1 << 20, 16 << 30);
+        self
+    }
+
     /// How large journal segments are, bytes: the first, and the largest. Small
     /// ones make a short test meet what a long run meets.
     #[cfg(any(test, feature = "testing"))]
     #[doc(hidden)]
     #[must_use]
     pub fn journal_segments(mut self, first: u64, largest: u64) -> Self {
-        self.segments = Lengths { first, largest };
+        let budget = self.segments.budget;
+        self.segments = Lengths {
+            first,
+            largest,
+            budget,
+        };
         self
     }
 }

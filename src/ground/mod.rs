@@ -10,6 +10,7 @@
 )]
 pub mod clock;
 pub(crate) mod mailbox;
+pub(crate) mod seldom;
 #[cfg_attr(
     not(any(feature = "testing", sessionlog_loom)),
     expect(

@@ -8,7 +8,7 @@ use sessionlog::StoreOptions;
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::{Sim, read_now, read_only};
 
-use crate::model::{Loss, State, Talk};
+use crate::model::{Act, Loss, State, Talk};
 use crate::play::Play;
 use crate::script::Script;
 
@@ -91,9 +91,15 @@ fn check_backups(play: &Play<'_>, storage: &MemoryStorage, seen: &Seen, loss: Lo
             let texts = texts_of(bytes).map_err(|e| format!("backup {number} of {key}: {e}"))?;
             kept.push(texts);
         }
+        // Lines that truncation skipped stand in a file that could not be compacted,
+        // and are backed up with it.
+        let refused = |(of, act, answer): (&str, &Act, &sessionlog::Result<()>)| {
+            of == *key && matches!(act, Act::Compact) && answer.is_err()
+        };
+        let compacted = !play.answers().any(refused);
         let holds = |possible: &State| {
             let texts = possible.kept.iter().map(|(texts, _)| texts);
-            possible == state && texts.eq(&kept)
+            possible == state && (texts.eq(&kept) || !compacted)
         };
         if !play.possible(key, loss).iter().any(holds) {
             return Err(format!("the backups of {key} hold {kept:?}, of {state:?}"));

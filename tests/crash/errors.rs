@@ -14,7 +14,7 @@ use crate::script::{self, Script};
 /// whether every later call reports it, too.
 type Failure = (Fault, SyncFault, Repeat);
 
-const FAILURES: [Failure; 9] = [
+const FAILURES: [Failure; 14] = [
     (Fault::Eio, SyncFault::CleanPageStaleDisk, Repeat::Once),
     (Fault::Eio, SyncFault::ContentReverted, Repeat::Once),
     (Fault::Eio, SyncFault::ReportedFailedButLanded, Repeat::Once),
@@ -32,6 +32,27 @@ const FAILURES: [Failure; 9] = [
         Repeat::Forever,
     ),
     (Fault::Short, SyncFault::CleanPageStaleDisk, Repeat::Forever),
+    (
+        Fault::WriteBack,
+        SyncFault::CleanPageStaleDisk,
+        Repeat::Once,
+    ),
+    (
+        Fault::WriteBackTold,
+        SyncFault::CleanPageStaleDisk,
+        Repeat::Once,
+    ),
+    (
+        Fault::WriteBackTold,
+        SyncFault::CleanPageStaleDisk,
+        Repeat::Forever,
+    ),
+    (Fault::Emfile, SyncFault::CleanPageStaleDisk, Repeat::Once),
+    (
+        Fault::Emfile,
+        SyncFault::CleanPageStaleDisk,
+        Repeat::Forever,
+    ),
 ];
 
 /// Lets every call of every script fail in every way, in so many orders of the
@@ -127,7 +148,7 @@ fn judge(
         check_failing(play, fault)?;
         play.storage.heal();
     }
-    check_poison(play)?;
+    check_poison(play, fault)?;
     recover(play, on_sync, step.is_multiple_of(2)).map(Some)
 }
 
@@ -135,7 +156,9 @@ fn judge(
 /// be written.
 fn check_failing(play: &mut Play<'_>, fault: Fault) -> Verdict<()> {
     match (play.probe(), fault) {
-        (None | Some(Err(_)), _) | (Some(Ok(())), Fault::Short | Fault::Enospc) => Ok(()),
+        (None | Some(Err(_)), _) | (Some(Ok(())), Fault::Short | Fault::Enospc | Fault::Emfile) => {
+            Ok(())
+        }
         (Some(Ok(())), _) => Err(format!(
             "acknowledged while every call fails with {fault:?}"
         )),
@@ -144,14 +167,17 @@ fn check_failing(play: &mut Play<'_>, fault: Fault) -> Verdict<()> {
 
 /// A sync that failed may have taken anything with it, so nothing is
 /// acknowledged after it. After any other error writing goes on, or the store
-/// says why not.
-fn check_poison(play: &mut Play<'_>) -> Verdict<()> {
+/// says why not. Where a descriptor was lacking it goes on in any case.
+fn check_poison(play: &mut Play<'_>, fault: Fault) -> Verdict<()> {
     let failed = play.failed_sync(&["sync_dir", "sync_all", ".jsonl", ".meta.json"]);
     let Some(answer) = play.probe() else {
         return Ok(());
     };
     match (failed.filter(|_| !play.reopened), &answer) {
         (Some(call), Ok(())) => Err(format!("{call}, and writing goes on")),
+        (_, Err(Error::Poisoned { reason })) if fault == Fault::Emfile => Err(format!(
+            "without a descriptor nothing was written: {reason}"
+        )),
         (_, Ok(()) | Err(Error::Poisoned { .. })) => Ok(()),
         (_, other) => Err(format!("writing goes on with {other:?}")),
     }

@@ -174,6 +174,10 @@ impl Outcome {
             Some(Ok(())) if level == Durability::Durable => Self::Durable,
             Some(Ok(())) => Self::Buffered,
             Some(Err(Error::StorageFull { .. })) => Self::Refused,
+            // EMFILE: nothing was begun.
+            Some(Err(Error::Io { source, .. })) if source.raw_os_error() == Some(24) => {
+                Self::Refused
+            }
             Some(Err(Error::Io { .. } | Error::Corrupt { .. })) => Self::Either,
             None | Some(Err(_)) => Self::InOrder,
         }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use sessionlog::testing::disk_model::MemoryStorage;
-use sessionlog::testing::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
+use sessionlog::testing::storage::{
+    DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageDir, StorageFile,
+};
 
 /// What a test does when a call is made: it is told which, and on what path.
 type Act = dyn Fn(&str, &Path, &MemoryStorage) -> io::Result<()> + Send + Sync;
@@ -101,15 +103,12 @@ impl Storage for Intercepted {
         self.disk.remove_file(path)
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.tell("sync_dir", path)?;
-        self.disk.sync_dir(path)
-    }
-
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        self.tell("sync_all", path)?;
-        self.disk.sync_all(path)?;
-        self.tell("synced_all", path)
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
+        Ok(Arc::new(InterceptedDir {
+            storage: self.clone(),
+            dir: self.disk.open_dir(path)?,
+            path: path.into(),
+        }))
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
@@ -126,6 +125,30 @@ impl Storage for Intercepted {
 
     fn open_file_limit(&self) -> usize {
         self.disk.open_file_limit()
+    }
+}
+
+#[derive(Debug)]
+struct InterceptedDir {
+    storage: Intercepted,
+    dir: Arc<dyn StorageDir>,
+    path: PathBuf,
+}
+
+impl StorageDir for InterceptedDir {
+    fn sync_names(&self) -> io::Result<()> {
+        self.storage.tell("sync_dir", &self.path)?;
+        self.dir.sync_names()
+    }
+
+    fn sync_file_system(&self) -> io::Result<()> {
+        self.storage.tell("sync_all", &self.path)?;
+        self.dir.sync_file_system()?;
+        self.storage.tell("synced_all", &self.path)
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.dir.free_space()
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sessionlog::testing::disk_model::MemoryStorage;
-use sessionlog::testing::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
+use sessionlog::testing::storage::{
+    DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageDir, StorageFile,
+};
 
 /// `EMFILE`: the process has no descriptor left.
 const OUT_OF_DESCRIPTORS: i32 = 24;
@@ -125,14 +127,12 @@ impl Storage for Trapped {
         self.disk.remove_file(path)
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.check("sync_dir", path)?;
-        self.disk.sync_dir(path)
-    }
-
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        self.check("sync_all", path)?;
-        self.disk.sync_all(path)
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
+        Ok(Arc::new(TrappedDir {
+            dir: self.disk.open_dir(path)?,
+            path: path.to_string_lossy().into(),
+            rules: self.rules.clone(),
+        }))
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
@@ -149,6 +149,29 @@ impl Storage for Trapped {
 
     fn open_file_limit(&self) -> usize {
         self.disk.open_file_limit()
+    }
+}
+
+#[derive(Debug)]
+struct TrappedDir {
+    dir: Arc<dyn StorageDir>,
+    path: Box<str>,
+    rules: Arc<Rules>,
+}
+
+impl StorageDir for TrappedDir {
+    fn sync_names(&self) -> io::Result<()> {
+        self.rules.check("sync_dir", &self.path)?;
+        self.dir.sync_names()
+    }
+
+    fn sync_file_system(&self) -> io::Result<()> {
+        self.rules.check("sync_all", &self.path)?;
+        self.dir.sync_file_system()
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.dir.free_space()
     }
 }
 

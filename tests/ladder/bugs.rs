@@ -47,6 +47,11 @@ const REDO: Rung = Rung {
 };
 const STALE: Rung = test("stale_records", "");
 const DAMAGE: Rung = test("corruption", "no_damage_loses");
+const SMALL: Rung = test("full_disk", "a_small_volume");
+const SPARES: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "spares_make_room",
+};
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -133,8 +138,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "segment-named-before-sync",
         file: "src/disk/journal/segment.rs",
         original: r#"        .and_then(|()| file.sync_data())
-        .and_then(|()| storage.rename(&path, &named))"#,
-        replacement: r#"        .and_then(|()| storage.rename(&path, &named))"#,
+        .and_then(|()| storage.rename(path, &named))"#,
+        replacement: r#"        .and_then(|()| storage.rename(path, &named))"#,
         rung: CRASHES,
     },
     Bug {
@@ -198,8 +203,9 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "flush-leaves-sidecars-unsynced",
         file: "src/engine/supervisor/mod.rs",
-        original: r#"            self.sync_path(&sidecar)?;"#,
-        replacement: r#"            let _ = sidecar;"#,
+        original: r#"            self.sync_sidecar(flushed)?;
+"#,
+        replacement: r#""#,
         rung: CRASHES,
     },
     Bug {
@@ -209,6 +215,55 @@ pub(crate) const BUGS: &[Bug] = &[
 "#,
         replacement: r#""#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "flush-syncs-through-a-fresh-descriptor",
+        file: "src/ground/storage/held.rs",
+        original: r#"            Some((_, directory)) => Ok(directory.clone()),"#,
+        replacement: r#"            Some((held, _)) => self.storage.open_dir(held),"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "closed-log-taken-for-synced",
+        file: "src/engine/shard/owed.rs",
+        original: r#"        self.unheld |= self.dirty;"#,
+        replacement: r#"        self.unheld |= false;"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "sidecar-synced-through-its-last-descriptor",
+        file: "src/engine/shard/owed.rs",
+        original: r#"        if inode.is_some() && inode == known {"#,
+        replacement: r#"        if inode.is_none() && inode == known {"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "no-descriptor-poisons-the-store",
+        file: "src/disk/journal/committer.rs",
+        original: r#"            Err(passing) if passing.may_pass() => {"#,
+        replacement: r#"            Err(passing @ Error::StorageFull { .. }) => {"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "checkpoint-needs-the-space-it-frees",
+        file: "src/disk/journal/committer.rs",
+        original: r#"    RESERVE.min((len - HEADER as u64) / 8)"#,
+        replacement: r#"    RESERVE.min((len - HEADER as u64) / 8) * 0"#,
+        rung: SMALL,
+    },
+    Bug {
+        name: "journal-takes-the-space-of-its-lines",
+        file: "src/disk/journal/budget.rs",
+        original: r#"        let bytes = lengths.budget.min(free.saturating_add(own) / PART);"#,
+        replacement: r#"        let bytes = lengths.budget.min(free.saturating_add(own).saturating_mul(PART));"#,
+        rung: SMALL,
+    },
+    Bug {
+        name: "spares-kept-from-a-flush-without-space",
+        file: "src/disk/journal/pool/space.rs",
+        original: r#"        self.give_up(|_| true)"#,
+        replacement: r#"        self.give_up(|_| false)"#,
+        rung: SPARES,
     },
     Bug {
         name: "sidecar-before-journal",

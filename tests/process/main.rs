@@ -13,6 +13,8 @@
 )]
 
 mod roles;
+#[path = "../small_volume/mod.rs"]
+mod small_volume;
 mod stage;
 
 use std::fs;
@@ -54,6 +56,29 @@ fn fill_up(what: &str, stage: &Stage, setup: &str) {
             println!("{what}: {counts}");
             assert!(counts.contains("refused"), "{output}");
         }
+        Err(reason) => println!("SKIPPED: {what}: {reason}"),
+    }
+}
+
+#[test]
+fn a_small_ext4_holds_sessions_without_a_refusal_and_serves_again_after_a_full_one() {
+    let stage = Stage::new();
+    let file = fs::File::create(stage.path("image")).unwrap();
+    file.set_len(small_volume::VOLUME).unwrap();
+    drop(file);
+    let setup = "mkfs.ext4 -q -F \"$IMAGE\" && mount -o loop \"$IMAGE\" \"$MOUNT\"";
+    live_small("an ext4 of 64 MiB", &stage, setup);
+}
+
+#[test]
+fn a_small_tmpfs_holds_sessions_without_a_refusal_and_serves_again_after_a_full_one() {
+    let setup = "mount -t tmpfs -o size=64m,mode=0700 none \"$MOUNT\"";
+    live_small("a tmpfs of 64 MiB", &Stage::new(), setup);
+}
+
+fn live_small(what: &str, stage: &Stage, setup: &str) {
+    match stage.mounted(setup, "$SELF small_volume") {
+        Ok(output) => println!("{what}: {}", told(&output)),
         Err(reason) => println!("SKIPPED: {what}: {reason}"),
     }
 }
@@ -107,4 +132,15 @@ fn a_process_without_descriptors_loses_nothing_and_goes_on_when_it_has_some() {
         assert!(held.len() >= 2, "chat {nth}: {}", held.len());
     }
     store.close().unwrap();
+}
+
+/// Where the next segment of the journal cannot be opened nothing was written: that
+/// must not stop the store for ever.
+#[test]
+fn a_journal_without_descriptors_refuses_and_goes_on_when_it_has_some() {
+    let stage = Stage::new();
+    let output = stage.script("ulimit -n 160 && $SELF no_segments");
+    let told = told(&output.expect("every shell can lower the limit"));
+    println!("no descriptors for the journal: {told}");
+    assert!(told.contains("refused"), "{told}");
 }

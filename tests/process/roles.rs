@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sessionlog::{Error, Store, StoreHandle, StoreOptions};
 
+use crate::small_volume::{Volume, live};
 use crate::stage::SAYS;
 
 /// Chats of a store that others fill or starve.
@@ -38,6 +39,8 @@ pub(crate) fn play() {
         "read_only" => read_only(&dir),
         "own" => own(&dir),
         "no_descriptors" => no_descriptors(&dir),
+        "no_segments" => no_segments(&dir),
+        "small_volume" => small_volume(&dir, &mount),
         other => panic!("no part is called {other}"),
     }
 }
@@ -197,4 +200,82 @@ fn no_descriptors(dir: &Path) {
         assert_eq!(found.len(), *held, "chat {nth}");
     }
     store.close().unwrap();
+}
+
+/// Takes every descriptor there is and fills the journal's segments.
+fn no_segments(dir: &Path) {
+    let options = StoreOptions::new().journal_segments(256 << 10, 256 << 10);
+    let store = Store::open_with(dir, options).unwrap();
+    let chats = store.handle();
+    chats.add_message("cli", "user", "before").wait().unwrap();
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open(dir) {
+        taken.push(file);
+    }
+    let text = "x".repeat(32 << 10);
+    let (mut held, mut refused) = (1, 0);
+    for _ in 0..100 {
+        match chats.add_message("cli", "user", &text).wait() {
+            Ok(()) => held += 1,
+            Err(Error::Io { source, .. }) if source.raw_os_error() == Some(24) => refused += 1,
+            Err(other) => panic!("a lack of descriptors is reported as {other:?}"),
+        }
+    }
+    assert!(refused > 0, "{held} accepted, and no segment was needed");
+    say(&format!("{held} accepted, {refused} refused"));
+    drop(taken);
+    let healed = (0..TRIES).any(|_| chats.add_message("cli", "user", "after").wait().is_ok());
+    assert!(healed, "refused for ever");
+    store.close().unwrap();
+    let store = Store::open(dir).unwrap();
+    let found = store.handle().history("cli").wait().unwrap();
+    assert_eq!(found.len(), held + 1);
+    store.close().unwrap();
+}
+
+/// A mounted volume that others use, too.
+struct Mounted<'a> {
+    dir: &'a Path,
+    ballast: PathBuf,
+}
+
+impl Volume for Mounted<'_> {
+    fn fill(&mut self) -> bool {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.ballast);
+        let mut file = file.unwrap();
+        let mut any = false;
+        for size in [1 << 20, 64 << 10, 4096, 512] {
+            while file.write_all(&vec![1; size]).is_ok() {
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn free(&mut self, bytes: u64) {
+        let file = OpenOptions::new().write(true).open(&self.ballast).unwrap();
+        let len = file.metadata().unwrap().len();
+        file.set_len(len - bytes).unwrap();
+    }
+
+    fn journal(&self) -> u64 {
+        bytes_in(&self.dir.join(".sessionlog/journal"))
+    }
+}
+
+fn small_volume(dir: &Path, mount: &Path) {
+    let ballast = mount.join("ballast");
+    let mut volume = Mounted { dir, ballast };
+    say(&live(|| Store::open(dir).unwrap(), &mut volume));
+}
+
+/// Bytes of the files in a directory.
+fn bytes_in(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum()
 }

@@ -11,7 +11,8 @@ use crate::world::{Verdict, World};
 /// in peace.
 const DISTURBED_OPENINGS: usize = 3;
 
-/// Commands that may be refused after a full disk has room again.
+/// Commands that may be refused after a full disk has room again, or descriptors
+/// are back.
 const TRIES: usize = 3;
 
 /// Runs `world` from its first opening to its last.
@@ -63,15 +64,18 @@ fn strike(world: &mut World, what: usize) {
     }
 }
 
-/// The disk works again, or has room: a store that only lacked room goes on.
+/// The disk works again, or has room: a store that only lacked room or descriptors
+/// goes on.
 fn heal(world: &mut World) -> Verdict {
-    let was_full = world.trouble.is_full();
+    let was_short = world.trouble.is_short();
     world.trouble.heal(&world.storage);
-    if was_full && world.trouble.was_space_only() {
-        world.tell(|_| "room again".to_owned());
+    if was_short && world.trouble.was_short_only() {
+        world.tell(|_| "room and descriptors again".to_owned());
         if !world.heals(TRIES) {
             let refusal = world.last_refusal();
-            return Err(format!("there is room again, and writes fail: {refusal:?}"));
+            return Err(format!(
+                "nothing lacks any more, and writes fail: {refusal:?}"
+            ));
         }
         world.tally.healed += 1;
     }

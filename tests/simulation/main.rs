@@ -88,6 +88,11 @@ fn replay(seed: u64) {
     for call in world.storage.last_calls(200) {
         println!("  {call}");
     }
+    for (key, session) in &world.sessions {
+        for command in &session.commands {
+            println!("{key}: {:?}: {:?}", command.act, command.answer);
+        }
+    }
     println!("{}", world.tally);
     assert_eq!(verdict.err(), None, "seed {seed}");
 }

@@ -21,6 +21,13 @@ pub(crate) struct Trouble {
     hits_seen: u64,
     off_at: Option<u64>,
     full: bool,
+    /// Write-back was to fail, of which nobody knows for a while: what is read
+    /// meanwhile must be what was written.
+    silent: bool,
+    /// Descriptors were to be lacking.
+    starved: bool,
+    /// Something else was to fail.
+    other: bool,
     met: bool,
     /// Whether something went wrong on an earlier disk.
     met_before: bool,
@@ -28,7 +35,7 @@ pub(crate) struct Trouble {
     /// A sync of names failed: what the page cache says of them is nothing that
     /// a restarted process would meet.
     names_in_doubt: bool,
-    /// A call failed in another way than for lack of space.
+    /// A call failed in another way than for lack of space or descriptors.
     broken: bool,
 }
 
@@ -42,9 +49,12 @@ const SYNC_FAULTS: [SyncFault; 3] = [
 impl Trouble {
     /// Plans a failing call among the next few.
     pub(crate) fn plan(&mut self, storage: &MemoryStorage, draw: &mut Draw, tally: &mut Tally) {
-        let fault = match draw.below(6) {
+        let fault = match draw.below(10) {
             0..=1 => Fault::Eio,
             2 => Fault::Enospc,
+            3..=4 => Fault::Emfile,
+            5 => Fault::WriteBack,
+            6 => Fault::WriteBackTold,
             _ => draw.pick(&MILD),
         };
         self.plan_fault(fault, storage, draw);
@@ -55,7 +65,15 @@ impl Trouble {
         let mild = MILD.contains(&fault);
         self.mild_only = mild && (self.mild_only || !self.planned);
         self.planned = true;
-        self.on_sync = draw.pick(&SYNC_FAULTS);
+        self.silent |= matches!(fault, Fault::WriteBack | Fault::WriteBackTold);
+        self.starved |= fault == Fault::Emfile;
+        self.other |= fault != Fault::Emfile && !mild;
+        let on_sync = draw.pick(&SYNC_FAULTS);
+        self.on_sync = if self.silent {
+            SyncFault::CleanPageStaleDisk
+        } else {
+            on_sync
+        };
         storage.on_sync_failure(self.on_sync);
         let repeat = if draw.one_in(4) {
             Repeat::Forever
@@ -90,15 +108,19 @@ impl Trouble {
             self.off_at = None;
         }
         self.full = false;
+        self.starved = false;
+        self.silent = false;
+        self.other = false;
         self.planned = false;
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.full
+    /// Whether space or descriptors are lacking.
+    pub(crate) fn is_short(&self) -> bool {
+        self.full || self.starved
     }
 
-    /// Whether nothing but a lack of space kept anybody from anything.
-    pub(crate) fn was_space_only(&self) -> bool {
+    /// Whether nothing but a lack of space or descriptors kept anybody from anything.
+    pub(crate) fn was_short_only(&self) -> bool {
         self.met && !self.broken && self.off_at.is_none()
     }
 
@@ -113,6 +135,9 @@ impl Trouble {
             return;
         }
         self.met = true;
+        if !self.other {
+            return;
+        }
         self.broken = true;
         self.reverted |= self.on_sync == SyncFault::ContentReverted;
         self.names_in_doubt |= storage.last_calls(512).iter().any(|call| {

@@ -270,7 +270,10 @@ impl World {
 
     /// Goes on with what a crash left.
     pub(crate) fn crash(&mut self, image: Image) {
-        self.tell(|_| format!("crash, {image:?}"));
+        self.tell(|world| {
+            let calls = world.storage.last_calls(60).join("\n  ");
+            format!("crash, {image:?}, after\n  {calls}")
+        });
         self.sim = None;
         self.storage = self.storage.image(image);
         self.trouble.forget_disk();

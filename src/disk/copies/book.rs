@@ -95,12 +95,13 @@ impl Book {
             file.sync_data()
                 .map_err(|e| Error::io("sync", &self.path, e))?;
         }
-        if std::mem::take(&mut self.name_owed) {
+        if self.name_owed {
             let home = self.path.parent().unwrap_or(&self.dir);
             self.storage
                 .sync_dir(home)
                 .map_err(|e| Error::io("sync", home, e))?;
         }
+        self.name_owed = false;
         Ok(())
     }
 
@@ -139,7 +140,8 @@ impl Book {
             let _ = file.set_len(len);
         })?;
         self.holds_gone |= self.pending.values().any(|copy| copy.line.is_none());
-        self.file_owed = Some(file);
+        // The one opened first is told of every failure to write it back.
+        self.file_owed.get_or_insert(file);
         Ok(())
     }
 

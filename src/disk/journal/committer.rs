@@ -125,7 +125,7 @@ impl Committer {
     ///
     /// # Errors
     /// An error poisons the store: nothing is known of the batch any more. A
-    /// full disk is no error; the tickets are refused.
+    /// full disk is no error, nor is a lack of descriptors; the tickets are refused.
     pub(crate) fn commit(
         &mut self,
         batch: &mut Batch<Ticket>,
@@ -148,11 +148,16 @@ impl Committer {
         if batch.tickets.is_empty() {
             return Ok(());
         }
-        match self.write(&mut batch.bytes) {
+        match self.write(batch) {
             Ok(()) => {}
-            Err(full @ Error::StorageFull { .. }) => {
-                self.refuse(&batch.tickets, &full, tell);
-                return Ok(());
+            Err(passing) if passing.may_pass() => {
+                let mut own = self.take_own(batch);
+                self.refuse(&batch.tickets, &passing, tell);
+                if batch.tickets.is_empty() {
+                    self.refuse(&own.tickets, &passing, tell);
+                    return Ok(());
+                }
+                return self.commit_part(&mut own, tell);
             }
             Err(other) => return Err(other),
         }
@@ -214,7 +219,12 @@ impl Committer {
         self.pool.remove_all(&self.segment)
     }
 
-    fn write(&mut self, records: &mut Vec<u8>) -> Result<()> {
+    fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
+        let reserve = match batch.tickets.iter().all(|ticket| self.is_own(ticket)) {
+            true => 0,
+            false => reserve(self.segment.len),
+        };
+        let records = &mut batch.bytes;
         let batch_len = records.len() as u32;
         record::encode(
             records,
@@ -224,7 +234,7 @@ impl Committer {
                 durable: self.progress.synced(),
             }),
         );
-        if self.position + records.len() as u64 > self.segment.len {
+        if self.position + records.len() as u64 + reserve > self.segment.len {
             self.rotate(records.len() as u64)?;
         }
         record::seal(records, self.segment.seed);
@@ -246,7 +256,7 @@ impl Committer {
     /// Goes on in the next segment. What the old one holds is synced first:
     /// later syncs no longer reach it.
     fn rotate(&mut self, batch_len: u64) -> Result<()> {
-        let next = self.pool.next(HEADER as u64 + batch_len)?;
+        let next = self.pool.next(HEADER as u64 + batch_len + RESERVE)?;
         if self.has_unsynced() {
             self.segment.file.sync_data().map_err(|e| Error::Io {
                 operation: "sync journal",
@@ -258,6 +268,26 @@ impl Committer {
         self.pool.filled(full, self.sequence);
         self.position = HEADER as u64;
         Ok(())
+    }
+
+    /// The supervisor's, who is the last producer.
+    fn is_own(&self, ticket: &Ticket) -> bool {
+        ticket.producer + 1 == self.epochs.len()
+    }
+
+    /// Takes the supervisor's records out of a batch.
+    fn take_own(&self, batch: &mut Batch<Ticket>) -> Batch<Ticket> {
+        let mut own = Batch::new();
+        own.durable = batch.durable;
+        let mut at = 0;
+        for ticket in &batch.tickets {
+            if self.is_own(ticket) {
+                own.bytes.extend(&batch.bytes[at..at + ticket.len]);
+            }
+            at += ticket.len;
+        }
+        own.tickets = batch.tickets.extract_if(.., |t| self.is_own(t)).collect();
+        own
     }
 
     fn refuse(&mut self, tickets: &[Ticket], error: &Error, tell: &mut dyn FnMut(Signal)) {
@@ -294,6 +324,15 @@ impl Committer {
         });
         batch.bytes = bytes;
     }
+}
+
+/// What is left free of each segment for the supervisor's records: the checkpoint
+/// that gives full segments up must not need the space that only it can free.
+const RESERVE: u64 = 4096;
+
+/// Of a segment of `len` bytes: of those that tests make small, not all there is.
+fn reserve(len: u64) -> u64 {
+    RESERVE.min((len - HEADER as u64) / 8)
 }
 
 /// The most bytes in one batch, unless a single producer's records are more. The

@@ -2,7 +2,7 @@
 //!
 //! Whatever all shards queued while the last sync ran goes out as one write and one sync.
 //! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps
-//! the files, [`group`] is the hand-over from many producers to one committer, [`pace`]
+//! the files, [`budget`] says how large they may get, [`group`] is the hand-over from many producers to one committer, [`pace`]
 //! says when a commit waits for company, [`committer`] writes, [`scan`] reads back after
 //! a crash, [`inspect`] reads what damage left.
 //!
@@ -41,6 +41,7 @@
     )
 )]
 
+pub(crate) mod budget;
 pub(crate) mod committer;
 pub mod group;
 pub(crate) mod inspect;

@@ -1,9 +1,14 @@
 //! The journal's segments: the one ready for use next, those still needed for
 //! recovery, those free to be used again.
 
+mod space;
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::segment::{self, Filling, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage, StorageFile};
@@ -39,6 +44,12 @@ struct State {
     /// recovery reads segments by number.
     next_number: u64,
     next_len: u64,
+    /// Length of the segment handed out last.
+    active: u64,
+    /// What the journal may take, as of the last look at the space there is.
+    budget: Option<Budget>,
+    /// The last segment asked for found no space.
+    short: bool,
     ready: Option<Segment>,
     full: Vec<Full>,
     spares: Vec<Spare>,
@@ -95,14 +106,22 @@ impl SegmentPool {
                 self.made.wait(&mut state);
             }
             match state.ready.take() {
-                Some(segment) if segment.len >= min_len => return Ok(segment),
+                Some(segment) if segment.len >= min_len => {
+                    state.active = segment.len;
+                    return Ok(segment);
+                }
                 small => (small, Making::begin(self, &mut state)),
             }
         };
-        if let Some(small) = small {
-            self.remove(&self.dir.join(segment::name(small.number)))?;
+        let made = self.create(min_len, Filling::AtOnce);
+        match (small, &made) {
+            (Some(small), Ok(_)) => self.remove(&self.dir.join(segment::name(small.number)))?,
+            // It serves the next batch that is not as large.
+            (small, _) => self.state.lock().ready = small,
         }
-        self.create(min_len, Filling::AtOnce)
+        let segment = made?;
+        self.state.lock().active = segment.len;
+        Ok(segment)
     }
 
     /// Makes the next segment ahead of need, off the committer's path. Does
@@ -124,22 +143,42 @@ impl SegmentPool {
     }
 
     fn create(&self, min_len: u64, filling: Filling) -> Result<Segment> {
-        let (number, len, spare) = {
+        let (space, budget) = self.look();
+        let min_len = min_len.next_multiple_of(4096);
+        let (number, len) = {
             let mut state = self.state.lock();
-            let number = state.next_number;
             state.next_number += 1;
-            let len = state.next_len.max(min_len.next_multiple_of(4096));
-            let fits = state.spares.iter().position(|spare| spare.len >= len);
-            (number, len, fits.map(|at| state.spares.swap_remove(at)))
+            let len = state.next_len.min(budget.segment).max(min_len);
+            (state.next_number - 1, len)
         };
-        let blank = match spare {
-            Some(spare) => spare,
-            None => segment::zeroed(&*self.storage, &self.dir, number, len, filling)?,
-        };
-        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, blank)?;
+        let least = budget.least.min(len).max(min_len);
+        let blank = self.blank(number, len, least, space, filling);
+        let blank = blank.inspect_err(|error| {
+            self.state.lock().short = matches!(error, Error::StorageFull { .. });
+        })?;
+        let segment = segment::create(&*self.storage, &self.dir, &self.store, number, &blank)
+            .inspect_err(|error| self.keep_blank(blank, error))?;
         let mut state = self.state.lock();
+        state.short = false;
         state.next_len = (state.next_len * 4).min(self.lengths.largest);
         Ok(segment)
+    }
+
+    /// Whether full segments should be given up: there are enough of them, or no
+    /// space for others.
+    pub(crate) fn is_long(&self) -> bool {
+        let state = self.state.lock();
+        let full = state.full_bytes();
+        let long = state.budget.is_some_and(|budget| budget.is_long(full));
+        long || state.short && full > 0
+    }
+
+    /// What found no header can be tried again; forgotten, its space would be gone
+    /// until the close. Not where its name is in doubt.
+    fn keep_blank(&self, blank: Spare, error: &Error) {
+        if !matches!(error, Error::Poisoned { .. }) {
+            self.state.lock().spares.push(blank);
+        }
     }
 
     /// Takes a full segment back; it stays on disk until a checkpoint covers
@@ -154,8 +193,9 @@ impl SegmentPool {
     }
 
     /// How many bytes of full segments wait for a checkpoint.
+    #[cfg(test)]
     pub(crate) fn full_bytes(&self) -> u64 {
-        self.state.lock().full.iter().map(|full| full.len).sum()
+        self.state.lock().full_bytes()
     }
 
     /// The last batches of the full segments.
@@ -198,7 +238,7 @@ impl SegmentPool {
         // a new header in it would look like a damaged segment.
         self.sync_dir()?;
         self.state.lock().spares.append(&mut spares);
-        Ok(())
+        self.fit()
     }
 
     fn release(&self, full: &Full, spares: &mut Vec<Spare>) -> Result<()> {
@@ -212,7 +252,13 @@ impl SegmentPool {
             return self.storage.remove_file(&path).map_err(wrap);
         }
         let spare = self.dir.join(format!("spare-{:016x}.tmp", full.number));
-        self.storage.rename(&path, &spare).map_err(wrap)?;
+        match self.storage.rename(&path, &spare).map_err(wrap) {
+            // A name can need space, and this is what gives some back.
+            Err(Error::StorageFull { .. }) => {
+                return self.storage.remove_file(&path).map_err(wrap);
+            }
+            renamed => renamed?,
+        }
         spares.push(Spare {
             path: spare,
             file: full.file.clone(),
@@ -280,6 +326,29 @@ impl SegmentPool {
     }
 }
 
+impl State {
+    fn full_bytes(&self) -> u64 {
+        self.full.iter().map(|full| full.len).sum()
+    }
+
+    /// Space that the lines need which full segments hold, and the one before the next:
+    /// they may have to go to their session files yet. Were it taken, no flush could
+    /// succeed, and nothing else gives full segments up.
+    fn spoken_for(&self) -> u64 {
+        match self.full_bytes() {
+            0 => 0,
+            full => full + self.active,
+        }
+    }
+
+    /// Of all segments on disk, but for one that is being made.
+    fn bytes(&self) -> u64 {
+        let ready = self.ready.as_ref().map_or(0, |segment| segment.len);
+        let spares: u64 = self.spares.iter().map(|spare| spare.len).sum();
+        self.active + ready + self.full_bytes() + spares
+    }
+}
+
 /// A segment is being made until this is dropped, also where that fails: the
 /// committer waits for it.
 #[derive(Debug)]
@@ -296,100 +365,5 @@ impl Drop for Making<'_> {
     fn drop(&mut self) {
         self.0.state.lock().making = false;
         self.0.made.notify_all();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ground::sync::thread;
-    use crate::testing::disk_model::{Fault, MemoryStorage, Repeat};
-
-    fn pool() -> (Arc<SegmentPool>, Arc<dyn Storage>) {
-        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-        let dir = Path::new("journal");
-        storage.create_dir(dir).unwrap();
-        let small = Lengths {
-            first: segment::HEADER as u64,
-            largest: segment::HEADER as u64,
-        };
-        let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1, small);
-        (Arc::new(pool), storage)
-    }
-
-    /// Recovery reads segments by number. Were batches written into segment 4
-    /// before segment 3, it would find a hole between them and refuse to open
-    /// the store.
-    #[test]
-    fn segments_are_handed_out_in_the_order_of_their_numbers() {
-        for _ in 0..50 {
-            let (pool, _storage) = pool();
-            let preparing = pool.clone();
-            let background = thread::spawn("background", move || {
-                for _ in 0..20 {
-                    preparing.prepare().unwrap();
-                }
-            })
-            .unwrap();
-            let mut last = 0;
-            for _ in 0..20 {
-                let segment = pool.next(0).unwrap();
-                assert!(segment.number > last, "{} after {last}", segment.number);
-                last = segment.number;
-            }
-            background.join().unwrap();
-        }
-    }
-
-    #[test]
-    fn segments_prepared_twice_at_once_leave_no_file_that_nobody_knows() {
-        for _ in 0..50 {
-            let (pool, storage) = pool();
-            let preparing = pool.clone();
-            let background =
-                thread::spawn("background", move || preparing.prepare().unwrap()).unwrap();
-            pool.prepare().unwrap();
-            background.join().unwrap();
-            let active = pool.next(0).unwrap();
-            pool.remove_all(&active).unwrap();
-            assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
-        }
-    }
-
-    /// A segment left behind makes the next open think of a crash.
-    #[test]
-    fn a_store_that_has_ended_prepares_no_more_segments() {
-        let (pool, storage) = pool();
-        let active = pool.next(0).unwrap();
-        pool.remove_all(&active).unwrap();
-        pool.prepare().unwrap();
-        assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
-    }
-
-    /// Left behind by a store that closed in order, its batches would have no
-    /// checkpoint over them: the next open would replay them onto files that are
-    /// ahead of them, or find a hole before them and refuse the store.
-    #[test]
-    fn a_segment_that_could_not_be_given_up_is_given_up_later() {
-        let storage = MemoryStorage::new();
-        let dir = Path::new("journal");
-        storage.create_dir(dir).unwrap();
-        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
-        let pool = SegmentPool::new(shared, dir.into(), [7; 16], 1, Lengths::default());
-        for sequence in 1..=3 {
-            let full = pool.next(0).unwrap();
-            pool.filled(full, sequence);
-        }
-        let active = pool.next(0).unwrap();
-        storage.fail_at(storage.steps() + 1, Fault::Eio, Repeat::Once);
-        pool.retire(3).unwrap_err();
-        assert!(pool.full_bytes() > 0);
-        pool.remove_all(&active).unwrap();
-        let left = storage.read_dir(dir).unwrap();
-        assert!(
-            left.iter()
-                .all(|entry| segment::number_of(&entry.name).is_none()),
-            "{left:?}"
-        );
     }
 }

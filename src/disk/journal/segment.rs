@@ -21,7 +21,7 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 /// Where records begin: the length of the header, bytes.
 pub(crate) const HEADER: usize = 4096;
 
-/// How large segments are, bytes.
+/// How large segments are, and all of them together, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths {
     /// The first of an opened store; each next one is four times larger, so
@@ -29,6 +29,8 @@ pub(crate) struct Lengths {
     pub(crate) first: u64,
     /// The largest, unless a single batch needs more.
     pub(crate) largest: u64,
+    /// All of them, spares included. Where there is little space they take less.
+    pub(crate) budget: u64,
 }
 
 impl Default for Lengths {
@@ -36,6 +38,7 @@ impl Default for Lengths {
         Self {
             first: 1 << 20,
             largest: 64 << 20,
+            budget: 512 << 20,
         }
     }
 }
@@ -87,22 +90,22 @@ pub(crate) fn create(
     dir: &Path,
     store: &StoreId,
     number: u64,
-    blank: Spare,
+    blank: &Spare,
 ) -> Result<Segment> {
     let Spare { path, file, len } = blank;
     let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
-    let header = encode_header(store, number, salt, len);
+    let header = encode_header(store, number, salt, *len);
     let named = dir.join(name(number));
     file.write_all_at(&header, 0)
         .and_then(|()| file.sync_data())
-        .and_then(|()| storage.rename(&path, &named))
+        .and_then(|()| storage.rename(path, &named))
         .map_err(|e| Error::io("create journal segment", &named, e))?;
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
     Ok(Segment {
         number,
-        len,
+        len: *len,
         seed: seed(salt, number),
-        file,
+        file: file.clone(),
     })
 }
 

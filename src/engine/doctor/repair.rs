@@ -35,8 +35,9 @@ pub(crate) fn repair(
     let home = Home::of(dir);
     home.create(&**storage, dir)?;
     let lock = home.lock(&**storage, dir)?;
+    let storage = home.hold(storage, dir)?;
     let mut repair = Repair {
-        storage,
+        storage: &storage,
         dir,
         home: &home,
         options,

@@ -25,6 +25,7 @@ fn journalled(record: &Record<'_>) -> (MemoryStorage, Arc<dyn Storage>) {
     let lengths = Lengths {
         first: 16 << 10,
         largest: 64 << 20,
+        ..Lengths::default()
     };
     let id = home.identity(&*storage).unwrap();
     let pool = SegmentPool::new(storage.clone(), home.journal, id, 1, lengths);

@@ -20,6 +20,7 @@ use crate::ground::storage::OpenMode;
 const SEGMENTS: Lengths = Lengths {
     first: 16 << 10,
     largest: 64 << 20,
+    budget: 512 << 20,
 };
 
 impl Repair<'_> {

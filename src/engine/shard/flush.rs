@@ -15,7 +15,7 @@ use crate::disk::files::free_path;
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file;
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 impl Shard {
     /// The sessions to flush; the list starts anew. None of them stands in it
@@ -61,12 +61,21 @@ impl Shard {
             self.mark_dirty(id);
         }
         let copy = self.copy_sidecar(id, turn);
+        Ok((self.owed(id), copy))
+    }
+
+    /// What a session owes to the disk. What it owes from here on is the next
+    /// flush's; one that still lists it may sync some of it twice.
+    fn owed(&mut self, id: usize) -> Flushed {
         let session = self.session(id);
-        let flushed = Flushed {
+        let (sidecar, unheld) = session.owed.take();
+        session.owed.dirty = session.listed_dirty;
+        Flushed {
             stem: session.entry.stem.clone(),
             log: session.file.clone(),
-        };
-        Ok((flushed, copy))
+            sidecar,
+            unheld,
+        }
     }
 
     /// A copy of what a session's sidecar says, if the last one says something
@@ -129,7 +138,7 @@ impl Shard {
         let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
         let stem = session.entry.stem.clone();
-        let padded = self.with_descriptor(|| {
+        let (padded, file) = self.with_descriptor(|| {
             put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, exact, turn)
                 .map_err(|e| Error::io("write", &path, e))
         })?;
@@ -137,6 +146,7 @@ impl Shard {
         session.sidecar_padded = padded;
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;
+        session.owed.sidecar(file, &turn.shared.keeper);
         Ok(())
     }
 }
@@ -152,7 +162,7 @@ impl Session {
     }
 }
 
-/// Whether blanks were left at the end.
+/// Whether blanks were left at the end, and the file.
 fn put_sidecar(
     sidecar: Sidecar,
     in_journal: bool,
@@ -160,9 +170,9 @@ fn put_sidecar(
     bytes: &[u8],
     exact: bool,
     turn: &Turn<'_>,
-) -> io::Result<bool> {
+) -> io::Result<(bool, Arc<dyn StorageFile>)> {
     let storage = &*turn.shared.storage;
-    match sidecar {
+    let file = match sidecar {
         Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
         Sidecar::Present => replace(path, bytes, turn)?,
         Sidecar::Missing => match create(storage, path, bytes) {
@@ -178,34 +188,40 @@ fn put_sidecar(
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 other => other?,
             }
-            create(storage, path, bytes)?;
+            create(storage, path, bytes)?
         }
-    }
-    Ok(false)
+    };
+    Ok((false, file))
 }
 
-fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Arc<dyn StorageFile>> {
     let file = storage.open(path, OpenMode::CreateNew)?;
     file.write_all_at(bytes, 0).inspect_err(|_| {
         // Half a sidecar would look like damage.
         let _ = storage.remove_file(path);
-    })
+    })?;
+    Ok(file)
 }
 
 /// Writes over a sidecar in place: replacing it costs an inode and thirty times
 /// as long. Where the text gets shorter, blanks fill up to the old length, so
 /// that a reader never meets the end of the old text; cutting them off costs as
 /// much as everything else together, and waits for the store to be idle.
-fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> io::Result<bool> {
+fn overwrite(
+    storage: &dyn Storage,
+    path: &Path,
+    bytes: &[u8],
+    exact: bool,
+) -> io::Result<(bool, Arc<dyn StorageFile>)> {
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return create(storage, path, bytes).map(|()| false);
+            return create(storage, path, bytes).map(|file| (false, file));
         }
         other => other?,
     };
     let old = file.info()?.len as usize;
     if old <= bytes.len() {
-        return file.write_all_at(bytes, 0).map(|()| false);
+        return file.write_all_at(bytes, 0).map(|()| (false, file));
     }
     let mut padded = bytes.to_vec();
     padded.resize(old, b' ');
@@ -213,16 +229,17 @@ fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> i
     if exact {
         file.set_len(bytes.len() as u64)?;
     }
-    Ok(!exact)
+    Ok((!exact, file))
 }
 
-fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*turn.shared.storage;
     let temp = turn.shared.dir.join(turn.shared.next_temp());
     let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
         file.write_all_at(bytes, 0)?;
         file.sync_data()?;
-        storage.rename(&temp, path)
+        storage.rename(&temp, path)?;
+        Ok(file)
     });
     written.inspect_err(|_| {
         let _ = storage.remove_file(&temp);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::owed::{Kept, SYNC_EACH};
 use crate::disk::copies::Copy;
 use crate::error::Error;
 use crate::ground::storage::StorageFile;
@@ -21,15 +22,12 @@ impl FlushPart {
     /// until then, they would go round the limit of open files.
     pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
         self.copies.extend(copy);
-        if self.sessions.len() >= KEPT_OPEN {
-            flushed.log = None;
+        if self.sessions.len() >= SYNC_EACH {
+            flushed.unheld |= flushed.log.take().is_some();
         }
         self.sessions.push(flushed);
     }
 }
-
-/// Session files of one worker that a flush holds open.
-const KEPT_OPEN: usize = 2;
 
 /// A session whose files are up to date and not synced.
 #[derive(Debug)]
@@ -37,4 +35,8 @@ pub(crate) struct Flushed {
     pub(crate) stem: Arc<str>,
     /// Its log, if that is open.
     pub(crate) log: Option<Arc<dyn StorageFile>>,
+    /// Its sidecar, if that was written.
+    pub(crate) sidecar: Option<Kept>,
+    /// Something was written through a descriptor that is closed.
+    pub(crate) unheld: bool,
 }

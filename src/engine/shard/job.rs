@@ -154,7 +154,7 @@ impl Job {
                 // The committer asks again when it needs the segment, and
                 // reports what it is told then.
                 let error = pool.prepare().err()?;
-                tracing::warn!(%error, "next journal segment is not ready");
+                shared.warn(&error, "the next journal segment is not ready");
                 let fatal = matches!(error, Error::Poisoned { .. });
                 return fatal.then_some(Outcome::Fatal(error));
             }

@@ -66,6 +66,7 @@ mod load;
 pub(crate) mod loaded;
 pub(crate) mod locate;
 mod open_files;
+pub(crate) mod owed;
 pub(crate) mod rebase;
 pub(crate) mod request;
 pub(crate) mod rewrite;
@@ -309,6 +310,7 @@ impl Shard {
 
     fn mark_dirty(&mut self, id: usize) {
         let session = self.session(id);
+        session.owed.dirty = true;
         if !session.listed_dirty {
             session.listed_dirty = true;
             self.dirty.push(id);

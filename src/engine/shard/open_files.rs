@@ -43,6 +43,7 @@ impl Shard {
     fn close(&mut self, id: usize) {
         if let Resident::Ready(session) = &mut self.sessions[id] {
             session.file = None;
+            session.owed.closed();
             session.publish();
         }
     }

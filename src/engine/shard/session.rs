@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::answer::{Ack, Answer};
 use super::change::Origin;
+use super::owed::Owed;
 use super::request::{Manner, Request};
 use super::rewrite::Prepared;
 use super::waiting::Waiting;
@@ -146,6 +147,7 @@ pub(crate) struct Session {
     pub(crate) copied: Option<Copied>,
     /// Whether it stands in the shard's list of sessions to flush.
     pub(crate) listed_dirty: bool,
+    pub(crate) owed: Owed,
     /// Whether it stands in the shard's list of sessions with a tail.
     pub(crate) listed_unwritten: bool,
     /// The flush epoch in which a whole sidecar image was last staged, and the
@@ -190,6 +192,7 @@ impl Session {
             sidecar_padded: false,
             copied: None,
             listed_dirty: false,
+            owed: Owed::default(),
             listed_unwritten: false,
             imaged_staged: 0,
             imaged: 0,

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::backups::Backups;
+use super::owed::Keeper;
 use crate::engine::catalog::Catalog;
 use crate::engine::stats::Counters;
+use crate::error::Error;
 use crate::ground::clock::Clock;
+use crate::ground::seldom::Seldom;
 use crate::ground::storage::Storage;
 
 /// What every shard of a store shares.
@@ -27,6 +30,10 @@ pub(crate) struct Shared {
     /// Counts the files that became backups, or stopped being some: the flush
     /// after one syncs everything.
     pub(crate) rebased: AtomicU64,
+    /// Where sidecars are kept open until a flush syncs them.
+    pub(crate) keeper: Keeper,
+    /// When a lack of space or descriptors was told last.
+    pub(crate) lacking: Seldom,
     /// Counts the copies made of sidecars.
     pub(crate) copied: AtomicU64,
 }
@@ -34,6 +41,14 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn next_temp(&self) -> String {
         files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Logs what could not be done: where space or descriptors are lacking not every
+    /// time, for that is met by every command.
+    pub(crate) fn warn(&self, error: &Error, what: &'static str) {
+        if !error.may_pass() || self.lacking.is_due(self.clock.monotonic()) {
+            tracing::warn!(%error, what);
+        }
     }
 
     /// Names among the backups are about to change, or did.

@@ -75,7 +75,8 @@ impl Shard {
             Ok(()) => self.full = false,
             Err(error) if error.may_pass() => {
                 self.full = true;
-                tracing::warn!(%error, "lines stay in the journal until they can be written");
+                let what = "lines stay in the journal until they can be written";
+                turn.shared.warn(error, what);
             }
             Err(error) => {
                 turn.out.stop_store(error);

@@ -88,7 +88,8 @@ impl Loop {
         match self.flush(exact, wait) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(%error, "flush failed; the journal is kept");
+                self.supervisor
+                    .warn(&error, "flush failed; the journal is kept");
                 // A poisoned store has nothing left to flush.
                 matches!(error, Error::Poisoned { .. })
             }
@@ -101,7 +102,18 @@ impl Loop {
         self.supervisor.retire(upto)
     }
 
+    /// Brings all files up to date. Where there is no space for it the journal gives
+    /// up its spares: what full segments hold would wait for that for ever.
     fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+        match self.try_flush_files(exact, wait) {
+            Err(Error::StorageFull { .. }) if self.supervisor.give_way()? => {
+                self.try_flush_files(exact, wait)
+            }
+            other => other,
+        }
+    }
+
+    fn try_flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
         self.supervisor.sync_journal(wait)?;
         let flush = self.supervisor.begin(exact);
         let mut parts = Vec::new();

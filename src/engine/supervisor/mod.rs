@@ -25,7 +25,6 @@ pub(crate) mod machine;
 pub(crate) mod threads;
 pub(crate) mod wait;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,17 +35,14 @@ use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file;
 use crate::engine::shard::flushed::{FlushPart, Flushed};
+use crate::engine::shard::owed::SYNC_EACH;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 use crate::error::{Error, Result};
 use crate::ground::mailbox::{EventReceiver, EventSender};
-use crate::ground::storage::OpenMode;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Promise, Slot, slot};
-
-/// Journal bytes waiting for a checkpoint that start a flush.
-const FLUSH_BYTES: u64 = 256 << 20;
 
 /// How long nothing must have been written for a flush to start.
 const IDLE: Duration = Duration::from_millis(300);
@@ -56,10 +52,6 @@ const SIDECARS: Duration = Duration::from_millis(900);
 
 /// How often the supervisor looks while the store is busy.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-
-/// Up to so many sessions are synced one by one, which names the file that
-/// fails; more are synced with one call for the whole file system.
-const SYNC_EACH: usize = 8;
 
 /// What the supervisor is asked.
 #[derive(Debug)]
@@ -125,6 +117,11 @@ impl Supervisor {
         }
     }
 
+    /// Logs what could not be done.
+    pub(crate) fn warn(&self, error: &Error, what: &'static str) {
+        self.context.warn(error, what);
+    }
+
     /// Looks at the time: what is due?
     pub(crate) fn tick(&mut self) -> Due {
         let now = self.context.clock.monotonic();
@@ -144,6 +141,10 @@ impl Supervisor {
                 worker.send(Event::Sidecars);
             }
         }
+        // Others may have taken space meanwhile, or given some back.
+        if let Err(error) = self.pool.fit() {
+            self.warn(&error, "spare journal segments stay");
+        }
         if now >= self.changed_at + IDLE {
             Due::Idle
         } else if self.journal_is_long() {
@@ -155,7 +156,16 @@ impl Supervisor {
 
     /// Whether the journal has grown enough for a flush.
     pub(crate) fn journal_is_long(&self) -> bool {
-        self.pool.full_bytes() >= FLUSH_BYTES
+        self.pool.is_long()
+    }
+
+    /// Gives up what the journal keeps in store, for a flush that finds no space;
+    /// whether there was any.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn give_way(&self) -> Result<bool> {
+        self.pool.give_way()
     }
 
     /// Syncs what the journal was only given so far: those who were told of it
@@ -291,7 +301,8 @@ impl Supervisor {
         let Shared { storage, dir, .. } = &*self.context;
         let rebased = || self.context.rebased.load(Ordering::Acquire);
         let before = rebased();
-        if self.unsynced.len() <= SYNC_EACH && before == self.rebased_synced {
+        let few = self.unsynced.len() <= SYNC_EACH;
+        if few && !self.unsynced.iter().any(|f| f.unheld) && before == self.rebased_synced {
             self.sync_each()?;
             self.copies.sync()?;
             if rebased() == before {
@@ -312,8 +323,7 @@ impl Supervisor {
         let Shared { storage, dir, .. } = &*self.context;
         for flushed in &self.unsynced {
             self.sync_log(flushed)?;
-            let sidecar = dir.join(session_file::sidecar_name(&flushed.stem));
-            self.sync_path(&sidecar)?;
+            self.sync_sidecar(flushed)?;
         }
         if self.unsynced.is_empty() {
             return Ok(());
@@ -323,19 +333,15 @@ impl Supervisor {
 
     fn sync_log(&self, flushed: &Flushed) -> Result<()> {
         let path = self.context.dir.join(session_file::log_name(&flushed.stem));
-        match &flushed.log {
-            Some(log) => log.sync_data().map_err(|e| Error::io("sync", &path, e)),
-            None => self.sync_path(&path),
-        }
+        let synced = flushed.log.as_ref().map_or(Ok(()), |log| log.sync_data());
+        synced.map_err(|e| Error::io("sync", &path, e))
     }
 
-    fn sync_path(&self, path: &Path) -> Result<()> {
-        let file = match self.context.storage.open(path, OpenMode::Read) {
-            // Deleted since, or never made.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            other => other.map_err(|e| Error::io("open", path, e))?,
-        };
-        file.sync_data().map_err(|e| Error::io("sync", path, e))
+    fn sync_sidecar(&self, flushed: &Flushed) -> Result<()> {
+        let name = session_file::sidecar_name(&flushed.stem);
+        let sidecar = flushed.sidecar.as_ref();
+        let synced = sidecar.map_or(Ok(()), |kept| kept.file.sync_data());
+        synced.map_err(|e| Error::io("sync", &self.context.dir.join(name), e))
     }
 
     fn poison(&self, error: &Error) -> Error {

@@ -17,7 +17,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::error::is_full;
 
-use super::{DirEntry, FileInfo, FileKind, LockGuard, OpenMode, Storage, StorageFile};
+use super::{DirEntry, FileInfo, FileKind, LockGuard, OpenMode, Storage, StorageDir, StorageFile};
 
 /// Permission bits of a stored [`FileInfo`]; the rest of `st_mode` is the kind.
 const PERMISSIONS: u32 = 0o7777;
@@ -77,12 +77,9 @@ impl Storage for DiskStorage {
         Ok(rustix::fs::unlink(path)?)
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        open_directory(path)?.sync_all()
-    }
-
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        sync_file_system(&open_directory(path)?)
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
+        let directory = open_directory(path)?;
+        Ok(Arc::new(DiskDir { directory }))
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
@@ -118,6 +115,27 @@ impl Storage for DiskStorage {
         getrlimit(Resource::Nofile)
             .current
             .map_or(usize::MAX, |limit| limit as usize)
+    }
+}
+
+/// An open directory.
+#[derive(Debug)]
+struct DiskDir {
+    directory: File,
+}
+
+impl StorageDir for DiskDir {
+    fn sync_names(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+
+    fn sync_file_system(&self) -> io::Result<()> {
+        sync_file_system(&self.directory)
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.directory)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 

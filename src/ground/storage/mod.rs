@@ -13,6 +13,12 @@
 //! * After a failed sync nothing is known about the bytes it covered; it must not be
 //!   retried. They may have landed, gone back, or show in the cache and never reach the
 //!   disk.
+//! * Bytes are written back when the system likes, too, and that fails in silence. The
+//!   next sync through a descriptor that was open before tells of it, once. A descriptor
+//!   opened later tells of it only if nobody was told before: another program's sync is
+//!   enough. So a sync that somebody relies on goes through a descriptor that was open
+//!   when the bytes were written: their file's, or one of a directory, which tells of
+//!   every file of the file system.
 //! * A write tears at most at 512-byte sectors; what it does not cover stays as it was.
 //! * `rename` is atomic.
 //! * Reads give what was written, or an error.
@@ -21,8 +27,10 @@
 //! size, bytes and name go together. A disk that lies about syncs is out of scope.
 
 mod disk;
+mod held;
 
 pub(crate) use disk::DiskStorage;
+pub(crate) use held::HeldDirs;
 
 use std::io;
 use std::path::Path;
@@ -134,18 +142,28 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 
+    /// Opens a directory, to sync through.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>>;
+
     /// Makes the names in a directory survive power loss.
     ///
     /// # Errors
     /// A failure leaves the outcome unknown.
-    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.open_dir(path)?.sync_names()
+    }
 
-    /// Makes everything written to the file system that holds `path` survive
-    /// power loss, names included. Also flushes what other programs wrote.
+    /// As [`StorageDir::sync_file_system`], of the file system that holds the
+    /// directory `path`.
     ///
     /// # Errors
     /// A failure leaves the outcome unknown.
-    fn sync_all(&self, path: &Path) -> io::Result<()>;
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        self.open_dir(path)?.sync_file_system()
+    }
 
     /// Takes the exclusive lock of the file at `path`, creating it if needed,
     /// without waiting. `None` if another holds it. `note` is written into the
@@ -169,6 +187,29 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 
     /// How many files this process may have open at once.
     fn open_file_limit(&self) -> usize;
+}
+
+/// An open directory.
+pub trait StorageDir: Send + Sync + std::fmt::Debug {
+    /// Makes the names in it survive power loss.
+    ///
+    /// # Errors
+    /// A failure leaves the outcome unknown.
+    fn sync_names(&self) -> io::Result<()>;
+
+    /// Makes everything written to its file system survive power loss, names
+    /// included. Also flushes what other programs wrote.
+    ///
+    /// # Errors
+    /// A failure leaves the outcome unknown. One that happened while this was
+    /// open, to whatever file, is told here whoever was told of it before.
+    fn sync_file_system(&self) -> io::Result<()>;
+
+    /// How many bytes its file system has left for this process.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn free_space(&self) -> io::Result<u64>;
 }
 
 /// An open regular file. All I/O is positional; a file has no cursor.

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::faults::SyncFault;
 use super::names::Ino;
 use super::tree::{Node, Tree, What};
+use super::write_back::Known;
 
 impl Tree {
     pub(super) fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
@@ -47,9 +48,16 @@ impl Tree {
         if self.capacity == u64::MAX {
             return Ok(wanted);
         }
-        let free = self.capacity.saturating_sub(self.used());
-        let end = self.info(ino)?.len.saturating_add(free);
+        let end = self.info(ino)?.len.saturating_add(self.free());
         Ok(wanted.min(end.saturating_sub(offset) as usize))
+    }
+
+    /// How many bytes the disk has space for.
+    pub(super) fn free(&self) -> u64 {
+        match self.capacity {
+            u64::MAX => u64::MAX,
+            capacity => capacity.saturating_sub(self.used()),
+        }
     }
 
     fn used(&self) -> u64 {
@@ -60,18 +68,32 @@ impl Tree {
     }
 
     /// Syncs a file, or lets its sync fail.
-    pub(super) fn sync_data(&mut self, ino: Ino, fault: Option<SyncFault>) -> io::Result<()> {
+    pub(super) fn sync_data(
+        &mut self,
+        ino: Ino,
+        known: &Known,
+        fault: Option<SyncFault>,
+    ) -> io::Result<()> {
         let inode = self.inode_mut(ino)?;
         match fault {
             None => inode.sync(),
             Some(fault) => inode.fail_sync(fault),
         }
-        Ok(())
+        match self.nodes.get_mut(&ino) {
+            Some(node) => node.errors.tell(known),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a directory.
+    pub(super) fn open_dir(&self, path: &Path) -> io::Result<(Ino, Known)> {
+        let directory = self.lookup(path)?;
+        self.entries(directory)?;
+        Ok((directory, self.errors.known()))
     }
 
     /// Syncs a directory, or lets its sync fail.
-    pub(super) fn sync_dir(&mut self, path: &Path, fault: Option<SyncFault>) -> io::Result<()> {
-        let directory = self.lookup(path)?;
+    pub(super) fn sync_dir(&mut self, directory: Ino, fault: Option<SyncFault>) -> io::Result<()> {
         self.entries(directory)?;
         match fault {
             None => self.names.sync(directory),
@@ -81,9 +103,7 @@ impl Tree {
     }
 
     /// Syncs everything, or lets that fail.
-    pub(super) fn sync_all(&mut self, path: &Path, fault: Option<SyncFault>) -> io::Result<()> {
-        let directory = self.lookup(path)?;
-        self.entries(directory)?;
+    pub(super) fn sync_all(&mut self, known: &Known, fault: Option<SyncFault>) -> io::Result<()> {
         match fault {
             None => self.names.sync_all(),
             Some(fault) => self.names.fail_sync_all(fault),
@@ -96,6 +116,6 @@ impl Tree {
                 }
             }
         }
-        Ok(())
+        self.errors.tell(known)
     }
 }

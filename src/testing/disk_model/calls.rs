@@ -4,12 +4,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::MemoryStorage;
+use super::directory::MemoryDir;
 use super::faults::{Demand, SyncFault, Verdict};
 use super::file::MemoryFile;
 use super::trace::Call;
 use super::tree::{Tree, USER};
-use crate::ground::storage::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageFile};
+use super::{Machine, MemoryStorage};
+use crate::ground::storage::{
+    DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageDir, StorageFile,
+};
 
 impl Storage for MemoryStorage {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -19,24 +22,25 @@ impl Storage for MemoryStorage {
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let call = on("read_dir", path);
-        self.call(call, Demand::Nothing, |tree, _| tree.read_dir(path))
+        self.call(call, Demand::Descriptor, |tree, _| tree.read_dir(path))
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
         let (name, demand) = match mode {
-            OpenMode::Read => ("open for reading", Demand::Nothing),
-            OpenMode::ReadWrite => ("open", Demand::Nothing),
-            OpenMode::CreateNew => ("create", Demand::Space),
+            OpenMode::Read => ("open for reading", Demand::Descriptor),
+            OpenMode::ReadWrite => ("open", Demand::Descriptor),
+            OpenMode::CreateNew => ("create", Demand::SpaceAndDescriptor),
         };
         let call = on(name, path);
         let path_text = Arc::clone(&call.path);
-        let (ino, open) = self.call(call, demand, |tree, _| tree.open(path, mode))?;
+        let opened = self.call(call, demand, |tree, _| tree.open(path, mode))?;
         Ok(Arc::new(MemoryFile {
             storage: self.clone(),
-            ino,
+            ino: opened.ino,
             path: path_text,
             writable: mode != OpenMode::Read,
-            _open: open,
+            known: opened.known,
+            _open: opened.open,
         }))
     }
 
@@ -64,25 +68,28 @@ impl Storage for MemoryStorage {
         self.call(call, Demand::Nothing, |tree, _| tree.remove_file(path))
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let call = on("sync_dir", path);
-        self.sync(call, |tree, fault| tree.sync_dir(path, fault))
-    }
-
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        let call = on("sync_all", path);
-        self.sync(call, |tree, fault| tree.sync_all(path, fault))
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
+        let call = on("open_dir", path);
+        let path_text = Arc::clone(&call.path);
+        let (ino, known) = self.call(call, Demand::Descriptor, |tree, _| tree.open_dir(path))?;
+        Ok(Arc::new(MemoryDir {
+            storage: self.clone(),
+            ino,
+            path: path_text,
+            known,
+        }))
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
         let call = on("try_lock", path);
-        let held = self.call(call, Demand::Space, |tree, _| tree.lock(path, note))?;
+        let demand = Demand::SpaceAndDescriptor;
+        let held = self.call(call, demand, |tree, _| tree.lock(path, note))?;
         Ok(held.map(|held| Box::new(MemoryLock { _held: held }) as Box<dyn LockGuard>))
     }
 
     fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
         let call = on("try_lock_dir", path);
-        let held = self.call(call, Demand::Nothing, |tree, _| tree.lock_dir(path))?;
+        let held = self.call(call, Demand::Descriptor, |tree, _| tree.lock_dir(path))?;
         Ok(held.map(|held| Box::new(MemoryLock { _held: held }) as Box<dyn LockGuard>))
     }
 
@@ -105,8 +112,8 @@ impl MemoryStorage {
     ) -> io::Result<T> {
         let machine = &mut *self.machine.lock();
         let step = machine.faults.steps();
-        let result = match machine.faults.judge(demand) {
-            Verdict::Whole => run(&mut machine.tree, false),
+        let result = match machine.judge(demand) {
+            Verdict::Whole | Verdict::AfterWriteBack { .. } => run(&mut machine.tree, false),
             Verdict::Half => run(&mut machine.tree, true),
             Verdict::Failed(e) | Verdict::Off(e) => Err(e),
         };
@@ -122,13 +129,27 @@ impl MemoryStorage {
     ) -> io::Result<()> {
         let machine = &mut *self.machine.lock();
         let step = machine.faults.steps();
-        let result = match machine.faults.judge(Demand::Space) {
-            Verdict::Whole | Verdict::Half => run(&mut machine.tree, None),
+        let result = match machine.judge(Demand::Space) {
+            Verdict::Whole | Verdict::Half | Verdict::AfterWriteBack { .. } => {
+                run(&mut machine.tree, None)
+            }
             Verdict::Failed(e) => run(&mut machine.tree, Some(machine.faults.on_sync)).and(Err(e)),
             Verdict::Off(e) => Err(e),
         };
         machine.trace.record(step, call, &result);
         result
+    }
+}
+
+impl Machine {
+    /// What becomes of a call, after what happened before it.
+    fn judge(&mut self, demand: Demand) -> Verdict {
+        let owes_bytes = || self.tree.owes_bytes();
+        let verdict = self.faults.judge(demand, owes_bytes);
+        if let Verdict::AfterWriteBack { told } = verdict {
+            self.tree.fail_write_back(self.faults.on_sync, told);
+        }
+        verdict
     }
 }
 

@@ -20,6 +20,16 @@ pub enum Fault {
     /// A read or write is interrupted before it has done anything. Other calls
     /// go through.
     Interrupted,
+    /// No descriptor left, from calls that open something. Nothing is changed.
+    /// Other calls go through.
+    Emfile,
+    /// Before the call, everything owed to the disk is written back in the
+    /// background, which fails and leaves what [`SyncFault`] says. Nobody is told
+    /// of it until the next sync. The call goes through.
+    WriteBack,
+    /// The same, and another program syncs and is told of it: whoever opens a
+    /// file or directory from then on is not.
+    WriteBackTold,
 }
 
 /// How often a [`Fault`] strikes.
@@ -56,6 +66,10 @@ pub(super) enum Demand {
     Write,
     /// Can take up space without writing bytes.
     Space,
+    /// Opens something.
+    Descriptor,
+    /// Both.
+    SpaceAndDescriptor,
     /// None of these.
     Nothing,
 }
@@ -67,6 +81,9 @@ pub(super) enum Verdict {
     Whole,
     /// It is done by half.
     Half,
+    /// It is done after a write-back that failed, and that somebody else was
+    /// `told` of.
+    AfterWriteBack { told: bool },
     /// It fails, and what it was to do is not done.
     Failed(io::Error),
     /// The machine is off; not even a failed sync has an effect.
@@ -116,19 +133,22 @@ impl Faults {
     }
 
     /// Counts a call and decides what becomes of it.
-    pub(super) fn judge(&mut self, demand: Demand) -> Verdict {
+    pub(super) fn judge(&mut self, demand: Demand, owes_bytes: impl Fn() -> bool) -> Verdict {
         let step = self.steps;
         self.steps += 1;
         if self.crash_at.is_some_and(|crash| step >= crash) {
             return Verdict::Off(io::Error::other("power is off"));
         }
-        let Some(fault) = self.due(step, demand) else {
+        let Some(fault) = self.due(step, demand, owes_bytes) else {
             return Verdict::Whole;
         };
         self.hits += 1;
         match fault {
             Fault::Eio => Verdict::Failed(Errno::IO.into()),
             Fault::Enospc => Verdict::Failed(Errno::NOSPC.into()),
+            Fault::Emfile => Verdict::Failed(Errno::MFILE.into()),
+            Fault::WriteBack => Verdict::AfterWriteBack { told: false },
+            Fault::WriteBackTold => Verdict::AfterWriteBack { told: true },
             Fault::Short => Verdict::Half,
             Fault::Interrupted => {
                 self.interrupted = Some(step);
@@ -137,24 +157,30 @@ impl Faults {
         }
     }
 
-    fn due(&self, step: u64, demand: Demand) -> Option<Fault> {
+    fn due(&self, step: u64, demand: Demand, owes_bytes: impl Fn() -> bool) -> Option<Fault> {
         let retried = step > 0 && self.interrupted == Some(step - 1);
         let due = |(at, fault, repeat): &&(u64, Fault, Repeat)| {
             let now = match repeat {
                 Repeat::Once => step == *at,
                 Repeat::Forever => step >= *at,
             };
-            now && fault.can_strike(demand) && !(retried && *fault == Fault::Interrupted)
+            now && fault.can_strike(demand, &owes_bytes)
+                && !(retried && *fault == Fault::Interrupted)
         };
         self.planned.iter().find(due).map(|(_, fault, _)| *fault)
     }
 }
 
 impl Fault {
-    fn can_strike(self, demand: Demand) -> bool {
+    fn can_strike(self, demand: Demand, owes_bytes: impl Fn() -> bool) -> bool {
         match self {
             Self::Eio => true,
-            Self::Enospc => matches!(demand, Demand::Write | Demand::Space),
+            Self::Enospc => matches!(
+                demand,
+                Demand::Write | Demand::Space | Demand::SpaceAndDescriptor
+            ),
+            Self::Emfile => matches!(demand, Demand::Descriptor | Demand::SpaceAndDescriptor),
+            Self::WriteBack | Self::WriteBackTold => owes_bytes(),
             Self::Short | Self::Interrupted => matches!(demand, Demand::Read | Demand::Write),
         }
     }

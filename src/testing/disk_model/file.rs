@@ -10,6 +10,7 @@ use super::MemoryStorage;
 use super::faults::Demand;
 use super::names::Ino;
 use super::trace::Call;
+use super::write_back::Known;
 use crate::ground::storage::{FileInfo, StorageFile};
 
 /// An open file. It stays usable when its name is gone or another's.
@@ -18,6 +19,7 @@ pub(super) struct MemoryFile {
     pub(super) ino: Ino,
     pub(super) path: Arc<str>,
     pub(super) writable: bool,
+    pub(super) known: Known,
     /// Keeps the file's bytes while this is open.
     pub(super) _open: Arc<()>,
 }
@@ -78,8 +80,9 @@ impl StorageFile for MemoryFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let call = self.call("sync_data", 0, 0);
-        self.storage
-            .sync(call, |tree, fault| tree.sync_data(self.ino, fault))
+        self.storage.sync(call, |tree, fault| {
+            tree.sync_data(self.ino, &self.known, fault)
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use super::draw::Draw;
 use super::inode::Survival;
 use super::names::{Ino, NameSurvival, Names};
 use super::tree::{Node, ROOT, Tree, What};
+use super::write_back::Errors;
 
 /// What a crash leaves of the changes that were not synced. A file system may
 /// leave any of these, and many more that [`Image::Random`] draws from.
@@ -15,7 +16,8 @@ use super::tree::{Node, ROOT, Tree, What};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The process died and the machine did not: everything is there, and what
-    /// was not synced is still owed to the disk.
+    /// was not synced is still owed to the disk. Of write-back that failed,
+    /// somebody was told by now.
     ProcessDeath,
     /// Power loss: nothing that was not synced.
     AllLost,
@@ -78,8 +80,14 @@ impl Tree {
         let named = self.names.mentioned();
         let kept = |(ino, _): &(&Ino, &Node)| **ino == ROOT || named.contains(ino);
         let nodes = self.nodes.iter().filter(kept);
-        let nodes = nodes.map(|(ino, node)| (*ino, node.detached(node.what.clone())));
-        self.with(nodes.collect(), self.names.clone())
+        let nodes = nodes.map(|(ino, node)| {
+            let mut kept = node.detached(node.what.clone());
+            kept.errors = node.errors.told();
+            (*ino, kept)
+        });
+        let mut tree = self.with(nodes.collect(), self.names.clone());
+        tree.errors = self.errors.told();
+        tree
     }
 
     fn after_power_loss(&self, data: &Survival, names: &NameSurvival) -> Self {
@@ -101,6 +109,7 @@ impl Tree {
         Self {
             nodes,
             names,
+            errors: Errors::default(),
             clock: self.clock,
             capacity: self.capacity,
             next: self.next,

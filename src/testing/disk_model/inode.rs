@@ -86,6 +86,11 @@ impl Inode {
         self.pending.iter().map(|change| change.seq)
     }
 
+    /// Whether the disk may lack a change.
+    pub(super) fn owes_bytes(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     pub(super) fn write(&mut self, seq: u64, offset: u64, bytes: &[u8]) {
         self.cache.write(offset, bytes);
         let range = offset..offset + bytes.len() as u64;

@@ -11,6 +11,7 @@
 mod bytes;
 mod calls;
 mod content;
+mod directory;
 mod draw;
 mod faults;
 mod file;
@@ -20,6 +21,7 @@ mod inode;
 mod names;
 mod trace;
 mod tree;
+mod write_back;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::inode::Inode;
 use super::names::{Entries, Ino, Names};
+use super::write_back::{Errors, Known};
 use crate::ground::storage::{DirEntry, FileInfo, FileKind, OpenMode};
 
 /// The directory that every path starts from.
@@ -25,6 +26,8 @@ const EPOCH: i128 = 1_700_000_000_000_000_000;
 pub(super) struct Tree {
     pub(super) nodes: BTreeMap<Ino, Node>,
     pub(super) names: Names,
+    /// Failures to write any file back.
+    pub(super) errors: Errors,
     /// Orders every change of the file system.
     pub(super) clock: u64,
     /// The sizes of all files may add up to this.
@@ -40,6 +43,8 @@ pub(super) struct Node {
     pub(super) what: What,
     pub(super) owner: u32,
     pub(super) mode: u32,
+    /// Failures to write it back.
+    pub(super) errors: Errors,
     /// Shared with every open file of this node, which keeps the node.
     pub(super) open: Arc<()>,
     /// Alive while somebody holds the lock.
@@ -53,12 +58,22 @@ pub(super) enum What {
     Symlink,
 }
 
+/// What an open file holds on to.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) ino: Ino,
+    pub(super) known: Known,
+    /// Keeps the file's bytes while it is open.
+    pub(super) open: Arc<()>,
+}
+
 impl Node {
     pub(super) fn new(what: What, owner: u32, mode: u32) -> Self {
         Self {
             what,
             owner,
             mode,
+            errors: Errors::default(),
             open: Arc::new(()),
             lock: Weak::new(),
         }
@@ -98,6 +113,7 @@ impl Tree {
         Self {
             nodes: BTreeMap::from([(ROOT, root)]),
             names,
+            errors: Errors::default(),
             clock: 0,
             capacity: u64::MAX,
             next: ROOT + 1,
@@ -121,7 +137,7 @@ impl Tree {
         self.entries(directory)?.iter().map(entry).collect()
     }
 
-    pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> io::Result<(Ino, Arc<()>)> {
+    pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let ino = match mode {
             OpenMode::CreateNew => {
                 self.create(path, Node::new(What::File(Inode::default()), USER, 0o600))?
@@ -135,7 +151,11 @@ impl Tree {
                 format!("{} is not a regular file", path.display()),
             ));
         }
-        Ok((ino, Arc::clone(&node.open)))
+        Ok(Opened {
+            ino,
+            known: node.errors.known(),
+            open: Arc::clone(&node.open),
+        })
     }
 
     pub(super) fn info(&self, ino: Ino) -> io::Result<FileInfo> {
@@ -219,7 +239,7 @@ impl Tree {
             Err(e) if e.kind() == io::ErrorKind::NotFound => OpenMode::CreateNew,
             _ => OpenMode::ReadWrite,
         };
-        let (ino, _) = self.open(path, mode)?;
+        let Opened { ino, .. } = self.open(path, mode)?;
         if self.node(ino)?.lock.strong_count() > 0 {
             return Ok(None);
         }

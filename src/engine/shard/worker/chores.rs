@@ -155,7 +155,8 @@ impl Worker {
                 shard.write_sidecar(session, false, turn)
             });
             if let Err(error) = written {
-                tracing::warn!(%error, "sidecars stay behind until they can be written");
+                let what = "sidecars stay behind until they can be written";
+                self.context.warn(&error, what);
                 self.sidecars.clear();
             }
         }

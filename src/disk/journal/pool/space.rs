@@ -1,0 +1,123 @@
+//! Where segments find space, and who gives it back.
+
+use super::super::budget::Budget;
+use super::super::segment::{self, Filling, Spare};
+use super::{SegmentPool, State};
+use crate::error::{Error, Result};
+
+/// The space that a new segment can be made in, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Space {
+    free: u64,
+    /// What the lines of full segments may need of it.
+    spoken_for: u64,
+}
+
+impl Space {
+    /// Whether a segment of `len` bytes may be tried. One of the `least` always, if
+    /// no lines wait for the space: the system may keep back more for some than it
+    /// says, and less for others.
+    fn may_hold(self, len: u64, least: u64) -> bool {
+        let last = len == least && self.spoken_for == 0;
+        last || len <= self.free.saturating_sub(self.spoken_for)
+    }
+}
+
+impl SegmentPool {
+    /// Blocks for a segment of `len` bytes, or of as many as there is space for but
+    /// not under `least`: a spare's if one is large enough, else new ones. Spares
+    /// that are all too small make room.
+    pub(super) fn blank(
+        &self,
+        number: u64,
+        mut len: u64,
+        least: u64,
+        mut space: Space,
+        filling: Filling,
+    ) -> Result<Spare> {
+        loop {
+            if let Some(spare) = self.spare(len) {
+                return Ok(spare);
+            }
+            // More than there is would be written and taken back for nothing, and
+            // others would find no space meanwhile.
+            let made = if !space.may_hold(len, least) {
+                let path = self.dir.clone();
+                Err(Error::StorageFull { path })
+            } else {
+                segment::zeroed(&*self.storage, &self.dir, number, len, filling)
+            };
+            match made {
+                Err(Error::StorageFull { .. }) if len > least => {
+                    len = (len / 2).next_multiple_of(4096).clamp(least, len - 1);
+                }
+                Err(full @ Error::StorageFull { .. }) => {
+                    if !self.give_way()? {
+                        return Err(full);
+                    }
+                    space = self.look().0;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The smallest spare of at least `len` bytes.
+    fn spare(&self, len: u64) -> Option<Spare> {
+        let mut state = self.state.lock();
+        let spares = state.spares.iter().enumerate();
+        let fit = spares.filter(|(_, spare)| spare.len >= len);
+        let (at, _) = fit.min_by_key(|(_, spare)| spare.len)?;
+        Some(state.spares.swap_remove(at))
+    }
+
+    /// Looks how much space there is, and what of it the journal may take. Where
+    /// that cannot be told there is enough.
+    pub(super) fn look(&self) -> (Space, Budget) {
+        let dir = self.storage.open_dir(&self.dir);
+        let free = dir.and_then(|dir| dir.free_space()).unwrap_or(u64::MAX);
+        let mut state = self.state.lock();
+        let budget = Budget::of(&self.lengths, free, state.bytes());
+        state.budget = Some(budget);
+        let spoken_for = state.spoken_for();
+        (Space { free, spoken_for }, budget)
+    }
+
+    /// Gives up spares that the space there is does not allow any more.
+    ///
+    /// # Errors
+    /// As the operating system reports them; the journal is whole.
+    pub(crate) fn fit(&self) -> Result<()> {
+        let (_, budget) = self.look();
+        self.give_up(|state| !budget.allows(state.bytes()))
+            .map(drop)
+    }
+
+    /// Gives up all spares; whether there was one.
+    ///
+    /// # Errors
+    /// As the operating system reports them; the journal is whole.
+    pub(crate) fn give_way(&self) -> Result<bool> {
+        self.give_up(|_| true)
+    }
+
+    /// Gives up spares, largest first, for as long as there is `reason` to.
+    fn give_up(&self, reason: impl Fn(&State) -> bool) -> Result<bool> {
+        let mut any = false;
+        loop {
+            let spare = {
+                let mut state = self.state.lock();
+                if !reason(&state) {
+                    return Ok(any);
+                }
+                let spares = state.spares.iter().enumerate();
+                match spares.max_by_key(|(_, spare)| spare.len).map(|(at, _)| at) {
+                    Some(at) => state.spares.swap_remove(at),
+                    None => return Ok(any),
+                }
+            };
+            self.remove(&spare.path)?;
+            any = true;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Which segments are there, and when.
+
+use super::*;
+use crate::ground::sync::thread;
+use crate::testing::disk_model::{Fault, MemoryStorage, Repeat};
+
+fn pool() -> (Arc<SegmentPool>, Arc<dyn Storage>) {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let dir = Path::new("journal");
+    storage.create_dir(dir).unwrap();
+    let small = Lengths {
+        first: segment::HEADER as u64,
+        largest: segment::HEADER as u64,
+        ..Lengths::default()
+    };
+    let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1, small);
+    (Arc::new(pool), storage)
+}
+
+/// Recovery reads segments by number. Were batches written into segment 4
+/// before segment 3, it would find a hole between them and refuse to open
+/// the store.
+#[test]
+fn segments_are_handed_out_in_the_order_of_their_numbers() {
+    for _ in 0..50 {
+        let (pool, _storage) = pool();
+        let preparing = pool.clone();
+        let background = thread::spawn("background", move || {
+            for _ in 0..20 {
+                preparing.prepare().unwrap();
+            }
+        })
+        .unwrap();
+        let mut last = 0;
+        for _ in 0..20 {
+            let segment = pool.next(0).unwrap();
+            assert!(segment.number > last, "{} after {last}", segment.number);
+            last = segment.number;
+        }
+        background.join().unwrap();
+    }
+}
+
+#[test]
+fn segments_prepared_twice_at_once_leave_no_file_that_nobody_knows() {
+    for _ in 0..50 {
+        let (pool, storage) = pool();
+        let preparing = pool.clone();
+        let background = thread::spawn("background", move || preparing.prepare().unwrap()).unwrap();
+        pool.prepare().unwrap();
+        background.join().unwrap();
+        let active = pool.next(0).unwrap();
+        pool.remove_all(&active).unwrap();
+        assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
+    }
+}
+
+/// A segment left behind makes the next open think of a crash.
+#[test]
+fn a_store_that_has_ended_prepares_no_more_segments() {
+    let (pool, storage) = pool();
+    let active = pool.next(0).unwrap();
+    pool.remove_all(&active).unwrap();
+    pool.prepare().unwrap();
+    assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
+}
+
+/// Left behind by a store that closed in order, its batches would have no
+/// checkpoint over them: the next open would replay them onto files that are
+/// ahead of them, or find a hole before them and refuse the store.
+#[test]
+fn a_segment_that_could_not_be_given_up_is_given_up_later() {
+    let storage = MemoryStorage::new();
+    let dir = Path::new("journal");
+    storage.create_dir(dir).unwrap();
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let pool = SegmentPool::new(shared, dir.into(), [7; 16], 1, Lengths::default());
+    for sequence in 1..=3 {
+        let full = pool.next(0).unwrap();
+        pool.filled(full, sequence);
+    }
+    let active = pool.next(0).unwrap();
+    storage.fail_at(storage.steps() + 1, Fault::Eio, Repeat::Once);
+    pool.retire(3).unwrap_err();
+    assert!(pool.full_bytes() > 0);
+    pool.remove_all(&active).unwrap();
+    let left = storage.read_dir(dir).unwrap();
+    assert!(
+        left.iter()
+            .all(|entry| segment::number_of(&entry.name).is_none()),
+        "{left:?}"
+    );
+}
+
+fn roomy(capacity: u64) -> (MemoryStorage, SegmentPool) {
+    let storage = MemoryStorage::new();
+    let dir = Path::new("journal");
+    storage.create_dir(dir).unwrap();
+    storage.capacity(capacity);
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let pool = SegmentPool::new(shared, dir.into(), [7; 16], 1, Lengths::default());
+    (storage, pool)
+}
+
+fn full_disk(storage: &MemoryStorage, free: u64) {
+    let used: usize = storage.dump().values().map(Vec::len).sum();
+    storage.capacity(used as u64 + free);
+}
+
+/// The space that a flush needs may be in segments that nobody needs.
+#[test]
+fn spares_make_room_where_a_flush_finds_none() {
+    let (storage, pool) = roomy(64 << 20);
+    for sequence in 1..=4 {
+        let full = pool.next(0).unwrap();
+        pool.filled(full, sequence);
+    }
+    let _active = pool.next(0).unwrap();
+    pool.retire(4).unwrap();
+    full_disk(&storage, 0);
+    let before = storage.dump().len();
+    assert!(pool.give_way().unwrap());
+    assert!(storage.dump().len() < before);
+    assert!(!pool.give_way().unwrap());
+}
+
+#[test]
+fn a_full_disk_gets_its_next_segment_from_a_spare() {
+    let (storage, pool) = roomy(64 << 20);
+    let full = pool.next(0).unwrap();
+    pool.filled(full, 1);
+    let active = pool.next(0).unwrap();
+    pool.retire(1).unwrap();
+    full_disk(&storage, 0);
+    pool.filled(active, 2);
+    let spare = pool.next(0).unwrap();
+    pool.filled(spare, 3);
+    assert!(matches!(pool.next(0), Err(Error::StorageFull { .. })));
+    assert!(pool.is_long());
+}
+
+/// Lines that full segments hold must find room in their session files, or the
+/// segments are never given up.
+#[test]
+fn no_segment_is_made_in_the_space_that_the_lines_of_others_need() {
+    let (_storage, pool) = roomy(4 << 20);
+    let mut made = 0;
+    while let Ok(segment) = pool.next(0) {
+        made += segment.len;
+        pool.filled(segment, 1);
+    }
+    assert!(made <= (2 << 20) + (128 << 10), "{made} bytes of 4 MiB");
+    assert!(pool.is_long());
+    pool.retire(1).unwrap();
+    pool.next(0).unwrap();
+}
+
+#[test]
+fn a_segment_too_small_for_a_batch_that_finds_no_space_serves_the_next() {
+    let (_storage, pool) = roomy(1 << 20);
+    pool.prepare().unwrap();
+    assert!(matches!(pool.next(8 << 20), Err(Error::StorageFull { .. })));
+    assert_eq!(pool.next(0).unwrap().number, 1);
+}

@@ -124,6 +124,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         catalog,
         counters,
         auto_compact: site.options.auto_compact,
+        max_sidecar: site.options.max_sidecar_bytes(),
         temp_counter: AtomicU64::new(1),
         rebased: AtomicU64::new(0),
         copied: AtomicU64::new(1),

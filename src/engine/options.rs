@@ -81,13 +81,21 @@ impl StoreOptions {
     }
 
     /// The largest encoded message, in bytes without its line feed, that a
-    /// write accepts; the same limit holds for a summary, and for a scope with
-    /// its aliases. Larger lines found on disk are still read. Default: 16 MiB.
-    /// Bounds: 1 KiB to 32 MiB.
+    /// write accepts; the same limit holds for a summary, for a scope, and for
+    /// the aliases of a session together. The whole sidecar, as it is encoded,
+    /// may have twice as many and 16 KiB. Larger lines found on disk are still
+    /// read, as are sidecars of up to 128 MiB. Default: 16 MiB. Bounds: 1 KiB to
+    /// 32 MiB.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
         self
+    }
+
+    /// The largest encoded sidecar that a command may make: room for what may
+    /// be in it at its largest, and for a key.
+    pub(crate) fn max_sidecar_bytes(&self) -> usize {
+        2 * self.max_line_bytes + (16 << 10)
     }
 
     /// How large journal segments are, bytes: the first, and the largest. Small

@@ -5,6 +5,7 @@ mod lifecycle;
 mod limits;
 mod machine;
 mod poison;
+mod sidecars;
 
 use sessionlog::{Message, Result, StoreHandle};
 

@@ -15,6 +15,7 @@ mod fold;
 #[cfg(test)]
 mod golden_tests;
 pub(crate) mod kimi;
+mod layout;
 mod legacy;
 mod line;
 mod message;
@@ -53,7 +54,9 @@ pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,
 };
 pub use scope::SessionScope;
+pub(crate) use scope::check_scope;
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
+    encoded_len as encoded_sidecar_len,
 };

@@ -1,6 +1,6 @@
 //! Taking stock of a directory: which sessions there are, and whose they are.
 
-use crate::disk::files;
+use crate::disk::files::sidecar;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -124,7 +124,7 @@ fn read_sidecars(
     for stem in stems {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let bytes = files::read_whole(storage, &path).map_err(|e| {
+        let bytes = sidecar::read_bytes(storage, &path).map_err(|e| {
             if e.kind() != io::ErrorKind::NotFound {
                 found.unread.push(stem.clone());
             }

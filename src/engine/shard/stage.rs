@@ -169,9 +169,13 @@ impl Shard {
         turn: &mut Turn<'_>,
         change: impl FnOnce(&mut Meta),
     ) {
+        let changed = match self.session(id).changed(change, turn) {
+            Ok(changed) => changed,
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        };
         let session = self.reclaim(id, turn);
+        session.staged.meta = changed;
         session.created(turn);
-        change(&mut session.staged.meta);
         session.staged.meta.updated_at = turn.now.clone();
         self.push_meta(id, level, Some(MetaAnswer::Plain(answer)), turn);
     }

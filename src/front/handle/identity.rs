@@ -9,7 +9,7 @@ use crate::compat::scope;
 use crate::disk::session_file;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::shard::command::{Command, Ensure, Identity, Verb};
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{Place, Reply};
 use crate::ground::sync::slot::slot;
 
@@ -21,8 +21,10 @@ impl StoreHandle {
     ///
     /// # Errors
     /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
-    /// scope of another conversation, and [`Error::MessageTooLarge`], without
-    /// messages, for a scope and aliases over the limit of a line.
+    /// scope of another conversation, [`Error::InvalidScope`] for a scope nested
+    /// deeper than 128, and [`Error::MessageTooLarge`], without messages, for a
+    /// scope or aliases over the limit of a line, or such as would bring the
+    /// sidecar over [its own](crate::StoreOptions::max_line_bytes).
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -31,7 +33,7 @@ impl StoreHandle {
     ) -> Reply<()> {
         let (level, max) = (self.level, self.max_line);
         self.exact_keys().write(key, move |_, answer| {
-            check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            check_identity(scope.as_deref(), &aliases, max)?;
             let identity = Box::new(of(scope, aliases));
             Ok(Some((
                 Verb::UpsertMeta {
@@ -80,7 +82,7 @@ impl StoreHandle {
         if let Err(error) = session_file::validate_key(key) {
             return Reply::known(Err(error));
         }
-        if let Err(error) = check_size(identity_size(scope.as_deref(), &aliases), self.max_line) {
+        if let Err(error) = check_identity(scope.as_deref(), &aliases, self.max_line) {
             return Reply::known(Err(error));
         }
         if engine.is_closed() {
@@ -206,7 +208,7 @@ impl StoreHandle {
             key.trim()
         };
         session_file::validate_key(key)?;
-        check_size(identity_size(scope, aliases), self.max_line)?;
+        check_identity(scope, aliases, self.max_line)?;
         if engine.is_closed() {
             return Err(engine.failure());
         }
@@ -251,7 +253,12 @@ fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
     }
 }
 
-fn identity_size(scope: Option<&RawValue>, aliases: &[String]) -> usize {
-    let aliases: usize = aliases.iter().map(String::len).sum();
-    scope.map_or(0, |scope| scope.get().len()) + aliases
+/// Refuses what no sidecar takes, whatever else is in it.
+fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Result<()> {
+    if let Some(scope) = scope.map(RawValue::get) {
+        check_size(Oversized::Scope, scope.len(), limit)?;
+        session_file::check_scope(scope)?;
+    }
+    let size = aliases.iter().map(String::len).sum();
+    check_size(Oversized::Aliases, size, limit)
 }

@@ -9,7 +9,7 @@ use crate::disk::session_file;
 use crate::engine::catalog::Catalog;
 use crate::engine::reader;
 use crate::engine::shard::command::{Candidate, Search, Verb};
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{Place, Reply};
 
 impl StoreHandle {
@@ -105,9 +105,9 @@ impl StoreHandle {
         let max = self.max_line;
         self.write(key, move |_, answer| {
             for (_, line) in session_file::lines(&lines) {
-                check_size(line.len(), max)?;
+                check_size(Oversized::Message, line.len(), max)?;
             }
-            check_size(lines.len(), MAX_BATCH)?;
+            check_size(Oversized::Batch, lines.len(), MAX_BATCH)?;
             let candidate = Box::new(Candidate {
                 lines,
                 summary: String::new(),

@@ -4,7 +4,7 @@ use super::StoreHandle;
 use crate::disk::session_file;
 use crate::engine::Engine;
 use crate::engine::shard::command::Verb;
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
 use crate::ground::clock::Stamp;
 use crate::ground::sync::slot::Promise;
 use crate::{Durability, Message};
@@ -19,7 +19,7 @@ impl StoreHandle {
     /// # Errors
     /// `MessageTooLarge`.
     pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
-        check_size(summary.len(), self.max_line)
+        check_size(Oversized::Summary, summary.len(), self.max_line)
     }
 
     /// Refuses messages that encoded as lines have one over the limit, or are
@@ -32,10 +32,10 @@ impl StoreHandle {
         let mut total = 0;
         for message in messages.iter().filter(|message| !message.is_transient()) {
             let size = session_file::encode(message, Some(now)).len();
-            check_size(size, self.max_line)?;
+            check_size(Oversized::Message, size, self.max_line)?;
             total += size + 1;
         }
-        check_size(total, MAX_BATCH)
+        check_size(Oversized::Batch, total, MAX_BATCH)
     }
 
     /// Refuses a system prompt over the limit of a line.
@@ -43,10 +43,8 @@ impl StoreHandle {
     /// # Errors
     /// `MessageTooLarge`.
     pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
-        check_size(
-            session_file::encode_system_prompt(prompt).len(),
-            self.max_line,
-        )
+        let size = session_file::encode_system_prompt(prompt).len();
+        check_size(Oversized::Prompt, size, self.max_line)
     }
 }
 
@@ -73,57 +71,36 @@ impl Lines {
     }
 }
 
-/// Why messages cannot be stored.
-pub(super) enum Unfit {
-    Invalid(Error),
-    TooLarge { size: usize, limit: usize },
-}
-
-impl Unfit {
-    /// The error, with the messages in it that its caller may want back.
-    pub(super) fn hand_back(self, messages: Vec<Message>) -> Error {
-        match self {
-            Self::Invalid(error) => error,
-            Self::TooLarge { size, limit } => Error::MessageTooLarge {
-                size,
-                limit,
-                messages,
-            },
-        }
+/// The error, with the messages in it that its caller may want back.
+pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
+    if let Error::MessageTooLarge { messages, .. } = &mut error {
+        *messages = given;
     }
+    error
 }
 
 /// As [`encode`], for a message that is only text.
-pub(super) fn encode_text(
-    role: &str,
-    text: &str,
-    max: usize,
-    engine: &Engine,
-) -> std::result::Result<Lines, Unfit> {
-    session_file::check_role(role).map_err(Unfit::Invalid)?;
+pub(super) fn encode_text(role: &str, text: &str, max: usize, engine: &Engine) -> Result<Lines> {
+    session_file::check_role(role)?;
     let now = Stamp::of(engine.context.clock.now());
     let mut bytes = session_file::encode_text(role, text, now.as_str());
-    fits(bytes.len(), max)?;
+    check_size(Oversized::Message, bytes.len(), max)?;
     bytes.push(b'\n');
-    fits(bytes.len(), MAX_BATCH)?;
+    check_size(Oversized::Batch, bytes.len(), MAX_BATCH)?;
     Ok(Lines { bytes, count: 1 })
 }
 
 /// Encodes what is to be stored; messages without a time get the time of now.
-pub(super) fn encode(
-    messages: &[Message],
-    max: usize,
-    engine: &Engine,
-) -> std::result::Result<Lines, Unfit> {
+pub(super) fn encode(messages: &[Message], max: usize, engine: &Engine) -> Result<Lines> {
     let now = Stamp::of(engine.context.clock.now());
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,
     };
     for message in messages.iter().filter(|message| !message.is_transient()) {
-        message.check_writable().map_err(Unfit::Invalid)?;
+        message.check_writable()?;
         let line = session_file::encode(message, Some(now.as_str()));
-        fits(line.len(), max)?;
+        check_size(Oversized::Message, line.len(), max)?;
         if lines.bytes.is_empty() {
             lines.bytes = line;
         } else {
@@ -131,14 +108,7 @@ pub(super) fn encode(
         }
         lines.bytes.push(b'\n');
         lines.count += 1;
-        fits(lines.bytes.len(), MAX_BATCH)?;
+        check_size(Oversized::Batch, lines.bytes.len(), MAX_BATCH)?;
     }
     Ok(lines)
-}
-
-fn fits(size: usize, limit: usize) -> std::result::Result<(), Unfit> {
-    if size > limit {
-        return Err(Unfit::TooLarge { size, limit });
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The verbs that change what a session says, and flushing that.
 
-use super::lines::{encode, encode_text};
+use super::lines::{encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
@@ -21,8 +21,7 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.write(key, move |engine, answer| {
             let lines = encode_text(role, content, max, engine);
-            let lines =
-                lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
+            let lines = lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))?;
             Ok(Some(lines.into_append(level, answer)))
         })
     }
@@ -50,7 +49,7 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.write(key, move |engine, answer| {
             let encoded = encode(std::slice::from_ref(&message), max, engine);
-            let lines = encoded.map_err(|unfit| unfit.hand_back(vec![message]))?;
+            let lines = encoded.map_err(|e| hand_back(e, vec![message]))?;
             Ok(Some(lines.into_append(level, answer)))
         })
     }
@@ -80,7 +79,7 @@ impl StoreHandle {
         let (level, max) = (self.level, self.max_line);
         self.write(key, move |engine, answer| {
             let encoded = encode(&messages, max, engine);
-            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            let lines = encoded.map_err(|e| hand_back(e, messages))?;
             Ok(Some(lines.into_append(level, answer)))
         })
     }
@@ -96,7 +95,7 @@ impl StoreHandle {
         let max = self.max_line;
         self.write(key, move |engine, answer| {
             let encoded = encode(&messages, max, engine);
-            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            let lines = encoded.map_err(|e| hand_back(e, messages))?;
             Ok(Some((
                 Verb::SetHistory {
                     count: lines.count,
@@ -112,7 +111,8 @@ impl StoreHandle {
     ///
     /// # Errors
     /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a summary over the limit of a line.
+    /// for a summary over the limit of a line, or one that would bring the sidecar
+    /// over [its own](crate::StoreOptions::max_line_bytes).
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
         let (level, fits) = (self.level, self.check_summary(summary));
         let summary = summary.to_owned();

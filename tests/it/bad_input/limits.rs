@@ -60,6 +60,7 @@ fn handed_back(result: sessionlog::Result<()>) -> (usize, usize, Vec<Message>) {
             size,
             limit,
             messages,
+            ..
         }) => (size, limit, messages),
         other => panic!("{other:?}"),
     }

@@ -13,7 +13,7 @@ use crate::engine::shard::command::{Answer, Ensure, Identity, Search};
 use crate::engine::shard::context::{Outbox, Turn};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::staging::{MetaAnswer, SwapAnswer};
-use crate::error::{Error, Result};
+use crate::error::{Error, Oversized, Result, check_size};
 
 impl Shard {
     pub(super) fn stage_upsert(
@@ -63,9 +63,14 @@ impl Shard {
         if self.session(id).is_known_as(&identity) {
             return turn.out.answer(answer, Ok(Some(false)));
         }
+        let change = |meta: &mut Meta| replace_identity(meta, *identity);
+        let changed = match self.session(id).changed(change, turn) {
+            Ok(changed) => changed,
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        };
         let session = self.reclaim(id, turn);
+        session.staged.meta = changed;
         session.created(turn);
-        replace_identity(&mut session.staged.meta, *identity);
         session.staged.meta.updated_at = turn.now.clone();
         self.push_meta(id, level, Some(MetaAnswer::Ensure(answer)), turn);
     }
@@ -97,6 +102,20 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The sidecar that holds after a change of its text. One over the limit is
+    /// refused before anything is staged, for what is acknowledged must be
+    /// written, and read again; unless it gets smaller.
+    pub(super) fn changed(&self, change: impl FnOnce(&mut Meta), turn: &Turn<'_>) -> Result<Meta> {
+        let mut meta = self.staged.meta.clone();
+        change(&mut meta);
+        let len = |meta: &Meta| session_file::encoded_sidecar_len(&meta.to_sidecar());
+        let (size, limit) = (len(&meta), turn.context.max_sidecar);
+        if size > limit && size >= len(&self.staged.meta) {
+            check_size(Oversized::Sidecar, size, limit)?;
+        }
+        Ok(meta)
     }
 
     fn claims(&self, alias: &String) -> bool {

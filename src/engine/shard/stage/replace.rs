@@ -5,7 +5,7 @@ use super::{Pending, Rebasing, answer_all, discard};
 use crate::disk::files;
 use crate::disk::files::lines;
 use crate::disk::journal::record::Record;
-use crate::disk::session_file::{self, Kind};
+use crate::disk::session_file::{self, Kind, Meta};
 use crate::engine::shard::Shard;
 use crate::engine::shard::command::{Answer, Candidate, Identity, Verb};
 use crate::engine::shard::context::Turn;
@@ -73,16 +73,23 @@ impl Shard {
             Err(error) => return answer.settle(&Err(error), turn.out),
         };
         let (start, end) = (self.session(id).start, self.session(id).settled.end);
+        let change = |meta: &mut Meta| {
+            if let Some(identity) = identity {
+                replace_identity(meta, identity);
+            }
+            let summary = candidate.summary.trim();
+            if !summary.is_empty() {
+                meta.text_mut().summary = summary.into();
+            }
+        };
+        let changed = match self.session(id).changed(change, turn) {
+            Ok(changed) => changed,
+            Err(error) => return answer.settle(&Err(error), turn.out),
+        };
         let session = self.reclaim(id, turn);
+        session.staged.meta = changed;
         session.created(turn);
         let meta = &mut session.staged.meta;
-        if let Some(identity) = identity {
-            replace_identity(meta, identity);
-        }
-        let summary = candidate.summary.trim();
-        if !summary.is_empty() {
-            meta.text_mut().summary = summary.into();
-        }
         meta.skip = 0;
         meta.updated_at = turn.now.clone();
         let source = Source::Promoted {

@@ -26,6 +26,7 @@ pub struct StoreOptions {
     pub(crate) auto_compact: bool,
     pub(crate) max_open_files: Option<NonZeroUsize>,
     pub(crate) max_line_bytes: usize,
+    pub(crate) max_batch_bytes: usize,
     pub(crate) resolve_aliases: bool,
     pub(crate) segments: Lengths,
 }
@@ -45,6 +46,7 @@ impl StoreOptions {
             auto_compact: true,
             max_open_files: None,
             max_line_bytes: 16 << 20,
+            max_batch_bytes: 64 << 20,
             resolve_aliases: true,
             segments: Lengths::default(),
         }
@@ -89,6 +91,16 @@ impl StoreOptions {
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
+        self
+    }
+
+    /// All lines that one command writes (a batch, a new history), in bytes,
+    /// line feeds included. A batch is in memory several times over until it is
+    /// durable, and holds up what its worker writes for others. Imports have no
+    /// such limit. Default: 64 MiB. Bounds: 64 KiB to 1 GiB.
+    #[must_use]
+    pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
+        self.max_batch_bytes = bytes.clamp(64 << 10, 1 << 30);
         self
     }
 

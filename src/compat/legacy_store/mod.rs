@@ -18,7 +18,7 @@ use crate::front::backend::store::{SessionStore, StoreKind};
 use crate::front::backend::verbs::verbs_of;
 use crate::front::handle::blocking;
 use crate::ground::storage::{DiskStorage, LockGuard, Storage};
-use crate::{Message, Reply};
+use crate::{Message, MigrationReport, Reply};
 
 /// The files of PicoClaw's older session manager, one `*.json` per session, read
 /// and written as it does.
@@ -64,6 +64,7 @@ use crate::{Message, Reply};
 pub struct LegacyJsonStore {
     desk: Desk,
     files: Arc<Files>,
+    found: MigrationReport,
 }
 
 impl LegacyJsonStore {
@@ -100,10 +101,11 @@ impl LegacyJsonStore {
             paths: false,
             ..Limits::none()
         });
-        load(&files, &desk)?;
+        let found = load(&files, &desk)?;
         Ok(Self {
             desk,
             files: Arc::new(files),
+            found,
         })
     }
 
@@ -124,14 +126,20 @@ impl LegacyJsonStore {
 }
 
 /// Reads every session; of several files with one key the last by name counts,
-/// as in PicoClaw.
-fn load(files: &Files, desk: &Desk) -> Result<()> {
+/// as in PicoClaw. Says which files are none, and why.
+fn load(files: &Files, desk: &Desk) -> Result<MigrationReport> {
+    let mut report = MigrationReport::default();
     for name in migrate::candidates(&*files.storage, &files.dir)? {
         let session = match migrate::read(&*files.storage, &files.dir, &name)? {
             Found::Session(session) if session_file::validate_key(&session.key).is_ok() => session,
             other => {
-                if let Found::Neither(reason) = other {
-                    tracing::warn!(name, reason, "left alone: no session");
+                match other {
+                    Found::Neither(reason) => report.skip(&files.dir.join(&name), reason),
+                    Found::Session(_) => {
+                        let reason = String::from("its key is none");
+                        report.skip(&files.dir.join(&name), reason);
+                    }
+                    Found::Sidecar => {}
                 }
                 files.reserve(&name);
                 continue;
@@ -145,7 +153,7 @@ fn load(files: &Files, desk: &Desk) -> Result<()> {
             Ok(())
         })?;
     }
-    Ok(())
+    Ok(report)
 }
 
 impl Drop for LegacyJsonStore {
@@ -159,6 +167,10 @@ impl Drop for LegacyJsonStore {
 impl SessionStore for LegacyJsonStore {
     fn kind(&self) -> StoreKind {
         StoreKind::LegacyJson
+    }
+
+    fn migration_report(&self) -> MigrationReport {
+        self.found.clone()
     }
 
     verbs_of!(desk);

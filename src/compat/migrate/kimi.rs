@@ -58,7 +58,7 @@ pub struct KimiImport {
 /// # Errors
 /// [`Error::SessionExists`] where the session has a line or a summary already,
 /// [`Error::MessageTooLarge`], without messages, for a line over
-/// [the limit](crate::StoreOptions::max_line_bytes) or a file over 64 MiB,
+/// [the limit](crate::StoreOptions::max_line_bytes),
 /// [`Error::Io`] where the file cannot be read, and those all verbs share.
 pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
     let path = absolute(path.as_ref())?;

@@ -31,7 +31,7 @@ impl StoreHandle {
         scope: Option<Box<RawValue>>,
         aliases: Vec<String>,
     ) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits.line);
         self.exact_keys().write(key, move |_, answer| {
             check_identity(scope.as_deref(), &aliases, max)?;
             let identity = Box::new(of(scope, aliases));
@@ -82,7 +82,7 @@ impl StoreHandle {
         if let Err(error) = session_file::validate_key(key) {
             return Reply::known(Err(error));
         }
-        if let Err(error) = check_identity(scope.as_deref(), &aliases, self.max_line) {
+        if let Err(error) = check_identity(scope.as_deref(), &aliases, self.limits.line) {
             return Reply::known(Err(error));
         }
         if engine.is_closed() {
@@ -208,7 +208,7 @@ impl StoreHandle {
             key.trim()
         };
         session_file::validate_key(key)?;
-        check_identity(scope, aliases, self.max_line)?;
+        check_identity(scope, aliases, self.limits.line)?;
         if engine.is_closed() {
             return Err(engine.failure());
         }

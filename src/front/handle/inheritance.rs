@@ -2,7 +2,6 @@
 
 use serde_json::value::RawValue;
 
-use super::lines::MAX_BATCH;
 use super::{StoreHandle, blocking};
 use crate::compat::scope;
 use crate::disk::session_file;
@@ -99,15 +98,14 @@ impl StoreHandle {
         .map(|newest| !newest.is_empty())
     }
 
-    /// Gives a session that has neither live lines nor a summary the `lines`;
-    /// whether it did.
+    /// Gives a session that has neither live lines nor a summary the `lines`,
+    /// however many; whether it did.
     pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
-        let max = self.max_line;
+        let max = self.limits.line;
         self.write(key, move |_, answer| {
             for (_, line) in session_file::lines(&lines) {
                 check_size(Oversized::Message, line.len(), max)?;
             }
-            check_size(Oversized::Batch, lines.len(), MAX_BATCH)?;
             let candidate = Box::new(Candidate {
                 lines,
                 summary: String::new(),

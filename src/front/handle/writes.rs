@@ -1,6 +1,6 @@
 //! The verbs that change what a session says, and flushing that.
 
-use super::lines::{encode, encode_text, hand_back};
+use super::lines::{Limits, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
@@ -18,7 +18,7 @@ impl StoreHandle {
     /// [`Error::InvalidMessage`] for a role that starts with `_`,
     /// [`Error::MessageTooLarge`], and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits);
         self.write(key, move |engine, answer| {
             let lines = encode_text(role, content, max, engine);
             let lines = lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))?;
@@ -46,7 +46,7 @@ impl StoreHandle {
     /// # Errors
     /// As [`add_message`](Self::add_message).
     pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits);
         self.write(key, move |engine, answer| {
             let encoded = encode(std::slice::from_ref(&message), max, engine);
             let lines = encoded.map_err(|e| hand_back(e, vec![message]))?;
@@ -74,9 +74,10 @@ impl StoreHandle {
     ///
     /// # Errors
     /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`] also
-    /// where the batch exceeds 64 MiB.
+    /// where the batch exceeds
+    /// [its limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits);
         self.write(key, move |engine, answer| {
             let encoded = encode(&messages, max, engine);
             let lines = encoded.map_err(|e| hand_back(e, messages))?;
@@ -92,7 +93,15 @@ impl StoreHandle {
     /// # Errors
     /// As [`append_all`](Self::append_all).
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        let max = self.max_line;
+        self.replace_history(key, messages, self.limits)
+    }
+
+    pub(super) fn replace_history(
+        &self,
+        key: &str,
+        messages: Vec<Message>,
+        max: Limits,
+    ) -> Reply<()> {
         self.write(key, move |engine, answer| {
             let encoded = encode(&messages, max, engine);
             let lines = encoded.map_err(|e| hand_back(e, messages))?;

@@ -1,6 +1,6 @@
 //! Keys and messages that no store takes.
 
-use sessionlog::{Error, Message, Store, StoreHandle};
+use sessionlog::{Error, Message, Oversized, Store, StoreHandle};
 
 use super::{every_read, every_write};
 use crate::support::{manual, open, scratch, texts, visible_names};
@@ -156,6 +156,37 @@ fn a_batch_over_sixty_four_mebibytes_is_handed_back() {
     assert_eq!(back.len(), 5);
     assert!(back.iter().all(|message| message.text().len() == 14 << 20));
     assert_eq!(chats.stats().commits, 0);
+    store.close().unwrap();
+}
+
+#[test]
+fn the_limit_of_a_batch_is_an_option() {
+    let dir = scratch();
+    let options = manual().max_batch_bytes(64 << 10);
+    let store = Store::open_with(dir.path(), options).unwrap();
+    let chats = store.handle();
+    let batch = |count: usize| vec![Message::user("x".repeat(1_000)); count];
+    for refused in [
+        chats.append_all("cli", batch(70)),
+        chats.set_history("cli", batch(70)),
+    ] {
+        let refused = refused.wait();
+        let Err(Error::MessageTooLarge { what, limit, .. }) = &refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((*what, *limit), (Oversized::Batch, 64 << 10));
+        assert_eq!(handed_back(refused).2.len(), 70);
+    }
+    chats.append_all("cli", batch(50)).wait().unwrap();
+    store.close().unwrap();
+
+    let options = manual().max_batch_bytes(80 << 20);
+    let store = Store::open_with(dir.path(), options).unwrap();
+    let batch = vec![Message::user("x".repeat(14 << 20)); 5];
+    store.handle().append_all("cli", batch).wait().unwrap();
+    drop(store);
+    let store = open(dir.path());
+    assert_eq!(texts(&store.handle(), "cli").len(), 55);
     store.close().unwrap();
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Opened {
 /// # Errors
 /// `Locked`, `Corrupt`, or what the operating system reports.
 pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
-    let home = Home::of(site.dir);
+    let home = Home::of(site.dir).of_any_owner(site.options.allow_other_owner);
     let storage = &*site.storage;
     home.create(storage, site.dir)?;
     let lock = home.lock(storage, site.dir)?;

@@ -28,6 +28,7 @@ pub struct StoreOptions {
     pub(crate) max_line_bytes: usize,
     pub(crate) max_batch_bytes: usize,
     pub(crate) resolve_aliases: bool,
+    pub(crate) allow_other_owner: bool,
     pub(crate) segments: Lengths,
 }
 
@@ -48,6 +49,7 @@ impl StoreOptions {
             max_line_bytes: 16 << 20,
             max_batch_bytes: 64 << 20,
             resolve_aliases: true,
+            allow_other_owner: false,
             segments: Lengths::default(),
         }
     }
@@ -101,6 +103,16 @@ impl StoreOptions {
     #[must_use]
     pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
         self.max_batch_bytes = bytes.clamp(64 << 10, 1 << 30);
+        self
+    }
+
+    /// Whether the directory, and the engine's own in it, may belong to another
+    /// user, as a volume does that is shared with a group (`fsGroup`). Their owner
+    /// can read everything in them, and put something else in its place. Links are
+    /// not followed either way. Default: `false`, such a directory is refused.
+    #[must_use]
+    pub fn allow_other_owner(mut self, allow: bool) -> Self {
+        self.allow_other_owner = allow;
         self
     }
 

@@ -1,6 +1,8 @@
 //! Input, directories and machines that are not as they should be.
 
 mod directories;
+mod folding;
+mod impostors;
 mod lifecycle;
 mod limits;
 mod machine;

@@ -83,7 +83,7 @@ impl LegacyJsonStore {
     }
 
     pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        let lock = Home::lock_only(&*storage, dir)?;
+        let lock = Home::of(dir).lock_only(&*storage, dir)?;
         Self::under(storage, dir, lock)
     }
 

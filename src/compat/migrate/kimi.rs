@@ -108,7 +108,7 @@ pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> R
     let (all, start) = handle.all_lines(key)?;
     let (hidden, live) = all.split_at(start);
     let lines = session_file::without_hidden(hidden, live);
-    if lines.is_empty() && handle.resolve_session_key(key).wait()?.is_none() {
+    if lines.is_empty() && !handle.exists(key)? {
         return Err(Error::SessionNotFound { key: key.into() });
     }
     let storage = handle.storage();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::disk::session_file;
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 /// Opens the session file of `stem`; `None` where there is none.
 ///
@@ -60,6 +60,11 @@ pub(crate) fn read_at_most(storage: &dyn Storage, path: &Path, max: u64) -> io::
 fn too_large(size: u64, limit: u64) -> io::Error {
     let reason = format!("{size} bytes, over the limit of {limit}");
     io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// What has that name; where the disk fails to say, nothing is known.
+pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
+    Some(storage.info(path).ok()?.kind)
 }
 
 /// The path of `name` in `dir`, numbered where the name is taken: what was set

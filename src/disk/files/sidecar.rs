@@ -3,17 +3,17 @@
 use std::io;
 use std::path::Path;
 
-use super::{read_at_most, too_large};
+use super::{kind_of, read_at_most, too_large};
 use crate::disk::session_file::{self, Meta, SessionMeta};
 use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
+use crate::ground::storage::{FileKind, Storage};
 
 /// How the sidecar on disk relates to what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {
     Missing,
     Present,
-    /// It does not decode; it is set aside before a new one takes its name.
+    /// It does not decode, or is a directory or pipe; it is set aside before a new one takes its name.
     Corrupt,
 }
 
@@ -63,6 +63,15 @@ pub(crate) fn read_sidecar(
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Ok((Meta::empty(key), Sidecar::Missing));
+        }
+        // A link may lead to what says how much of the session is hidden.
+        Err(_)
+            if matches!(
+                kind_of(storage, &path),
+                Some(FileKind::Directory | FileKind::Other)
+            ) =>
+        {
+            return Ok((Meta::empty(key), Sidecar::Corrupt));
         }
         Err(e) => return Err(Error::io("read", &path, e)),
     };

@@ -35,7 +35,7 @@ pub(crate) use control::{
     encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};
-pub(crate) use fold::fold;
+pub(crate) use fold::{fold, fold_name};
 pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,

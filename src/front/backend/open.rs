@@ -107,7 +107,8 @@ pub(crate) fn open_on(
         Err(error) => {
             // The store gave its lock back, so another may have come and gone:
             // only under this one does what is found stay so.
-            let lock = Home::lock_only(&*storage, dir)?;
+            let home = Home::of(dir).of_any_owner(options.allow_other_owner);
+            let lock = home.lock_only(&*storage, dir)?;
             if may_have_sessions(&*storage, dir)? {
                 return Err(error);
             }

@@ -88,7 +88,8 @@ impl StoreOptions {
     /// write accepts; the same limit holds for a summary, for a scope, and for
     /// the aliases of a session together. The whole sidecar, as it is encoded,
     /// may have twice as many and 16 KiB. Larger lines found on disk are still
-    /// read, as are sidecars of up to 128 MiB. Default: 16 MiB. Bounds: 1 KiB to
+    /// read, and rewritten as they are; handed back in a history that is to be
+    /// set, such a message is refused. Sidecars of up to 128 MiB are read. Default: 16 MiB. Bounds: 1 KiB to
     /// 32 MiB.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {

@@ -219,8 +219,11 @@ fn read_sidecars(
     found
 }
 
-/// A key's own file name wins where several sidecars claim the key; the others
-/// stay on disk as they are.
+/// Where several sidecars claim one key, the one under the key's own file name has
+/// it (PicoClaw's name, or one with the key's hash), else the first by file name.
+/// The key is listed once, and the winner's aliases alone lead to it. The others stay
+/// on disk as they are, told in a finding, and their names are nobody's: given to the
+/// key that they spell, they would show it another's history.
 fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) {
     let own = |stem: &str, key: &str| {
         stem == session_file::plain_stem(key) || stem == session_file::hashed_stem(key)
@@ -235,6 +238,7 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
                 "{} names the key of another file; it is left alone",
                 session_file::sidecar_name(&stem)
             ));
+            catalog.reserve(&stem);
             continue;
         }
         if let Some(entry) = catalog.get(&meta.key) {

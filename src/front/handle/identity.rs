@@ -57,6 +57,10 @@ impl StoreHandle {
     /// own checkpoints cannot be gone back to any more. The key is taken
     /// literally. Always durable.
     ///
+    /// It looks at what the session shows, not at what it once took over: cleared
+    /// or truncated to nothing since, it takes the same history over again.
+    /// [`ensure_session_metadata`](Self::ensure_session_metadata) does not.
+    ///
     /// An agent's main session is never taken over. Its opaque key does not say
     /// that it is one: it is known for that if it is PicoClaw's default agent's,
     /// or if the agent is named in the scope given, in that of either session, or

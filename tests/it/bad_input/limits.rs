@@ -139,6 +139,12 @@ fn a_line_over_the_limit_on_disk_is_read_and_rewritten_all_the_same() {
     let chats = store.handle();
     chats.truncate_history("cli", 1).wait().unwrap();
     chats.compact("cli").wait().unwrap();
+    assert_eq!(texts(&chats, "cli"), [big.as_str()]);
+    // What was read is too large to be handed in again.
+    let history = chats.history("cli").wait().unwrap();
+    let (size, _, back) = handed_back(chats.set_history("cli", history.clone()).wait());
+    assert!(size > 5_000);
+    assert_eq!(back, history);
     assert_eq!(texts(&chats, "cli"), [big]);
     store.close().unwrap();
 }

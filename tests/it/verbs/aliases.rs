@@ -261,3 +261,27 @@ fn exact_keys_follow_no_alias_in_any_verb() {
     export_kimi("old:1", outside.path().join("viewed.jsonl"), &view.handle()).unwrap();
     store.close().unwrap();
 }
+
+#[test]
+fn a_promotion_looks_at_what_there_is_and_takes_over_again_after_a_clear() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "old:1", 0..2);
+    let promote = || {
+        let promoted = chats.promote_alias_history("new", None, owned(&["old:1"]));
+        promoted.wait().unwrap()
+    };
+    let ensure = || {
+        let ensured = chats.ensure_session_metadata("new", None, owned(&["old:1"]));
+        ensured.wait().unwrap()
+    };
+    assert!(promote());
+    assert!(!promote());
+    chats.context("new").clear().wait().unwrap();
+    assert!(!ensure());
+    assert!(texts(&chats, "new").is_empty());
+    assert!(promote());
+    assert_eq!(texts(&chats, "new"), numbers(0..2));
+    store.close().unwrap();
+}

@@ -1,5 +1,6 @@
 //! What can go wrong, sorted by what a caller can do about it.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// A session's scope is not JSON, or not of the shape of one.
+    /// A session's scope is not JSON, or nested deeper than 128, or, where one
+    /// is read, not of the shape of one. Nothing was written.
     #[error("invalid scope: {reason}")]
     InvalidScope {
         /// What is wrong with it.
@@ -48,11 +50,14 @@ pub enum Error {
     },
 
     /// A message, a batch of them, or what a session's sidecar is to hold (a
-    /// summary; scope and aliases) is larger than the store accepts. Nothing was
+    /// summary, a scope, aliases) is larger than the store accepts. Nothing was
     /// written, and the messages come back.
-    #[error("{} of {size} bytes over the limit of {limit}", oversized(.messages))]
+    #[error("{what} of {size} bytes, over the limit of {limit}")]
     MessageTooLarge {
-        /// Bytes of the encoded line, or of the whole batch.
+        /// What was too large.
+        what: Oversized,
+        /// Its bytes: encoded where it is a message, a prompt, a batch or a
+        /// sidecar, as given otherwise.
         size: usize,
         /// The limit it exceeds.
         limit: usize,
@@ -198,15 +203,51 @@ pub enum Error {
     },
 }
 
+/// What [`Error::MessageTooLarge`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Oversized {
+    /// One message, as the line it becomes.
+    Message,
+    /// All lines of one command together.
+    Batch,
+    /// A summary.
+    Summary,
+    /// A scope.
+    Scope,
+    /// The aliases given for a session, together.
+    Aliases,
+    /// Everything that a session's sidecar would hold: key, summary, scope and
+    /// aliases, encoded.
+    Sidecar,
+    /// A system prompt, as the line it becomes.
+    Prompt,
+}
+
+impl fmt::Display for Oversized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Message => "a message",
+            Self::Batch => "a batch of lines",
+            Self::Summary => "a summary",
+            Self::Scope => "a scope",
+            Self::Aliases => "aliases",
+            Self::Sidecar => "a sidecar (summary, scope and aliases together)",
+            Self::Prompt => "a system prompt",
+        })
+    }
+}
+
 /// Refuses what is larger than `limit` bytes. The caller puts the messages in.
 ///
 /// # Errors
 /// `MessageTooLarge`.
-pub(crate) fn check_size(size: usize, limit: usize) -> Result<()> {
+pub(crate) fn check_size(what: Oversized, size: usize, limit: usize) -> Result<()> {
     if size <= limit {
         return Ok(());
     }
     Err(Error::MessageTooLarge {
+        what,
         size,
         limit,
         messages: Vec::new(),
@@ -267,15 +308,6 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
-}
-
-/// What was too large.
-fn oversized(messages: &[Message]) -> &'static str {
-    if messages.is_empty() {
-        "text beside messages (summary, prompt, scope and aliases)"
-    } else {
-        "message or batch"
-    }
 }
 
 /// Checkpoint ids for a person: neighbours are drawn together.

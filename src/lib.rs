@@ -75,7 +75,7 @@ pub use engine::doctor::{
 pub use engine::options::{Durability, StoreOptions};
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
-pub use error::{Error, Result};
+pub use error::{Error, Oversized, Result};
 pub use front::backend;
 pub use front::context::{Context, Fork, Messages};
 pub use front::handle::{BackupLimits, StoreHandle};

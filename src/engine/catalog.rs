@@ -2,6 +2,7 @@
 //! session. Every look-up is a hash look-up; no directory is scanned.
 
 mod aliases;
+mod names;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::ground::sync::map::Map;
 
 pub use aliases::AliasConflict;
 use aliases::Aliases;
+use names::Names;
 
 /// Owns reserved file names: no session has this key.
 const NOBODY: &str = "";
@@ -56,9 +58,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     entries: Map<Arc<str>, Arc<Entry>>,
-    /// Who owns a file name. Claimed in one step: two keys that map to one name
-    /// would otherwise write into one file.
-    owners: Map<Arc<str>, Arc<str>>,
+    names: Names,
     /// File names whose files name no owner: without sidecar, or with one that
     /// does not decode.
     orphans: Map<Arc<str>, ()>,
@@ -96,7 +96,7 @@ impl Catalog {
             return false;
         }
         let (key, stem): (Arc<str>, Arc<str>) = (key.into(), stem.into());
-        self.owners.insert(stem.clone(), key.clone());
+        self.names.enter(&stem, Some(key.clone()));
         self.entries
             .insert(key.clone(), Entry::new(key, stem, listed, true));
         true
@@ -104,30 +104,38 @@ impl Catalog {
 
     /// Enters files that name no owner.
     pub(crate) fn enter_orphan(&self, stem: &str) {
-        if !self.owners.contains_key(stem) {
-            self.orphans.insert(stem.into(), ());
+        if self.names.owner(stem).is_none() {
+            let stem: Arc<str> = stem.into();
+            self.names.enter(&stem, None);
+            self.orphans.insert(stem, ());
         }
+    }
+
+    /// Other spellings of a file name that sessions or nobody's files have.
+    pub(crate) fn twins(&self, stem: &str) -> Vec<Arc<str>> {
+        self.names.twins(stem)
     }
 
     /// Whether there are files of this name: somebody's, or to be taken.
     pub(crate) fn has_stem(&self, stem: &str) -> bool {
-        self.owners.contains_key(stem) || self.orphans.contains_key(stem)
+        self.names.owner(stem).is_some() || self.orphans.contains_key(stem)
     }
 
     /// Keeps a file name from every session: what would be its sidecar is
     /// something else, and must not be written over.
     pub(crate) fn reserve(&self, stem: &str) {
-        self.owners.insert(stem.into(), NOBODY.into());
+        self.names.enter(&stem.into(), Some(NOBODY.into()));
     }
 
     /// Frees a reserved file name.
     pub(crate) fn release(&self, stem: &str) {
-        self.owners.remove_if(stem, |_, owner| **owner == *NOBODY);
+        self.names.disown(stem, NOBODY);
     }
 
     /// The session of `key`, with a file name of its own if it is new: the
-    /// name PicoClaw would use, or where another key has that or it is unsafe,
-    /// one with a hash of the key.
+    /// name PicoClaw would use, or where another key has that (or one that some
+    /// file systems do not tell from it) or it is unsafe, one with a hash of the
+    /// key.
     pub(crate) fn claim(&self, key: &Arc<str>) -> Arc<Entry> {
         if let Some(entry) = self.get(key) {
             return entry;
@@ -162,8 +170,7 @@ impl Catalog {
 
     /// Makes `key` the owner of a file name, unless it has one.
     fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
-        let owner = self.owners.entry(stem.clone());
-        let ours = *owner.or_insert_with(|| key.clone()) == *key;
+        let ours = self.names.own(stem, key);
         if ours {
             self.orphans.remove(stem);
         }
@@ -174,12 +181,13 @@ impl Catalog {
     pub(crate) fn remove(&self, entry: &Arc<Entry>, aliases: &[String]) {
         self.aliases.replace(entry, aliases, &[]);
         self.entries.remove(&entry.key);
-        self.owners.remove(&entry.stem);
+        self.names.disown(&entry.stem, &entry.key);
     }
 
     /// Whether a file name is another session's than `key`'s.
     pub(crate) fn is_others(&self, stem: &str, key: &str) -> bool {
-        self.owners.get(stem).is_some_and(|owner| **owner != *key)
+        let owner = self.names.owner(stem);
+        owner.is_some_and(|owner| *owner != *key)
     }
 
     /// Replaces a session's aliases. Another session may claim one of them, too:

@@ -29,6 +29,8 @@ pub(crate) struct Home {
     pub(crate) copies: PathBuf,
     pub(crate) identity: PathBuf,
     lock: PathBuf,
+    /// Whether directories may be another user's.
+    any_owner: bool,
 }
 
 /// What the engine's directory is called.
@@ -45,7 +47,13 @@ impl Home {
             copies: home.join("sidecars.jsonl"),
             identity: home.join("identity"),
             lock: home.join("lock"),
+            any_owner: false,
         }
+    }
+
+    /// The same, in directories that may be another user's.
+    pub(crate) fn of_any_owner(self, any_owner: bool) -> Self {
+        Self { any_owner, ..self }
     }
 
     /// Where the files of the store in `dir` are.
@@ -77,13 +85,15 @@ impl Home {
         if storage.info(&self.identity).is_err() {
             sync_names(storage, dir);
         }
-        create_all(storage, dir)?;
-        check_dir(storage, dir)?;
+        self.create_site(storage, dir)?;
         for path in [&dir.join(NAME), &self.journal, &self.quarantine] {
-            create_all(storage, path)?;
-            check_dir(storage, path)?;
+            self.create_site(storage, path)?;
         }
-        Ok(())
+        // Behind a link, what is removed and renamed among them is somebody's.
+        match storage.info(&self.backups) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            _ => check_dir(storage, &self.backups, self.any_owner),
+        }
     }
 
     /// Takes the writer's lock: that of the directory, where the file system has
@@ -150,12 +160,16 @@ impl Home {
     /// # Errors
     /// `Locked` if another has it; where neither can be had, what keeps the
     /// second from it.
-    pub(crate) fn lock_only(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
-        Self::create_site(storage, dir)?;
-        let home = Self::of(dir);
-        let outer = home.lock_outer(storage, dir)?.ok();
-        let inner = Self::create_site(storage, &dir.join(NAME))
-            .and_then(|()| home.lock_inner(storage, dir));
+    pub(crate) fn lock_only(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+    ) -> Result<Box<dyn LockGuard>> {
+        self.create_site(storage, dir)?;
+        let outer = self.lock_outer(storage, dir)?.ok();
+        let inner = self
+            .create_site(storage, &dir.join(NAME))
+            .and_then(|()| self.lock_inner(storage, dir));
         match (outer, inner) {
             (outer, Ok(inner)) => Ok(both(outer, inner)),
             (Some(outer), Err(error)) if !matches!(error, Error::Locked { .. }) => {
@@ -183,9 +197,9 @@ impl Home {
     ///
     /// # Errors
     /// If a name stands for something else, or the directory is another user's.
-    pub(crate) fn create_site(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    pub(crate) fn create_site(&self, storage: &dyn Storage, dir: &Path) -> Result<()> {
         create_all(storage, dir)?;
-        check_dir(storage, dir)
+        check_dir(storage, dir, self.any_owner)
     }
 
     fn holder(&self, storage: &dyn Storage) -> Option<u32> {
@@ -369,7 +383,7 @@ fn parent(path: &Path) -> &Path {
 
 /// Refuses what is no directory, or not ours: another user could read what we
 /// write, or change it under us.
-pub(crate) fn check_dir(storage: &dyn Storage, path: &Path) -> Result<()> {
+fn check_dir(storage: &dyn Storage, path: &Path, any_owner: bool) -> Result<()> {
     let refuse = |kind, why: &str| Err(Error::io("open", path, io::Error::new(kind, why)));
     let info = storage.info(path).map_err(|e| Error::io("open", path, e))?;
     match info.kind {
@@ -384,10 +398,11 @@ pub(crate) fn check_dir(storage: &dyn Storage, path: &Path) -> Result<()> {
             return refuse(io::ErrorKind::NotADirectory, "it is not a directory");
         }
     }
-    if info.owner != storage.current_user() {
+    if !any_owner && info.owner != storage.current_user() {
         return refuse(
             io::ErrorKind::PermissionDenied,
-            "the directory belongs to another user",
+            "the directory belongs to another user, who could read and change everything in it; \
+             `allow_other_owner` accepts that",
         );
     }
     Ok(())

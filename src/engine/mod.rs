@@ -120,7 +120,8 @@
 //! | constant | value |
 //! |---|---|
 //! | `MAILBOX` (open) | 1,024 commands per shard |
-//! | `MAX_BATCH` (front/handle/lines) | 64 MiB in one command |
+//! | `max_batch_bytes`, `max_line_bytes` (options) | 64 MiB in one command, 16 MiB in one line |
+//! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `MAX_INFLIGHT` (shard/worker) | 64 MiB of records per worker |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms, 1 ms |
 //! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |

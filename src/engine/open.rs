@@ -76,7 +76,7 @@ pub(crate) struct Opened {
 /// # Errors
 /// `Locked`, `Corrupt`, or what the operating system reports.
 pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
-    let home = Home::of(site.dir);
+    let home = Home::of(site.dir).of_any_owner(site.options.allow_other_owner);
     home.create(&*site.storage, site.dir)?;
     let lock = home.lock(&*site.storage, site.dir)?;
     let shared = home.hold(&site.storage, site.dir)?;
@@ -127,6 +127,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         catalog,
         counters,
         auto_compact: site.options.auto_compact,
+        max_sidecar: site.options.max_sidecar_bytes(),
         temp_counter: AtomicU64::new(1),
         rebased: AtomicU64::new(0),
         keeper: Keeper::default(),

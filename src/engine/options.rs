@@ -40,7 +40,9 @@ pub struct StoreOptions {
     pub(crate) auto_compact: bool,
     pub(crate) max_open_files: Option<NonZeroUsize>,
     pub(crate) max_line_bytes: usize,
+    pub(crate) max_batch_bytes: usize,
     pub(crate) resolve_aliases: bool,
+    pub(crate) allow_other_owner: bool,
     pub(crate) segments: Lengths,
 }
 
@@ -59,7 +61,9 @@ impl StoreOptions {
             auto_compact: true,
             max_open_files: None,
             max_line_bytes: 16 << 20,
+            max_batch_bytes: 64 << 20,
             resolve_aliases: true,
+            allow_other_owner: false,
             segments: Lengths::default(),
         }
     }
@@ -95,13 +99,42 @@ impl StoreOptions {
     }
 
     /// The largest encoded message, in bytes without its line feed, that a
-    /// write accepts; the same limit holds for a summary, and for a scope with
-    /// its aliases. Larger lines found on disk are still read. Default: 16 MiB.
-    /// Bounds: 1 KiB to 32 MiB.
+    /// write accepts; the same limit holds for a summary, for a scope, and for
+    /// the aliases of a session together. The whole sidecar, as it is encoded,
+    /// may have twice as many and 16 KiB. Larger lines found on disk are still
+    /// read, and rewritten as they are; handed back in a history that is to be
+    /// set, such a message is refused. Sidecars of up to 128 MiB are read. Default: 16 MiB. Bounds: 1 KiB to
+    /// 32 MiB.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
         self
+    }
+
+    /// All lines that one command writes (a batch, a new history), in bytes,
+    /// line feeds included. A batch is in memory several times over until it is
+    /// durable, and holds up what its worker writes for others. Imports have no
+    /// such limit. Default: 64 MiB. Bounds: 64 KiB to 1 GiB.
+    #[must_use]
+    pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
+        self.max_batch_bytes = bytes.clamp(64 << 10, 1 << 30);
+        self
+    }
+
+    /// Whether the directory, and the engine's own in it, may belong to another
+    /// user, as a volume does that is shared with a group (`fsGroup`). Their owner
+    /// can read everything in them, and put something else in its place. Links are
+    /// not followed either way. Default: `false`, such a directory is refused.
+    #[must_use]
+    pub fn allow_other_owner(mut self, allow: bool) -> Self {
+        self.allow_other_owner = allow;
+        self
+    }
+
+    /// The largest encoded sidecar that a command may make: room for what may
+    /// be in it at its largest, and for a key.
+    pub(crate) fn max_sidecar_bytes(&self) -> usize {
+        2 * self.max_line_bytes + (16 << 10)
     }
 
     /// The most that the journal takes on disk, in bytes, segments kept for reuse

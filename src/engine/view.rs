@@ -115,6 +115,14 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.resolve(key))
     }
 
+    /// Whether there is a session that `key` means, literally or not.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn exists(&self, key: &str, resolve: bool) -> Result<bool> {
+        Ok(self.look_again()?.find(key, resolve).1.is_some())
+    }
+
     /// See [`alias_conflicts`](crate::engine::catalog::Catalog::alias_conflicts).
     ///
     /// # Errors

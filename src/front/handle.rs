@@ -16,6 +16,7 @@ mod inheritance;
 mod lines;
 
 pub use backups::BackupLimits;
+use lines::Limits;
 
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ pub struct StoreHandle {
     side: Side,
     level: Durability,
     resolve: bool,
-    max_line: usize,
+    limits: Limits,
 }
 
 /// What is behind a handle.
@@ -85,7 +86,7 @@ impl StoreHandle {
             side,
             level: options.durability,
             resolve: options.resolve_aliases,
-            max_line: options.max_line_bytes,
+            limits: Limits::of(options),
         }
     }
 

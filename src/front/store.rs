@@ -63,7 +63,8 @@ impl Store {
     /// writes to the directory; [`Error::Corrupt`] where committed journal
     /// records are damaged; [`Error::StorageFull`] where there is no space to
     /// recover into, or for a first journal segment of 1 MiB; [`Error::Io`] where
-    /// the directory is a file, a symbolic link, another user's, cannot be
+    /// the directory is a file, a symbolic link, another user's (unless
+    /// [allowed](StoreOptions::allow_other_owner)), cannot be
     /// written, or its file system has no locks.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(dir, StoreOptions::new())

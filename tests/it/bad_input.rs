@@ -1,10 +1,13 @@
 //! Input, directories and machines that are not as they should be.
 
 mod directories;
+mod folding;
+mod impostors;
 mod lifecycle;
 mod limits;
 mod machine;
 mod poison;
+mod sidecars;
 
 use sessionlog::{Message, Result, StoreHandle};
 

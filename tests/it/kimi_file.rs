@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use sessionlog::{Context, Error, Message, export_kimi, import_kimi};
+use sessionlog::{Context, Error, Message, Store, export_kimi, import_kimi};
 use tempfile::TempDir;
 
 use crate::support::{open, scratch};
@@ -475,4 +475,20 @@ fn a_file_that_is_none_cannot_be_opened() {
     let refused = nowhere.append_message(Message::user("a")).wait();
     assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
     assert!(said(&nowhere).is_empty());
+}
+
+/// kimi-cli makes an empty file, which means the same to it as none.
+#[test]
+fn an_append_of_nothing_makes_no_file() {
+    let dir = scratch();
+    let path = dir.path().join("context.jsonl");
+    let context = Context::open(&path).unwrap();
+    context.append_message(Vec::new()).wait().unwrap();
+    assert!(!path.exists());
+    assert!(!context.restore().wait().unwrap());
+    let store = Store::open(dir.path().join("s")).unwrap();
+    let session = store.handle().context("cli");
+    session.append_message(Vec::new()).wait().unwrap();
+    assert!(store.handle().list_sessions().wait().unwrap().is_empty());
+    store.close().unwrap();
 }

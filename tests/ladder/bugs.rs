@@ -52,6 +52,13 @@ const SPARES: Rung = Rung {
     target: ["--lib", "--all-features"],
     filter: "spares_make_room",
 };
+/// The modelled disk does not tell case apart there.
+const FOLDING: Rung = test("it", "folding");
+const SIDECARS: Rung = test("it", "bad_input::sidecars");
+const IMPORTS: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "a_run_after_a_crash_at_any_step",
+};
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -462,5 +469,41 @@ pub(crate) const BUGS: &[Bug] = &[
 "#,
         replacement: "",
         rung: DAMAGE,
+    },
+    Bug {
+        name: "names-not-folded",
+        file: "src/disk/session_file/fold.rs",
+        original: r#"    if name.is_ascii() {
+        return to_lower(name);"#,
+        replacement: r#"    if true {
+        return Cow::Borrowed(name);"#,
+        rung: FOLDING,
+    },
+    Bug {
+        name: "name-of-a-deleted-session-given-to-its-twin",
+        file: "src/engine/catalog/names.rs",
+        original: r#"            false
+        });"#,
+        replacement: r#"            place.iter().all(|held| held.owner.is_none())
+        });"#,
+        rung: FOLDING,
+    },
+    Bug {
+        name: "long-import-in-two-steps",
+        file: "src/compat/migrate/legacy.rs",
+        original: r#"            self.store.import_history(&key, messages).wait()?;"#,
+        replacement: r#"            let (first, rest) = messages.split_at(messages.len() / 2);
+            self.store.import_history(&key, first.to_vec()).wait()?;
+            for message in rest {
+                self.store.add_full_message(&key, message.clone()).wait()?;
+            }"#,
+        rung: IMPORTS,
+    },
+    Bug {
+        name: "deep-scope-not-read-again",
+        file: "src/disk/session_file/sidecar.rs",
+        original: r#"Scanner::of_any_depth(text)"#,
+        replacement: r#"Scanner::new(text)"#,
+        rung: SIDECARS,
     },
 ];

@@ -1,6 +1,6 @@
 //! One JSON file per session: whose file is whose, and replacing one safely.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +10,6 @@ use crate::error::{Error, Result};
 use crate::front::backend::desk::Desk;
 use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage};
 use crate::ground::sync::Mutex;
-
-/// Owns names of files that hold no session we read: no session has this key.
-const NOBODY: &str = "";
 
 /// What the name of a file starts and ends with that is being written.
 const TEMP: (&str, &str) = (".session-", ".tmp");
@@ -33,7 +30,9 @@ pub(super) struct Files {
 
 #[derive(Debug, Default)]
 struct Names {
-    owners: HashMap<String, String>,
+    /// Names that are taken, by what some file systems make of them: these do not
+    /// tell case apart, and two sessions must not share a file.
+    taken: HashMap<String, BTreeSet<String>>,
     /// Several only where they were found so: the last is the session's, the
     /// others would bring it back if it alone were removed.
     by_key: HashMap<String, Vec<String>>,
@@ -67,14 +66,14 @@ impl Files {
     /// Gives a file to the session in it; of several, the last.
     pub(super) fn own(&self, name: &str, key: &str) {
         let mut names = self.names.lock();
-        names.owners.insert(name.into(), key.into());
+        names.take(name);
         let own = names.by_key.entry(key.into()).or_default();
         own.push(name.into());
     }
 
     /// Keeps a file from every session.
     pub(super) fn reserve(&self, name: &str) {
-        self.names.lock().owners.insert(name.into(), NOBODY.into());
+        self.names.lock().take(name);
     }
 
     /// Writes a session down, if it changed since it last was.
@@ -220,20 +219,35 @@ impl Names {
         }
         let plain = session_file::plain_stem(key);
         let mut stem = plain;
-        if !session_file::is_safe_stem(&stem) || self.owners.contains_key(&file_name(&stem)) {
+        if !session_file::is_safe_stem(&stem) || self.is_taken(&file_name(&stem)) {
             stem = session_file::hashed_stem(key);
         }
-        while self.owners.contains_key(&file_name(&stem)) {
+        while self.is_taken(&file_name(&stem)) {
             stem.push('~');
         }
         let name = file_name(&stem);
-        self.owners.insert(name.clone(), key.into());
+        self.take(&name);
         self.by_key.insert(key.into(), vec![name.clone()]);
         name
     }
 
+    fn take(&mut self, name: &str) {
+        let folded = session_file::fold_name(name).into_owned();
+        self.taken.entry(folded).or_default().insert(name.into());
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        self.taken.contains_key(&*session_file::fold_name(name))
+    }
+
     fn disown(&mut self, key: &str, name: &str) {
-        self.owners.remove(name);
+        let folded = session_file::fold_name(name);
+        if let Some(alike) = self.taken.get_mut(&*folded) {
+            alike.remove(name);
+            if alike.is_empty() {
+                self.taken.remove(&*folded);
+            }
+        }
         if let Some(own) = self.by_key.get_mut(key) {
             own.retain(|other| other != name);
             if own.is_empty() {

@@ -22,7 +22,7 @@ use crate::front::backend::store::{SessionStore, StoreKind};
 use crate::front::backend::verbs::verbs_of;
 use crate::front::handle::blocking;
 use crate::ground::storage::{DiskStorage, LockGuard, Storage};
-use crate::{Message, Reply};
+use crate::{Message, MigrationReport, Reply};
 
 /// The files of PicoClaw's older session manager, one `*.json` per session, read
 /// and written as it does.
@@ -68,6 +68,7 @@ use crate::{Message, Reply};
 pub struct LegacyJsonStore {
     desk: Desk,
     files: Arc<Files>,
+    found: MigrationReport,
 }
 
 impl LegacyJsonStore {
@@ -86,7 +87,7 @@ impl LegacyJsonStore {
     }
 
     pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        let lock = Home::lock_only(&*storage, dir)?;
+        let lock = Home::of(dir).lock_only(&*storage, dir)?;
         Self::under(storage, dir, lock)
     }
 
@@ -104,10 +105,11 @@ impl LegacyJsonStore {
             paths: false,
             ..Limits::none()
         });
-        load(&files, &desk)?;
+        let found = load(&files, &desk)?;
         Ok(Self {
             desk,
             files: Arc::new(files),
+            found,
         })
     }
 
@@ -128,14 +130,20 @@ impl LegacyJsonStore {
 }
 
 /// Reads every session; of several files with one key the last by name counts,
-/// as in PicoClaw.
-fn load(files: &Files, desk: &Desk) -> Result<()> {
+/// as in PicoClaw. Says which files are none, and why.
+fn load(files: &Files, desk: &Desk) -> Result<MigrationReport> {
+    let mut report = MigrationReport::default();
     for name in migrate::candidates(&*files.storage, &files.dir)? {
         let session = match migrate::read(&*files.storage, &files.dir, &name)? {
             Found::Session(session) if session_file::validate_key(&session.key).is_ok() => session,
             other => {
-                if let Found::Neither(reason) = other {
-                    tracing::warn!(name, reason, "left alone: no session");
+                match other {
+                    Found::Neither(reason) => report.skip(&files.dir.join(&name), reason),
+                    Found::Session(_) => {
+                        let reason = String::from("its key is none");
+                        report.skip(&files.dir.join(&name), reason);
+                    }
+                    Found::Sidecar => {}
                 }
                 files.reserve(&name);
                 continue;
@@ -149,7 +157,7 @@ fn load(files: &Files, desk: &Desk) -> Result<()> {
             Ok(())
         })?;
     }
-    Ok(())
+    Ok(report)
 }
 
 impl Drop for LegacyJsonStore {
@@ -163,6 +171,10 @@ impl Drop for LegacyJsonStore {
 impl SessionStore for LegacyJsonStore {
     fn kind(&self) -> StoreKind {
         StoreKind::LegacyJson
+    }
+
+    fn migration_report(&self) -> MigrationReport {
+        self.found.clone()
     }
 
     verbs_of!(desk);

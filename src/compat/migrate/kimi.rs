@@ -59,7 +59,7 @@ pub struct KimiImport {
 /// # Errors
 /// [`Error::SessionExists`] where the session has a line or a summary already,
 /// [`Error::MessageTooLarge`], without messages, for a line over
-/// [the limit](crate::StoreOptions::max_line_bytes) or a file over 64 MiB,
+/// [the limit](crate::StoreOptions::max_line_bytes),
 /// [`Error::Io`] where the file cannot be read, and those all verbs share.
 pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
     let path = absolute(path.as_ref())?;
@@ -109,7 +109,7 @@ pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> R
     let (all, start) = handle.all_lines(key)?;
     let (hidden, live) = all.split_at(start);
     let lines = session_file::without_hidden(hidden, live);
-    if lines.is_empty() && handle.resolve_session_key(key).wait()?.is_none() {
+    if lines.is_empty() && !handle.exists(key)? {
         return Err(Error::SessionNotFound { key: key.into() });
     }
     let storage = handle.storage();

@@ -1,14 +1,14 @@
 //! Import of PicoClaw's older stores, which kept each session in one JSON file.
 
 use crate::disk::files;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::MigrationReport;
 use crate::disk::files::backup::BackupReason;
 use crate::disk::session_file::{self, LegacySession, SIDECAR};
 use crate::engine::Engine;
@@ -18,22 +18,9 @@ use crate::ground::clock;
 use crate::ground::storage::{FileKind, Storage};
 use crate::{Durability, Message, SessionMeta, StoreHandle};
 
-/// What a migration did.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct MigrationReport {
-    /// Sessions imported.
-    pub migrated: usize,
-    /// Files left in place as they are, and why: they do not decode, or what
-    /// they hold is over a limit of the store.
-    pub skipped: Vec<(PathBuf, String)>,
-    /// Keys of the sessions that had a history, which is a
-    /// [backup](crate::BackupReason::Import) now.
-    pub replaced: Vec<String>,
-}
-
 /// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
-/// and says how many; see [`migrate_from_json_report`].
+/// and says how many; see [`migrate_from_json_report`], which also returns which
+/// files it had to leave: this only logs them, as warnings.
 ///
 /// ```
 /// use sessionlog::{Store, migrate_from_json};
@@ -75,9 +62,12 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// the older manager kept a session whose key ends in `.meta`; those come
 /// first.
 ///
-/// A file that does not decode, or whose key, messages or summary the store
-/// does not accept, stays as it is and is reported. So it can be run at every
-/// start: with nothing left to import it changes nothing.
+/// A session is imported whole however long it is, in one step: until then the
+/// store shows what it had, and after a crash the one or the other. It is in
+/// memory meanwhile. A file that does not decode, or whose key, summary or one
+/// of whose messages the store does not accept, stays as it is, is reported, and
+/// logged as a warning. So it can be run at every start: with nothing left to
+/// import it changes nothing.
 ///
 /// What a session has already becomes a [backup](StoreHandle::list_backups), and
 /// is reported, unless it is just what the file holds; a summary that the file
@@ -242,8 +232,6 @@ struct Import<'a> {
     storage: Arc<dyn Storage>,
     engine: &'a Engine,
     store: StoreHandle,
-    /// Sessions that had a history, not yet in a report.
-    replaced: RefCell<Vec<String>>,
 }
 
 impl<'a> Import<'a> {
@@ -253,7 +241,6 @@ impl<'a> Import<'a> {
             storage: store.storage(),
             engine: store.engine()?,
             store: store.exact_keys().with_durability(Durability::Durable),
-            replaced: RefCell::default(),
         })
     }
 
@@ -263,30 +250,24 @@ impl<'a> Import<'a> {
 
     /// Imports a file, and says whether it may be retired.
     fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
-        let outcome = self.file(name)?;
-        report.replaced.append(&mut self.replaced.borrow_mut());
-        match outcome {
+        match self.file(name, report)? {
             Outcome::Imported => {
                 report.migrated += 1;
                 return Ok(true);
             }
-            Outcome::Left(reason) => {
-                let path = self.dir.join(name);
-                tracing::warn!(path = %path.display(), reason, "not imported");
-                report.skipped.push((path, reason));
-            }
+            Outcome::Left(reason) => report.skip(&self.dir.join(name), reason),
             Outcome::Sidecar => {}
         }
         Ok(false)
     }
 
-    fn file(&self, name: &str) -> Result<Outcome> {
+    fn file(&self, name: &str, report: &mut MigrationReport) -> Result<Outcome> {
         let session = match read(&*self.storage, self.dir, name)? {
             Found::Session(session) => session,
             Found::Sidecar => return Ok(Outcome::Sidecar),
             Found::Neither(reason) => return Ok(Outcome::Left(reason)),
         };
-        match self.store_session(session) {
+        match self.store_session(session, report) {
             Ok(()) => Ok(Outcome::Imported),
             // About the session, not the store, and the same at every run: it
             // must not keep those behind it from being imported.
@@ -300,7 +281,7 @@ impl<'a> Import<'a> {
     /// All commands are on disk when this returns. What the store would refuse
     /// is refused before the first: a session left half imported would be
     /// replaced again by every later run.
-    fn store_session(&self, session: LegacySession) -> Result<()> {
+    fn store_session(&self, session: LegacySession, report: &mut MigrationReport) -> Result<()> {
         self.check(&session, &clock::rfc3339(self.engine.context.clock.now()))?;
         let LegacySession {
             key,
@@ -312,8 +293,10 @@ impl<'a> Import<'a> {
         } = session;
         let messages = self.stamped(messages)?;
         if !self.shows(&key, &messages)? {
-            self.keep_live(&key, &messages)?;
-            self.store.set_history(&key, messages).wait()?;
+            if self.keep_live(&key, &messages)? {
+                report.replaced.push(key.clone());
+            }
+            self.store.import_history(&key, messages).wait()?;
         }
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
@@ -321,7 +304,11 @@ impl<'a> Import<'a> {
         if scope.is_none() && aliases.is_empty() {
             return Ok(());
         }
-        self.store_identity(&key, scope, aliases)
+        if let Some(reason) = self.store_identity(&key, scope, aliases)? {
+            tracing::warn!(key, reason, "imported without its scope and aliases");
+            report.without_identity.push((key, reason));
+        }
+        Ok(())
     }
 
     /// Whether the store accepts a session, where messages without a time get
@@ -332,26 +319,33 @@ impl<'a> Import<'a> {
     fn check(&self, session: &LegacySession, now: &str) -> Result<()> {
         session_file::validate_key(&session.key)?;
         self.store.check_summary(&session.summary)?;
+        if !session.summary.is_empty() {
+            let mut meta = self.store.session_meta(&session.key).wait()?;
+            meta.summary.clone_from(&session.summary);
+            self.store.check_sidecar(&meta)?;
+        }
         self.store.check_lines(&session.messages, now)
     }
 
-    /// What a session has of its own is newer.
+    /// What a session has of its own is newer. Why the store does not accept what
+    /// the file says, if so: it must not keep the messages out.
     fn store_identity(
         &self,
         key: &str,
         scope: Option<Box<RawValue>>,
         aliases: Vec<String>,
-    ) -> Result<()> {
+    ) -> Result<Option<String>> {
         let meta = self.store.session_meta(key).wait()?;
         if has_identity(&meta) {
-            return Ok(());
+            return Ok(None);
         }
         match self.store.upsert_session_meta(key, scope, aliases).wait() {
-            Err(error @ (Error::ScopeConflict { .. } | Error::MessageTooLarge { .. })) => {
-                tracing::warn!(key, %error, "imported without its scope and aliases");
-                Ok(())
-            }
-            other => other,
+            Err(
+                error @ (Error::ScopeConflict { .. }
+                | Error::MessageTooLarge { .. }
+                | Error::InvalidScope { .. }),
+            ) => Ok(Some(error.to_string())),
+            other => other.map(|()| None),
         }
     }
 
@@ -378,12 +372,12 @@ impl<'a> Import<'a> {
         Ok(only && coming.clone().count() == stored.len() && coming.zip(&stored).all(same))
     }
 
-    /// Makes a backup of what a session shows: the file may have turned up long
-    /// after the session was begun. A crash behind this leaves the session empty
-    /// and the file where it is, for the next run.
-    fn keep_live(&self, key: &str, coming: &[Message]) -> Result<()> {
+    /// Makes a backup of what a session shows, if anything: the file may have
+    /// turned up long after the session was begun. A crash behind this leaves the
+    /// session empty and the file where it is, for the next run.
+    fn keep_live(&self, key: &str, coming: &[Message]) -> Result<bool> {
         if self.store.tail(key, 1).wait()?.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let now = clock::rfc3339(self.engine.context.clock.now());
         self.store.check_lines(coming, &now)?;
@@ -393,8 +387,7 @@ impl<'a> Import<'a> {
             key,
             "an imported file replaces a history; that is a backup now"
         );
-        self.replaced.borrow_mut().push(key.to_owned());
-        Ok(())
+        Ok(true)
     }
 
     /// The time of now for messages that without one would be control records;

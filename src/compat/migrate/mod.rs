@@ -19,7 +19,9 @@
 
 mod kimi;
 mod legacy;
+mod report;
 
 pub use kimi::{KimiImport, export_kimi, import_kimi};
 pub(crate) use legacy::{Found, candidates, keys_to_import, migrate_together, read};
-pub use legacy::{MigrationReport, migrate_from_json, migrate_from_json_report};
+pub use legacy::{migrate_from_json, migrate_from_json_report};
+pub use report::MigrationReport;

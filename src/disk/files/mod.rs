@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::disk::session_file;
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 /// Opens the session file of `stem`; `None` where there is none.
 ///
@@ -38,10 +38,33 @@ pub(crate) fn open_log(
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    read_at_most(storage, path, u64::MAX)
+}
+
+/// As [`read_whole`], for a file that is nothing we could use if it is larger than
+/// `max` bytes.
+///
+/// # Errors
+/// `InvalidData` then, and as the operating system reports them.
+pub(crate) fn read_at_most(storage: &dyn Storage, path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let file = storage.open(path, OpenMode::Read)?;
-    let mut bytes = vec![0; file.info()?.len as usize];
+    let len = file.info()?.len;
+    if len > max {
+        return Err(too_large(len, max));
+    }
+    let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+fn too_large(size: u64, limit: u64) -> io::Error {
+    let reason = format!("{size} bytes, over the limit of {limit}");
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// What has that name; where the disk fails to say, nothing is known.
+pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
+    Some(storage.info(path).ok()?.kind)
 }
 
 /// The path of `name` in `dir`, numbered where the name is taken: what was set

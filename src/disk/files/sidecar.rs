@@ -3,18 +3,46 @@
 use std::io;
 use std::path::Path;
 
-use super::read_whole;
-use crate::disk::session_file::{self, Meta};
+use super::{kind_of, read_at_most, too_large};
+use crate::disk::session_file::{self, Meta, SessionMeta};
 use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
+use crate::ground::storage::{FileKind, Storage};
 
 /// How the sidecar on disk relates to what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {
     Missing,
     Present,
-    /// It does not decode; it is set aside before a new one takes its name.
+    /// It does not decode, or is a directory or pipe; it is set aside before a new one takes its name.
     Corrupt,
+}
+
+/// Bytes of the largest sidecar that is read, and written. Far more than any
+/// command can make, and little enough to stand in a record of the journal: a
+/// session with a larger one is refused as it is, for without its `skip` it would
+/// show what was truncated.
+const MAX: u64 = 128 << 20;
+
+/// The bytes of a file that may be a sidecar.
+///
+/// # Errors
+/// `InvalidData` where it is over 128 MiB, and as the operating system reports
+/// them.
+pub(crate) fn read_bytes(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    read_at_most(storage, path, MAX)
+}
+
+/// Refuses a sidecar that written again would be too large to be read: escapes
+/// and white space can make it up to 24 times as long.
+fn check_room(bytes: &[u8], meta: &SessionMeta) -> io::Result<()> {
+    if (bytes.len() as u64) < MAX / 32 {
+        return Ok(());
+    }
+    let len = session_file::encoded_sidecar_len(meta) as u64;
+    if len > MAX {
+        return Err(too_large(len, MAX));
+    }
+    Ok(())
 }
 
 /// The sidecar of `stem`; an empty one where it is missing, does not decode, or
@@ -22,7 +50,8 @@ pub(crate) enum Sidecar {
 /// sidecar that would lend its summary to another session, and be written over.
 ///
 /// # Errors
-/// If the operating system refuses to read it.
+/// If the operating system refuses to read it, or it is larger than any store
+/// writes.
 pub(crate) fn read_sidecar(
     storage: &dyn Storage,
     dir: &Path,
@@ -30,10 +59,19 @@ pub(crate) fn read_sidecar(
     key: &str,
 ) -> Result<(Meta, Sidecar)> {
     let path = dir.join(session_file::sidecar_name(stem));
-    let bytes = match read_whole(storage, &path) {
+    let bytes = match read_bytes(storage, &path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Ok((Meta::empty(key), Sidecar::Missing));
+        }
+        // A link may lead to what says how much of the session is hidden.
+        Err(_)
+            if matches!(
+                kind_of(storage, &path),
+                Some(FileKind::Directory | FileKind::Other)
+            ) =>
+        {
+            return Ok((Meta::empty(key), Sidecar::Corrupt));
         }
         Err(e) => return Err(Error::io("read", &path, e)),
     };
@@ -44,6 +82,7 @@ pub(crate) fn read_sidecar(
     };
     match decoded {
         Ok(mut meta) => {
+            check_room(&bytes, &meta).map_err(|e| Error::io("read", &path, e))?;
             if meta.key.is_empty() {
                 meta.key = key.into();
             }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::control::Control;
+use super::encoded_sidecar_len;
 use super::scan::Scanner;
 use super::{Attachment, hashed_stem, is_safe_stem, lines, validate_key};
 use super::{Decoded, Kind, Message, SessionMeta, ToolCall};
@@ -465,15 +466,28 @@ proptest! {
         summary in any_text(),
         skip in any::<i64>(),
         aliases in prop::collection::vec(any_text(), 0..3),
+        levels in prop::option::of(0..12_000_usize),
     ) {
         let mut meta = SessionMeta::empty(key);
         meta.summary = summary;
         meta.skip = skip;
         meta.aliases = aliases;
         let bytes = encode_sidecar(&meta);
+        prop_assert_eq!(bytes.len(), encoded_sidecar_len(&meta));
         let again = serde_json::to_value(decode_sidecar(&bytes).unwrap()).unwrap();
         prop_assert_eq!(&again, &serde_json::to_value(&meta).unwrap());
         prop_assert_eq!(again, serde_json::from_slice::<Value>(&bytes).unwrap());
+
+        let Some(levels) = levels else { return Ok(()) };
+        let small = bytes.len();
+        let scope = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        meta.scope = Some(RawValue::from_string(scope.clone()).unwrap());
+        let bytes = encode_sidecar(&meta);
+        prop_assert_eq!(bytes.len(), encoded_sidecar_len(&meta));
+        prop_assert!(bytes.len() <= (2 << 20) + 4 * small, "{} bytes", bytes.len());
+        let again = decode_sidecar(&bytes).unwrap();
+        prop_assert_eq!(again.skip, skip);
+        prop_assert_eq!(again.scope.map(|scope| scope.get().to_owned()), Some(scope));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::UnicodeNormalization;
+
 /// Letters that got a lower case after Unicode 15, the version PicoClaw folds
 /// by. They stay as they are, whatever Unicode this crate is compiled with.
 const LATER: [(char, char); 8] = [
@@ -32,6 +34,36 @@ pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     to_lower(text.trim())
 }
 
+/// What is left of a file name on a file system that tells fewer names apart than
+/// there are: without case, ways of composing a character, and characters that do
+/// not show. Coarser than any of them, so that what one takes for the same is the
+/// same here. Not kept anywhere: another Unicode may fold otherwise.
+pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() {
+        return to_lower(name);
+    }
+    // There and back: `ẞ` and `ß` meet only in `ss`.
+    let folded = name
+        .nfd()
+        .filter(|character| !is_ignorable(*character))
+        .flat_map(char::to_lowercase)
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase);
+    Cow::Owned(folded.nfc().collect())
+}
+
+/// Unicode's `Default_Ignorable_Code_Point`.
+fn is_ignorable(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
 fn lower(character: char) -> char {
     let later = |(first, last): &(char, char)| (*first..=*last).contains(&character);
     if !character.is_ascii() && LATER.iter().any(later) {
@@ -42,7 +74,7 @@ fn lower(character: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::{LATER, fold, lower, to_lower};
+    use super::{LATER, fold, fold_name, lower, to_lower};
     use crate::disk::session_file::names::fnv1a32;
 
     #[test]
@@ -69,6 +101,28 @@ mod tests {
         for (first, last) in LATER {
             assert!((first..=last).all(|character| lower(character) == character));
         }
+    }
+
+    #[test]
+    fn names_that_a_file_system_may_take_for_one_fold_alike() {
+        let alike = [
+            ["slack_U1abc", "slack_U1ABC"],
+            ["caf\u{e9}", "cafe\u{301}"],
+            ["CAF\u{c9}", "cafe\u{301}"],
+            ["\u{212b}ngstr\u{f6}m", "a\u{30a}ngstro\u{308}m"],
+            ["stra\u{df}e", "STRASSE"],
+            ["STRA\u{1e9e}E", "stra\u{df}e"],
+            ["\u{3c3}\u{3c2}", "\u{3a3}\u{3a3}"],
+            ["\u{17f}", "S"],
+            ["a\u{200d}b\u{feff}", "ab"],
+            ["\u{1100}\u{1161}", "\u{ac00}"],
+        ];
+        for [one, other] in alike {
+            assert_eq!(fold_name(one), fold_name(other));
+            assert_eq!(fold_name(&fold_name(one)), fold_name(one));
+        }
+        assert_ne!(fold_name("a_b"), fold_name("a-b"));
+        assert_ne!(fold_name("e"), fold_name("\u{e9}"));
     }
 
     #[test]

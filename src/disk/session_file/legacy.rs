@@ -6,13 +6,14 @@ use serde_json::value::RawValue;
 
 use super::draft::Draft;
 use super::encode::{write_html_safe, write_string};
+use super::layout::lay_out;
 use super::line;
 use super::message::Message;
 use super::names::plain_stem;
 use super::nested::string;
 use super::raw::tidy;
 use super::scan::{Fault, Scan, Scanner};
-use super::sidecar::{indent, write_list};
+use super::sidecar::write_list;
 use super::text::{known_field, to_text};
 use super::timestamp;
 use crate::ground::clock::ZERO_TIME;
@@ -86,7 +87,7 @@ pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
         field("aliases", &|out| write_list(&session.aliases, out));
     }
     flat.push(b'}');
-    indent(&flat)
+    lay_out(&flat)
 }
 
 /// Reads a file of the older manager as Go's `json.Unmarshal` does: names in

@@ -47,6 +47,7 @@ mod fold;
 #[cfg(test)]
 mod golden_tests;
 pub(crate) mod kimi;
+mod layout;
 mod legacy;
 mod line;
 mod message;
@@ -67,7 +68,7 @@ pub(crate) use control::{
     free_checkpoint,
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};
-pub(crate) use fold::fold;
+pub(crate) use fold::{fold, fold_name};
 pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,
@@ -86,7 +87,9 @@ pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,
 };
 pub use scope::SessionScope;
+pub(crate) use scope::check_scope;
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
+    encoded_len as encoded_sidecar_len,
 };

@@ -36,6 +36,7 @@ pub(super) struct Scanner<'a> {
     at: usize,
     depth: usize,
     deepest: usize,
+    limit: usize,
     lax: bool,
 }
 
@@ -46,7 +47,16 @@ impl<'a> Scanner<'a> {
             at: 0,
             depth: 0,
             deepest: 0,
+            limit: MAX_DEPTH,
             lax: false,
+        }
+    }
+
+    /// A cursor that goes down as far as the text does.
+    pub(super) fn of_any_depth(text: &'a str) -> Self {
+        Self {
+            limit: usize::MAX,
+            ..Self::new(text)
         }
     }
 
@@ -197,7 +207,7 @@ impl<'a> Scanner<'a> {
         self.at += 1;
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
-        if self.depth > MAX_DEPTH {
+        if self.depth > self.limit {
             return Err(Fault::Syntax("nested deeper than 10,000"));
         }
         Ok(())

@@ -21,6 +21,25 @@ const FIELDS: [&str; 6] = [
     "values",
 ];
 
+/// Levels of nesting that a scope given to a verb may have, as a message may.
+const MAX_DEPTH: usize = 128;
+
+/// Refuses a scope that is nested deeper than 128: beyond what readers of JSON
+/// take, its sidecar would not be read again.
+///
+/// # Errors
+/// `InvalidScope`.
+pub(crate) fn check_scope(scope: &str) -> Result<()> {
+    let mut scanner = Scanner::new(scope);
+    let reason = match scanner.value() {
+        Ok(_) if scanner.deepest() <= MAX_DEPTH => return Ok(()),
+        Err(fault) if scanner.deepest() <= MAX_DEPTH => fault.reason(),
+        _ => "nested deeper than 128 levels",
+    };
+    let reason = reason.to_owned();
+    Err(Error::InvalidScope { reason })
+}
+
 /// Where a session belongs: which agent talks to whom, and by what that was
 /// told apart from other conversations.
 ///

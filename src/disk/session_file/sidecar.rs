@@ -7,9 +7,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::encode::{write_html_safe, write_string};
+use super::layout::{flatten, laid_out_len, lay_out};
 use super::nested::{Slots, string};
 use super::raw::tidy;
-use super::scan::{Fault, Scan, Scanner, is_space};
+use super::scan::{Fault, Scan, Scanner};
 use super::text::{known_field, to_text};
 use super::timestamp;
 use crate::ground::clock::ZERO_TIME;
@@ -66,9 +67,15 @@ impl SessionMeta {
     }
 }
 
-/// The sidecar's bytes, exactly as Go's `json.MarshalIndent` writes them.
+/// The sidecar's bytes, exactly as Go's `json.MarshalIndent` writes them; on one
+/// line where it is the line breaks that would make it large.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
-    indent(&fields(meta))
+    lay_out(&fields(meta))
+}
+
+/// How long [`encode`] makes it.
+pub(crate) fn encoded_len(meta: &SessionMeta) -> usize {
+    laid_out_len(&fields(meta))
 }
 
 /// The same without a line break, to stand in a line.
@@ -102,6 +109,8 @@ fn fields(meta: &SessionMeta) -> Vec<u8> {
 
 /// Reads a sidecar as Go's `json.Unmarshal` does: names in any case, `null`
 /// for a missing value, unknown fields ignored, white space around it allowed.
+/// But nothing is nested too deep: refused for its scope, a sidecar would take
+/// `skip` with it, and truncated messages would show again.
 ///
 /// # Errors
 ///
@@ -112,7 +121,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<SessionMeta, String> {
 }
 
 fn read(text: &str) -> Scan<SessionMeta> {
-    let mut scanner = Scanner::new(text);
+    let mut scanner = Scanner::of_any_depth(text);
     let mut meta = SessionMeta::empty("");
     let mut aliases = Slots::default();
     if !scanner.null()? {
@@ -174,62 +183,4 @@ pub(super) fn write_list(texts: &[String], out: &mut Vec<u8>) {
         write_string(text, out);
     }
     out.push(b']');
-}
-
-/// Lays valid JSON out with two spaces per level; empty containers stay closed.
-pub(super) fn indent(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 2);
-    let mut depth = 0;
-    let mut opened = false;
-    let mut rest = json;
-    while let Some(&byte) = rest.first() {
-        if is_space(byte) {
-            rest = &rest[1..];
-            continue;
-        }
-        let closing = matches!(byte, b'}' | b']');
-        depth -= usize::from(closing);
-        if opened != closing {
-            line_break(depth, &mut out);
-        }
-        opened = matches!(byte, b'{' | b'[');
-        depth += usize::from(opened);
-        let length = if byte == b'"' { string_length(rest) } else { 1 };
-        out.extend_from_slice(&rest[..length]);
-        match byte {
-            b',' => line_break(depth, &mut out),
-            b':' => out.push(b' '),
-            _ => {}
-        }
-        rest = &rest[length..];
-    }
-    out
-}
-
-/// Valid JSON without the white space between its tokens.
-fn flatten(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(&byte) = rest.first() {
-        let length = if byte == b'"' { string_length(rest) } else { 1 };
-        if !is_space(byte) {
-            out.extend_from_slice(&rest[..length]);
-        }
-        rest = &rest[length..];
-    }
-    out
-}
-
-fn line_break(depth: usize, out: &mut Vec<u8>) {
-    out.push(b'\n');
-    out.extend(std::iter::repeat_n(*b"  ", depth).flatten());
-}
-
-/// The length of the string that valid JSON starts with, quotes included.
-fn string_length(json: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(byte) = json.get(at).filter(|byte| **byte != b'"') {
-        at += if *byte == b'\\' { 2 } else { 1 };
-    }
-    at + 1
 }

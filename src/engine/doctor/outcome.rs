@@ -7,6 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepairOptions {
     pub(super) allow_data_loss: bool,
+    pub(super) allow_other_owner: bool,
 }
 
 impl RepairOptions {
@@ -22,6 +23,14 @@ impl RepairOptions {
     #[must_use]
     pub fn allow_data_loss(mut self, allow: bool) -> Self {
         self.allow_data_loss = allow;
+        self
+    }
+
+    /// Whether the directory may be another user's; see
+    /// [`StoreOptions::allow_other_owner`](crate::StoreOptions::allow_other_owner).
+    #[must_use]
+    pub fn allow_other_owner(mut self, allow: bool) -> Self {
+        self.allow_other_owner = allow;
         self
     }
 }

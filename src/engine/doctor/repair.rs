@@ -32,7 +32,7 @@ pub(crate) fn repair(
     options: RepairOptions,
 ) -> Result<RepairReport> {
     storage.info(dir).map_err(|e| Error::io("open", dir, e))?;
-    let home = Home::of(dir);
+    let home = Home::of(dir).of_any_owner(options.allow_other_owner);
     home.create(&**storage, dir)?;
     let lock = home.lock(&**storage, dir)?;
     let storage = home.hold(storage, dir)?;

@@ -20,7 +20,7 @@ fn journalled(record: &Record<'_>) -> (MemoryStorage, Arc<dyn Storage>) {
     let disk = MemoryStorage::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let home = Home::of(Path::new(DIR));
-    Home::create_site(&*storage, Path::new(DIR)).unwrap();
+    home.create_site(&*storage, Path::new(DIR)).unwrap();
     home.create(&*storage, Path::new(DIR)).unwrap();
     let lengths = Lengths {
         first: 16 << 10,

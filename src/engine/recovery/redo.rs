@@ -20,9 +20,9 @@ pub(crate) use self::scratch::is_scratch_name;
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
-use crate::disk::files::log_path;
+use crate::disk::files::{self, log_path};
 use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
+use crate::ground::storage::{FileKind, Storage};
 
 /// Where a store's files are.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +99,9 @@ struct Redo<'a> {
 
 impl Redo<'_> {
     fn session(&mut self, stem: &str, plan: &Plan, copies: &mut Copies<'_>) -> Result<()> {
+        for path in [log_path(self.dir, stem), self.sidecar_path(stem)] {
+            self.clear_way(&path)?;
+        }
         if !plan.exists() {
             self.removals.push(log_path(self.dir, stem));
             self.removals.push(self.sidecar_path(stem));
@@ -106,6 +109,29 @@ impl Redo<'_> {
         }
         self.log(stem, plan)?;
         self.sidecar(stem, plan, copies)
+    }
+
+    /// Sets aside what is no file and has the name of one of a session's that the
+    /// journal speaks of: it must keep neither that session's lines from it, nor
+    /// the store from opening.
+    fn clear_way(&mut self, path: &Path) -> Result<()> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let kind = files::kind_of(self.storage, path);
+        let (Some(name), Some(FileKind::Directory | FileKind::Symlink | FileKind::Other)) =
+            (name, kind)
+        else {
+            return Ok(());
+        };
+        let aside = files::free_path(self.storage, self.quarantine, name);
+        self.storage
+            .rename(path, &aside)
+            .map_err(|e| Error::io("set aside", path, e))?;
+        self.report.findings.push(format!(
+            "{} was no file; it is now {}",
+            path.display(),
+            aside.display()
+        ));
+        Ok(())
     }
 
     fn change_names(&mut self) -> Result<()> {

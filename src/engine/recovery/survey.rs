@@ -1,9 +1,10 @@
 //! Taking stock of a directory: which sessions there are, and whose they are.
 
-use crate::disk::files;
+use crate::disk::files::{self, sidecar};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
@@ -11,7 +12,7 @@ use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::session_file::{self, LOG, SIDECAR, SessionMeta};
 use crate::engine::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// Enters every session of `dir` into `catalog`: those with files, and those
 /// that `plans` makes or unmakes without its having been carried out yet. Returns
@@ -27,29 +28,14 @@ pub(crate) fn survey(
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<BTreeMap<String, Restored>> {
-    let mut sidecars = Vec::new();
-    let mut logs = Vec::new();
+    let Listed {
+        mut sidecars,
+        mut logs,
+        blocked,
+        linked,
+    } = list(storage, dir, report)?;
     // Names of sidecars that are not lost, whatever they say.
-    let mut taken = HashSet::new();
-    let entries = storage
-        .read_dir(dir)
-        .map_err(|e| Error::io("list", dir, e))?;
-    for entry in entries {
-        if entry.kind != FileKind::File {
-            if entry.kind == FileKind::Symlink && entry.name.ends_with(LOG) {
-                let name = entry.name;
-                report
-                    .findings
-                    .push(format!("{name} is a symbolic link; it is not followed"));
-            } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
-                taken.insert(stem.to_owned());
-            }
-        } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
-            sidecars.push(stem.to_owned());
-        } else if let Some(stem) = entry.name.strip_suffix(LOG) {
-            logs.push(stem.to_owned());
-        }
-    }
+    let mut taken: HashSet<String> = linked.into_iter().collect();
     let planned = |stem: &str| plans.sessions.get(stem);
     sidecars.retain(|stem| planned(stem).is_none_or(|plan| plan.exists() && plan.image.is_none()));
     logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
@@ -87,15 +73,84 @@ pub(crate) fn survey(
     }
     count_contested(catalog, report);
     for stem in sidecars.iter().chain(&logs) {
-        catalog.enter_orphan(stem);
+        if !is_twins(storage, dir, catalog, stem) {
+            catalog.enter_orphan(stem);
+        }
     }
     // With a log beside it the name is in use; the file is set aside, as a
     // damaged sidecar is, when a new one is written.
     for stem in unimported.iter().filter(|stem| !logs.contains(stem)) {
         catalog.reserve(stem);
     }
+    for stem in blocked.iter().filter(|stem| planned(stem).is_none()) {
+        catalog.reserve(stem);
+    }
     report.sessions = catalog.len();
     Ok(restored)
+}
+
+/// Names of files that may be sessions'.
+#[derive(Default)]
+struct Listed {
+    sidecars: Vec<String>,
+    logs: Vec<String>,
+    /// Names that something else has: no session can have them.
+    blocked: Vec<String>,
+    /// Names of sidecars that are links.
+    linked: Vec<String>,
+}
+
+/// Lists the directory. A directory, link or pipe in the place of a session file
+/// keeps its name from every session, and the sidecar beside it is nobody's. A
+/// directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
+/// the history is there, and it goes out of the way when a sidecar is written. A
+/// link there is as good as one that cannot be read: behind it may stand how much
+/// of the session is hidden.
+fn list(storage: &dyn Storage, dir: &Path, report: &mut RecoveryReport) -> Result<Listed> {
+    let entries = storage
+        .read_dir(dir)
+        .map_err(|e| Error::io("list", dir, e))?;
+    let mut listed = Listed::default();
+    let (mut no_logs, mut no_sidecars) = (HashSet::new(), Vec::new());
+    for DirEntry { name, kind } in entries {
+        let log = name.strip_suffix(LOG);
+        let Some(stem) = log.or_else(|| name.strip_suffix(SIDECAR)) else {
+            continue;
+        };
+        match (kind, log) {
+            (FileKind::File, Some(_)) => listed.logs.push(stem.into()),
+            (FileKind::File, None) => listed.sidecars.push(stem.into()),
+            (_, Some(_)) => drop(no_logs.insert(stem.to_owned())),
+            (kind, None) => {
+                no_sidecars.push(stem.to_owned());
+                if kind == FileKind::Symlink {
+                    listed.linked.push(stem.into());
+                }
+            }
+        }
+        if kind != FileKind::File {
+            let what = match kind {
+                FileKind::Symlink => "a symbolic link; it is not followed",
+                FileKind::Directory => "a directory",
+                FileKind::File | FileKind::Other => "no regular file",
+            };
+            report.findings.push(format!("{name} is {what}"));
+        }
+    }
+    listed.sidecars.retain(|stem| !no_logs.contains(stem));
+    no_sidecars.retain(|stem| !listed.logs.contains(stem));
+    listed.blocked = no_logs.into_iter().chain(no_sidecars).collect();
+    Ok(listed)
+}
+
+/// Whether the session file of this name is that of another spelling of it: the
+/// file system folds names, and a session's two files were spelled in two ways.
+/// As nobody's it would be given to a second session.
+fn is_twins(storage: &dyn Storage, dir: &Path, catalog: &Catalog, stem: &str) -> bool {
+    let inode = |stem: &str| Some(storage.info(&files::log_path(dir, stem)).ok()?.inode);
+    let twins = catalog.twins(stem);
+    let is_same = |twin: &Arc<str>| inode(twin).is_some_and(|twin| inode(stem) == Some(twin));
+    twins.iter().any(is_same)
 }
 
 /// What the files named as sidecars hold.
@@ -124,7 +179,7 @@ fn read_sidecars(
     for stem in stems {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let bytes = files::read_whole(storage, &path).map_err(|e| {
+        let bytes = sidecar::read_bytes(storage, &path).map_err(|e| {
             if e.kind() != io::ErrorKind::NotFound {
                 found.unread.push(stem.clone());
             }
@@ -139,6 +194,14 @@ fn read_sidecars(
                 path.display()
             ));
             found.unimported.push(stem.clone());
+            continue;
+        }
+        if found.unread.contains(stem) {
+            let reason = bytes.err().unwrap_or_default();
+            report.findings.push(format!(
+                "{} cannot be read ({reason}); its session is refused until it can be",
+                path.display()
+            ));
             continue;
         }
         match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
@@ -156,8 +219,11 @@ fn read_sidecars(
     found
 }
 
-/// A key's own file name wins where several sidecars claim the key; the others
-/// stay on disk as they are.
+/// Where several sidecars claim one key, the one under the key's own file name has
+/// it (PicoClaw's name, or one with the key's hash), else the first by file name.
+/// The key is listed once, and the winner's aliases alone lead to it. The others stay
+/// on disk as they are, told in a finding, and their names are nobody's: given to the
+/// key that they spell, they would show it another's history.
 fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) {
     let own = |stem: &str, key: &str| {
         stem == session_file::plain_stem(key) || stem == session_file::hashed_stem(key)
@@ -172,6 +238,7 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
                 "{} names the key of another file; it is left alone",
                 session_file::sidecar_name(&stem)
             ));
+            catalog.reserve(&stem);
             continue;
         }
         if let Some(entry) = catalog.get(&meta.key) {

@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) catalog: Catalog,
     pub(crate) counters: Arc<Counters>,
     pub(crate) auto_compact: bool,
+    /// The largest sidecar that a command may make, encoded, bytes.
+    pub(crate) max_sidecar: usize,
     pub(crate) temp_counter: AtomicU64,
     /// Counts the files that became backups, or stopped being some: the flush
     /// after one syncs everything.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::page::{self, Line, Page};
 use crate::compat::scope::{self, SessionScope};
 use crate::disk::session_file;
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
 use crate::ground::clock::{self, Clock, SystemClock};
 use crate::{Message, StoreOptions};
 
@@ -169,7 +169,11 @@ impl Book {
 
     pub(crate) fn set_summary(&mut self, key: String, summary: String) -> Result<()> {
         let identity = self.pages.get(&key).map_or(0, Page::identity);
-        check_size(summary.len(), self.limits.beside(identity))?;
+        check_size(
+            Oversized::Summary,
+            summary.len(),
+            self.limits.beside(identity),
+        )?;
         self.change(key, |page| page.summary = summary);
         Ok(())
     }
@@ -201,7 +205,7 @@ impl Book {
         let key = if padded { key } else { key.trim() };
         self.check_key(key)?;
         let size = page::identity(None, aliases);
-        check_size(size, self.limits.line)?;
+        check_size(Oversized::Aliases, size, self.limits.line)?;
         let scope = scope.map(SessionScope::to_raw);
         let aliases = session_file::normalize_aliases(key, aliases);
         self.admit(key, scope.as_deref())?;
@@ -215,6 +219,7 @@ impl Book {
         let old_aliases = old.map_or_else(Vec::new, |page| page.aliases.clone());
         let summary = heritage.as_ref().map_or(0, |page| page.summary.len());
         check_size(
+            Oversized::Sidecar,
             page::identity(scope.as_deref(), &aliases),
             self.limits.beside(summary.max(old_summary)),
         )?;
@@ -279,6 +284,7 @@ impl Book {
             });
             if line.size > limit {
                 return Err(Error::MessageTooLarge {
+                    what: Oversized::Message,
                     size: line.size,
                     limit,
                     messages,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::store::{SessionStore, StoreKind};
 use crate::compat::scope::SessionScope;
 use crate::error::Error;
-use crate::{Message, Reply};
+use crate::{Message, MigrationReport, Reply};
 
 /// A store that logs its errors and goes on, as PicoClaw's session layer does.
 /// Made by [`fire_and_forget`].
@@ -78,6 +78,10 @@ fn log(verb: &str, key: &str, error: &Error) {
 impl SessionStore for FireAndForget {
     fn kind(&self) -> StoreKind {
         self.store.kind()
+    }
+
+    fn migration_report(&self) -> MigrationReport {
+        self.store.migration_report()
     }
 
     fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {

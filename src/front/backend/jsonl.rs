@@ -8,7 +8,7 @@ use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result};
 use crate::front::handle::blocking;
 use crate::ground::sync::Mutex;
-use crate::{Message, Reply, Store, StoreHandle};
+use crate::{Message, MigrationReport, Reply, Store, StoreHandle};
 
 /// A [`Store`] as a [`SessionStore`].
 ///
@@ -35,6 +35,7 @@ use crate::{Message, Reply, Store, StoreHandle};
 pub struct JsonlBackend {
     chats: StoreHandle,
     owned: Arc<Mutex<Owned>>,
+    migration: MigrationReport,
 }
 
 /// What is to be closed.
@@ -69,6 +70,15 @@ impl JsonlBackend {
         Self {
             chats: store.handle(),
             owned: Arc::new(Mutex::new(Owned::Open(store))),
+            migration: MigrationReport::default(),
+        }
+    }
+
+    /// The sessions of `store`, and what it imported when it was opened.
+    pub(super) fn migrated(store: Store, migration: MigrationReport) -> Self {
+        Self {
+            migration,
+            ..Self::new(store)
         }
     }
 
@@ -79,6 +89,7 @@ impl JsonlBackend {
         Self {
             chats,
             owned: Arc::default(),
+            migration: MigrationReport::default(),
         }
     }
 
@@ -92,6 +103,10 @@ impl JsonlBackend {
 impl SessionStore for JsonlBackend {
     fn kind(&self) -> StoreKind {
         StoreKind::Jsonl
+    }
+
+    fn migration_report(&self) -> MigrationReport {
+        self.migration.clone()
     }
 
     verbs_of!(chats);

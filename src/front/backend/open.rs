@@ -17,7 +17,7 @@ use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::ground::clock::ZERO_TIME;
 use crate::ground::storage::{DiskStorage, FileKind, Storage};
-use crate::{Message, Store, StoreHandle, StoreOptions};
+use crate::{Message, MigrationReport, Store, StoreHandle, StoreOptions};
 
 /// Opens a directory of sessions with the default options; see
 /// [`open_session_store_with`].
@@ -56,7 +56,8 @@ pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>
 /// session is in the [`Store`], and what it took in of them is taken out again
 /// before falling back. The next open begins anew. A file that does not decode,
 /// or holds what the [`Store`] does not accept, stays where it is and is no
-/// failure.
+/// failure; it is logged as a warning, and
+/// [`SessionStore::migration_report`] tells of it: its chat begins anew.
 ///
 /// It does not fall back, but returns the error,
 /// - where another process writes to the directory ([`Error::Locked`]): it has
@@ -106,15 +107,16 @@ pub(crate) fn open_on(
         Err(error) => {
             // The store gave its lock back, so another may have come and gone:
             // only under this one does what is found stay so.
-            let lock = Home::lock_only(&*storage, dir)?;
+            let home = Home::of(dir).of_any_owner(options.allow_other_owner);
+            let lock = home.lock_only(&*storage, dir)?;
             if may_have_sessions(&*storage, dir)? {
                 return Err(error);
             }
             (error, lock)
         }
         Ok(store) => match import(&store, &*storage, dir)? {
-            None => return Ok(Arc::new(JsonlBackend::new(store))),
-            Some(reason) => match store.close_but_keep_lock()? {
+            Ok(report) => return Ok(Arc::new(JsonlBackend::migrated(store, report))),
+            Err(reason) => match store.close_but_keep_lock()? {
                 Some(lock) => (reason, lock),
                 None => return Err(reason),
             },
@@ -132,7 +134,14 @@ fn may_have_sessions(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 }
 
 /// Imports the older files; why not, where all sessions are in them after all.
-fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Error>> {
+///
+/// # Errors
+/// Where that failed and the store must not be given up for them.
+fn import(
+    store: &Store,
+    storage: &dyn Storage,
+    dir: &Path,
+) -> Result<std::result::Result<MigrationReport, Error>> {
     let chats = store.handle().exact_keys();
     let copies = Copies {
         chats: &chats,
@@ -140,8 +149,9 @@ fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Err
         dir,
     };
     let legacy_only = copies.are_all()?;
-    let Err(error) = migrate::migrate_together(dir, &chats) else {
-        return Ok(None);
+    let error = match migrate::migrate_together(dir, &chats) {
+        Ok(report) => return Ok(Ok(report)),
+        Err(error) => error,
     };
     if !legacy_only {
         return Err(error);
@@ -154,7 +164,7 @@ fn import(store: &Store, storage: &dyn Storage, dir: &Path) -> Result<Option<Err
     if !copies.take_out()? {
         return Err(error);
     }
-    Ok(Some(error))
+    Ok(Err(error))
 }
 
 /// The sessions in the store that an import took in, or will replace by the very

@@ -1,7 +1,7 @@
 //! What every session store does.
 
 use crate::compat::scope::SessionScope;
-use crate::{Message, Reply};
+use crate::{Message, MigrationReport, Reply};
 
 /// Which kind of store stands behind a [`SessionStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,13 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     /// Which store this is. Default: [`StoreKind::Other`].
     fn kind(&self) -> StoreKind {
         StoreKind::Other
+    }
+
+    /// What opening it imported of older files, which of these it had to leave,
+    /// and why. What is in a file that was left is in no session. Default:
+    /// nothing.
+    fn migration_report(&self) -> MigrationReport {
+        MigrationReport::default()
     }
 
     /// Appends a text message, stamped with the time of the call.

@@ -72,7 +72,7 @@ impl StoreHandle {
                 let to = this.canonical(&engine.context.catalog, &to)?;
                 let looked = this.look(&from, place).await?;
                 let source = this.canonical(&engine.context.catalog, &from)?;
-                if engine.context.catalog.resolve(&source).is_none() {
+                if !engine.context.catalog.has_files(&source) {
                     return Err(Error::SessionNotFound { key: from });
                 }
                 let copy = blocking(place, move || copied(&looked, at)).await?;

@@ -12,7 +12,7 @@ use crate::engine::shard::verbs::ensure::Ensure;
 use crate::engine::shard::verbs::identity::Identity;
 use crate::engine::shard::verbs::promote::Promote;
 use crate::engine::shard::verbs::upsert::UpsertMeta;
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{Place, Reply};
 
 /// Who a session is.
@@ -23,17 +23,19 @@ impl StoreHandle {
     ///
     /// # Errors
     /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
-    /// scope of another conversation, and [`Error::MessageTooLarge`], without
-    /// messages, for a scope and aliases over the limit of a line.
+    /// scope of another conversation, [`Error::InvalidScope`] for a scope nested
+    /// deeper than 128, and [`Error::MessageTooLarge`], without messages, for a
+    /// scope or aliases over the limit of a line, or such as would bring the
+    /// sidecar over [its own](crate::StoreOptions::max_line_bytes).
     pub fn upsert_session_meta(
         &self,
         key: &str,
         scope: Option<Box<RawValue>>,
         aliases: Vec<String>,
     ) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits.line);
         self.exact_keys().write(key, move |_| {
-            check_size(identity_size(scope.as_deref(), &aliases), max)?;
+            check_identity(scope.as_deref(), &aliases, max)?;
             let identity = of(scope, aliases);
             Ok(Some(UpsertMeta { identity, level }))
         })
@@ -42,16 +44,17 @@ impl StoreHandle {
     /// Takes over the history and summary of the first of `aliases` that has
     /// either, if the session has neither itself, and replaces scope and aliases in
     /// the same step, as [`upsert_session_meta`](Self::upsert_session_meta) does.
-    /// Says whether it did; if it takes nothing over, nothing changes. The key is
-    /// taken literally. Always durable.
-    ///
-    /// Lines are copied as bytes; the alias's files stay. What control records of
-    /// either session say (prompt, token count, numbering of checkpoints) holds on,
-    /// hidden ones included, the alias's before the session's own. The session's own
-    /// checkpoints cannot be gone back to any more.
-    ///
+    /// Says whether it did; if it takes nothing over, nothing changes.
     /// A message that someone adds to the alias's own session meanwhile may stay
-    /// behind there, out of sight of this key: promote before writing goes on.
+    /// behind there, out of sight of this key: promote before writing goes on. Copies lines as bytes; the alias's files stay. What control
+    /// records of either session say (prompt, token count, numbering of
+    /// checkpoints) holds on, hidden ones included, the alias's before its own; its
+    /// own checkpoints cannot be gone back to any more. The key is taken
+    /// literally. Always durable.
+    ///
+    /// It looks at what the session shows, not at what it once took over: cleared
+    /// or truncated to nothing since, it takes the same history over again.
+    /// [`ensure_session_metadata`](Self::ensure_session_metadata) does not.
     ///
     /// An agent's main session is never taken over. Its opaque key does not say
     /// that it is one: it is known for that if it is PicoClaw's default agent's,
@@ -78,7 +81,7 @@ impl StoreHandle {
         if let Err(error) = session_file::validate_key(key) {
             return Reply::known(Err(error));
         }
-        if let Err(error) = check_size(identity_size(scope.as_deref(), &aliases), self.max_line) {
+        if let Err(error) = check_identity(scope.as_deref(), &aliases, self.limits.line) {
             return Reply::known(Err(error));
         }
         if engine.is_closed() {
@@ -202,7 +205,7 @@ impl StoreHandle {
             key.trim()
         };
         session_file::validate_key(key)?;
-        check_size(identity_size(scope, aliases), self.max_line)?;
+        check_identity(scope, aliases, self.limits.line)?;
         if engine.is_closed() {
             return Err(engine.failure());
         }
@@ -244,7 +247,12 @@ fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
     }
 }
 
-fn identity_size(scope: Option<&RawValue>, aliases: &[String]) -> usize {
-    let aliases: usize = aliases.iter().map(String::len).sum();
-    scope.map_or(0, |scope| scope.get().len()) + aliases
+/// Refuses what no sidecar takes, whatever else is in it.
+fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Result<()> {
+    if let Some(scope) = scope.map(RawValue::get) {
+        check_size(Oversized::Scope, scope.len(), limit)?;
+        session_file::check_scope(scope)?;
+    }
+    let size = aliases.iter().map(String::len).sum();
+    check_size(Oversized::Aliases, size, limit)
 }

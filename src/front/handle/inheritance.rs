@@ -2,7 +2,6 @@
 
 use serde_json::value::RawValue;
 
-use super::lines::MAX_BATCH;
 use super::{StoreHandle, blocking};
 use crate::compat::scope;
 use crate::disk::session_file;
@@ -10,7 +9,7 @@ use crate::engine::catalog::Catalog;
 use crate::engine::reader;
 use crate::engine::shard::verbs::ensure::Search;
 use crate::engine::shard::verbs::promote::{Candidate, Promote};
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{Place, Reply};
 
 impl StoreHandle {
@@ -100,15 +99,14 @@ impl StoreHandle {
         .map(|newest| !newest.is_empty())
     }
 
-    /// Gives a session that has neither live lines nor a summary the `lines`;
-    /// whether it did.
+    /// Gives a session that has neither live lines nor a summary the `lines`,
+    /// however many; whether it did.
     pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
-        let max = self.max_line;
+        let max = self.limits.line;
         self.write(key, move |_| {
             for (_, line) in session_file::lines(&lines) {
-                check_size(line.len(), max)?;
+                check_size(Oversized::Message, line.len(), max)?;
             }
-            check_size(lines.len(), MAX_BATCH)?;
             let candidate = Candidate {
                 lines,
                 summary: String::new(),

@@ -4,12 +4,40 @@ use super::StoreHandle;
 use crate::disk::session_file;
 use crate::engine::Engine;
 use crate::engine::shard::verbs::append::Append;
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Oversized, Result, check_size};
+use crate::front::reply::Reply;
 use crate::ground::clock::Stamp;
-use crate::{Durability, Message};
+use crate::{Durability, Message, SessionMeta, StoreOptions};
 
-/// The largest batch one command may write, bytes.
-pub(super) const MAX_BATCH: usize = 64 << 20;
+/// How much one command may write, bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// One line, without its line feed.
+    pub(super) line: usize,
+    /// All of its lines.
+    pub(super) batch: usize,
+    /// A sidecar, encoded.
+    sidecar: usize,
+}
+
+impl Limits {
+    pub(super) fn of(options: &StoreOptions) -> Self {
+        Self {
+            line: options.max_line_bytes,
+            batch: options.max_batch_bytes,
+            sidecar: options.max_sidecar_bytes(),
+        }
+    }
+
+    /// Those of what is prepared in a file and so stands in no record: a whole
+    /// session that is imported.
+    fn of_a_whole_session(self) -> Self {
+        Self {
+            batch: usize::MAX,
+            ..self
+        }
+    }
+}
 
 impl StoreHandle {
     /// Refuses a summary over the limit of a line, as
@@ -18,23 +46,36 @@ impl StoreHandle {
     /// # Errors
     /// `MessageTooLarge`.
     pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
-        check_size(summary.len(), self.max_line)
+        check_size(Oversized::Summary, summary.len(), self.limits.line)
     }
 
-    /// Refuses messages that encoded as lines have one over the limit, or are
-    /// more than one command may write; `now` stands for the time of those that
-    /// have none.
+    /// Refuses a sidecar over the limit.
+    ///
+    /// # Errors
+    /// `MessageTooLarge`.
+    pub(crate) fn check_sidecar(&self, meta: &SessionMeta) -> Result<()> {
+        let size = session_file::encoded_sidecar_len(meta);
+        check_size(Oversized::Sidecar, size, self.limits.sidecar)
+    }
+
+    /// Refuses messages of which one, encoded as a line, is over the limit; `now`
+    /// stands for the time of those that have none.
     ///
     /// # Errors
     /// `MessageTooLarge`, without messages.
     pub(crate) fn check_lines(&self, messages: &[Message], now: &str) -> Result<()> {
-        let mut total = 0;
         for message in messages.iter().filter(|message| !message.is_transient()) {
             let size = session_file::encode(message, Some(now)).len();
-            check_size(size, self.max_line)?;
-            total += size + 1;
+            check_size(Oversized::Message, size, self.limits.line)?;
         }
-        check_size(total, MAX_BATCH)
+        Ok(())
+    }
+
+    /// As [`set_history`](Self::set_history), for a session of any length: it is
+    /// prepared in a file and takes effect in one step, as every history does,
+    /// so that what it holds passes no record of the journal.
+    pub(crate) fn import_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.replace_history(key, messages, self.limits.of_a_whole_session())
     }
 
     /// Refuses a system prompt over the limit of a line.
@@ -42,10 +83,8 @@ impl StoreHandle {
     /// # Errors
     /// `MessageTooLarge`.
     pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
-        check_size(
-            session_file::encode_system_prompt(prompt).len(),
-            self.max_line,
-        )
+        let size = session_file::encode_system_prompt(prompt).len();
+        check_size(Oversized::Prompt, size, self.limits.line)
     }
 }
 
@@ -65,57 +104,36 @@ impl Lines {
     }
 }
 
-/// Why messages cannot be stored.
-pub(super) enum Unfit {
-    Invalid(Error),
-    TooLarge { size: usize, limit: usize },
-}
-
-impl Unfit {
-    /// The error, with the messages in it that its caller may want back.
-    pub(super) fn hand_back(self, messages: Vec<Message>) -> Error {
-        match self {
-            Self::Invalid(error) => error,
-            Self::TooLarge { size, limit } => Error::MessageTooLarge {
-                size,
-                limit,
-                messages,
-            },
-        }
+/// The error, with the messages in it that its caller may want back.
+pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
+    if let Error::MessageTooLarge { messages, .. } = &mut error {
+        *messages = given;
     }
+    error
 }
 
 /// As [`encode`], for a message that is only text.
-pub(super) fn encode_text(
-    role: &str,
-    text: &str,
-    max: usize,
-    engine: &Engine,
-) -> std::result::Result<Lines, Unfit> {
-    session_file::check_role(role).map_err(Unfit::Invalid)?;
+pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) -> Result<Lines> {
+    session_file::check_role(role)?;
     let now = Stamp::of(engine.context.clock.now());
     let mut bytes = session_file::encode_text(role, text, now.as_str());
-    fits(bytes.len(), max)?;
+    check_size(Oversized::Message, bytes.len(), max.line)?;
     bytes.push(b'\n');
-    fits(bytes.len(), MAX_BATCH)?;
+    check_size(Oversized::Batch, bytes.len(), max.batch)?;
     Ok(Lines { bytes, count: 1 })
 }
 
 /// Encodes what is to be stored; messages without a time get the time of now.
-pub(super) fn encode(
-    messages: &[Message],
-    max: usize,
-    engine: &Engine,
-) -> std::result::Result<Lines, Unfit> {
+pub(super) fn encode(messages: &[Message], max: Limits, engine: &Engine) -> Result<Lines> {
     let now = Stamp::of(engine.context.clock.now());
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,
     };
     for message in messages.iter().filter(|message| !message.is_transient()) {
-        message.check_writable().map_err(Unfit::Invalid)?;
+        message.check_writable()?;
         let line = session_file::encode(message, Some(now.as_str()));
-        fits(line.len(), max)?;
+        check_size(Oversized::Message, line.len(), max.line)?;
         if lines.bytes.is_empty() {
             lines.bytes = line;
         } else {
@@ -123,14 +141,7 @@ pub(super) fn encode(
         }
         lines.bytes.push(b'\n');
         lines.count += 1;
-        fits(lines.bytes.len(), MAX_BATCH)?;
+        check_size(Oversized::Batch, lines.bytes.len(), max.batch)?;
     }
     Ok(lines)
-}
-
-fn fits(size: usize, limit: usize) -> std::result::Result<(), Unfit> {
-    if size > limit {
-        return Err(Unfit::TooLarge { size, limit });
-    }
-    Ok(())
 }

@@ -171,6 +171,18 @@ impl StoreHandle {
         .await
     }
 
+    /// Whether there is a session that `key` means to this handle, which may take
+    /// it literally. Blocks.
+    pub(crate) fn exists(&self, key: &str) -> Result<bool> {
+        match &self.side {
+            Side::Writer(engine) => {
+                let catalog = &engine.context.catalog;
+                Ok(catalog.has_files(&self.canonical(catalog, key)?))
+            }
+            Side::Reader(view) => view.exists(key, self.resolve),
+        }
+    }
+
     /// All lines of a session as they are, hidden ones included, and where the
     /// live ones begin. Blocks.
     pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {

@@ -1,6 +1,6 @@
 //! The verbs that change what a session says, and flushing that.
 
-use super::lines::{encode, encode_text};
+use super::lines::{Limits, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
@@ -22,11 +22,10 @@ impl StoreHandle {
     /// [`Error::InvalidMessage`] for a role that starts with `_`,
     /// [`Error::MessageTooLarge`], and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits);
         self.write(key, move |engine| {
             let lines = encode_text(role, content, max, engine);
-            let lines =
-                lines.map_err(|unfit| unfit.hand_back(vec![Message::new(role, content)]))?;
+            let lines = lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))?;
             Ok(lines.into_append(level))
         })
     }
@@ -51,10 +50,10 @@ impl StoreHandle {
     /// # Errors
     /// As [`add_message`](Self::add_message).
     pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits);
         self.write(key, move |engine| {
             let encoded = encode(std::slice::from_ref(&message), max, engine);
-            let lines = encoded.map_err(|unfit| unfit.hand_back(vec![message]))?;
+            let lines = encoded.map_err(|e| hand_back(e, vec![message]))?;
             Ok(lines.into_append(level))
         })
     }
@@ -79,12 +78,13 @@ impl StoreHandle {
     ///
     /// # Errors
     /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`] also
-    /// where the batch exceeds 64 MiB.
+    /// where the batch exceeds
+    /// [its limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        let (level, max) = (self.level, self.max_line);
+        let (level, max) = (self.level, self.limits);
         self.write(key, move |engine| {
             let encoded = encode(&messages, max, engine);
-            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            let lines = encoded.map_err(|e| hand_back(e, messages))?;
             Ok(lines.into_append(level))
         })
     }
@@ -97,10 +97,18 @@ impl StoreHandle {
     /// # Errors
     /// As [`append_all`](Self::append_all).
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        let max = self.max_line;
+        self.replace_history(key, messages, self.limits)
+    }
+
+    pub(super) fn replace_history(
+        &self,
+        key: &str,
+        messages: Vec<Message>,
+        max: Limits,
+    ) -> Reply<()> {
         self.write(key, move |engine| {
             let encoded = encode(&messages, max, engine);
-            let lines = encoded.map_err(|unfit| unfit.hand_back(messages))?;
+            let lines = encoded.map_err(|e| hand_back(e, messages))?;
             Ok(Some(SetHistory { lines: lines.bytes }))
         })
     }
@@ -109,7 +117,8 @@ impl StoreHandle {
     ///
     /// # Errors
     /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
-    /// for a summary over the limit of a line.
+    /// for a summary over the limit of a line, or one that would bring the sidecar
+    /// over [its own](crate::StoreOptions::max_line_bytes).
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
         let (level, fits) = (self.level, self.check_summary(summary));
         let summary = summary.to_owned();

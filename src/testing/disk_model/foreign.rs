@@ -37,7 +37,7 @@ impl Tree {
     /// A name's history up to now reaches the disk.
     pub(super) fn settle_name(&mut self, path: &Path) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
-        self.names.sync_name(directory, name);
+        self.names.sync_name(directory, &name);
         Ok(())
     }
 

@@ -113,6 +113,7 @@ impl Tree {
             clock: self.clock,
             capacity: self.capacity,
             next: self.next,
+            folds: self.folds,
             collect_above: self.collect_above,
         }
     }

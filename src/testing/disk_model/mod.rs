@@ -130,6 +130,13 @@ impl MemoryStorage {
         self.machine.lock().tree.capacity = bytes;
     }
 
+    /// Takes names that differ only in case, or in how a character is composed, for
+    /// one, as file systems do on macOS and Windows. A file keeps the spelling that
+    /// it was made with.
+    pub fn fold_names(&self) {
+        self.machine.lock().tree.folds = true;
+    }
+
     /// Sets what [`open_file_limit`](crate::ground::storage::Storage::open_file_limit) says, 1024 unless set. It is not
     /// enforced; [`MemoryStorage::open_files`] tells whether it was kept.
     pub fn set_open_file_limit(&self, files: usize) {

@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
+use unicode_normalization::UnicodeNormalization;
 
 use super::inode::Inode;
 use super::names::{Entries, Ino, Names};
@@ -33,6 +34,9 @@ pub(super) struct Tree {
     /// The sizes of all files may add up to this.
     pub(super) capacity: u64,
     pub(super) next: Ino,
+    /// Whether names that differ in case, or in how a character is composed, are
+    /// one.
+    pub(super) folds: bool,
     /// How many nodes there may be before nameless ones are looked for.
     pub(super) collect_above: usize,
 }
@@ -117,6 +121,7 @@ impl Tree {
             clock: 0,
             capacity: u64::MAX,
             next: ROOT + 1,
+            folds: false,
             collect_above: 64,
         }
     }
@@ -178,7 +183,7 @@ impl Tree {
         let (from_dir, from_name) = self.place(from)?;
         let (to_dir, to_name) = self.place(to)?;
         let ino = self.lookup(from)?;
-        let replaced = self.entries(to_dir)?.get(to_name).copied();
+        let replaced = self.entries(to_dir)?.get(&to_name).copied();
         if replaced == Some(ino) {
             return Ok(());
         }
@@ -193,7 +198,10 @@ impl Tree {
             self.may_replace(replaced, moves_directory)?;
         }
         let seq = self.tick();
-        let changes = [(from_dir, from_name, None), (to_dir, to_name, Some(ino))];
+        let changes = [
+            (from_dir, &*from_name, None),
+            (to_dir, &*to_name, Some(ino)),
+        ];
         self.names.apply(seq, &changes);
         Ok(())
     }
@@ -214,11 +222,11 @@ impl Tree {
         if self.entries(ino).is_ok() {
             return Err(Errno::PERM.into());
         }
-        if self.entries(directory)?.contains_key(name) {
+        if self.entries(directory)?.contains_key(&name) {
             return Err(Errno::EXIST.into());
         }
         let seq = self.tick();
-        self.names.apply(seq, &[(directory, name, Some(ino))]);
+        self.names.apply(seq, &[(directory, &*name, Some(ino))]);
         Ok(())
     }
 
@@ -229,7 +237,7 @@ impl Tree {
             return Err(Errno::ISDIR.into());
         }
         let seq = self.tick();
-        self.names.apply(seq, &[(directory, name, None)]);
+        self.names.apply(seq, &[(directory, &*name, None)]);
         Ok(())
     }
 
@@ -271,7 +279,8 @@ impl Tree {
     pub(super) fn lookup(&self, path: &Path) -> io::Result<Ino> {
         let mut at = ROOT;
         for name in parts(path) {
-            at = *self.entries(at)?.get(name?).ok_or(Errno::NOENT)?;
+            let name = self.spelled(at, name?)?;
+            at = *self.entries(at)?.get(&name).ok_or(Errno::NOENT)?;
         }
         Ok(at)
     }
@@ -281,7 +290,7 @@ impl Tree {
     }
 
     /// The directory and the name in it that a path speaks of.
-    pub(super) fn place<'p>(&self, path: &'p Path) -> io::Result<(Ino, &'p str)> {
+    pub(super) fn place(&self, path: &Path) -> io::Result<(Ino, Arc<str>)> {
         let Some(Component::Normal(name)) = path.components().next_back() else {
             return Err(Errno::EXIST.into());
         };
@@ -290,14 +299,24 @@ impl Tree {
             return Err(Errno::NAMETOOLONG.into());
         }
         let directory = self.lookup(path.parent().unwrap_or(Path::new("")))?;
-        self.entries(directory)?;
-        Ok((directory, name))
+        Ok((directory, self.spelled(directory, name)?))
+    }
+
+    /// A name as it stands in its directory, if it does.
+    fn spelled(&self, directory: Ino, name: &str) -> io::Result<Arc<str>> {
+        let entries = self.entries(directory)?;
+        let mut found = entries.get_key_value(name).map(|(name, _)| name);
+        if self.folds && found.is_none() {
+            let folded = fold(name);
+            found = entries.keys().find(|other| fold(other) == folded);
+        }
+        Ok(found.cloned().unwrap_or_else(|| name.into()))
     }
 
     /// Gives a new node a name nothing has.
     pub(super) fn create(&mut self, path: &Path, node: Node) -> io::Result<Ino> {
         let (directory, name) = self.place(path)?;
-        if self.entries(directory)?.contains_key(name) {
+        if self.entries(directory)?.contains_key(&name) {
             return Err(Errno::EXIST.into());
         }
         self.collect();
@@ -308,7 +327,7 @@ impl Tree {
         }
         self.nodes.insert(ino, node);
         let seq = self.tick();
-        self.names.apply(seq, &[(directory, name, Some(ino))]);
+        self.names.apply(seq, &[(directory, &*name, Some(ino))]);
         Ok(ino)
     }
 
@@ -338,6 +357,12 @@ impl Tree {
             _ => Err(Errno::ISDIR.into()),
         }
     }
+}
+
+/// As a file system that folds names compares them.
+fn fold(name: &str) -> String {
+    let lower: String = name.nfc().flat_map(char::to_lowercase).collect();
+    lower.nfc().collect()
 }
 
 /// The names along a path, from the root. There is no working directory and

@@ -49,6 +49,68 @@ fn older_files_are_imported_and_stay_so() {
     assert!(dir.path().join("broken.json").exists());
 }
 
+/// Larger than a batch may be, it is imported; what cannot be, is told of.
+#[test]
+fn a_long_session_is_imported_and_a_file_that_is_left_is_reported() {
+    let dir = scratch();
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    let messages: Vec<_> = (0..300)
+        .map(|n| format!(r#"{{"role":"user","content":"{n:0>500}"}}"#))
+        .collect();
+    let messages = messages.join(",");
+    write(
+        "long.json",
+        &format!(r#"{{"key":"long:1","messages":[{messages}]}}"#),
+    );
+    let deep = "[".repeat(129) + &"]".repeat(129);
+    let whose = format!(
+        r#"{{"key":"deep:1","messages":[{{"role":"user","content":"x"}}],"scope":{deep}}}"#
+    );
+    write("deep.json", &whose);
+    write("broken.json", "{");
+    write(
+        "wide.json",
+        &format!(
+            r#"{{"key":"w","messages":[{{"content":"{}"}}]}}"#,
+            "x".repeat(70_000)
+        ),
+    );
+
+    let options = || {
+        StoreOptions::new()
+            .max_batch_bytes(64 << 10)
+            .max_line_bytes(64 << 10)
+    };
+    let store = open_session_store_with(dir.path(), options()).unwrap();
+    assert_eq!(store.kind(), StoreKind::Jsonl);
+    assert_eq!(texts(&*store, "long:1").len(), 300);
+    assert_eq!(texts(&*store, "deep:1"), ["x"]);
+    let report = store.migration_report();
+    assert_eq!(report.migrated, 2);
+    let left: Vec<_> = report
+        .skipped
+        .iter()
+        .map(|(path, _)| path.clone())
+        .collect();
+    assert_eq!(
+        left,
+        ["broken.json", "wide.json"].map(|name| dir.path().join(name))
+    );
+    assert!(report.skipped[1].1.contains("a message"), "{report:?}");
+    let [(key, reason)] = &report.without_identity[..] else {
+        panic!("{report:?}");
+    };
+    assert!(key == "deep:1" && reason.contains("128"), "{reason}");
+    let logged = sessionlog::backend::fire_and_forget(store.clone());
+    assert_eq!(logged.migration_report().skipped, report.skipped);
+    store.close().wait().unwrap();
+
+    let store = open_session_store_with(dir.path(), options()).unwrap();
+    assert_eq!(store.migration_report().migrated, 0);
+    assert_eq!(store.migration_report().skipped.len(), 2);
+    store.close().wait().unwrap();
+}
+
 #[test]
 fn a_directory_that_cannot_be_opened_keeps_its_older_files() {
     let dir = scratch();

@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-use sessionlog::{Error, Store};
+use sessionlog::backend::open_session_store_with;
+use sessionlog::{Error, RepairOptions, Store};
 
-use crate::support::{add_numbers, files, line, numbers, open, scratch, texts};
+use crate::support::{add_numbers, files, line, manual, numbers, open, scratch, texts};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -42,34 +43,6 @@ fn a_symbolic_link_is_not_followed() {
 }
 
 #[test]
-fn a_session_file_that_is_a_symbolic_link_is_not_followed() {
-    let dir = scratch();
-    let outside = scratch();
-    let target = outside.path().join("target");
-    std::fs::write(&target, line("secret")).unwrap();
-    symlink(&target, dir.path().join("cli.jsonl")).unwrap();
-    let store = open(dir.path());
-    let findings = store.recovery_report().findings.join("\n");
-    assert!(findings.contains("cli.jsonl"), "{findings}");
-    let _ = store
-        .handle()
-        .history("cli")
-        .wait()
-        .map(|found| assert!(found.is_empty()));
-    assert!(
-        store
-            .handle()
-            .add_message("cli", "user", "x")
-            .wait()
-            .is_err()
-    );
-    // Other sessions are none the worse for it.
-    add_numbers(&store.handle(), "other", 0..2);
-    store.close().unwrap();
-    assert_eq!(std::fs::read_to_string(&target).unwrap(), line("secret"));
-}
-
-#[test]
 fn a_directory_of_another_user_is_refused() {
     if !is_root() {
         println!("skipped: only root can give a directory away");
@@ -85,6 +58,34 @@ fn a_directory_of_another_user_is_refused() {
     open(&dir).close().unwrap();
     chown(dir.join(".sessionlog"), Some(12_345), None).unwrap();
     assert!(refused(Store::open(&dir)).contains("another user"));
+}
+
+/// As volumes are that a group shares.
+#[test]
+fn a_directory_of_another_user_is_accepted_where_that_is_asked_for() {
+    if !is_root() {
+        println!("skipped: only root can give a directory away");
+        return;
+    }
+    let outer = scratch();
+    let dir = outer.path().join("theirs");
+    std::fs::create_dir(&dir).unwrap();
+    chown(&dir, Some(12_345), None).unwrap();
+    let options = || manual().allow_other_owner(true);
+    for round in 0..2 {
+        let store = Store::open_with(&dir, options()).unwrap();
+        assert_eq!(texts(&store.handle(), "cli"), numbers(0..round));
+        add_numbers(&store.handle(), "cli", round..round + 1);
+        store.close().unwrap();
+        chown(dir.join(".sessionlog"), Some(12_345), None).unwrap();
+    }
+    let store = open_session_store_with(&dir, options()).unwrap();
+    assert_eq!(store.history("cli").wait().unwrap().len(), 2);
+    store.close().wait().unwrap();
+    assert!(Store::repair(&dir, RepairOptions::new()).is_err());
+    Store::repair(&dir, RepairOptions::new().allow_other_owner(true)).unwrap();
+    symlink(&dir, outer.path().join("link")).unwrap();
+    refused(Store::open_with(outer.path().join("link"), options()));
 }
 
 #[test]
@@ -146,12 +147,9 @@ fn what_else_lies_in_the_directory_is_left_alone() {
     std::fs::write(dir.path().join(odd_name), b"x").unwrap();
     std::fs::write(dir.path().join("notes.txt"), b"mine").unwrap();
     std::fs::write(dir.path().join(".hidden.tmp"), b"mine").unwrap();
-    std::fs::create_dir(dir.path().join("folder.jsonl")).unwrap();
-    std::fs::create_dir(dir.path().join("folder.meta.json")).unwrap();
     let store = open(dir.path());
     let chats = store.handle();
     assert!(chats.list_sessions().wait().unwrap().is_empty());
-    assert!(chats.add_message("folder", "user", "x").wait().is_err());
     add_numbers(&chats, "cli", 0..2);
     store.close().unwrap();
     assert_eq!(std::fs::read(dir.path().join(odd_name)).unwrap(), b"x");

@@ -1,6 +1,6 @@
 //! Keys and messages that no store takes.
 
-use sessionlog::{Error, Message, Store, StoreHandle};
+use sessionlog::{Error, Message, Oversized, Store, StoreHandle};
 
 use super::{every_read, every_write};
 use crate::support::{manual, open, scratch, texts, visible_names};
@@ -60,6 +60,7 @@ fn handed_back(result: sessionlog::Result<()>) -> (usize, usize, Vec<Message>) {
             size,
             limit,
             messages,
+            ..
         }) => (size, limit, messages),
         other => panic!("{other:?}"),
     }
@@ -138,6 +139,12 @@ fn a_line_over_the_limit_on_disk_is_read_and_rewritten_all_the_same() {
     let chats = store.handle();
     chats.truncate_history("cli", 1).wait().unwrap();
     chats.compact("cli").wait().unwrap();
+    assert_eq!(texts(&chats, "cli"), [big.as_str()]);
+    // What was read is too large to be handed in again.
+    let history = chats.history("cli").wait().unwrap();
+    let (size, _, back) = handed_back(chats.set_history("cli", history.clone()).wait());
+    assert!(size > 5_000);
+    assert_eq!(back, history);
     assert_eq!(texts(&chats, "cli"), [big]);
     store.close().unwrap();
 }
@@ -155,6 +162,37 @@ fn a_batch_over_sixty_four_mebibytes_is_handed_back() {
     assert_eq!(back.len(), 5);
     assert!(back.iter().all(|message| message.text().len() == 14 << 20));
     assert_eq!(chats.stats().commits, 0);
+    store.close().unwrap();
+}
+
+#[test]
+fn the_limit_of_a_batch_is_an_option() {
+    let dir = scratch();
+    let options = manual().max_batch_bytes(64 << 10);
+    let store = Store::open_with(dir.path(), options).unwrap();
+    let chats = store.handle();
+    let batch = |count: usize| vec![Message::user("x".repeat(1_000)); count];
+    for refused in [
+        chats.append_all("cli", batch(70)),
+        chats.set_history("cli", batch(70)),
+    ] {
+        let refused = refused.wait();
+        let Err(Error::MessageTooLarge { what, limit, .. }) = &refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((*what, *limit), (Oversized::Batch, 64 << 10));
+        assert_eq!(handed_back(refused).2.len(), 70);
+    }
+    chats.append_all("cli", batch(50)).wait().unwrap();
+    store.close().unwrap();
+
+    let options = manual().max_batch_bytes(80 << 20);
+    let store = Store::open_with(dir.path(), options).unwrap();
+    let batch = vec![Message::user("x".repeat(14 << 20)); 5];
+    store.handle().append_all("cli", batch).wait().unwrap();
+    drop(store);
+    let store = open(dir.path());
+    assert_eq!(texts(&store.handle(), "cli").len(), 55);
     store.close().unwrap();
 }
 

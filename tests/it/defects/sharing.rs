@@ -6,7 +6,7 @@ use sessionlog::{Error, Store, StoreHandle};
 use sha2::{Digest, Sha256};
 
 use crate::support::{
-    add_numbers, child_dir, numbers, open, scope, scratch, sidecar, spawn_child, texts,
+    add_numbers, child_dir, line, numbers, open, scope, scratch, sidecar, spawn_child, texts,
     visible_names,
 };
 
@@ -365,5 +365,59 @@ fn p15_a_missing_scope_erases_scope_and_aliases_and_nothing_else() {
     assert!(meta.scope.is_none() && meta.aliases.is_empty());
     assert_eq!((meta.summary.as_str(), meta.count), ("kept", 2));
     assert_eq!(texts(&chats, "k"), numbers(0..2));
+    store.close().unwrap();
+}
+
+fn put(dir: &std::path::Path, stem: &str, key: &str, alias: &str) {
+    let meta = sidecar(key, &format!("of {stem}"), 0, 1);
+    let meta = meta.trim_end_matches(['\n', '}']);
+    let meta = format!("{meta},\n  \"aliases\": [\"{alias}\"]\n}}");
+    std::fs::write(dir.join(format!("{stem}.meta.json")), meta).unwrap();
+    std::fs::write(dir.join(format!("{stem}.jsonl")), line(stem)).unwrap();
+}
+
+/// Neither is under the key's own name: the first has it, whatever becomes of the
+/// key that the second one's file name spells.
+#[test]
+fn of_two_sidecars_that_claim_a_key_the_first_has_it_and_the_other_is_nobodys() {
+    let dir = scratch();
+    put(dir.path(), "x", "k", "alias:x");
+    put(dir.path(), "y", "k", "alias:y");
+    let before = crate::support::files(dir.path());
+    for round in 0..2 {
+        let store = open(dir.path());
+        let chats = store.handle();
+        let findings = store.recovery_report().findings.join("\n");
+        assert!(findings.contains("y.meta.json"), "{findings}");
+        let mut listed = chats.list_sessions().wait().unwrap();
+        listed.retain(|key| key == "k");
+        assert_eq!(listed, ["k"]);
+        assert_eq!(texts(&chats, "k"), ["x"]);
+        assert_eq!(chats.summary("k").wait().unwrap(), "of x");
+        assert_eq!(texts(&chats, "alias:x"), ["x"]);
+        assert_eq!(chats.resolve_session_key("alias:y").wait().unwrap(), None);
+        for key in ["x", "y"] {
+            assert_eq!(texts(&chats, key).len(), round, "{key}");
+            chats.add_message(key, "user", key).wait().unwrap();
+        }
+        store.close().unwrap();
+    }
+    let after = crate::support::files(dir.path());
+    for (name, bytes) in before {
+        assert_eq!(after[&name], bytes, "{}", name.display());
+    }
+    // The key's own name comes before all others.
+    put(dir.path(), "k", "k", "alias:k");
+    let store = open(dir.path());
+    assert_eq!(texts(&store.handle(), "k"), ["k"]);
+    assert_eq!(texts(&store.handle(), "alias:k"), ["k"]);
+    assert_eq!(
+        store
+            .handle()
+            .resolve_session_key("alias:x")
+            .wait()
+            .unwrap(),
+        None
+    );
     store.close().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Keys, aliases, listings, promotion.
 
-use sessionlog::{Message, Store};
+use sessionlog::{Error, Fork, Message, Store, export_kimi};
 
 use crate::support::{add_numbers, for_each_caller, numbers, open, said, scope, scratch, texts};
 
@@ -212,4 +212,76 @@ fn an_alias_that_is_too_long_for_a_key_is_an_alias_all_the_same() {
     store.close().unwrap();
     let view = Store::open_read_only(dir.path()).unwrap();
     assert_eq!(texts(&view.handle(), &long), ["hi"]);
+}
+
+/// A key that is only an alias is no session to a handle that takes keys literally.
+#[test]
+fn exact_keys_follow_no_alias_in_any_verb() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "new", 0..2);
+    chats
+        .upsert_session_meta("new", None, owned(&["old:1"]))
+        .wait()
+        .unwrap();
+    let exact = chats.exact_keys();
+    let missing = |result: sessionlog::Result<()>| {
+        assert!(
+            matches!(result, Err(Error::SessionNotFound { .. })),
+            "{result:?}"
+        );
+    };
+    missing(exact.fork_session("old:1", "fork", Fork::End).wait());
+    let outside = scratch();
+    let file = outside.path().join("context.jsonl");
+    missing(export_kimi("old:1", &file, &exact));
+    assert!(!file.exists());
+    let view = Store::open_read_only(dir.path()).unwrap();
+    missing(export_kimi("old:1", &file, &view.handle().exact_keys()));
+    assert_eq!(chats.resolve_session_key("fork").wait().unwrap(), None);
+
+    // And it may be one beside the session that claims it.
+    exact
+        .fork_session("new", "old:1", Fork::End)
+        .wait()
+        .unwrap();
+    assert_eq!(texts(&exact, "old:1"), numbers(0..2));
+    exact
+        .fork_session("old:1", "fork", Fork::End)
+        .wait()
+        .unwrap();
+    export_kimi("old:1", &file, &exact).unwrap();
+
+    chats
+        .fork_session("old:1", "second", Fork::End)
+        .wait()
+        .unwrap();
+    export_kimi("old:1", outside.path().join("resolved.jsonl"), &chats).unwrap();
+    export_kimi("old:1", outside.path().join("viewed.jsonl"), &view.handle()).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_promotion_looks_at_what_there_is_and_takes_over_again_after_a_clear() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "old:1", 0..2);
+    let promote = || {
+        let promoted = chats.promote_alias_history("new", None, owned(&["old:1"]));
+        promoted.wait().unwrap()
+    };
+    let ensure = || {
+        let ensured = chats.ensure_session_metadata("new", None, owned(&["old:1"]));
+        ensured.wait().unwrap()
+    };
+    assert!(promote());
+    assert!(!promote());
+    chats.context("new").clear().wait().unwrap();
+    assert!(!ensure());
+    assert!(texts(&chats, "new").is_empty());
+    assert!(promote());
+    assert_eq!(texts(&chats, "new"), numbers(0..2));
+    store.close().unwrap();
 }

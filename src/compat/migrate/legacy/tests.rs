@@ -21,7 +21,8 @@ struct Rig {
 
 impl Rig {
     fn open(disk: &MemoryStorage) -> Result<Self> {
-        let options = StoreOptions::new();
+        // So that a session is soon larger than one command may be.
+        let options = StoreOptions::new().max_batch_bytes(64 << 10);
         let Opened {
             engine,
             machine,
@@ -233,9 +234,12 @@ fn a_message_with_the_role_of_a_control_record_is_imported_as_a_message() {
 /// that can be.
 #[test]
 fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
+    let long: Vec<String> = (0..200).map(|n| format!("{n:0>500}")).collect();
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
     let before = [
         ("a.json", session("a", &["1", "2"], "sum")),
         ("b.meta.json", session("b.meta", &["3"], "")),
+        ("long.json", session("long", &long, "")),
     ];
     let start = disk(&[]);
     for (name, text) in &before {
@@ -254,15 +258,18 @@ fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
             rig.close().and(outcome)
         });
         if let Ok(report) = finished {
-            assert_eq!((report.migrated, report.skipped.len()), (2, 0));
+            assert_eq!((report.migrated, report.skipped.len()), (3, 0));
             break;
         }
         let turn = Image::NAMED[step as usize % Image::NAMED.len()];
         for image in [Image::AllLost, turn] {
             let disk = disk.image(image);
             let rig = Rig::open(&disk).unwrap();
-            let report = rig.migrate().unwrap();
             let context = format!("step {step}, {image:?}");
+            let shown = rig.texts("long").len();
+            assert!([0, long.len()].contains(&shown), "{context}: {shown}");
+            let report = rig.migrate().unwrap();
+            assert_eq!(rig.texts("long"), long, "{context}");
             assert!(report.skipped.is_empty(), "{context}: {report:?}");
             assert_eq!(rig.texts("a"), ["1", "2"], "{context}");
             assert_eq!(rig.texts("b.meta"), ["3"], "{context}");

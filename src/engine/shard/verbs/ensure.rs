@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::identity::Identity;
 use super::promote::{Blank, Candidate};
 use crate::Durability;
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
@@ -85,8 +86,14 @@ impl Verb for Ensure {
         if shard.session(id).is_known_as(&self.identity) {
             return turn.out.answer(answer, Ok(Some(false)));
         }
-        let ack = Ack::with(answer, Some(false));
-        shard.push_identity(id, self.identity, self.level, ack, turn);
+        let change = |meta: &mut Meta| self.identity.replace_in(meta);
+        match shard.session(id).changed(change, turn) {
+            Ok(meta) => {
+                let ack = Ack::with(answer, Some(false));
+                shard.push_text(id, meta, self.level, ack, turn);
+            }
+            Err(error) => turn.out.answer(answer, Err(error)),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::disk::session_file::{self, Meta};
 use crate::engine::shard::session::Session;
-use crate::error::{Error, Result};
+use crate::engine::shard::turn::Turn;
+use crate::error::{Error, Oversized, Result, check_size};
 
 /// A scope, and aliases.
 #[derive(Debug)]
@@ -46,6 +47,20 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The sidecar that holds after a change of its text. One over the limit is
+    /// refused before anything is staged, for what is acknowledged must be
+    /// written, and read again; unless it gets smaller.
+    pub(super) fn changed(&self, change: impl FnOnce(&mut Meta), turn: &Turn<'_>) -> Result<Meta> {
+        let mut meta = self.staged.meta.clone();
+        change(&mut meta);
+        let len = |meta: &Meta| session_file::encoded_sidecar_len(&meta.to_sidecar());
+        let (size, limit) = (len(&meta), turn.shared.max_sidecar);
+        if size > limit && size >= len(&self.staged.meta) {
+            check_size(Oversized::Sidecar, size, limit)?;
+        }
+        Ok(meta)
     }
 
     pub(super) fn claims(&self, alias: &String) -> bool {

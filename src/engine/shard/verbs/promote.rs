@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::identity::Identity;
 use crate::disk::files;
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -111,16 +112,23 @@ impl Shard {
             end: session.settled.end,
             lines: candidate.lines,
         };
+        let change = |meta: &mut Meta| {
+            if let Some(identity) = identity {
+                identity.replace_in(meta);
+            }
+            let summary = candidate.summary.trim();
+            if !summary.is_empty() {
+                meta.text_mut().summary = summary.into();
+            }
+        };
+        let changed = match session.changed(change, turn) {
+            Ok(changed) => changed,
+            Err(error) => return turn.out.settle(ack, &Err(error)),
+        };
         let session = self.reclaim(id, turn);
+        session.staged.meta = changed;
         session.created(turn.now);
         let meta = &mut session.staged.meta;
-        if let Some(identity) = identity {
-            identity.replace_in(meta);
-        }
-        let summary = candidate.summary.trim();
-        if !summary.is_empty() {
-            meta.text_mut().summary = summary.into();
-        }
         meta.skip = 0;
         meta.updated_at = turn.now.clone();
         self.start_rewrite(id, source, Origin::Lines, ack, turn);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::Durability;
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb};
@@ -35,11 +36,10 @@ impl Verb for SetSummary {
     }
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
-        let session = shard.reclaim(id, turn);
-        session.created(turn.now);
-        let meta = &mut session.staged.meta;
-        meta.text_mut().summary = self.summary;
-        meta.updated_at = turn.now.clone();
-        shard.push_meta(id, self.level, Ack::Done(answer), turn);
+        let change = |meta: &mut Meta| meta.text_mut().summary = self.summary;
+        match shard.session(id).changed(change, turn) {
+            Ok(meta) => shard.push_text(id, meta, self.level, Ack::Done(answer), turn),
+            Err(error) => turn.out.answer(answer, Err(error)),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::identity::Identity;
 use crate::Durability;
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb};
@@ -36,26 +37,29 @@ impl Verb for UpsertMeta {
     }
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
-        if let Err(error) = shard.session(id).admits(&self.identity) {
-            return turn.out.answer(answer, Err(error));
+        let session = shard.session(id);
+        let admitted = session.admits(&self.identity);
+        let change = |meta: &mut Meta| self.identity.replace_in(meta);
+        match admitted.and_then(|()| session.changed(change, turn)) {
+            Ok(meta) => shard.push_text(id, meta, self.level, Ack::Done(answer), turn),
+            Err(error) => turn.out.answer(answer, Err(error)),
         }
-        shard.push_identity(id, self.identity, self.level, Ack::Done(answer), turn);
     }
 }
 
 impl Shard {
-    /// Stages an identity that the session [admits](Session::admits).
-    pub(super) fn push_identity(
+    /// Stages a sidecar of which the text was [changed](Session::changed).
+    pub(super) fn push_text(
         &mut self,
         id: usize,
-        identity: Identity,
+        changed: Meta,
         level: Durability,
         ack: Ack,
         turn: &mut Turn<'_>,
     ) {
         let session = self.reclaim(id, turn);
+        session.staged.meta = changed;
         session.created(turn.now);
-        identity.replace_in(&mut session.staged.meta);
         session.staged.meta.updated_at = turn.now.clone();
         self.push_meta(id, level, ack, turn);
     }

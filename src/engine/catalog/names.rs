@@ -1,0 +1,92 @@
+//! Whose a file name is.
+//!
+//! A name is held by what is left of it on file systems that tell neither case nor
+//! ways of writing a character apart, so that two sessions never share a file
+//! there. Only what lies on disk under two such names, as it may where the file
+//! system tells them apart, has both.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::disk::session_file;
+use crate::ground::sync::map::Map;
+
+/// Maps folded file names to those held under them, nearly always one.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    held: Map<Arc<str>, Vec<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    stem: Arc<str>,
+    /// Nobody's are the files that name no owner, and those of a session that was
+    /// deleted. What the journal still holds of that one would be carried out on
+    /// the file of another spelling, so the name is given to its own only.
+    owner: Option<Arc<str>>,
+}
+
+impl Names {
+    /// Who owns a file name, if anybody does.
+    pub(super) fn owner(&self, stem: &str) -> Option<Arc<str>> {
+        let held = self.held.get(&*session_file::fold_name(stem))?;
+        let mut own = held.iter().filter(|held| *held.stem == *stem);
+        own.next()?.owner.clone()
+    }
+
+    /// Other spellings of a file name that are held.
+    pub(super) fn twins(&self, stem: &str) -> Vec<Arc<str>> {
+        let held = self.held.get(&*session_file::fold_name(stem));
+        let held = held.iter().flat_map(|held| held.iter());
+        let twins = held.filter(|held| *held.stem != *stem);
+        twins.map(|held| held.stem.clone()).collect()
+    }
+
+    /// Enters a name found on disk, beside its twins if there are any.
+    pub(super) fn enter(&self, stem: &Arc<str>, owner: Option<Arc<str>>) {
+        let mut place = self.held.entry(folded(stem)).or_insert_with(Vec::new);
+        match place.iter_mut().find(|held| held.stem == *stem) {
+            Some(held) => held.owner = owner,
+            None => place.push(Held {
+                stem: stem.clone(),
+                owner,
+            }),
+        }
+    }
+
+    /// Makes `key` the owner of a name, unless it has one, or a twin is held. In
+    /// one step: two keys that map to one name would otherwise write into one
+    /// file.
+    pub(super) fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
+        let mut place = self.held.entry(folded(stem)).or_insert_with(Vec::new);
+        if place.is_empty() {
+            place.push(Held {
+                stem: stem.clone(),
+                owner: Some(key.clone()),
+            });
+            return true;
+        }
+        let found = place.iter_mut().find(|held| held.stem == *stem);
+        found.is_some_and(|held| *held.owner.get_or_insert_with(|| key.clone()) == *key)
+    }
+
+    /// Leaves a name without an owner, if it is `owner`'s.
+    pub(super) fn disown(&self, stem: &str, owner: &str) {
+        let folded = session_file::fold_name(stem);
+        self.held.remove_if_mut(&*folded, |_, place| {
+            let is_own =
+                |held: &&mut Held| *held.stem == *stem && held.owner.as_deref() == Some(owner);
+            if let Some(held) = place.iter_mut().find(is_own) {
+                held.owner = None;
+            }
+            false
+        });
+    }
+}
+
+fn folded(stem: &Arc<str>) -> Arc<str> {
+    match session_file::fold_name(stem) {
+        Cow::Borrowed(_) => stem.clone(),
+        Cow::Owned(folded) => folded.into(),
+    }
+}

@@ -1,0 +1,203 @@
+//! Directories, links and pipes in the places of the store's files.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::{BackupLimits, Error, Store};
+
+use crate::support::{
+    add_numbers, files, in_memory, line, numbers, open, open_memory, scratch, sidecar, texts,
+};
+
+/// Puts something that is no file at `path`.
+type Impostor = fn(path: &Path, outside: &Path);
+
+const IMPOSTORS: [(&str, Impostor); 4] = [
+    ("a directory", |path, _| {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("mine"), "mine").unwrap();
+    }),
+    ("a pipe", |path, _| {
+        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }),
+    ("a link", |path, outside| symlink(outside, path).unwrap()),
+    ("a dangling link", |path, _| {
+        symlink("/nowhere/at/all", path).unwrap();
+    }),
+];
+
+fn kind(path: &Path) -> fs::FileType {
+    fs::symlink_metadata(path).unwrap().file_type()
+}
+
+#[test]
+fn what_has_a_session_files_name_keeps_it_and_the_session_gets_another() {
+    for (what, put) in IMPOSTORS {
+        let dir = scratch();
+        let outside = scratch();
+        let target = outside.path().join("target");
+        fs::write(&target, line("secret")).unwrap();
+        let log = dir.path().join("telegram_1.jsonl");
+        put(&log, &target);
+        let meta = sidecar("telegram:1", "not of the new one", 1, 2);
+        fs::write(dir.path().join("telegram_1.meta.json"), &meta).unwrap();
+        fs::write(dir.path().join("other.jsonl"), line("0")).unwrap();
+        let before = kind(&log);
+
+        for round in 0..2 {
+            let store = open(dir.path());
+            let chats = store.handle();
+            let findings = store.recovery_report().findings.join("\n");
+            assert!(findings.contains("telegram_1.jsonl"), "{what}: {findings}");
+            assert_eq!(texts(&chats, "telegram:1"), numbers(0..round), "{what}");
+            add_numbers(&chats, "telegram:1", round..round + 1);
+            assert_eq!(chats.summary("telegram:1").wait().unwrap(), "");
+            add_numbers(&chats, "other", round + 1..round + 2);
+            assert_eq!(texts(&chats, "other"), numbers(0..round + 2));
+            store.close().unwrap();
+        }
+        let view = Store::open_read_only(dir.path()).unwrap();
+        assert_eq!(texts(&view.handle(), "telegram:1"), numbers(0..2), "{what}");
+        Store::verify(dir.path()).unwrap();
+        assert_eq!(kind(&log), before, "{what}");
+        let left = fs::read_to_string(dir.path().join("telegram_1.meta.json")).unwrap();
+        assert_eq!(left, meta, "{what}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), line("secret"));
+    }
+}
+
+#[test]
+fn what_has_a_sidecars_name_costs_the_history_nothing() {
+    // A link may lead to a sidecar; see below.
+    for (what, put) in &IMPOSTORS[..2] {
+        let dir = scratch();
+        let outside = scratch();
+        let target = outside.path().join("target");
+        fs::write(&target, "secret").unwrap();
+        let meta = dir.path().join("cli.meta.json");
+        put(&meta, &target);
+        put(&dir.path().join("alone.meta.json"), &target);
+        let log = numbers(0..2).iter().map(|n| line(n)).collect::<String>();
+        fs::write(dir.path().join("cli.jsonl"), log).unwrap();
+        let before = kind(&meta);
+
+        let store = open(dir.path());
+        let chats = store.handle();
+        let findings = store.recovery_report().findings.join("\n");
+        assert!(findings.contains("cli.meta.json"), "{what}: {findings}");
+        assert_eq!(texts(&chats, "cli"), numbers(0..2), "{what}");
+        add_numbers(&chats, "cli", 2..3);
+        add_numbers(&chats, "alone", 0..1);
+        store.close().unwrap();
+        assert_eq!(kind(&dir.path().join("alone.meta.json")), before, "{what}");
+        let aside = dir.path().join(".sessionlog/quarantine/cli.meta.json");
+        assert_eq!(kind(&aside), before, "{what}");
+        assert!(kind(&meta).is_file());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "secret");
+
+        let store = open(dir.path());
+        assert_eq!(texts(&store.handle(), "cli"), numbers(0..3), "{what}");
+        assert_eq!(texts(&store.handle(), "alone"), numbers(0..1), "{what}");
+        store.close().unwrap();
+    }
+}
+
+/// What was truncated would show.
+#[test]
+fn a_sidecar_behind_a_link_keeps_its_own_session_from_being_used_and_no_other() {
+    for (what, put) in &IMPOSTORS[2..] {
+        let dir = scratch();
+        let outside = scratch();
+        let target = outside.path().join("target");
+        fs::write(&target, sidecar("cli", "", 1, 2)).unwrap();
+        put(&dir.path().join("cli.meta.json"), &target);
+        put(&dir.path().join("alone.meta.json"), &target);
+        let log = line("hidden") + &line("shown");
+        fs::write(dir.path().join("cli.jsonl"), &log).unwrap();
+        let store = open(dir.path());
+        let chats = store.handle();
+        assert!(
+            matches!(chats.history("cli").wait(), Err(Error::Io { .. })),
+            "{what}"
+        );
+        let refused = chats.add_message("cli", "user", "x").wait();
+        assert!(
+            matches!(refused, Err(Error::Io { .. })),
+            "{what}: {refused:?}"
+        );
+        add_numbers(&chats, "other", 0..1);
+        add_numbers(&chats, "alone", 0..1);
+        store.close().unwrap();
+        assert!(kind(&dir.path().join("cli.meta.json")).is_symlink());
+        assert!(kind(&dir.path().join("alone.meta.json")).is_symlink());
+        assert_eq!(
+            fs::read_to_string(&target).unwrap(),
+            sidecar("cli", "", 1, 2)
+        );
+        let kept = fs::read_to_string(dir.path().join("cli.jsonl")).unwrap();
+        assert_eq!(kept, log);
+    }
+}
+
+/// The journal speaks of both sessions, and something has come in their way.
+#[test]
+fn what_is_in_the_way_of_a_recovery_is_set_aside() {
+    let disk = MemoryStorage::new();
+    let store = open_memory(&disk).unwrap();
+    let chats = store.handle();
+    for key in ["log", "meta", "gone", "fine"] {
+        add_numbers(&chats, key, 0..2);
+    }
+    chats.delete_session("gone").wait().unwrap();
+    let disk = disk.image(Image::AllLost);
+    drop(store);
+    for name in ["log.jsonl", "meta.meta.json", "gone.jsonl"] {
+        let _ = disk.remove_foreign(in_memory(name));
+        disk.write_foreign(in_memory(&format!("{name}/mine")), b"mine")
+            .unwrap();
+    }
+    for _ in 0..2 {
+        let store = open_memory(&disk).unwrap();
+        for key in ["log", "meta", "fine"] {
+            assert_eq!(texts(&store.handle(), key), numbers(0..2), "{key}");
+        }
+        assert!(texts(&store.handle(), "gone").is_empty());
+        store.close().unwrap();
+    }
+    let mine = disk
+        .dump()
+        .into_iter()
+        .filter(|(_, bytes)| bytes == b"mine");
+    assert_eq!(mine.count(), 3);
+}
+
+#[test]
+fn no_link_in_the_engines_directory_is_followed() {
+    for name in ["backups", "quarantine", "journal"] {
+        let dir = scratch();
+        let outside = scratch();
+        fs::write(outside.path().join("cli.1-clear-0-0.jsonl"), line("theirs")).unwrap();
+        let store = open(dir.path());
+        add_numbers(&store.handle(), "cli", 0..2);
+        store.close().unwrap();
+        let place = dir.path().join(".sessionlog").join(name);
+        let _ = fs::remove_dir(&place);
+        symlink(outside.path(), &place).unwrap();
+        let before = files(outside.path());
+        match Store::open(dir.path()) {
+            Err(error @ Error::Io { .. }) => assert!(error.to_string().contains(name), "{error}"),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert_eq!(files(outside.path()), before, "{name}");
+        fs::remove_file(&place).unwrap();
+        let store = open(dir.path());
+        let chats = store.handle();
+        chats.context("cli").clear().wait().unwrap();
+        let limits = BackupLimits::new().count(0);
+        assert_eq!(chats.prune_backups("cli", limits).wait().unwrap(), 1);
+        store.close().unwrap();
+    }
+}

@@ -460,7 +460,8 @@ impl Journal {
 impl Background {
     /// Runs the thread's body.
     pub fn run(self) {
-        background::run_jobs(&self.jobs, &self.context, &self.alarm);
+        let long = background::LongJobs::default();
+        background::run_jobs(&self.jobs, &long, &self.context, &self.alarm);
     }
 
     /// One job; `false` where there was none.

@@ -14,6 +14,9 @@ use crate::disk::session_file::Conversation;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
+/// What a short job reads and writes at most, bytes.
+const SHORT: u64 = 4 << 20;
+
 /// Who gets a result: a session of a shard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
@@ -87,6 +90,28 @@ impl Job {
     /// Whether its owner waits for a result.
     pub(crate) fn has_result(&self) -> bool {
         !matches!(self, Self::Close(_) | Self::PrepareSegment(_) | Self::Stop)
+    }
+
+    /// Whether it reads or writes so much that others must not queue for it.
+    pub(crate) fn is_long(&self) -> bool {
+        let bytes = match self {
+            Self::Measure { loaded, .. } => loaded.extent.end,
+            Self::Locate { query, .. } => query.end - query.start,
+            Self::Controls { len, .. } => *len,
+            Self::Rewrite { source, .. } => source.bytes(),
+            Self::Extend { more, .. } => more.bytes(),
+            Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => 0,
+        };
+        bytes > SHORT
+    }
+
+    /// Whether nobody's command waits for it, unless somebody asked for a compaction.
+    pub(crate) fn compacts(&self) -> bool {
+        match self {
+            Self::Rewrite { source, .. } => matches!(source, Source::Live { .. }),
+            Self::Extend { .. } => true,
+            _ => false,
+        }
     }
 
     /// What its owner must be told should the work never end.

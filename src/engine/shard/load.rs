@@ -64,6 +64,7 @@ impl Shard {
         let wrap = |e| Error::io("read", &path, e);
         let len = file.info().map_err(wrap)?.len;
         if len > MEASURE_INLINE {
+            loaded.extent.end = len;
             return Ok((loaded, true));
         }
         loaded.extent = extent::measure(Some(&**file), len, &[], loaded.meta.skip).map_err(wrap)?;

@@ -108,7 +108,21 @@ pub(crate) enum Target {
         start: u64,
     },
     /// A backup, and how many of its lines are hidden.
-    Backup { path: PathBuf, skip: u64 },
+    Backup {
+        path: PathBuf,
+        skip: u64,
+        /// Its length.
+        len: u64,
+    },
+}
+
+impl Rebase {
+    /// How much is copied.
+    pub(super) fn bytes(&self) -> u64 {
+        match self.target {
+            Target::Prefix { len, .. } | Target::Backup { len, .. } => len,
+        }
+    }
 }
 
 /// Makes both files. Where that fails nothing is left of either.
@@ -204,7 +218,7 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, target: &Target) -> io::
             file.copy_to(&*new, *len)?;
             (*len, *lines, *start, false)
         }
-        Target::Backup { path, skip } => {
+        Target::Backup { path, skip, .. } => {
             let file = storage.open(path, OpenMode::Read)?;
             let len = file.info()?.len;
             file.copy_to(&*new, len)?;

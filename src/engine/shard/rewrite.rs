@@ -57,6 +57,19 @@ pub(crate) enum Source {
     Rebase(Rebase),
 }
 
+impl Source {
+    /// How much is copied, about.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Lines(lines) => lines.len() as u64,
+            Self::Live { start, end, .. } => end - start,
+            Self::Promoted { end, lines, .. } => end + lines.len() as u64,
+            Self::Bytes { len, rest, .. } => len + rest.len() as u64,
+            Self::Rebase(rebase) => rebase.bytes(),
+        }
+    }
+}
+
 /// A file that is ready to take a session file's name.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -189,6 +202,14 @@ pub(crate) fn extend(
         let _ = storage.remove_file(&path);
         Error::io("rewrite", &path, e)
     })
+}
+
+impl More {
+    /// How much is read, about.
+    pub(super) fn bytes(&self) -> u64 {
+        let len = |range: &Range<u64>| range.end - range.start;
+        len(&self.appended) + len(&self.truncated)
+    }
 }
 
 struct Output {

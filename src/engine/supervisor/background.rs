@@ -1,5 +1,6 @@
 //! The background threads: work of the shards that takes long.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -10,17 +11,79 @@ use crate::error::Error;
 use crate::ground::mailbox::EventReceiver;
 use crate::ground::sync::Mutex;
 
-/// Background threads. More than one: a small rewrite must not wait behind the
-/// compaction of a big session.
+/// Background threads.
 pub(super) const BACKGROUND: usize = 3;
 
-pub(crate) fn run_jobs(jobs: &Mutex<EventReceiver<Job>>, context: &Shared, alarm: &Alarm) {
+/// How many of them may do what takes long. The rest is there for what does not: a
+/// small rewrite must not wait for the compaction of a big session.
+const LONG: usize = BACKGROUND - 1;
+
+/// Jobs that take long, of which only so many are done at once, and one compaction
+/// among them: somebody waits for the others.
+#[derive(Debug, Default)]
+pub(crate) struct LongJobs(Mutex<Turns>);
+
+#[derive(Debug, Default)]
+struct Turns {
+    running: usize,
+    compacting: bool,
+    waiting: VecDeque<Job>,
+}
+
+impl LongJobs {
+    /// The job, if it may be done now; else it is left for a thread that does one.
+    fn admit(&self, job: Job) -> Option<Job> {
+        let mut turns = self.0.lock();
+        turns.waiting.push_back(job);
+        turns.next()
+    }
+
+    /// A job is done, a compaction or not; what the thread does next.
+    fn done(&self, compaction: bool) -> Option<Job> {
+        let mut turns = self.0.lock();
+        turns.running -= 1;
+        turns.compacting &= !compaction;
+        turns.next()
+    }
+}
+
+impl Turns {
+    fn next(&mut self) -> Option<Job> {
+        if self.running == LONG {
+            return None;
+        }
+        let compacting = self.compacting;
+        let may_run = |job: &Job| !(compacting && job.compacts());
+        let at = self.waiting.iter().position(may_run)?;
+        let job = self.waiting.remove(at)?;
+        self.running += 1;
+        self.compacting |= job.compacts();
+        Some(job)
+    }
+}
+
+pub(crate) fn run_jobs(
+    jobs: &Mutex<EventReceiver<Job>>,
+    long: &LongJobs,
+    context: &Shared,
+    alarm: &Alarm,
+) {
     loop {
         let next = jobs.lock().recv();
         match next {
             None | Some(Job::Stop) => break,
+            Some(job) if job.is_long() => run_long(job, long, context, alarm),
             Some(job) => run_job(job, context, alarm),
         }
+    }
+}
+
+fn run_long(job: Job, long: &LongJobs, context: &Shared, alarm: &Alarm) {
+    let mut next = long.admit(job);
+    while let Some(job) = next {
+        let compaction = job.compacts();
+        run_job(job, context, alarm);
+        next = long.done(compaction);
     }
 }
 

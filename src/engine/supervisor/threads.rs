@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::background::{BACKGROUND, run_jobs};
+use super::background::{BACKGROUND, LongJobs, run_jobs};
 use super::event_loop::end;
 use super::guard::Guard;
 use super::journal::run_journal;
@@ -55,12 +55,13 @@ impl Threads {
         handles.push(thread::spawn("sessionlog-journal", move || {
             run_journal(journal, &*clock, guard);
         })?);
-        let jobs = Arc::new(Mutex::new(jobs));
+        let (jobs, long) = (Arc::new(Mutex::new(jobs)), Arc::new(LongJobs::default()));
         for id in 0..BACKGROUND {
-            let (jobs, context, alarm) = (jobs.clone(), context.clone(), alarm.clone());
+            let (jobs, long) = (jobs.clone(), long.clone());
+            let (context, alarm) = (context.clone(), alarm.clone());
             handles.push(thread::spawn(
                 &format!("sessionlog-background-{id}"),
-                move || run_jobs(&jobs, &context, &alarm),
+                move || run_jobs(&jobs, &long, &context, &alarm),
             )?);
         }
         handles.push(thread::spawn("sessionlog-supervisor", move || {

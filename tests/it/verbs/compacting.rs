@@ -175,3 +175,54 @@ fn commands_that_wait_for_one_session_are_bounded() {
         .unwrap();
     store.close().unwrap();
 }
+
+/// Three big sessions to compact, and a loading that takes long: whoever writes to, or
+/// loads, another session is not held up by the compactions.
+#[test]
+fn compactions_keep_no_other_session_from_being_rewritten_or_loaded() {
+    let storage = Intercepted::default();
+    let text = "x".repeat(100 << 10);
+    let big: Vec<_> = (0..60).map(|_| Message::user(text.clone())).collect();
+    let store = open_on(Arc::new(storage.clone()), small_segments()).unwrap();
+    store
+        .handle()
+        .append_all("cold", big.clone())
+        .wait()
+        .unwrap();
+    store.close().unwrap();
+
+    let store = open_on(Arc::new(storage.clone()), small_segments()).unwrap();
+    let chats = store.handle();
+    let flags = Flags::default();
+    for key in ["a", "b", "c"] {
+        chats.append_all(key, big.clone()).wait().unwrap();
+        chats.truncate_history(key, 50).wait().unwrap();
+    }
+    let told = flags.clone();
+    storage.at_every_call(move |call, path, _| {
+        let hidden = call == "create" && path.to_string_lossy().contains(".sessionlog-");
+        // Of the first of them, which is a compaction's.
+        if hidden && told.raise("begun") {
+            told.wait_for("go");
+        }
+        Ok(())
+    });
+    let compacting: Vec<_> = ["a", "b", "c"]
+        .map(|key| {
+            let chats = chats.clone();
+            thread::spawn(move || chats.compact(key).wait())
+        })
+        .into();
+    flags.wait_for("begun");
+    let replaced = chats.set_history("small", vec![Message::user("one line")]);
+    replaced.wait().unwrap();
+    assert_eq!(chats.tail("cold", 1).wait().unwrap().len(), 1);
+    chats.add_message("cold", "user", "more").wait().unwrap();
+    assert_eq!(chats.stats().compactions, 0);
+    flags.raise("go");
+    for thread in compacting {
+        thread.join().unwrap().unwrap();
+    }
+    assert_eq!(chats.stats().compactions, 3);
+    store.close().unwrap();
+}

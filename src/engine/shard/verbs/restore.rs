@@ -38,19 +38,19 @@ impl Verb for Restore {
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let entry = shard.session(id).entry.clone();
         let backups = &turn.shared.backups;
-        let found = backups
-            .get(&entry.stem, self.number)
-            .map(|stored| stored.name);
-        let Some(of) = found.filter(|of| is_there(of, turn)) else {
+        let found = backups.get(&entry.stem, self.number);
+        let Some(stored) = found.filter(|stored| is_there(&stored.name, turn)) else {
             return turn.out.answer(answer, Err(self.not_found(&entry.key)));
         };
         if let Err(error) = shard.write_out(id, turn) {
             return turn.out.answer(answer, Err(error));
         }
+        let (of, len) = (stored.name, stored.size);
         let skip = of.skip;
         let target = Target::Backup {
             path: backups.path(&of),
             skip,
+            len,
         };
         let rebasing = Rebasing {
             keep: shard.names_to_keep(id, BackupReason::Restore, turn),

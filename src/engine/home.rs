@@ -82,12 +82,22 @@ impl Home {
     pub(crate) fn create(&self, storage: &dyn Storage, dir: &Path) -> Result<()> {
         // The identity comes last. Without one, whoever made the directories
         // may have died before their names were synced.
-        if storage.info(&self.identity).is_err() {
-            sync_names(storage, dir);
+        let doubtful = storage.info(&self.identity).is_err();
+        if doubtful {
+            sync_names(storage, dir)?;
         }
         self.create_site(storage, dir)?;
-        for path in [&dir.join(NAME), &self.journal, &self.quarantine] {
+        let own = dir.join(NAME);
+        for path in [&own, &self.journal, &self.quarantine] {
             self.create_site(storage, path)?;
+        }
+        if doubtful {
+            // A name that was there already is as doubtful: with it a power loss
+            // would take the journal.
+            for path in [dir, &own] {
+                let synced = storage.sync_dir(path);
+                synced.map_err(|e| Error::io("sync", path, e))?;
+            }
         }
         // Behind a link, what is removed and renamed among them is somebody's.
         match storage.info(&self.backups) {
@@ -362,15 +372,23 @@ pub(crate) fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
 /// Syncs the names of `path` and of every directory above it. Not every file
 /// system and not every directory above ours lets itself be synced; what was
 /// there before us does not depend on it.
-fn sync_names(storage: &dyn Storage, path: &Path) {
+///
+/// # Errors
+/// If only a descriptor is lacking, which says nothing of the directory.
+fn sync_names(storage: &dyn Storage, path: &Path) -> Result<()> {
     let above = parent(path);
     if above == path {
-        return;
+        return Ok(());
     }
-    sync_names(storage, above);
+    sync_names(storage, above)?;
     if let Err(error) = storage.sync_dir(above) {
+        let error = Error::io("sync", above, error);
+        if error.out_of_descriptors() {
+            return Err(error);
+        }
         tracing::debug!(path = %above.display(), %error, "names not synced");
     }
+    Ok(())
 }
 
 fn parent(path: &Path) -> &Path {

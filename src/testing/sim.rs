@@ -194,6 +194,8 @@ impl Sim {
             self.until_quiet();
             let left = end.saturating_sub(self.crew.clock.monotonic());
             if left.is_zero() {
+                // The clock may have run past the end meanwhile.
+                self.crew.sync_buffered();
                 return;
             }
             self.crew

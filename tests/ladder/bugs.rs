@@ -47,6 +47,10 @@ const REDO: Rung = Rung {
 };
 const STALE: Rung = test("stale_records", "");
 const DAMAGE: Rung = test("corruption", "no_damage_loses");
+const REUSED: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "a_segment_whose_sync_failed",
+};
 const SMALL: Rung = test("full_disk", "a_small_volume");
 const SPARES: Rung = Rung {
     target: ["--lib", "--all-features"],
@@ -264,6 +268,17 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"        let bytes = lengths.budget.min(free.saturating_add(own) / PART);"#,
         replacement: r#"        let bytes = lengths.budget.min(free.saturating_add(own).saturating_mul(PART));"#,
         rung: SMALL,
+    },
+    Bug {
+        name: "segment-kept-whose-sync-failed",
+        file: "src/disk/journal/pool.rs",
+        original: r#"            let _ = self.storage.remove_file(&blank.path);
+"#,
+        replacement: r#"            let Spare { path, file, len } = blank;
+            let (path, file, len) = (path.clone(), file.clone(), *len);
+            self.state.lock().spares.push(Spare { path, file, len });
+"#,
+        rung: REUSED,
     },
     Bug {
         name: "spares-kept-from-a-flush-without-space",

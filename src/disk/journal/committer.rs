@@ -220,9 +220,10 @@ impl Committer {
     }
 
     fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
-        let reserve = match batch.tickets.iter().all(|ticket| self.is_own(ticket)) {
-            true => 0,
-            false => reserve(self.segment.len),
+        let reserve = if batch.tickets.iter().all(|ticket| self.is_own(ticket)) {
+            0
+        } else {
+            reserve(self.segment.len)
         };
         let records = &mut batch.bytes;
         let batch_len = records.len() as u32;

@@ -157,7 +157,7 @@ impl SegmentPool {
             self.state.lock().short = matches!(error, Error::StorageFull { .. });
         })?;
         let segment = segment::create(&*self.storage, &self.dir, &self.store, number, &blank)
-            .inspect_err(|error| self.keep_blank(blank, error))?;
+            .inspect_err(|error| self.discard(&blank, error))?;
         let mut state = self.state.lock();
         state.short = false;
         state.next_len = (state.next_len * 4).min(self.lengths.largest);
@@ -173,11 +173,12 @@ impl SegmentPool {
         long || state.short && full > 0
     }
 
-    /// What found no header can be tried again; forgotten, its space would be gone
-    /// until the close. Not where its name is in doubt.
-    fn keep_blank(&self, blank: Spare, error: &Error) {
+    /// What got no header is of no use: a sync of it may have failed, after which it
+    /// need not be whole. Left behind, its space would be gone until the close. Where
+    /// its name is in doubt the store stops anyway.
+    fn discard(&self, blank: &Spare, error: &Error) {
         if !matches!(error, Error::Poisoned { .. }) {
-            self.state.lock().spares.push(blank);
+            let _ = self.storage.remove_file(&blank.path);
         }
     }
 

@@ -18,8 +18,8 @@ impl Space {
     /// no lines wait for the space: the system may keep back more for some than it
     /// says, and less for others.
     fn may_hold(self, len: u64, least: u64) -> bool {
-        let last = len == least && self.spoken_for == 0;
-        last || len <= self.free.saturating_sub(self.spoken_for)
+        let untold = len == least && self.spoken_for == 0;
+        untold || len <= self.free.saturating_sub(self.spoken_for)
     }
 }
 
@@ -41,11 +41,11 @@ impl SegmentPool {
             }
             // More than there is would be written and taken back for nothing, and
             // others would find no space meanwhile.
-            let made = if !space.may_hold(len, least) {
+            let made = if space.may_hold(len, least) {
+                segment::zeroed(&*self.storage, &self.dir, number, len, filling)
+            } else {
                 let path = self.dir.clone();
                 Err(Error::StorageFull { path })
-            } else {
-                segment::zeroed(&*self.storage, &self.dir, number, len, filling)
             };
             match made {
                 Err(Error::StorageFull { .. }) if len > least => {

@@ -162,3 +162,25 @@ fn a_segment_too_small_for_a_batch_that_finds_no_space_serves_the_next() {
     assert!(matches!(pool.next(8 << 20), Err(Error::StorageFull { .. })));
     assert_eq!(pool.next(0).unwrap().number, 1);
 }
+
+/// After a failed sync the cache may show zeros that the disk does not have: the
+/// batches written over them would be cut short by a power loss.
+#[test]
+fn a_segment_whose_sync_failed_is_not_used_again() {
+    let (storage, pool) = roomy(u64::MAX);
+    // The directory, the space there is, the file, its zeros, its header, its sync.
+    storage.fail_at(storage.steps() + 5, Fault::Enospc, Repeat::Once);
+    assert!(matches!(pool.next(0), Err(Error::StorageFull { .. })));
+    assert_eq!(storage.faults_hit(), 1);
+    assert!(storage.last_calls(2)[0].contains("sync_data"));
+    let created = |storage: &MemoryStorage| {
+        let calls = storage.last_calls(512);
+        calls
+            .iter()
+            .filter(|call| call.contains(": create "))
+            .count()
+    };
+    let before = created(&storage);
+    pool.next(0).unwrap();
+    assert_eq!(created(&storage), before + 1);
+}

@@ -164,9 +164,10 @@ pub enum Error {
         found: u64,
     },
 
-    /// Committed data is damaged: the journal, the store's identity, or a
-    /// rewritten session file that the journal vouches for. Nothing was removed,
-    /// and opening again finds the same.
+    /// Committed data is damaged: the journal, or the store's identity. Nothing was
+    /// removed, and opening again finds the same. (A damaged or missing file of one
+    /// session costs that session alone, and is told in the
+    /// [`RecoveryReport`](crate::RecoveryReport).)
     #[error("{path} is corrupt: {detail}")]
     Corrupt {
         /// The damaged file.

@@ -60,8 +60,19 @@ impl DirectoryView {
         }
         let home = Home::of(&dir);
         let moment = look(&*storage, &dir, &home)?;
+        let planned = Planned {
+            storage: &*storage,
+            dir: &dir,
+            home: &home,
+            plans: &moment.plans,
+            restored: &moment.restored,
+        };
+        let mut report = moment.report.clone();
+        for loss in planned.losses() {
+            report.lose(loss);
+        }
         Ok(Self {
-            report: moment.report.clone(),
+            report,
             storage,
             home,
             dir,
@@ -157,11 +168,14 @@ impl DirectoryView {
         for (name, kept) in named {
             // Made of the one before it, each would be followed to the first.
             let below = match &kept.plan.base {
-                Base::Prefix(prefix) => sizes.get(&*prefix.of).map(|size| (size, prefix.len)),
+                Base::Prefix(prefix) => sizes
+                    .get(&*prefix.of)
+                    .filter(|size| **size >= prefix.len)
+                    .map(|_| prefix.len),
                 _ => None,
             };
             let size = match below {
-                Some((size, len)) => Some((*size).min(len) + kept.plan.appended().len() as u64),
+                Some(len) => Some(len + kept.plan.appended().len() as u64),
                 None => planned.backup(&kept.name)?.map(|bytes| bytes.size()),
             };
             if let Some(size) = size {

@@ -3,10 +3,7 @@
 //!
 //! Each spawns at most two threads and holds in every interleaving.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a broken claim panics"
-)]
+#![expect(clippy::unwrap_used, reason = "a broken claim panics")]
 
 use crate::ground::mailbox::{Closed, Timeout, TrySendError, bounded, events};
 use crate::ground::sync::atomic::{AtomicUsize, Ordering};

@@ -120,8 +120,11 @@ pub struct SessionCheck {
     pub count: i64,
     /// How what the sidecar says differs from what there is, if it does.
     pub mismatch: Option<Mismatch>,
-    /// Why a rewrite that the journal holds cannot be carried out, if it cannot.
+    /// Why a rewrite that the journal holds cannot be carried out as it was meant,
+    /// if it cannot. Opening goes on with what is left of the session.
     pub rewrite_fault: Option<String>,
+    /// What is wrong with backups that the journal made, one line each.
+    pub backup_faults: Vec<String>,
     /// Why its files could not be read, if they could not.
     pub unreadable: Option<String>,
 }
@@ -238,6 +241,9 @@ impl SessionCheck {
             say(why.clone());
         }
         if let Some(why) = &self.rewrite_fault {
+            say(why.clone());
+        }
+        for why in &self.backup_faults {
             say(why.clone());
         }
         for line in &self.damaged {

@@ -1,5 +1,6 @@
 //! Reading everything, and writing nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use super::report::{
     DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
     VerifyReport,
 };
+use crate::disk::files::backup::Name;
 use crate::disk::journal::inspect::{Inspected, Inspection};
 use crate::disk::journal::scan::Scan;
 use crate::disk::journal::segment::StoreId;
@@ -54,7 +56,7 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
     let census = Census::take(storage, dir, &look.plans)?;
     report.strays.extend(census.strays.iter().cloned());
     let mut aliases = Vec::new();
-    let restored = std::collections::BTreeMap::new();
+    let restored = BTreeMap::new();
     let planned = Planned {
         storage,
         dir,
@@ -62,8 +64,10 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
         plans: &look.plans,
         restored: &restored,
     };
+    let mut backup_faults = backup_faults(planned);
     for stem in &census.stems {
-        let (check, meta) = session(planned, stem);
+        let (mut check, meta) = session(planned, stem);
+        check.backup_faults = backup_faults.remove(stem).unwrap_or_default();
         let names = meta.into_iter().flat_map(|meta| meta.aliases);
         aliases.extend(names.map(|alias| (alias, stem.clone())));
         report.sessions.push(check);
@@ -155,9 +159,6 @@ impl JournalCheck {
         let read = Scan::read(storage, &home.journal, &id).and_then(|scan| {
             scan.replay(storage, |record| plans.add(record))?;
             plans.require_sound(&home.journal)?;
-            for kept in &plans.backups {
-                backup_fault(storage, &home.backups, kept)?;
-            }
             Ok(scan)
         });
         match read {
@@ -207,6 +208,19 @@ fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> Segme
         watermark: segment.watermark,
         end,
     }
+}
+
+/// What is wrong with backups that the journal made, by session.
+fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut faults: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for kept in &planned.plans.backups {
+        let fault = backup_fault(planned.storage, &planned.home.backups, kept);
+        let fault = fault.unwrap_or_else(|error| Some(error.to_string()));
+        if let (Some(fault), Some(name)) = (fault, Name::parse(&kept.name)) {
+            faults.entry(name.stem).or_default().push(fault);
+        }
+    }
+    faults
 }
 
 fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option<SessionMeta>) {

@@ -90,25 +90,36 @@ impl Redo<'_> {
     /// The file that the lines follow is gone, unless they are the first.
     fn begin(&mut self, path: &Path, plan: &Plan, offset: u64, lines: &[u8]) -> Result<Left> {
         if offset > 0 {
-            let whose = plan.image.as_ref().map(|image| &image.key);
-            let whose = whose.map_or(String::new(), |key| format!(" of session {key:?}"));
-            self.report.lose(format!(
-                "{}{whose} is missing; {} journalled bytes are all that is left of its lines",
-                path.display(),
-                lines.len(),
-            ));
+            return self.begin_without(path, plan, offset, lines);
         }
-        if lines.is_empty() {
-            return Ok(Left::Journalled);
+        if !lines.is_empty() {
+            let scratch = self.scratch_of(lines)?;
+            self.renames.push((scratch, path.to_owned()));
         }
-        let (scratch, file) = self.scratch()?;
-        append_behind(&*file, 0, offset, lines).map_err(|e| Error::io("recover", &scratch, e))?;
-        self.renames.push((scratch, path.to_owned()));
-        Ok(if offset > 0 {
-            Left::Journalled
-        } else {
-            Left::Whole
-        })
+        Ok(Left::Whole)
+    }
+
+    fn begin_without(
+        &mut self,
+        path: &Path,
+        plan: &Plan,
+        offset: u64,
+        lines: &[u8],
+    ) -> Result<Left> {
+        let whose = plan.image.as_ref().map(|image| &image.key);
+        let whose = whose.map_or(String::new(), |key| format!(" of session {key:?}"));
+        self.report.lose(format!(
+            "{}{whose} is missing; {} journalled bytes are all that is left of its lines",
+            path.display(),
+            lines.len(),
+        ));
+        if !lines.is_empty() {
+            let (scratch, file) = self.scratch()?;
+            append_behind(&*file, 0, offset, lines)
+                .map_err(|e| Error::io("recover", &scratch, e))?;
+            self.renames.push((scratch, path.to_owned()));
+        }
+        Ok(Left::Journalled)
     }
 
     /// The session was deleted and written to again: its file starts empty.

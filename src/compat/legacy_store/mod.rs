@@ -60,10 +60,18 @@ use crate::{Message, Reply};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct LegacyJsonStore {
     desk: Desk,
     files: Arc<Files>,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for LegacyJsonStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LegacyJsonStore")
+            .field("dir", &self.files.dir)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LegacyJsonStore {

@@ -108,6 +108,13 @@ pub enum Error {
     #[error("the store is closed")]
     Closed,
 
+    /// The call would have waited on a thread that works for a store (from inside
+    /// a waker it wakes, a destructor or a log subscriber that runs there), maybe for
+    /// itself. Nothing was submitted. A store that was to be closed there refuses
+    /// every later call, and closes on a thread of its own.
+    #[error("waiting here would keep a store's own thread from answering")]
+    WouldDeadlock,
+
     /// The store was opened read-only.
     #[error("the store is open read-only")]
     ReadOnly,

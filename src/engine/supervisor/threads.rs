@@ -45,25 +45,21 @@ impl Threads {
             alarm,
         } = machine;
         for (id, driver) in workers.into_iter().enumerate() {
-            handles.push(thread::spawn(
-                &format!("sessionlog-shards-{id}"),
-                move || driver.run(),
-            )?);
+            let name = format!("sessionlog-shards-{id}");
+            handles.push(spawn(&name, move || driver.run())?);
         }
         let clock = context.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
-        handles.push(thread::spawn("sessionlog-journal", move || {
+        handles.push(spawn("sessionlog-journal", move || {
             run_journal(journal, &*clock, guard);
         })?);
         let jobs = Arc::new(Mutex::new(jobs));
         for id in 0..BACKGROUND {
             let (jobs, context, alarm) = (jobs.clone(), context.clone(), alarm.clone());
-            handles.push(thread::spawn(
-                &format!("sessionlog-background-{id}"),
-                move || run_jobs(&jobs, &context, &alarm),
-            )?);
+            let name = format!("sessionlog-background-{id}");
+            handles.push(spawn(&name, move || run_jobs(&jobs, &context, &alarm))?);
         }
-        handles.push(thread::spawn("sessionlog-supervisor", move || {
+        handles.push(spawn("sessionlog-supervisor", move || {
             supervisor.run();
         })?);
         Ok(())
@@ -77,4 +73,12 @@ impl Threads {
             }
         }
     }
+}
+
+/// A thread of the store: nothing on it may wait for the store.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle> {
+    thread::spawn(name, move || {
+        let _serving = thread::serve();
+        body();
+    })
 }

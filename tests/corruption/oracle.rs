@@ -126,12 +126,17 @@ fn check_files(store: &Store, damage: &Damage, shown: &Seen, found: &VerifyRepor
     Ok(())
 }
 
+/// Whether a file has the name of one that is to replace another.
+pub(crate) fn is_hidden(path: &str) -> bool {
+    path.strip_suffix(".tmp").is_some()
+}
+
 /// Whose files none of `paths` is, shows what it did. A hidden file does not say
 /// whose it is: it may be one session's.
 pub(crate) fn check_others(store: &Store, paths: &[&str], shown: &Seen) -> Verdict {
     let own = |key: &str, path: &str| path.contains(&format!("/{}.", key.replace(':', "_")));
     let named = |key: &str| paths.iter().any(|path| own(key, path));
-    let mut hidden = paths.iter().filter(|path| path.ends_with(".tmp")).count();
+    let mut hidden = paths.iter().filter(|path| is_hidden(path)).count();
     for (key, state) in store.last() {
         if named(key) || shown[key] == *state {
             continue;

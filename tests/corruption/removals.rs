@@ -54,9 +54,10 @@ fn replaced(store: &Store, path: &String, link: bool) -> Verdict {
     let hurt = store.disk.image(Image::ProcessDeath);
     hurt.remove_foreign(path).expect("it is there");
     let inside = format!("{path}/notes");
-    let placed = match link {
-        true => hurt.link_foreign(path),
-        false => hurt.write_foreign(&inside, b"of another program"),
+    let placed = if link {
+        hurt.link_foreign(path)
+    } else {
+        hurt.write_foreign(&inside, b"of another program")
     };
     placed.expect("the name is free");
     oracle::verify(&hurt)?;
@@ -72,7 +73,7 @@ fn replaced(store: &Store, path: &String, link: bool) -> Verdict {
         return Err("the directory is gone".into());
     }
     for (key, state) in store.last() {
-        let own = path.contains(&format!("/{}.", key.replace(':', "_"))) || path.ends_with(".tmp");
+        let own = path.contains(&format!("/{}.", key.replace(':', "_"))) || oracle::is_hidden(path);
         let now = image::look_at(&hurt, key);
         if !own && now.as_ref().ok() != Some(state) {
             return Err(format!("{key} is {now:?}"));

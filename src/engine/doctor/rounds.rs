@@ -148,7 +148,9 @@ impl<'a> Rounds<'a> {
         }
         let stands = |claim: &Claim| claim.stems.iter().all(|stem| !restless.contains(stem));
         let mut claims = self.claims();
-        claims.iter_mut().for_each(|claims| claims.retain(stands));
+        for claims in &mut claims {
+            claims.retain(stands);
+        }
         self.unsettled.extend(restless);
         Ok(claims)
     }

@@ -111,9 +111,8 @@ impl Memory {
         let mut home = self.home.write();
         let next = match &*home {
             Home::Unknown if has_threads(&current) => Home::One(current),
-            Home::Unknown => Home::Several,
             Home::One(known) if known.id() == current.id() => return,
-            Home::One(_) | Home::Several => Home::Several,
+            Home::Unknown | Home::One(_) | Home::Several => Home::Several,
         };
         let previous = mem::replace(&mut *home, next);
         // The last handle takes what is left of its runtime along: not under

@@ -43,7 +43,7 @@ impl Redo<'_> {
             Err(e) => return Err(Error::io("read", &path, e)),
         };
         let mut meta = if on_disk.is_none() && plan.image.is_none() {
-            let Some(restored) = self.restored(stem, copies)? else {
+            let Some(restored) = restored(stem, copies)? else {
                 self.report.findings.push(format!(
                     "{} is missing or damaged, and the journal holds only part of it",
                     path.display()
@@ -70,16 +70,16 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// What the copy of a lost sidecar says, if it can be told.
-    fn restored(&mut self, stem: &str, copies: &mut Copies<'_>) -> Result<Option<Restored>> {
-        match copies.restore(stem) {
-            // The session file is none, and is set aside.
-            Err(Error::Io { source, .. }) if is_taken(&source) => Ok(None),
-            other => other,
-        }
-    }
-
     pub(super) fn sidecar_path(&self, stem: &str) -> PathBuf {
         self.dir.join(session_file::sidecar_name(stem))
+    }
+}
+
+/// What the copy of a lost sidecar says, if it can be told.
+fn restored(stem: &str, copies: &mut Copies<'_>) -> Result<Option<Restored>> {
+    match copies.restore(stem) {
+        // The session file is none, and is set aside.
+        Err(Error::Io { source, .. }) if is_taken(&source) => Ok(None),
+        other => other,
     }
 }

@@ -124,6 +124,13 @@ pub enum Error {
     #[error("the store is closed")]
     Closed,
 
+    /// The call would have waited on a thread that works for a store (from inside
+    /// a waker it wakes, a destructor or a log subscriber that runs there), maybe for
+    /// itself. Nothing was submitted. A store that was to be closed there refuses
+    /// every later call, and closes on a thread of its own.
+    #[error("waiting here would keep a store's own thread from answering")]
+    WouldDeadlock,
+
     /// The store was opened read-only.
     #[error("the store is open read-only")]
     ReadOnly,
@@ -180,9 +187,10 @@ pub enum Error {
         found: u64,
     },
 
-    /// Committed data is damaged: the journal, the store's identity, or a
-    /// rewritten session file that the journal vouches for. Nothing was removed,
-    /// and opening again finds the same.
+    /// Committed data is damaged: the journal, or the store's identity. Nothing was
+    /// removed, and opening again finds the same. (A damaged or missing file of one
+    /// session costs that session alone, and is told in the
+    /// [`RecoveryReport`](crate::RecoveryReport).)
     #[error("{path} is corrupt: {detail}")]
     Corrupt {
         /// The damaged file.

@@ -184,7 +184,6 @@ use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::wake::Runtime;
 
 /// What handles reach the shards through.
-#[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) context: Arc<Shared>,
     mailboxes: Vec<Sender<Command>>,
@@ -196,6 +195,16 @@ pub(crate) struct Engine {
     /// Says nothing but itself: what comes with a close is told by mailboxes and
     /// locks.
     closed: AtomicBool,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("dir", &self.context.dir)
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Engine {

@@ -48,7 +48,6 @@ use crate::ground::sync::atomic::{AtomicBool, Ordering};
 const CHASES: usize = 1_000;
 
 /// A directory of sessions, as its files and its journal show it.
-#[derive(Debug)]
 pub(crate) struct DirectoryView {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
@@ -57,6 +56,15 @@ pub(crate) struct DirectoryView {
     counters: Arc<Counters>,
     closed: AtomicBool,
     last: Mutex<Arc<Moment>>,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for DirectoryView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectoryView")
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
 }
 
 impl DirectoryView {
@@ -72,8 +80,19 @@ impl DirectoryView {
         }
         let home = Home::of(&dir);
         let moment = look(&*storage, &dir, &home)?;
+        let planned = Planned {
+            storage: &*storage,
+            dir: &dir,
+            home: &home,
+            plans: &moment.plans,
+            restored: &moment.restored,
+        };
+        let mut report = moment.report.clone();
+        for loss in planned.losses() {
+            report.lose(loss);
+        }
         Ok(Self {
-            report: moment.report.clone(),
+            report,
             storage,
             home,
             dir,
@@ -177,11 +196,14 @@ impl DirectoryView {
         for (name, kept) in named {
             // Made of the one before it, each would be followed to the first.
             let below = match &kept.plan.base {
-                Base::Prefix(prefix) => sizes.get(&*prefix.of).map(|size| (size, prefix.len)),
+                Base::Prefix(prefix) => sizes
+                    .get(&*prefix.of)
+                    .filter(|size| **size >= prefix.len)
+                    .map(|_| prefix.len),
                 _ => None,
             };
             let size = match below {
-                Some((size, len)) => Some((*size).min(len) + kept.plan.appended().len() as u64),
+                Some(len) => Some(len + kept.plan.appended().len() as u64),
                 None => planned.backup(&kept.name)?.map(|bytes| bytes.size()),
             };
             if let Some(size) = size {

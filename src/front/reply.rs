@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::engine::shard::request::{Command, Verb};
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::{Slot, slot};
+use crate::ground::sync::thread;
 
 /// A verb's answer.
 ///
@@ -67,10 +68,12 @@ impl<T: Send + 'static> Reply<T> {
     /// would block.
     ///
     /// # Errors
-    /// As the verb documents.
+    /// As the verb documents; [`Error::WouldDeadlock`] on a thread that works for a
+    /// store, as in a waker.
     pub fn wait(self) -> Result<T> {
         match self.state {
             State::Known(result) => result.unwrap_or(Err(Error::Closed)),
+            _ if thread::is_serving() => Err(Error::WouldDeadlock),
             State::Command(submission) => submission.wait(),
             State::Lookup(Some(lookup)) => pollster::block_on(lookup(Place::Here)),
             State::Lookup(None) => Err(Error::Closed),

@@ -1,5 +1,6 @@
 //! A store: one opened directory of sessions.
 
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,11 +34,19 @@ fn workers() -> usize {
 ///
 /// It runs three threads per four cores for its sessions (1 to 8), one for the
 /// journal, one that flushes, and three for background work.
-#[derive(Debug)]
 pub struct Store {
     handle: StoreHandle,
     report: RecoveryReport,
     running: Option<Running>,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("handle", &self.handle)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What ends with the store.
@@ -255,8 +264,9 @@ impl Store {
     /// Handles that outlive the store get [`Error::Closed`], for reads too.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if the store had stopped writing, and any error of
-    /// the last flush. The store is closed all the same, and nothing
+    /// [`Error::WouldDeadlock`] on a thread that works for a store, as in a waker: it
+    /// closes on a thread of its own then. [`Error::Poisoned`] if the store had stopped
+    /// writing, and any error of the last flush. The store is closed all the same, and nothing
     /// acknowledged is lost: the journal stays, and the next open recovers from
     /// it.
     pub fn close(mut self) -> Result<()> {
@@ -275,10 +285,36 @@ impl Store {
             self.handle.close_reader();
             return Ok(None);
         };
-        let result = running.engine.stop();
-        running.threads.join();
-        running.engine.context.catalog.close_files();
-        result.map(|()| Some(running.lock))
+        if thread::is_serving() {
+            running.end_elsewhere();
+            return Err(Error::WouldDeadlock);
+        }
+        running.end().map(Some)
+    }
+}
+
+impl Running {
+    fn end(self) -> Result<Box<dyn LockGuard>> {
+        let result = self.engine.stop();
+        self.threads.join();
+        self.engine.context.catalog.close_files();
+        result.map(|()| self.lock)
+    }
+
+    /// Ends on a thread of its own: one of the store's cannot wait for itself.
+    fn end_elsewhere(self) {
+        self.engine.refuse_calls();
+        // Without a thread to end on nothing ends, and nothing may be dropped:
+        // the lock must outlive what writes.
+        let running = ManuallyDrop::new(self);
+        let ending = thread::spawn("sessionlog-close", move || {
+            if let Err(error) = ManuallyDrop::into_inner(running).end() {
+                tracing::error!(%error, "the store did not close in order");
+            }
+        });
+        if let Err(error) = ending {
+            tracing::error!(%error, "the store stays open until the process ends");
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::snapshot::Standing;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::ground::sync::thread;
 use crate::ground::sync::watch::WatchReceiver;
 
 /// Where a session stands: equal values mean that its lines are the same.
@@ -58,8 +59,12 @@ impl Watch {
     /// As [`changed`](Self::changed), blocking this thread.
     ///
     /// # Errors
-    /// As [`changed`](Self::changed).
+    /// As [`changed`](Self::changed); [`Error::WouldDeadlock`] on a thread that works
+    /// for a store, as in a waker.
     pub fn wait_changed(&mut self) -> Result<SessionState> {
+        if thread::is_serving() {
+            return Err(Error::WouldDeadlock);
+        }
         pollster::block_on(self.changed())
     }
 }

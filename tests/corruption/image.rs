@@ -21,6 +21,8 @@ pub(crate) struct Store {
     /// Every command in order: where in the journal it stands, and what the
     /// store held after it. The first is the empty store.
     pub(crate) commands: Vec<Command>,
+    /// Whether the journal holds the last line of every session.
+    pub(crate) journalled: bool,
     /// Whether nothing was ever truncated, replaced or deleted.
     pub(crate) only_appends: bool,
 }
@@ -62,7 +64,15 @@ impl Store {
 }
 
 pub(crate) fn all() -> Vec<Store> {
-    vec![journal(), flushed(), rewritten(), taken_back(), closed()]
+    vec![
+        journal(),
+        flushed(),
+        rewritten(Image::AllKept),
+        rewritten(Image::AllLost),
+        taken_back(Image::AllKept),
+        taken_back(Image::AllLost),
+        closed(),
+    ]
 }
 
 /// Others, for a long run.
@@ -105,9 +115,14 @@ fn flushed() -> Store {
     maker.finish(true)
 }
 
-/// Truncated, rewritten, summarised, deleted.
-fn rewritten() -> Store {
-    let mut maker = Maker::new("rewritten");
+/// Truncated, rewritten, summarised, deleted; `left` is what a power loss leaves
+/// of it. Without what was not synced, rewritten files have their hidden names
+/// still.
+fn rewritten(left: Image) -> Store {
+    let mut maker = Maker::new(match left {
+        Image::AllLost => "rewritten, not renamed",
+        _ => "rewritten",
+    });
     for text in ["one", "two", "three", "four"] {
         maker.append("a", text);
         maker.append("c", text);
@@ -123,16 +138,27 @@ fn rewritten() -> Store {
     maker.append("c", "again");
     maker.run(|chats| chats.upsert_session_meta("a", None, vec!["alias".into()]));
     maker.append("a", "seven");
-    maker.finish(false)
+    maker.finish_as(left, false)
 }
 
-/// Conversations taken back and cleared, with their backups.
-fn taken_back() -> Store {
-    let mut maker = Maker::new("taken back");
+/// Conversations taken back and cleared, with their backups, one of which was
+/// there before the journal's records.
+fn taken_back(left: Image) -> Store {
+    let mut maker = Maker::new(match left {
+        Image::AllLost => "taken back, not renamed",
+        _ => "taken back",
+    });
     for text in ["one", "two"] {
         maker.append("a", text);
+        maker.append("b:1", text);
         maker.append("c", text);
     }
+    maker.run(|chats| chats.context("b:1").clear());
+    maker.append("b:1", "three");
+    maker.flush();
+    maker.append("b:1", "four");
+    maker.restore("b:1");
+    maker.append("b:1", "five");
     maker.run(|chats| chats.context("a").update_token_count(7));
     maker.checkpoint("a");
     maker.append("a", "three");
@@ -144,7 +170,7 @@ fn taken_back() -> Store {
     maker.append("c", "six");
     maker.run(|chats| chats.context("a").clear());
     maker.append("a", "seven");
-    maker.finish(false)
+    maker.finish_as(left, false)
 }
 
 /// Nothing but session files, sidecars and an identity.
@@ -201,6 +227,14 @@ impl Maker {
         self.note(&before);
     }
 
+    /// Restores the newest backup of a session.
+    fn restore(&mut self, key: &str) {
+        let backups = self.sim.handle().exact_keys().list_backups(key);
+        let backups = self.sim.run(backups).expect("the disk works");
+        let newest = backups.last().expect("there is one").number;
+        self.run(|chats| chats.restore_backup(key, newest));
+    }
+
     fn append(&mut self, key: &str, text: &str) {
         self.run(|chats| chats.add_message(key, "user", text));
     }
@@ -239,7 +273,11 @@ impl Maker {
     }
 
     fn finish(self, only_appends: bool) -> Store {
-        let disk = self.disk.image(Image::AllKept);
+        self.finish_as(Image::AllKept, only_appends)
+    }
+
+    fn finish_as(self, left: Image, only_appends: bool) -> Store {
+        let disk = self.disk.image(left);
         self.store(disk, only_appends)
     }
 
@@ -253,7 +291,9 @@ impl Maker {
     }
 
     fn store(self, disk: MemoryStorage, only_appends: bool) -> Store {
+        let journalled = disk.dump().keys().any(|path| path.contains("/journal/"));
         Store {
+            journalled,
             name: self.name,
             disk,
             older: self.older.expect("something was written"),
@@ -273,12 +313,17 @@ fn used(bytes: &[u8]) -> usize {
 
 /// What a read-only open shows.
 pub(crate) fn look(disk: &MemoryStorage) -> Result<Seen> {
-    let handle = read_only(disk.clone())?.exact_keys();
     let mut seen = Seen::new();
     for key in KEYS {
-        let texts = read_now(handle.history(key))?;
-        let texts = texts.iter().map(|message| message.text().to_string());
-        seen.insert(key, (texts.collect(), read_now(handle.summary(key))?));
+        seen.insert(key, look_at(disk, key)?);
     }
     Ok(seen)
+}
+
+/// What a read-only open shows of one session.
+pub(crate) fn look_at(disk: &MemoryStorage, key: &str) -> Result<(Vec<String>, String)> {
+    let handle = read_only(disk.clone())?.exact_keys();
+    let texts = read_now(handle.history(key))?;
+    let texts = texts.iter().map(|message| message.text().to_string());
+    Ok((texts.collect(), read_now(handle.summary(key))?))
 }

@@ -9,6 +9,7 @@ mod damage;
 mod image;
 mod lines;
 mod oracle;
+mod removals;
 mod repairs;
 mod sweep;
 

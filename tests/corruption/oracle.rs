@@ -28,7 +28,11 @@ pub(crate) fn judge(store: &Store, damage: &Damage) -> Verdict {
     if opened.is_some() != shown.is_some() {
         return Err(format!("opening gave {opened:?}, reading {shown:?}"));
     }
-    if opened.is_none() == found.journal.damage.is_none() && !rewrite_faulty(&found) {
+    let in_journal = damage.path.contains("/journal/") || damage.path.ends_with("identity");
+    if opened.is_none() && !in_journal {
+        return Err(format!("one session's damage closes the store:\n{found}"));
+    }
+    if opened.is_none() == found.journal.damage.is_none() {
         return Err(format!("opening gave {opened:?}, verify:\n{found}"));
     }
     if let Some(shown) = &shown {
@@ -39,13 +43,6 @@ pub(crate) fn judge(store: &Store, damage: &Damage) -> Verdict {
         }
     }
     check_repair(store, damage, &hurt, shown.as_ref())
-}
-
-fn rewrite_faulty(found: &VerifyReport) -> bool {
-    found
-        .sessions
-        .iter()
-        .any(|session| session.rewrite_fault.is_some())
 }
 
 /// An error must be one that a caller can act on.
@@ -116,17 +113,7 @@ fn damaged(store: &Store, damage: &Damage, nth: usize) -> bool {
 /// readable any more is said. Bytes that still make a record are not told from
 /// the right ones: session files and sidecars have no checksum.
 fn check_files(store: &Store, damage: &Damage, shown: &Seen, found: &VerifyReport) -> Verdict {
-    for (key, state) in store.last() {
-        let own = damage
-            .path
-            .contains(&format!("/{}.", key.replace(':', "_")));
-        if !own && shown[key] != *state {
-            return Err(format!(
-                "{key} is {:?} for damage in another's file",
-                shown[key]
-            ));
-        }
-    }
+    check_others(store, &[&damage.path], shown)?;
     let lost = |key: &&str| shown[*key].0.len() < store.last()[*key].0.len();
     let lost: Vec<_> = shown.keys().copied().filter(lost).collect();
     // A skip that grew within the lines, or a key or a role that is another
@@ -135,6 +122,30 @@ fn check_files(store: &Store, damage: &Damage, shown: &Seen, found: &VerifyRepor
     let there: usize = store.last().values().map(|(texts, _)| texts.len()).sum();
     if !lost.is_empty() && found.is_sound() && counted < there as u64 {
         return Err(format!("lines of {lost:?} are gone, and nothing is said"));
+    }
+    Ok(())
+}
+
+/// Whether a file has the name of one that is to replace another.
+pub(crate) fn is_hidden(path: &str) -> bool {
+    path.strip_suffix(".tmp").is_some()
+}
+
+/// Whose files none of `paths` is, shows what it did. A hidden file does not say
+/// whose it is: it may be one session's.
+pub(crate) fn check_others(store: &Store, paths: &[&str], shown: &Seen) -> Verdict {
+    let own = |key: &str, path: &str| path.contains(&format!("/{}.", key.replace(':', "_")));
+    let named = |key: &str| paths.iter().any(|path| own(key, path));
+    let mut hidden = paths.iter().filter(|path| is_hidden(path)).count();
+    for (key, state) in store.last() {
+        if named(key) || shown[key] == *state {
+            continue;
+        }
+        if hidden == 0 {
+            let now = &shown[key];
+            return Err(format!("{key} is {now:?} for damage in another's file"));
+        }
+        hidden -= 1;
     }
     Ok(())
 }

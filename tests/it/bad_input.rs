@@ -7,9 +7,24 @@ mod lifecycle;
 mod limits;
 mod machine;
 mod poison;
+mod shown;
 mod sidecars;
+mod wakers;
+
+use std::sync::mpsc;
+use std::time::Duration;
 
 use sessionlog::{Message, Result, StoreHandle};
+
+/// Runs what must not hang.
+fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    match result.recv_timeout(Duration::from_secs(30)) {
+        Ok(result) => result,
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
 
 /// The result of every verb that writes.
 fn every_write(chats: &StoreHandle, key: &str) -> Vec<(&'static str, Result<()>)> {

@@ -63,6 +63,7 @@ const IMPORTS: Rung = Rung {
     target: ["--lib", "--all-features"],
     filter: "a_run_after_a_crash_at_any_step",
 };
+const REMOVALS: Rung = test("corruption", "removed_files");
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -426,6 +427,40 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"Base::Deleted => self.start_anew(stem, plan),"#,
         replacement: r#"Base::Deleted => self.append_in_place(stem, plan),"#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "missing-rewritten-file-closes-the-store",
+        file: "src/engine/recovery/redo/log.rs",
+        original: r#"            return self.begin(&path, plan, swap.len, &lines);
+"#,
+        replacement: r#"            return Err(Error::io("recover", &path, std::io::ErrorKind::NotFound.into()));
+"#,
+        rung: REMOVALS,
+    },
+    Bug {
+        name: "lines-alone-put-there-twice",
+        file: "src/engine/recovery/redo/lines.rs",
+        original: r#"    while pad.len() < PADS && lands_at(file, len, offset, &pad, lines)? {
+        pad.push(b'\n');
+    }
+"#,
+        replacement: "",
+        rung: REMOVALS,
+    },
+    Bug {
+        name: "lines-alone-hidden-by-a-skip-of-lost-ones",
+        file: "src/engine/recovery/redo/sidecar.rs",
+        original: r#"            count_left(&mut meta, &lines);
+"#,
+        replacement: "",
+        rung: REMOVALS,
+    },
+    Bug {
+        name: "lines-of-a-session-appended-to-its-backup",
+        file: "src/engine/recovery/redo/log.rs",
+        original: r#"                None => self.stay(stem, prefix, plan),"#,
+        replacement: r#"                None => self.append_in_place(stem, plan),"#,
+        rung: REMOVALS,
     },
     Bug {
         name: "short-write-taken-for-whole",

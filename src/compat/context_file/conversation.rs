@@ -7,7 +7,7 @@ use crate::disk::session_file::kimi::{self, Record};
 use crate::error::Error;
 
 /// The state of a conversation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Conversation {
     pub(super) history: Vec<Message>,
     pub(super) token_count: i64,
@@ -20,6 +20,15 @@ pub(super) struct Conversation {
     pub(super) system_prompt: Option<String>,
     /// Every token count, oldest first.
     pub(super) usage: Vec<i64>,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conversation")
+            .field("messages", &self.history.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Conversation {

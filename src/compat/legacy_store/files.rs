@@ -28,7 +28,7 @@ pub(super) struct Files {
     tag: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Names {
     /// Names that are taken, by what some file systems make of them: these do not
     /// tell case apart, and two sessions must not share a file.
@@ -38,6 +38,15 @@ struct Names {
     by_key: HashMap<String, Vec<String>>,
     /// Files written so far.
     written: u64,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names")
+            .field("written", &self.written)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Files {

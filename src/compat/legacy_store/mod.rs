@@ -64,11 +64,19 @@ use crate::{Message, MigrationReport, Reply};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct LegacyJsonStore {
     desk: Desk,
     files: Arc<Files>,
     found: MigrationReport,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for LegacyJsonStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LegacyJsonStore")
+            .field("dir", &self.files.dir)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LegacyJsonStore {

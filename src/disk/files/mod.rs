@@ -33,6 +33,18 @@ pub(crate) fn open_log(
     }
 }
 
+/// Whether anything has the name `path`.
+///
+/// # Errors
+/// If that cannot be told. Taken for no, what is there would be given up.
+pub(crate) fn is_there(storage: &dyn Storage, path: &Path) -> Result<bool> {
+    match storage.info(path) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("look at", path, e)),
+    }
+}
+
 /// Reads a small file whole.
 ///
 /// # Errors

@@ -409,7 +409,14 @@ mod tests {
         group.submit(b"a", 1, true).unwrap();
         let other = {
             let group = Arc::clone(&group);
-            thread::spawn("other", move || group.submit(b"bb", 2, true).unwrap())
+            // Queued before the take looks, its bytes would not be those that come
+            // back: the take would wait for as many more.
+            thread::spawn("other", move || {
+                while group.state.lock().committer_wants.is_none() {
+                    std::thread::yield_now();
+                }
+                group.submit(b"bb", 2, true).unwrap();
+            })
         };
         let (mut batch, mut linger) = (Batch::new(), lingering(2));
         assert_eq!(
@@ -417,8 +424,7 @@ mod tests {
             Taken::Batch
         );
         other.unwrap().join().unwrap();
-        // Whoever was quicker, the take waited for the other.
-        assert_eq!(batch.tickets, [1, 2]);
+        assert_eq!((&batch.tickets[..], linger.came), (&[1, 2][..], Some(true)));
     }
 
     #[test]

@@ -50,11 +50,13 @@
 mod backup;
 mod census;
 mod content;
+mod look;
 mod mend;
 mod outcome;
 mod print;
 mod repair;
 mod report;
+mod rounds;
 mod salvage;
 mod tools;
 mod verify;

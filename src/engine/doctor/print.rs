@@ -22,6 +22,9 @@ impl fmt::Display for VerifyReport {
                 "a writer is at work; what it has under way may look unfinished"
             )?;
         }
+        for name in &self.unsettled {
+            writeln!(f, "  {name} changed while it was looked at")?;
+        }
         write!(f, "{}", self.journal)?;
         writeln!(f, "{} sessions", self.sessions.len())?;
         for session in &self.sessions {

@@ -17,8 +17,7 @@ use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file;
 use crate::engine::home::Home;
 use crate::engine::open;
-use crate::engine::recovery::plan::{Base, Plans};
-use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
+use crate::engine::recovery::plan::Plans;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
@@ -163,23 +162,7 @@ impl Repair<'_> {
         };
         let mut plans = Plans::default();
         scan.replay(&**self.storage, |record| plans.add(record))?;
-        if plans.require_sound(&self.home.journal).is_err() {
-            return Ok(false);
-        }
-        for kept in &plans.backups {
-            match backup_fault(&**self.storage, &self.home.backups, kept) {
-                Err(Error::Corrupt { .. }) => return Ok(false),
-                other => other?,
-            }
-        }
-        for (stem, plan) in &plans.sessions {
-            if let Base::Swapped(swap) = &plan.base
-                && rewrite_fault(&**self.storage, self.dir, stem, swap)?.is_some()
-            {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(plans.require_sound(&self.home.journal).is_ok())
     }
 
     /// Says what a damaged journal has lost, and whether to go on without it.
@@ -294,7 +277,10 @@ impl Repair<'_> {
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         let mut book = self.home.copies_book(self.storage, self.dir);
         let found = open::recover(&**self.storage, self.dir, self.home, &scan, &mut book)?;
-        self.report.done.extend(found.findings);
+        let mut done = found.findings;
+        done.retain(|finding| !found.losses.contains(finding));
+        self.report.done.extend(done);
+        self.report.losses.extend(found.losses);
         if scan.is_empty() {
             return Ok(());
         }

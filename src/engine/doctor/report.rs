@@ -22,6 +22,10 @@ pub struct VerifyReport {
     /// Whether the journal changed while this was read: a writer is at work,
     /// and what stands between two of its writes may look unfinished.
     pub busy: bool,
+    /// What changed each time it was looked at, and did not look sound: sessions by
+    /// their file name without extension, or `the journal`. Nothing is known to be
+    /// wrong with them; look again.
+    pub unsettled: Vec<String>,
 }
 
 /// What the journal holds.
@@ -120,8 +124,11 @@ pub struct SessionCheck {
     pub count: i64,
     /// How what the sidecar says differs from what there is, if it does.
     pub mismatch: Option<Mismatch>,
-    /// Why a rewrite that the journal holds cannot be carried out, if it cannot.
+    /// Why a rewrite that the journal holds cannot be carried out as it was meant,
+    /// if it cannot. Opening goes on with what is left of the session.
     pub rewrite_fault: Option<String>,
+    /// What is wrong with backups that the journal made, one line each.
+    pub backup_faults: Vec<String>,
     /// Why its files could not be read, if they could not.
     pub unreadable: Option<String>,
 }
@@ -214,7 +221,7 @@ impl VerifyReport {
 }
 
 impl JournalCheck {
-    fn problems(&self) -> Vec<String> {
+    pub(super) fn problems(&self) -> Vec<String> {
         let mut all = Vec::new();
         all.extend(self.damage.iter().map(|why| format!("journal: {why}")));
         for segment in &self.segments {
@@ -231,13 +238,26 @@ impl JournalCheck {
 }
 
 impl SessionCheck {
-    fn problems(&self) -> Vec<String> {
+    /// Takes back whatever is wrong: it was of no one moment.
+    pub(super) fn forget(&mut self) {
+        *self = Self {
+            stem: std::mem::take(&mut self.stem),
+            key: std::mem::take(&mut self.key),
+            sidecar: SidecarCheck::Sound,
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn problems(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut say = |what: String| all.push(format!("{}: {what}", self.stem));
         if let Some(why) = &self.unreadable {
             say(why.clone());
         }
         if let Some(why) = &self.rewrite_fault {
+            say(why.clone());
+        }
+        for why in &self.backup_faults {
             say(why.clone());
         }
         for line in &self.damaged {

@@ -121,9 +121,9 @@ impl Salvage {
 
     fn backup_at(&self, sources: Sources<'_>, name: &str, depth: usize) -> Result<Option<Vec<u8>>> {
         let path = sources.backups.join(name);
-        let there = |path: &Path| sources.storage.info(path).is_ok();
+        let there = |path: &Path| files::is_there(sources.storage, path);
         let Some(kept) = self.plans.backup(name) else {
-            return there(&path)
+            return there(&path)?
                 .then(|| bytes_of(sources.storage, &path))
                 .transpose();
         };
@@ -133,8 +133,8 @@ impl Salvage {
             return Ok(None);
         }
         let link = sources.backups.join(&kept.link);
-        let place = if there(&link) { link } else { path };
-        if !there(&place) && matches!(kept.plan.base, Base::OnDisk | Base::Swapped(_)) {
+        let place = if there(&link)? { link } else { path };
+        if !there(&place)? && matches!(kept.plan.base, Base::OnDisk | Base::Swapped(_)) {
             return Ok(None);
         }
         let file = || bytes_of(sources.storage, &place);
@@ -196,7 +196,7 @@ impl Plan<Pieces> {
             Base::OnDisk => rebuilt.bytes = file()?,
             Base::Swapped(swap) => {
                 let temp = sources.dir.join(&swap.temp);
-                rebuilt.bytes = if sources.storage.info(&temp).is_ok() {
+                rebuilt.bytes = if files::is_there(sources.storage, &temp)? {
                     bytes_of(sources.storage, &temp)?
                 } else {
                     file()?

@@ -1,16 +1,20 @@
 //! Reading everything, and writing nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::census::{self, Census};
 use super::content::Content;
+use super::look::Look;
 use super::report::{
     DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
     VerifyReport,
 };
+use super::rounds::Rounds;
+use crate::disk::files::backup::Name;
 use crate::disk::journal::inspect::{Inspected, Inspection};
-use crate::disk::journal::scan::Scan;
+use crate::disk::journal::scan::{Scan, Tip};
 use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file::{self, Decoded, SessionMeta};
 use crate::engine::home::Home;
@@ -19,9 +23,6 @@ use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
 use crate::engine::view::Planned;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
-
-/// How often a journal that changes while it is read is read again.
-const TRIES: usize = 5;
 
 /// Damaged lines listed of one session.
 const LISTED: usize = 1000;
@@ -38,111 +39,30 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
         return Err(Error::io("open", dir, error));
     }
     let home = Home::of(dir);
-    let mut look = Look::at(storage, &home)?;
-    for _ in 1..TRIES {
-        // A writer beside us takes segments away and writes on between two
-        // reads; that looks like damage, and is none if it goes away.
-        if look.report.damage.is_none() || !look.moved(storage, &home) {
-            break;
-        }
-        look = Look::at(storage, &home)?;
-    }
+    let look = Look::settled(storage, &home)?;
     let mut report = VerifyReport {
         strays: look.strays.clone(),
         ..VerifyReport::default()
     };
     let census = Census::take(storage, dir, &look.plans)?;
-    report.strays.extend(census.strays.iter().cloned());
-    let mut aliases = Vec::new();
-    let restored = std::collections::BTreeMap::new();
-    let planned = Planned {
-        storage,
-        dir,
-        home: &home,
-        plans: &look.plans,
-        restored: &restored,
-    };
-    for stem in &census.stems {
-        let (check, meta) = session(planned, stem);
-        let names = meta.into_iter().flat_map(|meta| meta.aliases);
-        aliases.extend(names.map(|alias| (alias, stem.clone())));
-        report.sessions.push(check);
-    }
-    let keys = report.sessions.iter();
-    let keys = keys.map(|session| (session.key.clone(), session.stem.clone()));
-    report.duplicate_keys = census::contested(keys);
-    report.duplicate_aliases = census::contested(aliases.into_iter());
-    report.busy = look.moved(storage, &home);
-    if report.busy {
-        report
-            .sessions
-            .iter_mut()
-            .for_each(SessionCheck::forgive_haste);
-    }
-    report.journal = look.report;
+    report.strays.extend(census.strays);
+    let mut rounds = Rounds::new(storage, dir, &home, look);
+    rounds.judge(census.stems)?;
+    rounds.report_on(&mut report)?;
     Ok(report)
 }
 
-impl SessionCheck {
-    /// Beside a writer the file is read after the journal, and may hold more.
-    fn forgive_haste(&mut self) {
-        self.mismatch = None;
-    }
-}
-
-/// One look at the journal.
-struct Look {
-    report: JournalCheck,
-    plans: Plans,
-    strays: Vec<String>,
-    end: Option<crate::disk::journal::scan::End>,
-}
-
-impl Look {
-    fn at(storage: &dyn Storage, home: &Home) -> Result<Self> {
-        let end = Scan::end(storage, &home.journal).unwrap_or_default();
-        let (id, identity_fault) = match home.read_identity(storage) {
-            Ok(id) => (id, None),
-            Err(Error::Corrupt { detail, .. }) => (None, Some(detail)),
-            Err(e) => return Err(e),
-        };
-        let inspection = Inspection::read(storage, &home.journal, id.as_ref())?;
-        let mut plans = Plans::default();
-        let mut report = JournalCheck {
-            identity_fault,
-            checkpoint: inspection.checkpoint,
-            watermark: inspection.watermark(),
-            ..JournalCheck::default()
-        };
-        report.judge(storage, home, id, &inspection, &mut plans);
-        let damaged = report.damage.is_some();
-        let segments = inspection.segments.iter();
-        report.segments = segments.map(|s| segment(s, &inspection, damaged)).collect();
-        let mut strays = inspection.strays;
-        strays.sort();
-        Ok(Self {
-            report,
-            plans,
-            strays,
-            end,
-        })
-    }
-
-    fn moved(&self, storage: &dyn Storage, home: &Home) -> bool {
-        Scan::end(storage, &home.journal).unwrap_or_default() != self.end
-    }
-}
-
 impl JournalCheck {
-    /// What opening would say, and what it would carry out.
-    fn judge(
+    /// What opening would say, and what it would carry out. Returns where the journal
+    /// would take its next batch.
+    pub(super) fn judge(
         &mut self,
         storage: &dyn Storage,
         home: &Home,
         id: Option<StoreId>,
         inspection: &Inspection,
         plans: &mut Plans,
-    ) {
+    ) -> Vec<Tip> {
         let Some(id) = id else {
             self.clean = inspection.segments.is_empty();
             self.damage.clone_from(&self.identity_fault);
@@ -150,14 +70,11 @@ impl JournalCheck {
                 let why = "the store's identity is missing, and its journal holds records";
                 self.damage = Some(why.into());
             }
-            return;
+            return Vec::new();
         };
         let read = Scan::read(storage, &home.journal, &id).and_then(|scan| {
             scan.replay(storage, |record| plans.add(record))?;
             plans.require_sound(&home.journal)?;
-            for kept in &plans.backups {
-                backup_fault(storage, &home.backups, kept)?;
-            }
             Ok(scan)
         });
         match read {
@@ -165,6 +82,7 @@ impl JournalCheck {
                 self.clean = scan.is_empty() || scan.clean;
                 self.replayed_records = plans.records;
                 self.torn_bytes = scan.torn_bytes;
+                return scan.tips;
             }
             // A journal that was never made is an empty one.
             Err(Error::Io { source, .. })
@@ -182,10 +100,11 @@ impl JournalCheck {
                 *plans = Plans::default();
             }
         }
+        Vec::new()
     }
 }
 
-fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> SegmentCheck {
+pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> SegmentCheck {
     let behind = segment.batches() - segment.leading;
     let unread = segment.newest > segment.last().unwrap_or(0) || behind > 0;
     let offset = segment.end;
@@ -209,7 +128,20 @@ fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> Segme
     }
 }
 
-fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option<SessionMeta>) {
+/// What is wrong with backups that the journal made, by session.
+pub(super) fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut faults: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for kept in &planned.plans.backups {
+        let fault = backup_fault(planned.storage, &planned.home.backups, kept);
+        let fault = fault.unwrap_or_else(|error| Some(error.to_string()));
+        if let (Some(fault), Some(name)) = (fault, Name::parse(&kept.name)) {
+            faults.entry(name.stem).or_default().push(fault);
+        }
+    }
+    faults
+}
+
+pub(super) fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option<SessionMeta>) {
     let mut check = SessionCheck {
         stem: stem.into(),
         ..SessionCheck::default()

@@ -6,7 +6,7 @@ mod sound;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Swap};
+pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Swap, count_left};
 use self::session::{Patch, Run};
 pub(crate) use self::sound::flaw;
 use crate::disk::files::backup::Name;
@@ -131,7 +131,11 @@ impl<L: Appended> Plans<L> {
                 ..
             } => {
                 let plan = self.plan(stem);
-                let base = Base::Prefix(Prefix { of: of.into(), len });
+                let base = Base::Prefix(Prefix {
+                    of: of.into(),
+                    len,
+                    kept: backup.into(),
+                });
                 let was = std::mem::take(plan);
                 plan.base = base;
                 plan.set_image(image);

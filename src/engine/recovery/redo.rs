@@ -5,6 +5,7 @@
 mod backups;
 mod lines;
 mod log;
+mod place;
 mod rewritten;
 mod scratch;
 mod sidecar;
@@ -13,8 +14,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::lines::{glued, ours, resumed_at};
-pub(crate) use self::rewritten::{backup_fault, gone, rewrite_fault};
+pub(crate) use self::lines::{alone, glued, ours, resumed_at};
+pub(crate) use self::place::is_one_file;
+pub(crate) use self::rewritten::{backup_fault, rewrite_fault};
 pub(super) use self::scratch::SCRATCH_PREFIX;
 pub(crate) use self::scratch::is_scratch_name;
 use super::plan::{Plan, Plans};
@@ -107,8 +109,8 @@ impl Redo<'_> {
             self.removals.push(self.sidecar_path(stem));
             return Ok(());
         }
-        self.log(stem, plan)?;
-        self.sidecar(stem, plan, copies)
+        let left = self.log(stem, plan)?;
+        self.sidecar(stem, plan, left, copies)
     }
 
     /// Sets aside what is no file and has the name of one of a session's that the
@@ -135,13 +137,18 @@ impl Redo<'_> {
     }
 
     fn change_names(&mut self) -> Result<()> {
-        for (from, to) in self.renames.drain(..) {
-            self.storage
-                .rename(&from, &to)
-                .map_err(|e| Error::io("recover", &to, e))?;
+        for (from, to) in std::mem::take(&mut self.renames) {
+            self.rename(&from, &to)?;
         }
         for path in self.removals.drain(..) {
-            remove(self.storage, &path)?;
+            match remove(self.storage, &path) {
+                // Somebody else's, of a name that is free: it is in nobody's way.
+                Err(Error::Io { source, .. }) if place::is_taken(&source) => {
+                    let finding = format!("{} is not removed: {source}", path.display());
+                    self.report.findings.push(finding);
+                }
+                other => other?,
+            }
         }
         Ok(())
     }

@@ -22,4 +22,14 @@ pub struct RecoveryReport {
     /// Everything else that was met, one line each, for a person: damaged
     /// sidecars, keys claimed twice, files another program changed.
     pub findings: Vec<String>,
+    /// Those of the findings that tell of lines which are gone.
+    pub(crate) losses: Vec<String>,
+}
+
+impl RecoveryReport {
+    /// Takes in a finding that tells of lines which are gone.
+    pub(crate) fn lose(&mut self, finding: String) {
+        self.losses.push(finding.clone());
+        self.findings.push(finding);
+    }
 }

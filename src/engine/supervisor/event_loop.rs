@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::ground::mailbox::{EventReceiver, EventSender, Timeout};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::slot;
+use crate::ground::sync::wake::wake;
 
 /// The supervisor's thread.
 #[derive(Debug)]
@@ -188,6 +189,6 @@ pub(super) fn end(alarm: &Alarm, background: &EventSender<Job>) {
 
 fn wake_one(waker: Option<std::task::Waker>) {
     if let Some(waker) = waker {
-        waker.wake();
+        wake(waker);
     }
 }

@@ -45,26 +45,24 @@ impl Threads {
             alarm,
         } = machine;
         for (id, driver) in workers.into_iter().enumerate() {
-            handles.push(thread::spawn(
-                &format!("sessionlog-shards-{id}"),
-                move || driver.run(),
-            )?);
+            let name = format!("sessionlog-shards-{id}");
+            handles.push(spawn(&name, move || driver.run())?);
         }
         let clock = context.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
-        handles.push(thread::spawn("sessionlog-journal", move || {
+        handles.push(spawn("sessionlog-journal", move || {
             run_journal(journal, &*clock, guard);
         })?);
         let (jobs, long) = (Arc::new(Mutex::new(jobs)), Arc::new(LongJobs::default()));
         for id in 0..BACKGROUND {
             let (jobs, long) = (jobs.clone(), long.clone());
             let (context, alarm) = (context.clone(), alarm.clone());
-            handles.push(thread::spawn(
-                &format!("sessionlog-background-{id}"),
-                move || run_jobs(&jobs, &long, &context, &alarm),
-            )?);
+            let name = format!("sessionlog-background-{id}");
+            handles.push(spawn(&name, move || {
+                run_jobs(&jobs, &long, &context, &alarm);
+            })?);
         }
-        handles.push(thread::spawn("sessionlog-supervisor", move || {
+        handles.push(spawn("sessionlog-supervisor", move || {
             supervisor.run();
         })?);
         Ok(())
@@ -78,4 +76,12 @@ impl Threads {
             }
         }
     }
+}
+
+/// A thread of the store: nothing on it may wait for the store.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle> {
+    thread::spawn(name, move || {
+        let _serving = thread::serve();
+        body();
+    })
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::engine::recovery::redo::{glued, ours, resumed_at};
+use crate::engine::recovery::redo::{alone, glued, ours, resumed_at};
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
@@ -15,9 +15,20 @@ pub(crate) struct Bytes {
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     pub(crate) len: u64,
     pub(crate) behind: Vec<u8>,
+    /// Whether the journal's lines are all that is left of more.
+    pub(super) alone: bool,
 }
 
 impl Bytes {
+    pub(super) fn none() -> Self {
+        Self {
+            file: None,
+            len: 0,
+            behind: Vec::new(),
+            alone: false,
+        }
+    }
+
     pub(super) fn whole(file: Option<Arc<dyn StorageFile>>, path: &Path) -> Result<Self> {
         let len = match &file {
             Some(file) => file.info().map_err(|e| Error::io("read", path, e))?.len,
@@ -26,7 +37,7 @@ impl Bytes {
         Ok(Self {
             file,
             len,
-            behind: Vec::new(),
+            ..Self::none()
         })
     }
 
@@ -34,18 +45,71 @@ impl Bytes {
         self.len + self.behind.len() as u64
     }
 
+    /// Without what stands at `len` and behind, and with `lines` there.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(super) fn continued(self, len: u64, lines: &[u8]) -> io::Result<Self> {
+        let mut bytes = self.cut(len);
+        if !lines.is_empty() && bytes.would_glue(lines)? {
+            // The line feed before them is damaged; recovery puts it back.
+            bytes = bytes.cut(len - 1);
+            bytes.behind.push(b'\n');
+        }
+        bytes.behind.extend_from_slice(lines);
+        Ok(bytes)
+    }
+
+    /// All of it, and `lines` after that.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(super) fn followed(mut self, lines: &[u8]) -> io::Result<Self> {
+        self.alone = false;
+        if !lines.is_empty() && self.size() > 0 && self.would_glue(b"{")? {
+            self.behind.push(b'\n');
+        }
+        self.behind.extend_from_slice(lines);
+        Ok(self)
+    }
+
+    fn would_glue(&self, lines: &[u8]) -> io::Result<bool> {
+        match (self.behind.last(), &self.file) {
+            (Some(last), _) => Ok(*last != b'\n' && lines.first() != Some(&b'\n')),
+            (None, Some(file)) => glued(&**file, self.len, lines),
+            (None, None) => Ok(false),
+        }
+    }
+
     /// Without what stands at `len` and behind.
-    pub(super) fn cut(mut self, len: u64) -> Self {
+    fn cut(mut self, len: u64) -> Self {
+        self.alone = false;
         self.behind.truncate(len.saturating_sub(self.len) as usize);
         self.len = self.len.min(len);
         self
     }
 }
 
+impl Bytes {
+    /// A whole file as recovery would leave it, where the journal has lines that
+    /// begin at `base`.
+    pub(super) fn followed_by(self, base: u64, journalled: Vec<u8>) -> io::Result<Self> {
+        let Self { file, len, .. } = self;
+        let alone = alone(file.as_deref(), base, &journalled)?;
+        let (len, behind) = behind_base(file.as_deref(), len, base, journalled)?;
+        Ok(Self {
+            file,
+            len,
+            behind,
+            alone,
+        })
+    }
+}
+
 /// How much of a file recovery would leave alone, and what it would make stand
 /// behind that. What the file has there already may be the zeros a power loss
 /// left, so the journal's bytes count.
-pub(super) fn behind_base(
+fn behind_base(
     file: Option<&dyn StorageFile>,
     len: u64,
     base: u64,
@@ -54,8 +118,11 @@ pub(super) fn behind_base(
     let Some(file) = file else {
         return Ok((0, journalled));
     };
+    if journalled.is_empty() {
+        return Ok((len, journalled));
+    }
     let holds = len >= base && ours(file, base, &journalled, len)?;
-    let base = if holds || journalled.is_empty() {
+    let base = if holds {
         base
     } else if let Some(resumed) = resumed_at(file, &journalled, len)? {
         resumed

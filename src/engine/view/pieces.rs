@@ -41,11 +41,7 @@ pub(crate) struct Pieces {
 impl Pieces {
     pub(super) fn empty(key: &str) -> Self {
         Self {
-            bytes: Bytes {
-                file: None,
-                len: 0,
-                behind: Vec::new(),
-            },
+            bytes: Bytes::none(),
             meta: Meta::empty(key),
             sidecar: Sidecar::Missing,
         }
@@ -66,7 +62,9 @@ impl Pieces {
     /// As the operating system reports them.
     pub(crate) fn looked(self) -> io::Result<Looked> {
         let extent = self.extent()?;
-        let Bytes { file, len, behind } = &self.bytes;
+        let Bytes {
+            file, len, behind, ..
+        } = &self.bytes;
         let conversation = fold(file.as_deref(), *len, behind)?;
         Ok(Looked {
             conversation: Arc::new(conversation),
@@ -78,12 +76,16 @@ impl Pieces {
     }
 
     fn extent(&self) -> io::Result<extent::Extent> {
-        let Bytes { file, len, behind } = &self.bytes;
+        let Bytes {
+            file, len, behind, ..
+        } = &self.bytes;
         extent::measure(file.as_deref(), *len, behind, self.meta.skip)
     }
 
     fn from(self, start: u64) -> Snapshot {
-        let Bytes { file, len, behind } = self.bytes;
+        let Bytes {
+            file, len, behind, ..
+        } = self.bytes;
         let live = start.saturating_sub(len) as usize;
         let mut snapshot = Snapshot::without_lines(self.meta.clone());
         snapshot.live.tail = Tail::with_lines(self.meta, behind[live..].to_vec());

@@ -1,20 +1,20 @@
 //! Sessions and backups as the journal would have them.
 
-use crate::disk::files;
 use crate::disk::files::sidecar;
+use crate::disk::files::{self, log_path};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::bytes::{Bytes, behind_base};
+use super::bytes::Bytes;
 use super::pieces::Pieces;
 use crate::disk::copies::lost::Restored;
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::Meta;
 use crate::engine::home::Home;
-use crate::engine::recovery::plan::{Base, Kept, Plan, Plans};
-use crate::engine::recovery::redo;
+use crate::engine::recovery::plan::{Base, Kept, Plan, Plans, count_left};
+use crate::engine::recovery::redo::is_one_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
@@ -29,17 +29,22 @@ pub(crate) struct Planned<'a> {
     pub(crate) restored: &'a BTreeMap<String, Restored>,
 }
 
-impl Planned<'_> {
+impl<'p> Planned<'p> {
     /// All lines of a session.
     ///
     /// # Errors
     /// If its files cannot be read.
     pub(crate) fn lines(self, stem: &str) -> Result<Bytes> {
-        let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
         match self.plans.sessions.get(stem) {
-            Some(plan) => self.bytes(plan, &log),
-            None => Bytes::whole(log()?, self.dir),
+            Some(plan) => self.session_bytes(stem, plan),
+            None => Bytes::whole(self.open_log(stem)?, self.dir),
         }
+    }
+
+    fn session_bytes(self, stem: &str, plan: &Plan) -> Result<Bytes> {
+        let of = Of::Session(stem);
+        let bytes = self.bytes(Level { plan, of })?;
+        Ok(bytes.unwrap_or_else(Bytes::none))
     }
 
     pub(super) fn session(self, stem: &str, key: &str, plan: &Plan) -> Result<Pieces> {
@@ -47,106 +52,154 @@ impl Planned<'_> {
             return Ok(Pieces::empty(key));
         }
         let (on_disk, sidecar) = sidecar::read_sidecar(self.storage, self.dir, stem, key)?;
-        let meta = match self.restored.get(stem) {
+        let mut meta = match self.restored.get(stem) {
             Some(restored) if sidecar != Sidecar::Present => plan.meta_restored(restored),
             _ => plan.meta(|| on_disk.to_sidecar()),
         };
-        let log = || files::open_log(self.storage, self.dir, stem, OpenMode::Read);
+        let bytes = self.session_bytes(stem, plan)?;
+        if bytes.alone {
+            count_left(&mut meta, &bytes.behind);
+        }
         Ok(Pieces {
-            bytes: self.bytes(plan, &log)?,
+            bytes,
             meta: Meta::of(meta),
             sidecar,
         })
     }
 
-    /// A file that `log` opens, as `plan` would have it.
+    /// Sessions whose lines are gone, but for those that the journal holds, one line
+    /// each.
+    pub(super) fn losses(self) -> Vec<String> {
+        let gone = |path: &Path| {
+            let info = self.storage.info(path);
+            info.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+        };
+        let mut losses = Vec::new();
+        for (stem, plan) in &self.plans.sessions {
+            let log = log_path(self.dir, stem);
+            let lost = match (&plan.base, plan.journalled()) {
+                (Base::Swapped(swap), _) => swap.len > 0 && gone(&self.dir.join(&swap.temp)),
+                (Base::OnDisk, Some((offset, _))) => offset > 0,
+                (Base::OnDisk | Base::Deleted | Base::Prefix(_), _) => false,
+            };
+            if lost && gone(&log) {
+                losses.push(format!(
+                    "{} is missing; what the journal holds is all that is left of its lines",
+                    log.display()
+                ));
+            }
+        }
+        losses
+    }
+
+    /// What a session, or the backup `kept`, is made of; `None` for a backup that is
+    /// gone.
     ///
     /// What was taken back many times is the beginning of a backup, which is the
     /// beginning of another, and so on: as deep as there were reverts since the
     /// last checkpoint, so it is walked down and up, not recursed into.
-    fn bytes(
-        self,
-        plan: &Plan,
-        log: &dyn Fn() -> Result<Option<Arc<dyn StorageFile>>>,
-    ) -> Result<Bytes> {
-        let ground = |plan: &Plan, kept: Option<&Kept>| match kept {
-            None => self.grounded(plan, log),
-            Some(kept) => self.grounded(plan, &|| self.kept_log(kept)),
-        };
-        let mut level = (plan, None);
+    fn bytes<'a>(self, mut level: Level<'a>) -> Result<Option<Bytes>>
+    where
+        'p: 'a,
+    {
         let mut above = Vec::new();
         let mut bytes = loop {
-            let (plan, kept) = level;
-            let Base::Prefix(prefix) = &plan.base else {
-                break ground(plan, kept)?;
+            let Base::Prefix(prefix) = &level.plan.base else {
+                break self.grounded(level)?;
             };
-            if let Some(next) = self.plans.backup(&prefix.of) {
-                above.push((prefix.len, level));
-                level = (&next.plan, Some(next));
-            } else if let Some(whole) = self.unplanned(&prefix.of)? {
-                above.push((prefix.len, level));
-                break whole;
-            } else {
-                break ground(plan, kept)?;
+            above.push((prefix.len, level));
+            match self.plans.backup(&prefix.of) {
+                Some(kept) => level = Level::of_backup(kept),
+                None => break self.unplanned(&prefix.of)?,
             }
         };
-        // Of what is gone nothing can be the beginning.
-        if level.1.is_some_and(|kept| kept.is_gone(&bytes))
-            && let Some((_, (plan, kept))) = above.pop()
-        {
-            bytes = ground(plan, kept)?;
-        }
-        for (len, (plan, _)) in above.into_iter().rev() {
-            bytes = bytes.cut(len);
-            bytes.behind.extend_from_slice(plan.appended());
+        for (len, level) in above.into_iter().rev() {
+            // Of what is gone, or shorter, nothing can be the beginning.
+            bytes = match bytes.filter(|bytes| bytes.size() >= len) {
+                Some(whole) => {
+                    let continued = whole.continued(len, level.plan.appended());
+                    Some(continued.map_err(|e| Error::io("read", self.dir, e))?)
+                }
+                None => self.grounded(level)?,
+            };
         }
         Ok(bytes)
     }
 
     /// [`bytes`](Self::bytes) of what is the beginning of no backup, or of one
     /// that is gone.
-    fn grounded(
-        self,
-        plan: &Plan,
-        log: &dyn Fn() -> Result<Option<Arc<dyn StorageFile>>>,
-    ) -> Result<Bytes> {
-        let appended = plan.appended();
-        let appended_at = plan.appended.as_ref().map(|(offset, _)| *offset);
-        let (file, base, journalled) = match &plan.base {
-            Base::Deleted => (None, Some(0), appended.to_vec()),
-            Base::OnDisk | Base::Prefix(_) => (log()?, appended_at, appended.to_vec()),
+    fn grounded(self, level: Level<'_>) -> Result<Option<Bytes>> {
+        let Level { plan, of } = level;
+        let temp = match &plan.base {
             Base::Swapped(swap) => {
                 let temp = self.dir.join(&swap.temp);
-                let temp = self.storage.open(&temp, OpenMode::Read).ok();
-                let file = if temp.is_some() { temp } else { log()? };
-                if file.is_none() {
-                    return Err(redo::gone(self.dir));
-                }
-                (file, Some(swap.len), [&swap.tail, appended].concat())
+                self.open_if_there(&temp)?
             }
+            Base::OnDisk | Base::Deleted | Base::Prefix(_) => None,
         };
-        let Bytes { file, len, .. } = Bytes::whole(file, self.dir)?;
-        let base = base.unwrap_or(len);
-        let (len, behind) = behind_base(file.as_deref(), len, base, journalled)
-            .map_err(|e| Error::io("read", self.dir, e))?;
-        Ok(Bytes { file, len, behind })
+        let file = match (temp, of) {
+            (Some(temp), _) => Some(temp),
+            (None, _) if plan.base == Base::Deleted => None,
+            (None, Of::Session(stem)) => {
+                if let Some(bytes) = self.stayed(stem, plan)? {
+                    return Ok(Some(bytes));
+                }
+                self.open_log(stem)?
+            }
+            (None, Of::Backup(kept)) => match self.kept_log(kept)? {
+                Some(file) => Some(file),
+                None => return Ok(None),
+            },
+        };
+        let bytes = Bytes::whole(file, self.dir)?;
+        match plan.journalled() {
+            Some((base, journalled)) => bytes.followed_by(base, journalled.into_owned()),
+            None => Ok(bytes),
+        }
+        .map(Some)
+        .map_err(|e| Error::io("read", self.dir, e))
+    }
+
+    /// A session that was taken back to what is gone, if its file is a backup by
+    /// another name still.
+    fn stayed(self, stem: &str, plan: &Plan) -> Result<Option<Bytes>> {
+        let Base::Prefix(prefix) = &plan.base else {
+            return Ok(None);
+        };
+        let Some(kept) = self.plans.backup(&prefix.kept) else {
+            return Ok(None);
+        };
+        let log = log_path(self.dir, stem);
+        for name in [&kept.link, &kept.name] {
+            if is_one_file(self.storage, &log, &self.home.backups.join(name))? {
+                let was = self.bytes(Level::of_backup(kept))?;
+                let stayed = was.map(|was| was.followed(plan.appended()));
+                return stayed
+                    .transpose()
+                    .map_err(|e| Error::io("read", self.dir, e));
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_log(self, stem: &str) -> Result<Option<Arc<dyn StorageFile>>> {
+        files::open_log(self.storage, self.dir, stem, OpenMode::Read)
     }
 
     /// A backup, if it is there.
     pub(super) fn backup(self, name: &str) -> Result<Option<Bytes>> {
-        let Some(kept) = self.plans.backup(name) else {
-            return self.unplanned(name);
-        };
-        let bytes = self.bytes(&kept.plan, &|| self.kept_log(kept))?;
-        Ok((!kept.is_gone(&bytes)).then_some(bytes))
+        match self.plans.backup(name) {
+            Some(kept) => self.bytes(Level::of_backup(kept)),
+            None => self.unplanned(name),
+        }
     }
 
     /// A backup that the journal does not speak of, if it is there.
     fn unplanned(self, name: &str) -> Result<Option<Bytes>> {
         let path = self.home.backups.join(name);
         let file = self.open_if_there(&path)?;
-        let there = file.is_some();
-        Ok(there.then_some(Bytes::whole(file, &path)?))
+        let there = file.map(|file| Bytes::whole(Some(file), &path));
+        there.transpose()
     }
 
     /// The file of a backup that the journal made. Its second name becomes the
@@ -170,11 +223,26 @@ impl Planned<'_> {
     }
 }
 
-impl Kept {
-    /// Whether it was pruned, or deleted with its session: the journal has moved
-    /// on then, and whoever asks looks again.
-    fn is_gone(&self, bytes: &Bytes) -> bool {
-        let needs_file = matches!(self.plan.base, Base::OnDisk | Base::Swapped(_));
-        needs_file && bytes.file.is_none()
+/// What a plan is of.
+#[derive(Debug, Clone, Copy)]
+enum Of<'a> {
+    /// The session of this file name.
+    Session(&'a str),
+    Backup(&'a Kept),
+}
+
+/// A plan, and what it is of.
+#[derive(Debug, Clone, Copy)]
+struct Level<'a> {
+    plan: &'a Plan,
+    of: Of<'a>,
+}
+
+impl<'a> Level<'a> {
+    fn of_backup(kept: &'a Kept) -> Self {
+        Self {
+            plan: &kept.plan,
+            of: Of::Backup(kept),
+        }
     }
 }

@@ -46,7 +46,6 @@ impl Limits {
 }
 
 /// All sessions.
-#[derive(Debug)]
 pub(crate) struct Book {
     pages: BTreeMap<String, Page>,
     /// Who claims an alias, by the name its file would have.
@@ -57,6 +56,15 @@ pub(crate) struct Book {
     bytes: usize,
     limits: Limits,
     clock: SystemClock,
+}
+
+/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+impl std::fmt::Debug for Book {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Book")
+            .field("sessions", &self.pages.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Book {

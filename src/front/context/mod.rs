@@ -74,8 +74,15 @@ enum Inner {
 
 /// What [`Context::append_message`] takes: one message, or several that are
 /// there all or not at all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Messages(pub(crate) Vec<Message>);
+
+/// How many there are, not what they say.
+impl std::fmt::Debug for Messages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Messages").field(&self.0.len()).finish()
+    }
+}
 
 impl From<Message> for Messages {
     fn from(message: Message) -> Self {

@@ -168,6 +168,29 @@ pub mod atomic {
 pub mod thread {
     use std::io;
 
+    /// See the production type. Nothing here: loom's threads share the locals of
+    /// one, and models wait wherever they want to.
+    #[derive(Debug)]
+    #[must_use = "the thread serves for as long as it lives"]
+    pub struct Serving;
+
+    /// See the production function.
+    pub fn serve() -> Serving {
+        Serving
+    }
+
+    /// Always false.
+    #[must_use]
+    pub fn is_serving() -> bool {
+        false
+    }
+
+    /// See the production function.
+    #[must_use]
+    pub fn panic_text(_panic: &(dyn std::any::Any + Send)) -> String {
+        String::from("panicked")
+    }
+
     /// A running thread.
     #[derive(Debug)]
     pub struct JoinHandle(loom::thread::JoinHandle<()>);

@@ -154,7 +154,39 @@ pub mod atomic {
 /// Operating-system threads.
 pub mod thread {
     use std::any::Any;
+    use std::cell::Cell;
     use std::io;
+    use std::marker::PhantomData;
+
+    thread_local! {
+        static SERVING: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// While it lives, its thread works for a store.
+    #[derive(Debug)]
+    #[must_use = "the thread serves for as long as it lives"]
+    pub struct Serving(PhantomData<*const ()>);
+
+    /// Marks this thread as one that works for a store: it must not wait for an
+    /// answer that may be its own to give.
+    pub fn serve() -> Serving {
+        SERVING.with(|depth| depth.set(depth.get() + 1));
+        Serving(PhantomData)
+    }
+
+    /// Whether this thread works for a store.
+    #[must_use]
+    pub fn is_serving() -> bool {
+        // A thread whose locals are gone is ending; it serves nobody.
+        SERVING.try_with(|depth| depth.get() > 0).unwrap_or(false)
+    }
+
+    impl Drop for Serving {
+        fn drop(&mut self) {
+            // Nothing to undo where the thread's locals are gone.
+            let _ = SERVING.try_with(|depth| depth.set(depth.get() - 1));
+        }
+    }
 
     /// A running thread. Dropping the handle lets it run on unattended.
     #[derive(Debug)]
@@ -187,7 +219,9 @@ pub mod thread {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
     }
 
-    fn panic_text(panic: &(dyn Any + Send)) -> String {
+    /// What a panic said.
+    #[must_use]
+    pub fn panic_text(panic: &(dyn Any + Send)) -> String {
         if let Some(text) = panic.downcast_ref::<&str>() {
             (*text).to_owned()
         } else if let Some(text) = panic.downcast_ref::<String>() {

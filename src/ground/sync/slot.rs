@@ -1,5 +1,6 @@
 //! A one-shot reply: one answer, awaited or waited for.
 
+use super::wake::wake;
 use super::{Condvar, Mutex, MutexGuard};
 use std::mem;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         let unfulfilled = self.0.take();
         if let Some(waker) = unfulfilled.and_then(|shared| shared.settle(Answer::Gone)) {
-            waker.wake();
+            wake(waker);
         }
     }
 }

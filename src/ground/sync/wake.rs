@@ -7,19 +7,26 @@
 //! to one task, which wakes them from inside.
 //!
 //! Nobody may hang on that task. It is therefore given only the wakers of tokio
-//! tasks, and only while all callers came from one runtime: such a task cannot
-//! run unless its runtime has a free worker, and a free worker runs the
-//! hand-over too. Anything else, such as a thread parked inside an async worker
-//! by a foreign `block_on`, could be the very thing that worker waits for, and
-//! is woken directly.
+//! tasks, and only while all callers came from one runtime with threads of its own:
+//! such a task cannot run unless its runtime has a free worker, and a free worker
+//! runs the hand-over too. A runtime of the current thread runs what is spawned on it
+//! only while somebody blocks on it, which tasks of a `LocalSet` do not need. And
+//! anything else, such as a thread parked inside an async worker by a foreign
+//! `block_on`, could be the very thing that worker waits for. Both are woken
+//! directly, which is slower and nothing else.
+//!
+//! Wakers are somebody else's code, run on the store's threads: [`wake`] is the one
+//! place that calls them. A panic in one ends there.
 
-use super::RwLock;
+use super::{RwLock, thread};
+use std::future::poll_fn;
 use std::mem;
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, RawWakerVTable, Waker};
-use tokio::runtime::Handle;
+use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Fewer wakers than this are cheaper to wake one by one.
 const HAND_OVER_MIN: usize = 4;
@@ -43,7 +50,8 @@ enum Home {
     Unknown,
     One(Handle),
     /// Callers came from several runtimes: one of them may stand still while
-    /// the others wait, so none wakes for the others.
+    /// the others wait, so none wakes for the others. Or from one that has no
+    /// threads of its own.
     Several,
 }
 
@@ -102,9 +110,9 @@ impl Memory {
     fn settle_in(&self, current: Handle) {
         let mut home = self.home.write();
         let next = match &*home {
-            Home::Unknown => Home::One(current),
+            Home::Unknown if has_threads(&current) => Home::One(current),
             Home::One(known) if known.id() == current.id() => return,
-            Home::One(_) | Home::Several => Home::Several,
+            Home::Unknown | Home::One(_) | Home::Several => Home::Several,
         };
         let previous = mem::replace(&mut *home, next);
         // The last handle takes what is left of its runtime along: not under
@@ -164,9 +172,47 @@ impl Drop for WakeBatch {
     }
 }
 
+fn has_threads(runtime: &Handle) -> bool {
+    runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+}
+
 fn wake_each(wakers: Vec<Waker>) {
-    for waker in wakers {
-        waker.wake();
+    wakers.into_iter().for_each(wake);
+}
+
+/// Wakes a task. Code that a waker runs may not wait for a store, whose thread it
+/// may run on; and a panic in it is nobody else's.
+pub fn wake(waker: Waker) {
+    contain(|| waker.wake());
+}
+
+fn contain(waking: impl FnOnce()) {
+    let _serving = thread::serve();
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(waking)) {
+        let panic = thread::panic_text(&*panic);
+        tracing::error!(panic, "a waker panicked; whoever it was to wake may hang");
+    }
+}
+
+/// Polls `future` so that whoever wakes it does so as [`wake`] does.
+pub(super) async fn contained<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let waker = Waker::from(Arc::new(Contained(cx.waker().clone())));
+        future.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
+}
+
+struct Contained(Waker);
+
+impl Wake for Contained {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        contain(|| self.0.wake_by_ref());
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(sessionlog_loom)]
 use super::model::watch;
+use super::wake::contained;
 #[cfg(not(sessionlog_loom))]
 use tokio::sync::watch;
 
@@ -53,7 +54,7 @@ impl<T: Copy> WatchReceiver<T> {
 
     /// Waits for a value that was not seen yet; `None` once no more will come.
     pub async fn changed(&mut self) -> Option<T> {
-        self.0.changed().await.ok()?;
+        contained(self.0.changed()).await.ok()?;
         Some(self.latest())
     }
 }

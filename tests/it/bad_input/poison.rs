@@ -1,26 +1,16 @@
 //! Failures after which the store must not go on writing.
 
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use sessionlog::testing::disk_model::Image;
 use sessionlog::{Error, Message, Store, StoreHandle};
 
+use super::within;
 use crate::support::{
     add_numbers, numbers, open_memory, open_on, small_segments, texts, wait_for_spare_segment,
     wait_until,
 };
 use crate::trap::{Mishap, Trapped};
-
-/// Runs what must not hang.
-fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, result) = mpsc::channel();
-    std::thread::spawn(move || done.send(work()));
-    match result.recv_timeout(Duration::from_secs(30)) {
-        Ok(result) => result,
-        Err(error) => panic!("{what}: {error}"),
-    }
-}
 
 fn prepared() -> (Trapped, Store, StoreHandle) {
     let trapped = Trapped::default();

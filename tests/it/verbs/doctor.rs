@@ -1,10 +1,14 @@
 //! Looking a directory over, and mending it.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use sessionlog::{Error, Mismatch, RepairOptions, RepairReport, SidecarCheck, Store};
+use sessionlog::{Error, Mismatch, RepairOptions, RepairReport, SidecarCheck, Store, StoreHandle};
 
-use crate::support::{add_numbers, copy_dir, files, line, numbers, open, scratch, sidecar, texts};
+use crate::support::{
+    add_numbers, copy_dir, files, line, numbers, open, scratch, sidecar, small_segments, texts,
+};
 
 #[test]
 fn verify_writes_nothing_in_a_directory_that_nobody_ever_opened() {
@@ -43,6 +47,71 @@ fn verify_beside_a_writer_finds_what_was_acknowledged_and_no_fault() {
     assert!(matches!(locked, Err(Error::Locked { .. })), "{locked:?}");
     store.close().unwrap();
     assert!(Store::verify(dir.path()).unwrap().journal.clean);
+}
+
+/// Deletes sessions and makes them again, rewrites them, and lets an alias go from
+/// one to another, until told to stop.
+fn churn(chats: &StoreHandle, stop: &AtomicBool) {
+    for round in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let key = format!("k{}", round % 6);
+        chats.delete_session(&key).wait().unwrap();
+        add_numbers(chats, &key, 0..3);
+        chats.set_summary(&key, "summary").wait().unwrap();
+        let given = |aliases: &[&str], key: &str| {
+            let aliases = aliases.iter().map(ToString::to_string).collect();
+            chats
+                .upsert_session_meta(key, None, aliases)
+                .wait()
+                .unwrap();
+        };
+        given(&[], if round % 2 == 0 { "k1" } else { "k0" });
+        given(&["wanders"], if round % 2 == 0 { "k0" } else { "k1" });
+        chats.truncate_history(&key, 1).wait().unwrap();
+        chats.compact(&key).wait().unwrap();
+        if round % 4 == 0 {
+            chats.flush().wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn verify_beside_a_writer_that_remakes_sessions_finds_damage_and_nothing_else() {
+    let dir = scratch();
+    let torn = line("one") + "{\"role\":\"us\n";
+    fs::write(dir.path().join("damaged.jsonl"), torn).unwrap();
+    fs::write(
+        dir.path().join("damaged.meta.json"),
+        sidecar("damaged", "", 0, 2),
+    )
+    .unwrap();
+    let store = Store::open_with(dir.path(), small_segments()).unwrap();
+    let chats = store.handle().exact_keys();
+    for key in 0..6 {
+        add_numbers(&chats, &format!("k{key}"), 0..3);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = std::thread::spawn({
+        let stop = stop.clone();
+        move || churn(&chats, &stop)
+    });
+    let mut wrong = Vec::new();
+    for _ in 0..150 {
+        let report = Store::verify(dir.path()).unwrap();
+        let problems = report.problems();
+        if problems.len() != 1 || !problems[0].starts_with("damaged: ") {
+            wrong.push(problems);
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    writing.join().unwrap();
+    assert!(wrong.is_empty(), "{} of 150: {wrong:#?}", wrong.len());
+    store.close().unwrap();
+    let still = Store::verify(dir.path()).unwrap();
+    assert_eq!(still.problems().len(), 1, "{still}");
+    assert!(still.unsettled.is_empty() && !still.busy, "{still}");
 }
 
 #[test]

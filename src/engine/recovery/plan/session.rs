@@ -1,7 +1,9 @@
 //! What the journal says about one session.
 
+use std::borrow::Cow;
+
 use crate::disk::copies::lost::Restored;
-use crate::disk::session_file::{self, SessionMeta};
+use crate::disk::session_file::{self, Kind, SessionMeta};
 
 /// What must be true of a session's files. `L` is what the journal gives of the
 /// lines behind the base: a run of them, unless records are missing.
@@ -68,6 +70,9 @@ pub(crate) struct Prefix {
     /// The backup's file name.
     pub(crate) of: String,
     pub(crate) len: u64,
+    /// The file name of the backup that the session's file became; empty if it
+    /// became none.
+    pub(crate) kept: String,
 }
 
 /// A session's file that became a backup.
@@ -140,6 +145,21 @@ impl Plan {
         patched.or(self.image.as_ref().map(|image| image.skip))
     }
 
+    /// All lines that the journal holds, and where they begin.
+    pub(crate) fn journalled(&self) -> Option<(u64, Cow<'_, [u8]>)> {
+        match &self.base {
+            Base::Swapped(swap) => {
+                let lines = [&swap.tail, self.appended()].concat();
+                Some((swap.len, lines.into()))
+            }
+            Base::Deleted => Some((0, self.appended().into())),
+            Base::OnDisk | Base::Prefix(_) => {
+                let (offset, lines) = self.appended.as_ref()?;
+                Some((*offset, lines.into()))
+            }
+        }
+    }
+
     /// The lines behind the base.
     pub(crate) fn appended(&self) -> &[u8] {
         self.appended.as_ref().map_or(&[], |(_, lines)| lines)
@@ -164,6 +184,18 @@ impl Plan {
         }
         meta
     }
+}
+
+/// What holds of a sidecar if, of the lines it counts, only the last are left.
+/// It hides those of them that it hid before, and no others: else truncated ones
+/// would come back, or acknowledged ones not be shown.
+pub(crate) fn count_left(meta: &mut SessionMeta, left: &[u8]) {
+    let lines = session_file::lines(left);
+    let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);
+    let lines = i64::try_from(lines.count()).unwrap_or(i64::MAX);
+    let lost = meta.count.saturating_sub(lines).max(0);
+    meta.skip = meta.skip.saturating_sub(lost).clamp(0, lines);
+    meta.count = lines;
 }
 
 impl Patch {

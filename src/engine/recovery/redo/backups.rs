@@ -6,12 +6,14 @@
 //! the disk.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::rewritten::check;
+use super::lines::glued;
+use super::place::is_taken;
+use super::rewritten::holds;
 use super::{Redo, remove};
 use crate::disk::files::backup::{self, Name};
-use crate::disk::files::is_temp_name;
+use crate::disk::files::{self, is_temp_name};
 use crate::engine::recovery::plan::{Base, Kept, Plan, Plans, Prefix};
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
@@ -22,7 +24,7 @@ impl Redo<'_> {
         let path = self.backups.join(&kept.name);
         let anew = match &kept.plan.base {
             Base::Prefix(prefix) => self.rebuild(prefix, &kept.plan)?,
-            Base::Deleted => Some(self.lines_alone(&kept.plan)?),
+            Base::Deleted => Some(self.scratch_of(kept.plan.appended())?),
             Base::OnDisk | Base::Swapped(_) => None,
         };
         if let Some(scratch) = anew {
@@ -31,30 +33,49 @@ impl Redo<'_> {
             return Ok(());
         }
         let link = self.backups.join(&kept.link);
-        let linked = self.storage.info(&link).is_ok();
+        let linked = files::is_there(self.storage, &link)?;
         let place = if linked { &link } else { &path };
-        let file = match self.storage.open(place, OpenMode::ReadWrite) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                let finding = format!("the backup {} is gone", path.display());
-                self.report.findings.push(finding);
-                return Ok(());
-            }
-            Err(e) => return Err(Error::io("recover", place, e)),
+        let Some(file) = self.open_place(place)? else {
+            return self.quarantine_lines(kept, &path);
         };
-        let appended = kept.plan.appended.as_ref();
-        if let Base::Swapped(swap) = &kept.plan.base {
-            check(&*file, swap, place)?;
-            let mut lines = swap.tail.clone();
-            lines.extend(appended.iter().flat_map(|(_, lines)| lines));
-            self.put(&*file, place, swap.len, &lines)?;
-        } else if let Some((offset, lines)) = appended {
-            self.put(&*file, place, *offset, lines)?;
+        if let Base::Swapped(swap) = &kept.plan.base
+            && !holds(&*file, swap, place)?
+        {
+            self.report.lose(format!(
+                "the backup {} is not what the journal says it is; it stays as it is",
+                path.display()
+            ));
+        }
+        match kept.plan.journalled() {
+            Some((offset, lines)) if !lines.is_empty() => {
+                self.put(&*file, place, offset, &lines)?;
+            }
+            _ => {}
         }
         self.kept.insert(kept.name.clone(), place.clone());
         if linked {
             self.renames.push((link, path));
         }
+        Ok(())
+    }
+
+    /// A backup is gone: what the journal holds of it is no history to go back
+    /// to, and is kept all the same.
+    fn quarantine_lines(&mut self, kept: &Kept, path: &Path) -> Result<()> {
+        let gone = format!("the backup {} is gone", path.display());
+        let lines = kept.plan.journalled().map(|(_, lines)| lines);
+        let Some(lines) = lines.filter(|lines| !lines.is_empty()) else {
+            self.report.lose(gone);
+            return Ok(());
+        };
+        let scratch = self.scratch_of(&lines)?;
+        let aside = self.free_aside(path);
+        self.report.lose(format!(
+            "{gone}; {} journalled bytes of it are in {}",
+            lines.len(),
+            aside.display()
+        ));
+        self.renames.push((scratch, aside));
         Ok(())
     }
 
@@ -68,11 +89,11 @@ impl Redo<'_> {
         let whole = match opened {
             Ok(file) if file.info().map_err(wrap)?.len >= prefix.len => Some(file),
             Ok(_) => None,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) if e.kind() == io::ErrorKind::NotFound || is_taken(&e) => None,
             Err(e) => return Err(wrap(e)),
         };
         let Some(source) = whole else {
-            self.report.findings.push(format!(
+            self.report.lose(format!(
                 "the backup {} is missing or short; the session made of it stays as it is",
                 path.display()
             ));
@@ -84,10 +105,17 @@ impl Redo<'_> {
             None => (prefix.len, &[][..]),
         };
         debug_assert_eq!(at, prefix.len);
-        source
-            .copy_to(&*file, prefix.len)
-            .and_then(|()| file.write_all_at(lines, prefix.len))
-            .map_err(|e| Error::io("recover", &scratch, e))?;
+        let wrap = |e| Error::io("recover", &scratch, e);
+        source.copy_to(&*file, prefix.len).map_err(wrap)?;
+        if !lines.is_empty() && glued(&*file, prefix.len, lines).map_err(wrap)? {
+            self.report.findings.push(format!(
+                "{} is damaged before byte {}, where journalled lines begin",
+                path.display(),
+                prefix.len,
+            ));
+            file.write_all_at(b"\n", prefix.len - 1).map_err(wrap)?;
+        }
+        file.write_all_at(lines, prefix.len).map_err(wrap)?;
         Ok(Some(scratch))
     }
 
@@ -121,14 +149,6 @@ impl Redo<'_> {
         self.storage
             .sync_dir(self.backups)
             .map_err(|e| Error::io("sync", self.backups, e))
-    }
-
-    fn lines_alone(&mut self, plan: &Plan) -> Result<PathBuf> {
-        let (scratch, file) = self.scratch()?;
-        let lines = plan.appended.as_ref().map_or(&[][..], |(_, lines)| lines);
-        file.write_all_at(lines, 0)
-            .map_err(|e| Error::io("recover", &scratch, e))?;
-        Ok(scratch)
     }
 
     fn backup_files(&self) -> Result<Vec<String>> {

@@ -41,17 +41,75 @@ impl Redo<'_> {
             path.display(),
             lines.len(),
         ));
-        let mut at = len;
-        if len > 0 {
-            let mut last = [0];
-            file.read_exact_at(&mut last, len - 1).map_err(wrap)?;
-            if last != *b"\n" {
-                file.write_all_at(b"\n", at).map_err(wrap)?;
-                at += 1;
-            }
-        }
-        file.write_all_at(lines, at).map_err(wrap)
+        append_behind(file, len, offset, lines).map_err(wrap)
     }
+}
+
+/// Puts lines that belong at `offset` behind the `len` bytes that a file has.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(super) fn append_behind(
+    file: &dyn StorageFile,
+    len: u64,
+    offset: u64,
+    lines: &[u8],
+) -> io::Result<()> {
+    let unended = usize::from(len > 0 && glued(file, len, b"{")?);
+    let mut pad = vec![b'\n'; unended];
+    while pad.len() < PADS && lands_at(file, len, offset, &pad, lines)? {
+        pad.push(b'\n');
+    }
+    file.write_all_at(&[&pad, lines].concat(), len)
+}
+
+/// The most line feeds that are put before lines.
+const PADS: usize = 4;
+
+/// Whether, behind `len` bytes and `pad`, lines would look as if they stood at
+/// `offset`. The next recovery would believe it, and put them there once more.
+fn lands_at(
+    file: &dyn StorageFile,
+    len: u64,
+    offset: u64,
+    pad: &[u8],
+    lines: &[u8],
+) -> io::Result<bool> {
+    let added = [pad, lines].concat();
+    if len + (added.len() as u64) < offset {
+        return Ok(false);
+    }
+    let old = len.saturating_sub(offset).min(lines.len() as u64) as usize;
+    let mut found = vec![0; old];
+    file.read_exact_at(&mut found, offset.min(len))?;
+    found.extend_from_slice(&added[offset.saturating_sub(len) as usize..]);
+    let ours = |(&found, &line): (&u8, &u8)| found == line || found == 0;
+    Ok(found.iter().zip(lines).all(ours))
+}
+
+/// Whether lines that belong at `offset` are all there is, because what stood
+/// before them is gone: there is no file, an empty one, or one that a recovery that
+/// was cut short made of them.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn alone(file: Option<&dyn StorageFile>, offset: u64, lines: &[u8]) -> io::Result<bool> {
+    if offset == 0 || lines.is_empty() {
+        return Ok(false);
+    }
+    let Some(file) = file else { return Ok(true) };
+    let len = file.info()?.len;
+    if len == 0 {
+        return Ok(true);
+    }
+    let before = len.saturating_sub(lines.len() as u64);
+    if before > PADS as u64 || (len >= offset && ours(file, offset, lines, len)?) {
+        return Ok(false);
+    }
+    let mut pad = vec![0; before as usize];
+    file.read_exact_at(&mut pad, 0)?;
+    let padded = pad.iter().all(|byte| *byte == b'\n');
+    Ok(padded && resumed_at(file, lines, len)? == Some(before))
 }
 
 /// Whether what stands at `offset` is what we wrote there, or what a power loss

@@ -8,34 +8,35 @@ use crate::engine::recovery::plan::{Base, Kept, Swap};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
-/// A rewritten file that is neither under its hidden nor under its own name.
-pub(crate) fn gone(path: &Path) -> Error {
-    Error::Corrupt {
-        path: path.into(),
-        detail: String::from("the rewritten session file is missing"),
-    }
-}
+const DAMAGED: &str = "a rewritten session file is not what the journal says it is";
 
-/// Whether a rewritten file that became a backup is what the journal says.
+/// What is wrong with a backup that the journal made, if anything is.
 ///
 /// # Errors
-/// `Corrupt` if not; else as the operating system reports them.
-pub(crate) fn backup_fault(storage: &dyn Storage, backups: &Path, kept: &Kept) -> Result<()> {
-    let Base::Swapped(swap) = &kept.plan.base else {
-        return Ok(());
+/// As the operating system reports them.
+pub(crate) fn backup_fault(
+    storage: &dyn Storage,
+    backups: &Path,
+    kept: &Kept,
+) -> Result<Option<String>> {
+    // Any other base makes the file anew.
+    let swap = match &kept.plan.base {
+        Base::OnDisk => None,
+        Base::Swapped(swap) => Some(swap),
+        Base::Deleted | Base::Prefix(_) => return Ok(None),
     };
     for name in [&kept.link, &kept.name] {
         let path = backups.join(name);
-        match storage.open(&path, OpenMode::Read) {
-            Ok(file) => return check(&*file, swap, &path),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io("read", &path, e)),
-        }
+        let Some(file) = opened(storage, &path)? else {
+            continue;
+        };
+        let sound = swap.map_or(Ok(true), |swap| holds(&*file, swap, &path))?;
+        return Ok((!sound).then(|| format!("the backup {}: {DAMAGED}", kept.name)));
     }
-    Ok(())
+    Ok(Some(format!("the backup {} is gone", kept.name)))
 }
 
-/// Why a rewrite cannot be carried out, if it cannot.
+/// Why a rewrite cannot be carried out as it was meant, if it cannot.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -45,38 +46,36 @@ pub(crate) fn rewrite_fault(
     stem: &str,
     swap: &Swap,
 ) -> Result<Option<String>> {
-    let fault = |e: Error| match e {
-        Error::Corrupt { detail, .. } => Ok(Some(detail)),
-        other => Err(other),
-    };
     let temp = dir.join(&swap.temp);
-    match storage.open(&temp, OpenMode::Read) {
-        Ok(file) => return check(&*file, swap, &temp).map_or_else(fault, |()| Ok(None)),
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io("read", &temp, e)),
-        Err(_) => {}
+    if let Some(file) = opened(storage, &temp)? {
+        let sound = holds(&*file, swap, &temp)?;
+        return Ok((!sound).then(|| DAMAGED.into()));
     }
     // Renamed already, perhaps over something else's bytes: that is a finding
-    // of recovery's, and nothing stops.
-    let path = log_path(dir, stem);
-    match storage.open(&path, OpenMode::Read) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => fault(gone(&path)),
-        Err(e) => Err(Error::io("read", &path, e)),
-        Ok(_) => Ok(None),
+    // of recovery's, and no line is gone.
+    let there = opened(storage, &log_path(dir, stem))?.is_some();
+    Ok((!there).then(|| String::from("the rewritten session file is missing")))
+}
+
+fn opened(storage: &dyn Storage, path: &Path) -> Result<Option<std::sync::Arc<dyn StorageFile>>> {
+    match storage.open(path, OpenMode::Read) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("read", path, e)),
     }
 }
 
 /// Whether a file begins with what was prepared.
-pub(super) fn check(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<()> {
+///
+/// # Errors
+/// As the operating system reports them.
+pub(super) fn holds(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<bool> {
     let wrap = |e| Error::io("read", path, e);
     let mut crc = crc32fast::Hasher::new();
     let mut chunk = vec![0; (1 << 20).min(swap.len as usize)];
     let mut at = 0;
-    let damaged = || Error::Corrupt {
-        path: path.into(),
-        detail: String::from("a rewritten session file is not what the journal says it is"),
-    };
     if file.info().map_err(wrap)?.len < swap.len {
-        return Err(damaged());
+        return Ok(false);
     }
     while at < swap.len {
         let want = (swap.len - at).min(chunk.len() as u64) as usize;
@@ -84,9 +83,5 @@ pub(super) fn check(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<
         crc.update(&chunk[..want]);
         at += want as u64;
     }
-    if crc.finalize() == swap.crc {
-        Ok(())
-    } else {
-        Err(damaged())
-    }
+    Ok(crc.finalize() == swap.crc)
 }

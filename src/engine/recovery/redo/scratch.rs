@@ -30,6 +30,14 @@ impl Redo<'_> {
         Ok((path, file))
     }
 
+    /// A scratch file that holds `lines`.
+    pub(super) fn scratch_of(&mut self, lines: &[u8]) -> Result<PathBuf> {
+        let (path, file) = self.scratch()?;
+        file.write_all_at(lines, 0)
+            .map_err(|e| Error::io("recover", &path, e))?;
+        Ok(path)
+    }
+
     /// What an earlier recovery wrote and did not come to rename.
     pub(super) fn clear_scratch(&self) -> Result<()> {
         self.clear(is_scratch_name)

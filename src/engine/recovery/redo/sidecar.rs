@@ -2,12 +2,14 @@
 
 use crate::disk::files;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Redo;
-use crate::disk::copies::lost::Copies;
+use super::log::Left;
+use super::place::is_taken;
+use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::session_file::{self, SessionMeta};
-use crate::engine::recovery::plan::Plan;
+use crate::engine::recovery::plan::{Plan, count_left};
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
@@ -15,6 +17,7 @@ impl Redo<'_> {
         &mut self,
         stem: &str,
         plan: &Plan,
+        left: Left,
         copies: &mut Copies<'_>,
     ) -> Result<()> {
         if plan.image.is_none() && plan.patch.is_none() {
@@ -24,7 +27,7 @@ impl Redo<'_> {
         let mut damaged = false;
         let on_disk = match files::read_whole(self.storage, &path) {
             Ok(bytes) if session_file::holds_session(&bytes) => {
-                self.set_aside(stem, &path);
+                self.set_aside(&path, "it is no sidecar");
                 None
             }
             Ok(bytes) => {
@@ -33,10 +36,14 @@ impl Redo<'_> {
                 decoded
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) if is_taken(&e) => {
+                self.set_aside(&path, &e.to_string());
+                None
+            }
             Err(e) => return Err(Error::io("read", &path, e)),
         };
-        let meta = if on_disk.is_none() && plan.image.is_none() {
-            let Some(restored) = copies.restore(stem)? else {
+        let mut meta = if on_disk.is_none() && plan.image.is_none() {
+            let Some(restored) = restored(stem, copies)? else {
                 self.report.findings.push(format!(
                     "{} is missing or damaged, and the journal holds only part of it",
                     path.display()
@@ -44,13 +51,18 @@ impl Redo<'_> {
                 return Ok(());
             };
             if damaged {
-                self.set_aside(stem, &path);
+                self.set_aside(&path, "it does not decode");
             }
             self.report.findings.push(restored.finding.clone());
             plan.meta_restored(&restored)
         } else {
             plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty("")))
         };
+        if let (Left::Journalled, Some((_, lines))) = (left, plan.journalled())
+            && !lines.is_empty()
+        {
+            count_left(&mut meta, &lines);
+        }
         let (temp, file) = self.scratch()?;
         file.write_all_at(&session_file::encode_sidecar(&meta), 0)
             .map_err(|e| Error::io("recover", &temp, e))?;
@@ -58,13 +70,16 @@ impl Redo<'_> {
         Ok(())
     }
 
-    fn set_aside(&mut self, stem: &str, path: &Path) {
-        let name = session_file::sidecar_name(stem);
-        let aside = files::free_path(self.storage, self.quarantine, &name);
-        self.renames.push((path.to_owned(), aside));
-    }
-
     pub(super) fn sidecar_path(&self, stem: &str) -> PathBuf {
         self.dir.join(session_file::sidecar_name(stem))
+    }
+}
+
+/// What the copy of a lost sidecar says, if it can be told.
+fn restored(stem: &str, copies: &mut Copies<'_>) -> Result<Option<Restored>> {
+    match copies.restore(stem) {
+        // The session file is none, and is set aside.
+        Err(Error::Io { source, .. }) if is_taken(&source) => Ok(None),
+        other => other,
     }
 }

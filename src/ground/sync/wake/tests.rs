@@ -121,6 +121,82 @@ fn callers_from_several_runtimes_are_woken_directly() {
     answered_together(&one, &runtime, 8);
 }
 
+/// Spawned on it, a hand-over waits for somebody to block on it.
+#[test]
+fn nothing_is_handed_over_to_a_runtime_without_threads_of_its_own() {
+    let tokio = Builder::new_current_thread().build().unwrap();
+    let runtime = Runtime::default();
+    let (report, woken) = events();
+    tokio.block_on(poll_fn(|_| {
+        runtime.remember_current();
+        std::task::Poll::Ready(())
+    }));
+    assert!(matches!(*runtime.0.home.read(), Home::Several));
+    let wakers = reporting(&report, 8);
+    runtime.0.tokio_task.set(wakers[0].vtable()).unwrap();
+    runtime.wake_all(wakers);
+    for _ in 0..8 {
+        woken.recv().unwrap();
+    }
+}
+
+/// What tokio does not promise, and the next version may change: then every waker
+/// is called directly, which is slower.
+#[test]
+fn tasks_that_are_not_recognised_are_woken_all_the_same() {
+    let tokio = workers(2);
+    let runtime = Runtime::default();
+    let (report, _woken) = events();
+    let other = reporting(&report, 1).remove(0);
+    runtime.0.tokio_task.set(other.vtable()).unwrap();
+    for tasks in [4, 50] {
+        answered_together(&tokio, &runtime, tasks);
+    }
+}
+
+/// Tasks of every kind look alike to a hand-over, whatever they come to.
+#[test]
+fn tasks_look_alike_and_a_blocked_thread_does_not_look_like_one() {
+    let vtable =
+        || poll_fn(|cx| std::task::Poll::Ready(std::ptr::from_ref(cx.waker().vtable()).addr()));
+    let tokio = workers(1);
+    let spawned = pollster::block_on(tokio.spawn(vtable())).unwrap();
+    let boxed: std::pin::Pin<Box<dyn Future<Output = (u64, usize)> + Send>> =
+        Box::pin(async move { (7, vtable().await) });
+    let boxed = pollster::block_on(tokio.spawn(boxed)).unwrap().1;
+    let current = Builder::new_current_thread().build().unwrap();
+    let local = tokio::task::LocalSet::new();
+    let local = local.block_on(&current, async move {
+        tokio::task::spawn_local(vtable()).await.unwrap()
+    });
+    assert_eq!([boxed, local], [spawned; 2]);
+    assert_ne!(tokio.block_on(vtable()), spawned);
+    assert_ne!(pollster::block_on(vtable()), spawned);
+}
+
+#[test]
+fn a_waker_that_panics_ends_nothing_and_every_other_is_woken() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("of a caller's");
+        }
+    }
+    let (report, woken) = events();
+    let mut wakers = reporting(&report, 2);
+    wakers.insert(1, Waker::from(Arc::new(Panics)));
+    Runtime::default().wake_all(wakers);
+    for _ in 0..2 {
+        woken.recv().unwrap();
+    }
+    assert!(!thread::is_serving());
+}
+
+fn reporting(report: &EventSender<()>, number: usize) -> Vec<Waker> {
+    let waker = || Waker::from(Arc::new(Report(report.clone())));
+    std::iter::repeat_with(waker).take(number).collect()
+}
+
 struct Report(EventSender<()>);
 
 impl Wake for Report {
@@ -137,9 +213,7 @@ fn a_runtime_that_is_gone_wakes_everybody_and_is_forgotten() {
         answered_together(&tokio, &runtime, 8);
     }
     let (report, woken) = events();
-    let wakers: Vec<_> = (0..8)
-        .map(|_| Waker::from(Arc::new(Report(report.clone()))))
-        .collect();
+    let wakers = reporting(&report, 8);
     // These look like tasks to the hand-over, which the runtime then refuses.
     let reports = Runtime::default();
     *reports.0.home.write() = Home::One(runtime.0.home().unwrap());

@@ -1,0 +1,168 @@
+//! Judging sessions beside a writer: each by one moment, however often that takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::census::{self, Census};
+use super::look::{Look, Stood};
+use super::report::{Claim, SessionCheck, VerifyReport};
+use super::verify::{backup_faults, session};
+use crate::disk::session_file::SessionMeta;
+use crate::engine::home::Home;
+use crate::engine::view::Planned;
+use crate::error::Result;
+use crate::ground::storage::Storage;
+
+/// How often something is looked at again that changes while it is looked at.
+const ROUNDS: usize = 20;
+
+/// Sessions as they were judged, and the journal they were judged by.
+pub(super) struct Rounds<'a> {
+    storage: &'a dyn Storage,
+    dir: &'a Path,
+    home: &'a Home,
+    look: Look,
+    judged: BTreeMap<String, (SessionCheck, Option<SessionMeta>)>,
+    /// Whether the journal moved meanwhile.
+    busy: bool,
+    /// What never stood still, and did not look sound.
+    unsettled: BTreeSet<String>,
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(storage: &'a dyn Storage, dir: &'a Path, home: &'a Home, look: Look) -> Self {
+        Self {
+            storage,
+            dir,
+            home,
+            look,
+            judged: BTreeMap::new(),
+            busy: false,
+            unsettled: BTreeSet::new(),
+        }
+    }
+
+    /// Judges sessions. What is wrong with one counts only if it stood still
+    /// meanwhile: its files are read after the journal, and a writer deletes it,
+    /// makes it again and writes over its sidecar in between.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub(super) fn judge(&mut self, mut stems: BTreeSet<String>) -> Result<()> {
+        for _ in 0..ROUNDS {
+            let restless = self.round(stems)?;
+            let wrong = |stem: &String| {
+                let judged = self.judged.get(stem);
+                judged.is_some_and(|(check, _)| !check.problems().is_empty())
+            };
+            stems = restless.into_iter().filter(wrong).collect();
+            if stems.is_empty() {
+                return Ok(());
+            }
+        }
+        for stem in &stems {
+            if let Some((check, _)) = self.judged.get_mut(stem) {
+                check.forget();
+            }
+        }
+        self.unsettled.extend(stems);
+        Ok(())
+    }
+
+    /// Judges sessions by the present look, and returns those that did not stand
+    /// still. Those that are gone by then are no sessions.
+    fn round(&mut self, stems: BTreeSet<String>) -> Result<BTreeSet<String>> {
+        let planned = Planned {
+            storage: self.storage,
+            dir: self.dir,
+            home: self.home,
+            plans: &self.look.plans,
+            restored: &BTreeMap::new(),
+        };
+        let mut faults = backup_faults(planned);
+        let judge = |stem: String| {
+            let (mut check, meta) = session(planned, &stem);
+            check.backup_faults = faults.remove(&stem).unwrap_or_default();
+            (stem, (check, meta))
+        };
+        let judged: Vec<_> = stems.into_iter().map(judge).collect();
+        if !self.look.moved(self.storage, self.home) {
+            self.judged.extend(judged);
+            return Ok(BTreeSet::new());
+        }
+        self.busy = true;
+        let now = Look::settled(self.storage, self.home)?;
+        let there = Census::take(self.storage, self.dir, &now.plans)?.stems;
+        let mut restless = BTreeSet::new();
+        for (stem, (mut check, meta)) in judged {
+            let stood = self.look.stood(&now, &stem);
+            if stood == Stood::Grown {
+                // The file is read after the journal, and may hold more.
+                check.mismatch = None;
+            }
+            if stood != Stood::Still {
+                restless.insert(stem.clone());
+            }
+            if there.contains(&stem) {
+                self.judged.insert(stem, (check, meta));
+            } else {
+                self.judged.remove(&stem);
+            }
+        }
+        self.look = now;
+        Ok(restless)
+    }
+
+    /// Says what came of it.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub(super) fn report_on(mut self, report: &mut VerifyReport) -> Result<()> {
+        let [keys, aliases] = self.settle_claims()?;
+        (report.duplicate_keys, report.duplicate_aliases) = (keys, aliases);
+        report.busy = self.busy || self.look.moved(self.storage, self.home);
+        if self.look.is_unsettled {
+            self.unsettled.insert("the journal".into());
+        }
+        report.unsettled = self.unsettled.into_iter().collect();
+        report.sessions = self.judged.into_values().map(|(check, _)| check).collect();
+        report.journal = self.look.report;
+        Ok(())
+    }
+
+    /// Names that several sessions claim at one moment: a name given up by one and
+    /// taken by another is read twice in between.
+    fn settle_claims(&mut self) -> Result<[Vec<Claim>; 2]> {
+        let mut restless = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let claims = self.claims();
+            let stems = claims.iter().flatten().flat_map(|claim| &claim.stems);
+            let stems: BTreeSet<String> = stems.cloned().collect();
+            if stems.is_empty() || !(self.busy || self.look.moved(self.storage, self.home)) {
+                return Ok(claims);
+            }
+            restless = self.round(stems)?;
+            if restless.is_empty() {
+                return Ok(self.claims());
+            }
+        }
+        let stands = |claim: &Claim| claim.stems.iter().all(|stem| !restless.contains(stem));
+        let mut claims = self.claims();
+        for claims in &mut claims {
+            claims.retain(stands);
+        }
+        self.unsettled.extend(restless);
+        Ok(claims)
+    }
+
+    /// Keys, and aliases.
+    fn claims(&self) -> [Vec<Claim>; 2] {
+        let keys = self.judged.iter();
+        let keys = keys.map(|(stem, (check, _))| (check.key.clone(), stem.clone()));
+        let aliases = self.judged.iter().flat_map(|(stem, (_, meta))| {
+            let aliases = meta.iter().flat_map(|meta| &meta.aliases);
+            aliases.map(|alias| (alias.clone(), stem.clone()))
+        });
+        [census::contested(keys), census::contested(aliases)]
+    }
+}

@@ -1,0 +1,98 @@
+//! Files that recovery writes to or replaces, and what else may have their names.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Redo;
+use crate::disk::files;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
+
+/// Whether a name stands for something that is no file of ours: a directory, a
+/// link, a file that may not be opened. It costs whatever needs that name; the
+/// medium has not failed.
+pub(super) fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::DirectoryNotEmpty
+    )
+}
+
+/// Whether two names stand for one file.
+///
+/// # Errors
+/// If that cannot be told.
+pub(crate) fn is_one_file(storage: &dyn Storage, one: &Path, other: &Path) -> Result<bool> {
+    let inode = |path: &Path| match storage.info(path) {
+        Ok(info) => Ok(Some(info.inode)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("look at", path, e)),
+    };
+    let one = inode(one)?;
+    Ok(one.is_some() && one == inode(other)?)
+}
+
+impl Redo<'_> {
+    /// Opens the file at `path` to write to it; `None` if there is none. What
+    /// else has the name is set aside before names change.
+    pub(super) fn open_place(&mut self, path: &Path) -> Result<Option<Arc<dyn StorageFile>>> {
+        match self.storage.open(path, OpenMode::ReadWrite) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) if is_taken(&e) => {
+                self.set_aside(path, &e.to_string());
+                Ok(None)
+            }
+            Err(e) => Err(Error::io("recover", path, e)),
+        }
+    }
+
+    /// Moves what is at `path` to the quarantine if names change.
+    pub(super) fn set_aside(&mut self, path: &Path, why: &str) {
+        let aside = self.free_aside(path);
+        self.report.findings.push(format!(
+            "{} is set aside as {}: {why}",
+            path.display(),
+            aside.display()
+        ));
+        self.renames.push((path.to_owned(), aside));
+    }
+
+    /// A name in the quarantine that is free, and will be.
+    pub(super) fn free_aside(&self, path: &Path) -> PathBuf {
+        let own = path.file_name().unwrap_or_default().to_string_lossy();
+        let free = |name: &str| files::free_path(self.storage, self.quarantine, name);
+        let (mut aside, mut taken) = (free(&own), 0);
+        while self.renames.iter().any(|(_, to)| *to == aside) {
+            taken += 1;
+            aside = free(&format!("{own}.{taken}"));
+        }
+        aside
+    }
+
+    /// Gives a file its name. A directory that somebody made there does not keep
+    /// a session from its file.
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let wrap = |e| Error::io("recover", to, e);
+        let Err(error) = self.storage.rename(from, to) else {
+            return Ok(());
+        };
+        let is_directory = |path| {
+            self.storage
+                .info(path)
+                .map(|i| i.kind == FileKind::Directory)
+        };
+        if !is_directory(to).unwrap_or(false) || is_directory(from).unwrap_or(true) {
+            return Err(wrap(error));
+        }
+        self.set_aside(to, "it is a directory");
+        if let Some((to, aside)) = self.renames.pop() {
+            self.storage.rename(&to, &aside).map_err(wrap)?;
+        }
+        self.storage.rename(from, to).map_err(wrap)
+    }
+}

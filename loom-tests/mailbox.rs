@@ -2,9 +2,8 @@
 
 use crate::explore::Model;
 use loom::future::block_on;
-use sessionlog::testing::mailbox::{
-    Closed, EventReceiver, Receiver, Sender, bounded, conformance, events,
-};
+use sessionlog::testing::mailbox::{Closed, EventReceiver, Receiver, Sender, bounded, events};
+use sessionlog::testing::mailbox_conformance as conformance;
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
 use std::task::Poll;

@@ -4,6 +4,8 @@
 #[cfg(any(test, feature = "testing", sessionlog_loom))]
 pub mod disk_model;
 pub mod mailbox_conformance;
+#[cfg(feature = "testing")]
+mod parts;
 #[cfg(all(feature = "testing", sessionlog_loom))]
 pub mod rig;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]

@@ -5,45 +5,39 @@
 //! decided elsewhere. On a [`MemoryStorage`] the same seed gives the same calls
 //! in the same order, so a test can cut the power before each of them.
 
-use std::collections::VecDeque;
+mod callers;
+mod clock;
+mod crew;
+mod read_only;
+mod schedule;
+
 use std::future::poll_fn;
-use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as Task, Poll, Waker};
 use std::time::Duration;
 
-use time::OffsetDateTime;
+use callers::Callers;
+use clock::ManualClock;
+use crew::Crew;
+use schedule::Schedule;
 
-use crate::disk::journal::group::Taken;
+use super::parts::{Size, take_apart};
 use crate::engine::Engine;
-use crate::engine::open::{self, Site};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::shard::answer::Answer;
-use crate::engine::shard::job::Job;
-use crate::engine::shard::shared::Shared;
-use crate::engine::shard::worker::driver::Driver;
-use crate::engine::shard::worker::seat::Held;
 use crate::engine::supervisor::Request;
 use crate::engine::supervisor::event_loop::Loop;
-use crate::engine::supervisor::journal::Journal;
 use crate::engine::supervisor::machine::Machine;
-use crate::engine::supervisor::wait::Wait;
-use crate::engine::view::DirectoryView;
 use crate::error::Result;
-use crate::front::handle::Side;
 use crate::front::reply::Reply;
 use crate::ground::clock::Clock;
-use crate::ground::mailbox::{EventReceiver, Timeout};
+use crate::ground::mailbox::Timeout;
 use crate::ground::storage::LockGuard;
-use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::{AtomicU64, Ordering};
-use crate::ground::sync::slot::Slot;
 use crate::testing::disk_model::MemoryStorage;
 use crate::{StoreHandle, StoreOptions};
 
-/// Where the store is on its [`MemoryStorage`].
-pub const DIR: &str = "/sessions";
+pub use super::parts::DIR;
+pub use callers::Ticket;
+pub use read_only::{read_now, read_only, read_only_on};
 
 /// Threads' worth of shards: two, so that what one journal batch holds comes
 /// from several.
@@ -67,18 +61,6 @@ pub struct Sim {
     _lock: Box<dyn LockGuard>,
 }
 
-/// What was submitted, and its answer once there is one.
-#[derive(Debug)]
-pub struct Ticket<T>(Arc<Mutex<Option<Result<T>>>>);
-
-impl<T: Clone> Ticket<T> {
-    /// The answer, if it has arrived.
-    #[must_use]
-    pub fn answer(&self) -> Option<Result<T>> {
-        self.0.lock().clone()
-    }
-}
-
 impl Sim {
     /// Opens the store on `storage`, recovering it. `seed` decides who goes
     /// next where several could; 0 prefers callers, then workers, then
@@ -88,14 +70,11 @@ impl Sim {
     /// As [`Store::open`](crate::Store::open).
     pub fn open(storage: MemoryStorage, options: &StoreOptions, seed: u64) -> Result<Self> {
         let clock = Arc::new(ManualClock::default());
-        let opened = open::open(&Site {
-            storage: Arc::new(storage),
-            clock: clock.clone(),
-            dir: Path::new(DIR),
-            options,
+        let size = Size {
             workers: WORKERS,
             mailbox: 16,
-        })?;
+        };
+        let (handle, opened) = take_apart(Arc::new(storage), clock.clone(), options, &size)?;
         let Machine {
             workers,
             journal,
@@ -105,7 +84,7 @@ impl Sim {
             ..
         } = opened.machine;
         Ok(Self {
-            handle: StoreHandle::new(Side::Writer(opened.engine.clone()), options),
+            handle,
             engine: opened.engine,
             report: opened.report,
             supervisor: Some(supervisor),
@@ -271,260 +250,5 @@ impl Sim {
             let answer = poll_fn(|cx| slot.poll(cx)).await;
             answer.unwrap_or_else(|| Err(engine.failure()))
         })
-    }
-}
-
-/// A handle that reads the store on `storage` as
-/// [`Store::open_read_only`](crate::Store::open_read_only) does.
-///
-/// # Errors
-/// As there.
-pub fn read_only(storage: MemoryStorage) -> Result<StoreHandle> {
-    read_only_on(Arc::new(storage))
-}
-
-/// As [`read_only`], on any file system.
-///
-/// # Errors
-/// As there.
-pub fn read_only_on(storage: Arc<dyn crate::ground::storage::Storage>) -> Result<StoreHandle> {
-    let view = DirectoryView::open(storage, DIR.into())?;
-    let side = Side::Reader(Arc::new(view));
-    Ok(StoreHandle::new(side, &StoreOptions::new()))
-}
-
-/// The answer to a read, which needs no one else to go on.
-///
-/// # Errors
-/// As the verb documents.
-///
-/// # Panics
-/// If it waits for someone.
-pub fn read_now<T: Send + 'static>(reply: Reply<T>) -> Result<T> {
-    match std::pin::pin!(reply).poll(&mut Task::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => unreachable!("a read-only view answers at once"),
-    }
-}
-
-/// Everyone but the supervisor.
-#[derive(Debug)]
-struct Crew {
-    workers: Vec<Driver>,
-    /// `None` once it has ended or failed.
-    journal: Option<Journal>,
-    jobs: EventReceiver<Job>,
-    context: Arc<Shared>,
-    callers: Callers,
-    clock: Arc<ManualClock>,
-    schedule: Schedule,
-}
-
-impl Crew {
-    /// Lets the first who has something to do go on.
-    ///
-    /// A caller who goes on by submitting another command does not show that it
-    /// did; whoever came before it in the order gets a second look.
-    fn step(&mut self) -> bool {
-        let parties = self.workers.len() + 3;
-        let order = self.schedule.order(parties);
-        order.iter().any(|party| self.turn_of(*party))
-            || (!self.callers.submitted.is_empty()
-                && order.iter().any(|party| self.turn_of(*party)))
-    }
-
-    fn turn_of(&mut self, party: usize) -> bool {
-        match party.checked_sub(1) {
-            None => {
-                let busy = self.schedule.finds_workers_busy();
-                let _held = busy.then(|| hold_all(&self.workers));
-                self.callers.turn()
-            }
-            Some(id) if id < self.workers.len() => self.workers[id].step(false),
-            Some(id) if id == self.workers.len() => self.run_job(),
-            Some(_) => self.commit(),
-        }
-    }
-
-    fn run_job(&mut self) -> bool {
-        let Some(job) = self.jobs.try_recv() else {
-            return false;
-        };
-        if let (Some(outcome), Some(journal)) = (job.run(&self.context), &self.journal) {
-            journal.alarm.tell(outcome);
-        }
-        true
-    }
-
-    fn commit(&mut self) -> bool {
-        let Some(mut journal) = self.journal.take() else {
-            return false;
-        };
-        let taken = journal.alarm.group.try_take(&mut journal.batch);
-        match taken {
-            Taken::Closed => journal.end(),
-            Taken::Idle => self.journal = Some(journal),
-            Taken::Batch => {
-                let busy = self.schedule.finds_workers_busy();
-                let held = busy.then(|| hold_all(&self.workers));
-                journal.turn(taken);
-                drop(held);
-                self.journal = Some(journal);
-            }
-        }
-        taken != Taken::Idle
-    }
-
-    /// Nothing came while buffered records linger.
-    fn sync_buffered(&mut self) -> bool {
-        let Some(journal) = &mut self.journal else {
-            return false;
-        };
-        let owes = journal.committer.has_unsynced();
-        if owes {
-            journal.turn(Taken::Idle);
-        }
-        owes
-    }
-}
-
-fn hold_all(workers: &[Driver]) -> Vec<Held<'_>> {
-    workers.iter().map(|worker| worker.seat().hold()).collect()
-}
-
-impl Wait for Crew {
-    fn answer<T>(&mut self, slot: Slot<T>) -> Option<T> {
-        self.until(|| match slot.poll(&mut Task::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => Some(answer),
-            Poll::Pending => None,
-        })?
-    }
-
-    fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T> {
-        self.until(|| events.try_recv())
-    }
-}
-
-impl Crew {
-    fn until<T>(&mut self, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-        for _ in 0..PATIENCE {
-            if let Some(ready) = ready() {
-                return Some(ready);
-            }
-            let aged = self.schedule.lets_buffered_age() && self.sync_buffered();
-            if !aged && !self.step() && !self.sync_buffered() {
-                break;
-            }
-        }
-        ready()
-    }
-}
-
-type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Those who submitted something.
-#[derive(Default)]
-struct Callers {
-    /// Not submitted yet, in order.
-    waiting: VecDeque<Call>,
-    submitted: Vec<Call>,
-}
-
-impl Callers {
-    fn call<T: Send + 'static>(
-        &mut self,
-        reply: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Ticket<T> {
-        let answer = Arc::new(Mutex::new(None));
-        let ticket = Ticket(answer.clone());
-        self.waiting.push_back(Box::pin(async move {
-            let result = reply.await;
-            *answer.lock() = Some(result);
-        }));
-        ticket
-    }
-
-    fn turn(&mut self) -> bool {
-        let mut task = Task::from_waker(Waker::noop());
-        if let Some(mut call) = self.waiting.pop_front() {
-            if call.as_mut().poll(&mut task).is_pending() {
-                self.submitted.push(call);
-            }
-            return true;
-        }
-        let before = self.submitted.len();
-        self.submitted
-            .retain_mut(|call| call.as_mut().poll(&mut task).is_pending());
-        self.submitted.len() < before
-    }
-}
-
-impl std::fmt::Debug for Callers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Callers").finish_non_exhaustive()
-    }
-}
-
-/// Decides who goes next. Seed 0 always takes the first of the list.
-#[derive(Debug)]
-struct Schedule(u64);
-
-impl Schedule {
-    fn order(&mut self, parties: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..parties).collect();
-        if self.0 != 0 {
-            for place in (1..parties).rev() {
-                order.swap(place, self.below(place + 1));
-            }
-        }
-        order
-    }
-
-    fn prefers_supervisor(&mut self) -> bool {
-        self.0 != 0 && self.below(4) == 0
-    }
-
-    /// Whether callers and the committer find every worker driven by its thread.
-    fn finds_workers_busy(&mut self) -> bool {
-        self.0 != 0 && self.below(2) == 0
-    }
-
-    /// Buffered records age even while somebody else is always busy, as a
-    /// worker is that finds no space for its lines.
-    fn lets_buffered_age(&mut self) -> bool {
-        self.0 != 0 && self.below(32) == 0
-    }
-
-    /// Xorshift: never 0 from a state that is not.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % bound
-    }
-}
-
-/// A clock that is set by hand, and moves a little whenever the wall time is
-/// asked for: no two time stamps are the same, nor of the same length.
-#[derive(Debug, Default)]
-struct ManualClock {
-    micros: AtomicU64,
-}
-
-impl ManualClock {
-    fn advance(&self, by: Duration) {
-        self.micros
-            .fetch_add(by.as_micros() as u64, Ordering::Relaxed);
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> OffsetDateTime {
-        self.advance(Duration::from_micros(10_010));
-        OffsetDateTime::UNIX_EPOCH + Duration::from_hours(490_000) + self.monotonic()
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_micros(self.micros.load(Ordering::Relaxed))
     }
 }

@@ -5,6 +5,10 @@
     reason = "plants what the storage must cope with"
 )]
 
+mod bytes;
+mod links;
+mod renames;
+
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,78 +43,6 @@ fn read(storage: &dyn Storage, path: &Path) -> Vec<u8> {
 
 fn open_error(storage: &dyn Storage, path: &Path, mode: OpenMode) -> std::io::Error {
     storage.open(path, mode).expect_err("must be refused")
-}
-
-#[test]
-fn what_is_written_is_read_back_at_any_offset() {
-    on_both(|storage, dir| {
-        let file = create(storage, &dir.join("a"), b"hello world");
-        file.write_all_at(b"there", 6).unwrap();
-        let mut buf = [0; 8];
-        assert_eq!(file.read_at(&mut buf, 6).unwrap(), 5);
-        assert_eq!(&buf[..5], b"there");
-        assert_eq!(file.read_at(&mut buf, 11).unwrap(), 0);
-        assert_eq!(file.read_at(&mut buf, 1000).unwrap(), 0);
-        let past = file.read_exact_at(&mut buf, 6).unwrap_err();
-        assert_eq!(past.kind(), ErrorKind::UnexpectedEof);
-    });
-}
-
-#[test]
-fn a_write_past_the_end_leaves_zeros_between() {
-    on_both(|storage, dir| {
-        let file = create(storage, &dir.join("a"), b"ab");
-        file.write_all_at(b"z", 5000).unwrap();
-        let bytes = contents(&*file);
-        assert_eq!(bytes.len(), 5001);
-        assert_eq!(&bytes[..2], b"ab");
-        assert!(bytes[2..5000].iter().all(|b| *b == 0));
-        assert_eq!(bytes[5000], b'z');
-    });
-}
-
-#[test]
-fn an_empty_write_changes_nothing() {
-    on_both(|storage, dir| {
-        let file = create(storage, &dir.join("a"), b"ab");
-        assert_eq!(file.write_at(b"", 100).unwrap(), 0);
-        assert_eq!(contents(&*file), b"ab");
-    });
-}
-
-#[test]
-fn a_cut_file_grows_again_with_zeros() {
-    on_both(|storage, dir| {
-        let file = create(storage, &dir.join("a"), b"secret");
-        file.set_len(2).unwrap();
-        assert_eq!(contents(&*file), b"se");
-        file.set_len(6).unwrap();
-        assert_eq!(contents(&*file), b"se\0\0\0\0");
-    });
-}
-
-#[test]
-fn an_open_file_sees_what_another_open_of_it_wrote() {
-    on_both(|storage, dir| {
-        let path = dir.join("a");
-        let writer = create(storage, &path, b"one");
-        let reader = storage.open(&path, OpenMode::Read).unwrap();
-        writer.write_all_at(b"two", 3).unwrap();
-        assert_eq!(contents(&*reader), b"onetwo");
-        assert_eq!(reader.info().unwrap().inode, writer.info().unwrap().inode);
-    });
-}
-
-#[test]
-fn a_file_opened_for_reading_is_not_written() {
-    on_both(|storage, dir| {
-        let path = dir.join("a");
-        create(storage, &path, b"kept");
-        let reader = storage.open(&path, OpenMode::Read).unwrap();
-        assert!(reader.write_at(b"x", 0).is_err());
-        assert!(reader.set_len(0).is_err());
-        assert_eq!(read(storage, &path), b"kept");
-    });
 }
 
 #[test]
@@ -222,177 +154,6 @@ fn a_directory_is_not_opened_or_removed_as_a_file() {
     });
 }
 
-/// Plants a link to an existing file in both storages, then checks the claim.
-fn with_a_link(claim: impl Fn(&dyn Storage, &Path)) {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("target"), b"target").unwrap();
-    std::os::unix::fs::symlink("target", directory.path().join("link")).unwrap();
-    claim(&DiskStorage, directory.path());
-    let memory = MemoryStorage::new();
-    memory.write_foreign("/store/target", b"target").unwrap();
-    memory.link_foreign("/store/link").unwrap();
-    claim(&memory, Path::new("/store"));
-}
-
-#[test]
-fn a_symbolic_link_is_never_followed() {
-    with_a_link(|storage, dir| {
-        let link = dir.join("link");
-        for mode in [OpenMode::Read, OpenMode::ReadWrite] {
-            let error = open_error(storage, &link, mode);
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            assert!(error.to_string().ends_with("is not a regular file"));
-        }
-        let error = open_error(storage, &link, OpenMode::CreateNew);
-        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-        let error = storage.try_lock(&link, "mine").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        assert_eq!(storage.info(&link).unwrap().kind, FileKind::Symlink);
-        assert_eq!(read(storage, &dir.join("target")), b"target");
-    });
-}
-
-#[test]
-fn replacing_or_removing_a_symbolic_link_spares_its_target() {
-    with_a_link(|storage, dir| {
-        create(storage, &dir.join("new"), b"new");
-        storage.rename(&dir.join("new"), &dir.join("link")).unwrap();
-        assert_eq!(read(storage, &dir.join("link")), b"new");
-        storage.remove_file(&dir.join("link")).unwrap();
-        assert_eq!(read(storage, &dir.join("target")), b"target");
-    });
-}
-
-#[test]
-fn a_directory_lists_every_name_with_its_kind() {
-    with_a_link(|storage, dir| {
-        storage.create_dir(&dir.join("directory")).unwrap();
-        let mut entries = storage.read_dir(dir).unwrap();
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let entries: Vec<_> = entries.iter().map(|e| (e.name.as_str(), e.kind)).collect();
-        let expected = [
-            ("directory", FileKind::Directory),
-            ("link", FileKind::Symlink),
-            ("target", FileKind::File),
-        ];
-        assert_eq!(entries, expected);
-    });
-}
-
-#[test]
-fn a_rename_replaces_and_open_files_keep_what_they_had() {
-    on_both(|storage, dir| {
-        let (old, new) = (dir.join("old"), dir.join("new"));
-        let replaced = create(storage, &new, b"replaced");
-        let moved = create(storage, &old, b"moved");
-        storage.rename(&old, &new).unwrap();
-        assert_eq!(storage.info(&old).unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(read(storage, &new), b"moved");
-        assert_eq!(contents(&*replaced), b"replaced");
-        moved.write_all_at(b"!", 5).unwrap();
-        assert_eq!(read(storage, &new), b"moved!");
-        let now = storage.info(&new).unwrap().inode;
-        assert_eq!(now, moved.info().unwrap().inode);
-        assert_ne!(now, replaced.info().unwrap().inode);
-    });
-}
-
-#[test]
-fn a_link_is_the_same_file_until_one_of_its_names_is_given_away() {
-    on_both(|storage, dir| {
-        let (file, link) = (dir.join("file"), dir.join("link"));
-        create(storage, &file, b"old");
-        create(storage, &dir.join("next"), b"new");
-        storage.link(&file, &link).unwrap();
-        let taken = storage.link(&file, &link).unwrap_err();
-        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
-        let inode = |path| storage.info(path).unwrap().inode;
-        assert_eq!(inode(&file), inode(&link));
-        storage.rename(&dir.join("next"), &file).unwrap();
-        assert_eq!(read(storage, &link), b"old");
-        assert_eq!(read(storage, &file), b"new");
-        let missing = storage.link(&dir.join("none"), &dir.join("any"));
-        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
-    });
-}
-
-#[test]
-fn a_copy_has_the_bytes_asked_for_and_no_more() {
-    on_both(|storage, dir| {
-        let bytes = vec![b'x'; (3 << 20) + 5];
-        let from = create(storage, &dir.join("from"), &bytes);
-        for len in [0, 1, 1 << 20, bytes.len() as u64] {
-            let name = dir.join(format!("to {len}"));
-            let to = create(storage, &name, b"");
-            from.copy_to(&*to, len).unwrap();
-            assert_eq!(contents(&*to), bytes[..len as usize]);
-        }
-        let to = create(storage, &dir.join("short"), b"");
-        let past = from.copy_to(&*to, bytes.len() as u64 + 1).unwrap_err();
-        assert_eq!(past.kind(), ErrorKind::UnexpectedEof);
-    });
-}
-
-#[test]
-fn a_rename_onto_itself_changes_nothing() {
-    on_both(|storage, dir| {
-        let path = dir.join("a");
-        create(storage, &path, b"kept");
-        storage.rename(&path, &path).unwrap();
-        assert_eq!(read(storage, &path), b"kept");
-    });
-}
-
-#[test]
-fn a_rename_reaches_into_another_directory() {
-    on_both(|storage, dir| {
-        let inner = dir.join("inner");
-        storage.create_dir(&inner).unwrap();
-        create(storage, &dir.join("a"), b"moved");
-        storage.rename(&dir.join("a"), &inner.join("b")).unwrap();
-        assert_eq!(read(storage, &inner.join("b")), b"moved");
-        storage.rename(&inner, &dir.join("outer")).unwrap();
-        assert_eq!(read(storage, &dir.join("outer/b")), b"moved");
-    });
-}
-
-#[test]
-fn a_rename_does_not_mix_files_and_directories() {
-    on_both(|storage, dir| {
-        let (file, directory) = (dir.join("file"), dir.join("directory"));
-        create(storage, &file, b"");
-        storage.create_dir(&directory).unwrap();
-        let error = storage.rename(&file, &directory).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IsADirectory);
-        let error = storage.rename(&directory, &file).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotADirectory);
-        let full = dir.join("full");
-        storage.create_dir(&full).unwrap();
-        create(storage, &full.join("a"), b"");
-        let error = storage.rename(&directory, &full).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty);
-        let error = storage.rename(&full, &full.join("below")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        storage.rename(&full, &directory).unwrap();
-        assert_eq!(read(storage, &directory.join("a")), b"");
-    });
-}
-
-#[test]
-fn a_removed_file_stays_usable_while_open() {
-    on_both(|storage, dir| {
-        let path = dir.join("a");
-        let file = create(storage, &path, b"still");
-        storage.remove_file(&path).unwrap();
-        let another = create(storage, &path, b"another");
-        file.write_all_at(b" here", 5).unwrap();
-        file.sync_data().unwrap();
-        assert_eq!(contents(&*file), b"still here");
-        assert_eq!(read(storage, &path), b"another");
-        assert_ne!(file.info().unwrap().inode, another.info().unwrap().inode);
-    });
-}
-
 #[test]
 fn what_is_created_is_private_and_ours() {
     on_both(|storage, dir| {
@@ -426,17 +187,6 @@ fn a_held_lock_is_refused_and_keeps_its_note() {
         let next = storage.try_lock(&path, "next").unwrap();
         assert!(next.is_some());
         assert_eq!(read(storage, &path), b"next");
-    });
-}
-
-#[test]
-fn syncing_changes_nothing_that_is_seen() {
-    on_both(|storage, dir| {
-        let file = create(storage, &dir.join("a"), b"seen");
-        file.sync_data().unwrap();
-        storage.sync_dir(dir).unwrap();
-        storage.sync_all(dir).unwrap();
-        assert_eq!(contents(&*file), b"seen");
     });
 }
 

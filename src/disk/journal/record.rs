@@ -29,7 +29,11 @@
 //! is the last batch it covers. Recovery goes by the order of batches; the generation is
 //! there for people.
 
+mod fields;
+
 use std::ops::Range;
+
+use fields::{Reader, put_bytes, put_str, put_u64};
 
 /// Bytes before `kind`.
 pub(crate) const HEAD: usize = 8;
@@ -285,7 +289,7 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
             stem: reader.str()?,
             generation: reader.u64()?,
             offset: reader.u64()?,
-            meta: reader.meta()?,
+            meta: meta(&mut reader)?,
             bytes: reader.bytes()?,
         },
         META => Record::Meta {
@@ -356,168 +360,17 @@ fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
     }
 }
 
-fn put_u64(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn put_str(out: &mut Vec<u8>, text: &str) {
-    put_bytes(out, text.as_bytes());
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    let length = u32::try_from(bytes.len()).expect("a field is bounded by max batch");
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(bytes);
-}
-
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.rest.split_at_checked(n)?;
-        self.rest = rest;
-        Some(head)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        Some(self.take(1)?[0])
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
-    }
-
-    fn i64(&mut self) -> Option<i64> {
-        Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.u32()? as usize;
-        self.take(length)
-    }
-
-    fn str(&mut self) -> Option<&'a str> {
-        std::str::from_utf8(self.bytes()?).ok()
-    }
-
-    fn meta(&mut self) -> Option<MetaState<'a>> {
-        match self.byte()? {
-            IMAGE => Some(MetaState::Image(self.bytes()?)),
-            PATCH => Some(MetaState::Patch {
-                skip: self.i64()?,
-                count: self.i64()?,
-                updated_at: self.str()?,
-            }),
-            _ => None,
-        }
+fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
+    match reader.byte()? {
+        IMAGE => Some(MetaState::Image(reader.bytes()?)),
+        PATCH => Some(MetaState::Patch {
+            skip: reader.i64()?,
+            count: reader.i64()?,
+            updated_at: reader.str()?,
+        }),
+        _ => None,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn samples() -> Vec<Record<'static>> {
-        vec![
-            Record::Append {
-                stem: "telegram_1",
-                generation: 3,
-                offset: 77,
-                meta: MetaState::Patch {
-                    skip: -3,
-                    count: 9,
-                    updated_at: "2026-01-01T00:00:00Z",
-                },
-                bytes: b"{}\n",
-            },
-            Record::Append {
-                stem: "a",
-                generation: 0,
-                offset: 0,
-                meta: MetaState::Image(b"{}"),
-                bytes: b"",
-            },
-            Record::Meta {
-                stem: "a",
-                generation: 1,
-                image: b"{\"key\":\"a\"}",
-            },
-            Record::Swap {
-                stem: "a",
-                generation: 2,
-                image: b"{}",
-                temp: ".t",
-                base_len: 10,
-                base_crc: 5,
-                tail: b"x\n",
-            },
-            Record::Rebase {
-                stem: "a",
-                generation: 3,
-                image: b"{}",
-                of: "a.1-revert-0-0.jsonl",
-                len: 7,
-                link: ".l",
-                backup: "a.2-restore-0-0.jsonl",
-            },
-            Record::Delete {
-                stem: "a",
-                generation: 3,
-            },
-            Record::Checkpoint {
-                sequence: 8,
-                clean: true,
-            },
-            Record::Commit(Commit {
-                sequence: 9,
-                batch_len: 1,
-                durable: 8,
-            }),
-        ]
-    }
-
-    #[test]
-    fn every_record_reads_back_as_written() {
-        let mut data = Vec::new();
-        for record in samples() {
-            encode(&mut data, &record);
-        }
-        seal(&mut data, 42);
-        let mut at = 0;
-        for expected in samples() {
-            let (record, next) = decode(&data, at, 42).unwrap();
-            assert_eq!(record, expected);
-            at = next;
-        }
-        assert_eq!(at, data.len());
-    }
-
-    #[test]
-    fn a_record_of_another_segment_or_with_any_bit_flipped_is_refused() {
-        for record in samples() {
-            let mut data = Vec::new();
-            encode(&mut data, &record);
-            seal(&mut data, 42);
-            assert!(decode(&data, 0, 43).is_none());
-            for bit in 0..data.len() * 8 {
-                let mut damaged = data.clone();
-                damaged[bit / 8] ^= 1 << (bit % 8);
-                assert!(decode(&damaged, 0, 42).is_none(), "bit {bit} of {record:?}");
-            }
-            for cut in 0..data.len() {
-                assert!(decode(&data[..cut], 0, 42).is_none());
-            }
-        }
-    }
-
-    #[test]
-    fn zeros_are_not_a_record() {
-        assert!(decode(&[0; 64], 0, 0).is_none());
-    }
-}
+mod tests;

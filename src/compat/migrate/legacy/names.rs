@@ -1,0 +1,102 @@
+//! The names of older files, before and after an import.
+
+use std::io;
+use std::path::Path;
+
+use super::Import;
+use crate::disk::session_file::SIDECAR;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, Storage};
+
+/// The names of the files that a session of the older manager may be in. What
+/// has the name of a sidecar comes first: until it is renamed, the session that
+/// would have that sidecar cannot have its usual file names.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(crate) fn candidates(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    let mut names: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| entry.kind != FileKind::Directory)
+        .map(|entry| entry.name)
+        .filter(|name| name.strip_suffix(".json").is_some())
+        .collect();
+    names.sort_unstable_by(|a, b| (!a.ends_with(SIDECAR), a).cmp(&(!b.ends_with(SIDECAR), b)));
+    Ok(names)
+}
+
+impl Import<'_> {
+    pub(super) fn candidates(&self) -> Result<Vec<String>> {
+        candidates(&*self.storage, self.dir)
+    }
+
+    /// Takes the file out of the way. Not before the session is on disk, and on
+    /// disk before anything is added to the session: the next run would import
+    /// the file over that.
+    pub(super) fn retire(&self, name: &str) -> Result<()> {
+        self.rename(name, &retired(name))?;
+        self.sync_names()?;
+        self.release(name);
+        Ok(())
+    }
+
+    /// Takes all files out of the way, or none.
+    pub(super) fn retire_all(&self, names: &[String]) -> Result<()> {
+        let mut done = 0;
+        let mut rename = |name: &String| {
+            self.rename(name, &retired(name))?;
+            done += 1;
+            Ok(())
+        };
+        let renamed = names.iter().try_for_each(&mut rename);
+        let Err(error) = renamed.and_then(|()| self.sync_names()) else {
+            // Not before: a sidecar under that name would be in the way of the
+            // file if that had to come back.
+            for name in names {
+                self.release(name);
+            }
+            return Ok(());
+        };
+        for name in &names[..done] {
+            self.rename(&retired(name), name)?;
+        }
+        self.sync_names()?;
+        Err(error)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.dir.join(from), self.dir.join(to));
+        self.storage
+            .rename(&from, &to)
+            .map_err(|e| Error::io("rename", &from, e))
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        self.storage
+            .sync_dir(self.dir)
+            .map_err(|e| Error::io("sync", self.dir, e))
+    }
+
+    /// Gives the file's name back to sidecars, if it was in the store's own
+    /// directory.
+    fn release(&self, name: &str) {
+        let Some(stem) = name.strip_suffix(SIDECAR) else {
+            return;
+        };
+        let context = &self.engine.context;
+        let found = self.storage.info(&context.dir.join(name));
+        if found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+            context.catalog.release(stem);
+        }
+    }
+}
+
+/// What an imported file is called.
+fn retired(name: &str) -> String {
+    format!("{name}.migrated")
+}

@@ -1,0 +1,99 @@
+use super::*;
+
+fn samples() -> Vec<Record<'static>> {
+    vec![
+        Record::Append {
+            stem: "telegram_1",
+            generation: 3,
+            offset: 77,
+            meta: MetaState::Patch {
+                skip: -3,
+                count: 9,
+                updated_at: "2026-01-01T00:00:00Z",
+            },
+            bytes: b"{}\n",
+        },
+        Record::Append {
+            stem: "a",
+            generation: 0,
+            offset: 0,
+            meta: MetaState::Image(b"{}"),
+            bytes: b"",
+        },
+        Record::Meta {
+            stem: "a",
+            generation: 1,
+            image: b"{\"key\":\"a\"}",
+        },
+        Record::Swap {
+            stem: "a",
+            generation: 2,
+            image: b"{}",
+            temp: ".t",
+            base_len: 10,
+            base_crc: 5,
+            tail: b"x\n",
+        },
+        Record::Rebase {
+            stem: "a",
+            generation: 3,
+            image: b"{}",
+            of: "a.1-revert-0-0.jsonl",
+            len: 7,
+            link: ".l",
+            backup: "a.2-restore-0-0.jsonl",
+        },
+        Record::Delete {
+            stem: "a",
+            generation: 3,
+        },
+        Record::Checkpoint {
+            sequence: 8,
+            clean: true,
+        },
+        Record::Commit(Commit {
+            sequence: 9,
+            batch_len: 1,
+            durable: 8,
+        }),
+    ]
+}
+
+#[test]
+fn every_record_reads_back_as_written() {
+    let mut data = Vec::new();
+    for record in samples() {
+        encode(&mut data, &record);
+    }
+    seal(&mut data, 42);
+    let mut at = 0;
+    for expected in samples() {
+        let (record, next) = decode(&data, at, 42).unwrap();
+        assert_eq!(record, expected);
+        at = next;
+    }
+    assert_eq!(at, data.len());
+}
+
+#[test]
+fn a_record_of_another_segment_or_with_any_bit_flipped_is_refused() {
+    for record in samples() {
+        let mut data = Vec::new();
+        encode(&mut data, &record);
+        seal(&mut data, 42);
+        assert!(decode(&data, 0, 43).is_none());
+        for bit in 0..data.len() * 8 {
+            let mut damaged = data.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged, 0, 42).is_none(), "bit {bit} of {record:?}");
+        }
+        for cut in 0..data.len() {
+            assert!(decode(&data[..cut], 0, 42).is_none());
+        }
+    }
+}
+
+#[test]
+fn zeros_are_not_a_record() {
+    assert!(decode(&[0; 64], 0, 0).is_none());
+}

@@ -1,0 +1,141 @@
+//! Anything that can be written, and anything that can be read.
+
+use proptest::prelude::*;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::kind;
+use crate::disk::session_file::scan::Scanner;
+use crate::disk::session_file::{Attachment, Decoded, Message, SessionMeta, SystemPart};
+use crate::disk::session_file::{classify, decode, decode_sidecar, encode, encode_sidecar};
+use crate::disk::session_file::{encoded_sidecar_len, hashed_stem, is_safe_stem};
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![".*", "[ \u{0}-\u{1f}\"\\\\<>&\u{2028}\u{2029}\u{3000}a]*"]
+}
+
+prop_compose! {
+    fn any_message()(
+        role in prop_oneof!["assistant", "[^_].*", Just(String::new())],
+        texts in prop::array::uniform6(any_text()),
+        media in prop::collection::vec(any_text(), 0..3),
+        calls in prop::collection::vec((any_text(), any_text()), 0..3),
+    ) -> Message {
+        let [content, reasoning, model, call_id, kind, part] = texts;
+        let mut message = Message::new(role, content)
+            .with_reasoning(reasoning)
+            .with_model_name(model)
+            .with_attachment(Attachment::new(kind, call_id.clone()))
+            .with_system_part(SystemPart::text(part).ephemeral());
+        for medium in media {
+            message = message.with_media(medium);
+        }
+        for (id, arguments) in calls {
+            message = message.with_tool_call(id, "f", arguments);
+        }
+        message
+    }
+}
+
+/// Lines like those on disk, damaged at one place.
+fn damaged_line() -> impl Strategy<Value = Vec<u8>> {
+    const LINES: [&str; 4] = [
+        r#"{"role":"assistant","content":"a\u003c\ud83d\ude00é","created_at":"2025-01-02T03:04:05.5+08:00","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}"#,
+        r#"{"role":"assistant","content":"","reasoning_content":"hm","x":{"y":[1.5e-3,true,null]}}"#,
+        r#"{"role": "_usage", "token_count": 42}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"think","think":"b"}]}"#,
+    ];
+    let places = (
+        0..LINES.len(),
+        any::<prop::sample::Index>(),
+        0..3,
+        any::<u8>(),
+    );
+    places.prop_map(|(line, index, damage, byte)| {
+        let mut bytes = LINES[line].as_bytes().to_vec();
+        let at = index.index(bytes.len());
+        match damage {
+            0 => bytes.truncate(at),
+            1 => bytes[at] = byte,
+            _ => bytes.insert(at, byte),
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_written_message_is_read_back(message in any_message()) {
+        let line = encode(&message, None);
+        prop_assert!(!line.contains(&b'\n'));
+        let expected = if message.is_transient() {
+            Decoded::Transient(message.clone())
+        } else {
+            Decoded::Message(message.clone())
+        };
+        prop_assert_eq!(decode(&line), expected);
+        let value = serde_json::to_value(&message).unwrap();
+        prop_assert_eq!(&serde_json::from_slice::<Value>(&line).unwrap(), &value);
+        prop_assert_eq!(serde_json::from_value::<Message>(value).unwrap(), message);
+    }
+
+    #[test]
+    fn classifying_agrees_with_decoding(line in damaged_line()) {
+        let decoded = decode(&line);
+        prop_assert_eq!(classify(&line), kind(&decoded));
+        if let Decoded::Message(message) = decoded {
+            let canonical = encode(&message, None);
+            prop_assert_eq!(decode(&canonical), Decoded::Message(message));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_some_kind_of_line(line in prop::collection::vec(any::<u8>(), 0..64)) {
+        prop_assert_eq!(classify(&line), kind(&decode(&line)));
+        let _ = decode_sidecar(&line);
+    }
+
+    #[test]
+    fn the_scanner_accepts_what_serde_json_accepts(line in damaged_line()) {
+        if let Ok(text) = std::str::from_utf8(&line) {
+            let mut scanner = Scanner::new(text);
+            let accepted = scanner.value().and_then(|_| scanner.finish()).is_ok();
+            prop_assert_eq!(accepted, serde_json::from_str::<&RawValue>(text).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_sidecar_is_read_back(
+        key in any_text(),
+        summary in any_text(),
+        skip in any::<i64>(),
+        aliases in prop::collection::vec(any_text(), 0..3),
+        levels in prop::option::of(0..12_000_usize),
+    ) {
+        let mut meta = SessionMeta::empty(key);
+        meta.summary = summary;
+        meta.skip = skip;
+        meta.aliases = aliases;
+        let bytes = encode_sidecar(&meta);
+        prop_assert_eq!(bytes.len(), encoded_sidecar_len(&meta));
+        let again = serde_json::to_value(decode_sidecar(&bytes).unwrap()).unwrap();
+        prop_assert_eq!(&again, &serde_json::to_value(&meta).unwrap());
+        prop_assert_eq!(again, serde_json::from_slice::<Value>(&bytes).unwrap());
+
+        let Some(levels) = levels else { return Ok(()) };
+        let small = bytes.len();
+        let scope = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        meta.scope = Some(RawValue::from_string(scope.clone()).unwrap());
+        let bytes = encode_sidecar(&meta);
+        prop_assert_eq!(bytes.len(), encoded_sidecar_len(&meta));
+        prop_assert!(bytes.len() <= (2 << 20) + 4 * small, "{} bytes", bytes.len());
+        let again = decode_sidecar(&bytes).unwrap();
+        prop_assert_eq!(again.skip, skip);
+        prop_assert_eq!(again.scope.map(|scope| scope.get().to_owned()), Some(scope));
+    }
+
+    #[test]
+    fn every_hashed_name_is_safe(key in ".{0,300}") {
+        prop_assert!(is_safe_stem(&hashed_stem(&key)));
+    }
+}

@@ -1,0 +1,60 @@
+//! A store without threads: put together as in production, and handed out in parts
+//! to whoever steps them.
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll, Waker};
+
+use crate::disk::journal::group::Taken;
+use crate::engine::open::{self, Opened, Site};
+use crate::engine::supervisor::journal::Journal;
+use crate::error::Result;
+use crate::front::handle::Side;
+use crate::ground::clock::Clock;
+use crate::ground::storage::Storage;
+use crate::{StoreHandle, StoreOptions};
+
+/// Where the store is.
+pub const DIR: &str = "/sessions";
+
+/// Who carries the commands of a store, and how many may wait.
+pub(super) struct Size {
+    pub(super) workers: usize,
+    pub(super) mailbox: usize,
+}
+
+/// Opens a store and says who may use it.
+///
+/// # Errors
+/// As [`Store::open`](crate::Store::open).
+pub(super) fn take_apart(
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    options: &StoreOptions,
+    size: &Size,
+) -> Result<(StoreHandle, Opened)> {
+    let opened = open::open(&Site {
+        storage,
+        clock,
+        dir: Path::new(DIR),
+        options,
+        workers: size.workers,
+        mailbox: size.mailbox,
+    })?;
+    let handle = StoreHandle::new(Side::Writer(opened.engine.clone()), options);
+    Ok((handle, opened))
+}
+
+/// What has come, if anything has: nobody is woken later.
+pub(super) fn now<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Task::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// What is queued for the committer.
+pub(super) fn take(journal: &mut Journal) -> Taken {
+    journal.alarm.group.try_take(&mut journal.batch)
+}

@@ -1,0 +1,183 @@
+//! What the threads of a model share.
+
+use std::sync::Arc;
+
+use crate::StoreStats;
+use crate::disk::journal::committer::{Progress, Ticket};
+use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::record::{self, Record};
+use crate::engine::Engine;
+use crate::engine::reader;
+use crate::engine::shard::worker::alarm::Alarm;
+use crate::engine::shard::worker::event::Event;
+use crate::engine::snapshot::View;
+use crate::engine::supervisor::Request;
+use crate::error::Result;
+use crate::ground::sync::slot::Slot;
+
+/// Asks a store what its [`Store`](crate::Store) asks it.
+#[derive(Clone, Debug)]
+pub struct Control {
+    pub(super) engine: Arc<Engine>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) pool: Arc<SegmentPool>,
+    pub(super) alarm: Alarm,
+}
+
+/// One moment of a session, as a reader gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// Live lines, from the file and behind it.
+    pub lines: Vec<String>,
+    /// Lines that the sidecar counts, skipped ones included.
+    pub count: i64,
+    /// Lines that the sidecar skips.
+    pub skip: i64,
+}
+
+impl Control {
+    /// What [`Store::close`](crate::Store::close) asks for, short of joining the
+    /// threads.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(&self) -> Result<()> {
+        self.engine.stop()
+    }
+
+    /// Refuses every later call and asks for the end; the answer arrives in the
+    /// slot.
+    ///
+    /// # Panics
+    /// If the supervisor has ended.
+    #[must_use]
+    pub fn start_close(&self) -> Slot<Result<()>> {
+        self.engine.refuse_calls();
+        self.engine.request(Request::Stop).expect("supervised")
+    }
+
+    /// Asks for a flush; the answer arrives in the slot.
+    ///
+    /// # Panics
+    /// If the supervisor has ended.
+    #[must_use]
+    pub fn start_flush(&self) -> Slot<Result<()>> {
+        self.engine.request(Request::Flush).expect("supervised")
+    }
+
+    /// The last batch synced, as a flush reads it.
+    #[must_use]
+    pub fn synced(&self) -> u64 {
+        self.progress.synced()
+    }
+
+    /// Whether a flush has to have the journal synced first.
+    #[must_use]
+    pub fn owes_sync(&self) -> bool {
+        self.progress.owes_sync()
+    }
+
+    /// Queues a record as a worker does: that `producer` has set a checkpoint
+    /// at 0, which says nothing.
+    ///
+    /// # Errors
+    /// As a worker is refused.
+    pub fn submit(&self, producer: usize, number: u64, durable: bool) -> Result<()> {
+        let mut records = Vec::new();
+        let nothing = Record::Checkpoint {
+            sequence: 0,
+            clean: false,
+        };
+        record::encode(&mut records, &nothing);
+        let ticket = Ticket {
+            producer,
+            number,
+            epoch: 0,
+            len: records.len(),
+        };
+        let submitted = self.alarm.group.submit(&records, ticket, durable);
+        submitted.map_err(|refused| refused.reason.into())
+    }
+
+    /// Ends the committer once it has committed what is queued.
+    pub fn end_journal(&self) {
+        self.alarm.group.close();
+    }
+
+    /// Ends the worker.
+    pub fn end_worker(&self) {
+        self.alarm.workers[0].send(Event::Exit);
+    }
+
+    /// Why the store takes no more records, if it does not.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<Arc<str>> {
+        self.alarm.group.poisoned()
+    }
+
+    /// Makes a journal segment ahead of need, as a background job does.
+    ///
+    /// # Errors
+    /// As the job.
+    pub fn prepare_segment(&self) -> Result<()> {
+        self.pool.prepare()
+    }
+
+    /// Takes the next segment and gives it back full, as the committer does;
+    /// its number.
+    ///
+    /// # Errors
+    /// As the committer's.
+    pub fn use_segment(&self, last_sequence: u64) -> Result<u64> {
+        let segment = self.pool.next(0)?;
+        let number = segment.number;
+        self.pool.filled(segment, last_sequence);
+        Ok(number)
+    }
+
+    /// Gives up the segments that a checkpoint covers.
+    ///
+    /// # Errors
+    /// As the supervisor's.
+    pub fn retire_segments(&self, upto: u64) -> Result<()> {
+        self.pool.retire(upto)
+    }
+
+    /// The last batches of the segments that wait for a checkpoint.
+    #[must_use]
+    pub fn full_segments(&self) -> Vec<u64> {
+        self.pool.full_sequences()
+    }
+
+    /// This moment of a session, without asking its owner; `None` where a reader
+    /// has to ask.
+    ///
+    /// # Panics
+    /// If what a reader holds cannot be read.
+    #[must_use]
+    pub fn moment(&self, key: &str) -> Option<Moment> {
+        let context = &self.engine.context;
+        let entry = context.catalog.get(key)?;
+        let view = entry.view.load();
+        let View::Live(live) = &*view else {
+            return None;
+        };
+        let snapshot = live.snapshot();
+        if snapshot.lacks_file() {
+            return None;
+        }
+        let live = reader::live_lines(&snapshot).expect("is readable");
+        let text = String::from_utf8(live.bytes).expect("is text");
+        Some(Moment {
+            lines: text.lines().map(String::from).collect(),
+            count: snapshot.meta.count,
+            skip: snapshot.meta.skip,
+        })
+    }
+
+    /// What the store counted.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.engine.context.counters.read()
+    }
+}

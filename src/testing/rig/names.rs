@@ -1,0 +1,82 @@
+//! The catalog, and the bells of mailboxes, without a store.
+
+use std::sync::Arc;
+
+use crate::engine::catalog::{Catalog, Entry};
+use crate::engine::shard::worker::bells::Bells;
+
+/// The catalog.
+#[derive(Debug, Default)]
+pub struct Names(Catalog);
+
+/// A session of the catalog, in the hands of its shard.
+#[derive(Clone, Debug)]
+pub struct Named(Arc<Entry>);
+
+impl Names {
+    /// As a shard enters a session.
+    #[must_use]
+    pub fn claim(&self, key: &str) -> Named {
+        Named(self.0.claim(&key.into()))
+    }
+
+    /// As a shard that carried a deletion out.
+    pub fn remove(&self, named: &Named, aliases: &[String]) {
+        self.0.remove(&named.0, aliases);
+    }
+
+    /// As a shard that carried a change of aliases out.
+    pub fn set_aliases(&self, named: &Named, old: &[String], new: &[String]) {
+        self.0.set_aliases(&named.0, old, new);
+    }
+
+    /// The session that a key or alias means.
+    #[must_use]
+    pub fn resolve(&self, key: &str) -> Option<String> {
+        self.0.resolve(key)
+    }
+
+    /// As [`resolve`](Self::resolve), on the way of every verb: `None` also
+    /// where the key means itself.
+    #[must_use]
+    pub fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
+        self.0.resolve_other(key)
+    }
+
+    /// Every session with a sidecar.
+    #[must_use]
+    pub fn list(&self) -> Vec<String> {
+        self.0.list()
+    }
+}
+
+impl Named {
+    /// Its file name.
+    #[must_use]
+    pub fn stem(&self) -> &str {
+        &self.0.stem
+    }
+
+    /// As a shard that carried its first change out.
+    pub fn list(&self) {
+        self.0.list();
+    }
+}
+
+/// The bells of a worker's mailboxes.
+#[derive(Debug, Default)]
+pub struct Rope(Bells);
+
+impl Rope {
+    /// As a mailbox rings.
+    #[must_use]
+    pub fn ring(&self, shard: usize) -> bool {
+        self.0.ring(shard)
+    }
+
+    /// As the worker answers.
+    #[must_use]
+    pub fn answer(&self) -> Vec<usize> {
+        self.0.answer().collect()
+    }
+}

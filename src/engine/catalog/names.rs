@@ -44,7 +44,7 @@ impl Names {
 
     /// Enters a name found on disk, beside its twins if there are any.
     pub(super) fn enter(&self, stem: &Arc<str>, owner: Option<Arc<str>>) {
-        let mut place = self.held.entry(folded(stem)).or_insert_with(Vec::new);
+        let mut place = self.held.entry(folded(stem)).or_default();
         match place.iter_mut().find(|held| held.stem == *stem) {
             Some(held) => held.owner = owner,
             None => place.push(Held {
@@ -58,7 +58,7 @@ impl Names {
     /// one step: two keys that map to one name would otherwise write into one
     /// file.
     pub(super) fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
-        let mut place = self.held.entry(folded(stem)).or_insert_with(Vec::new);
+        let mut place = self.held.entry(folded(stem)).or_default();
         if place.is_empty() {
             place.push(Held {
                 stem: stem.clone(),

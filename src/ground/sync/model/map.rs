@@ -171,6 +171,14 @@ impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
         self.or_insert_with(|| value)
     }
 
+    /// The value; the default where there is none.
+    pub fn or_default(self) -> RefMut<'a, K, V>
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+
     /// The value; what `value` makes where there is none.
     pub fn or_insert_with(self, value: impl FnOnce() -> V) -> RefMut<'a, K, V> {
         match self {

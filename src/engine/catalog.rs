@@ -45,7 +45,7 @@ impl Entry {
     }
 
     /// It has been written to, and has a sidecar, or will have one.
-    pub(crate) fn list(&self) {
+    pub(crate) fn mark_listed(&self) {
         if !self.listed.load(Ordering::Relaxed) {
             // In this order: whoever finds it listed must find it.
             self.exists.store(true, Ordering::Relaxed);

@@ -56,7 +56,7 @@ pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Re
 }
 
 /// The raw lines a copy of the session takes over, each ended by LF: everything
-/// live but what every rewrite drops, behind the control records among the
+/// live but what every rewrite drops, after the control records among the
 /// skipped lines that still count.
 ///
 /// # Errors
@@ -94,7 +94,7 @@ pub(crate) fn raw_lines(snapshot: &Snapshot) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Visits the messages at `start` and behind, hidden ones included.
+/// Visits the messages at `start` and after, hidden ones included.
 ///
 /// # Errors
 /// As the operating system reports them.

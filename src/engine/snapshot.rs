@@ -21,7 +21,7 @@ pub(crate) struct Tail {
 struct Head {
     meta: Meta,
     bytes: Vec<u8>,
-    /// What stands behind so many bytes is staged: no reader may see it, for it
+    /// What stands after so many bytes is staged: no reader may see it, for it
     /// may yet be refused.
     shown: usize,
 }
@@ -63,7 +63,7 @@ impl Tail {
         head.meta.clone_from(meta);
     }
 
-    /// Forgets the staged lines behind the first `len` bytes.
+    /// Forgets the staged lines after the first `len` bytes.
     pub(crate) fn unstage(&self, len: usize) {
         let mut head = self.head.lock();
         let len = len.max(head.shown);
@@ -136,7 +136,7 @@ impl Live {
 }
 
 /// One moment of a session: a file, the range of it that is live, the lines
-/// behind it that only the journal holds so far, and the sidecar that goes with
+/// after it that only the journal holds so far, and the sidecar that goes with
 /// them. Holding it keeps the file open, so a compaction or deletion meanwhile
 /// changes nothing for its holder.
 #[derive(Debug, Clone)]
@@ -188,7 +188,7 @@ pub(crate) struct Standing {
 /// One moment of a session's conversation.
 #[derive(Debug)]
 pub(crate) struct Looked {
-    /// What the control records say; those behind `end` are not there yet.
+    /// What the control records say; those after `end` are not there yet.
     pub(crate) conversation: Arc<Conversation>,
     /// Where the live lines begin, and where the lines end.
     pub(crate) start: u64,

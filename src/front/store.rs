@@ -200,10 +200,10 @@ impl Store {
     ///
     /// * a missing or damaged identity is taken from the journal;
     /// * the journal is carried out, as opening does. Where opening refuses it,
-    ///   whatever reads of it is carried out, also behind damage. What does not
+    ///   whatever reads of it is carried out, also after damage. What does not
     ///   read is lost, and that needs
     ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it nothing
-    ///   behind this point is done either;
+    ///   after this point is done either;
     /// * lines that are no records move to `.sessionlog/quarantine/`, except
     ///   for whole records glued into them, which get lines of their own;
     /// * damaged sidecars are made anew from what still reads of them; missing

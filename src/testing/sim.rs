@@ -114,7 +114,7 @@ impl Sim {
         &self.report
     }
 
-    /// Hands a reply in; its command is submitted behind those handed in
+    /// Hands a reply in; its command is submitted after those handed in
     /// before, once somebody [steps](Self::step) the store.
     pub fn submit<T: Send + 'static>(&mut self, reply: Reply<T>) -> Ticket<T> {
         self.crew.callers.call(reply)

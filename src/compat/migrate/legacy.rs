@@ -248,7 +248,7 @@ impl<'a> Import<'a> {
         match self.store_session(session, report) {
             Ok(()) => Ok(Outcome::Imported),
             // About the session, not the store, and the same at every run: it
-            // must not keep those behind it from being imported.
+            // must not keep those after it from being imported.
             Err(error @ (Error::InvalidKey { .. } | Error::MessageTooLarge { .. })) => {
                 Ok(Outcome::Left(error.to_string()))
             }
@@ -351,7 +351,7 @@ impl<'a> Import<'a> {
     }
 
     /// Makes a backup of what a session shows, if anything: the file may have
-    /// turned up long after the session was begun. A crash behind this leaves the
+    /// turned up long after the session was begun. A crash after this leaves the
     /// session empty and the file where it is, for the next run.
     fn keep_live(&self, key: &str, coming: &[Message]) -> Result<bool> {
         if self.store.tail(key, 1).wait()?.is_empty() {

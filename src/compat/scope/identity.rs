@@ -111,7 +111,7 @@ fn first_claiming<'a>(
         .map(|(name, _)| name)
 }
 
-/// What stands behind the channel in an id that has it in front.
+/// What stands after the channel in an id that has it in front.
 fn unqualified<'a>(id: &'a str, channel: &str) -> Option<&'a str> {
     let rest = id.strip_prefix(channel)?.strip_prefix(':')?;
     (!channel.is_empty() && !rest.is_empty()).then_some(rest)

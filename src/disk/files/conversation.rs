@@ -6,11 +6,11 @@ use super::lines::for_each_line;
 use crate::disk::session_file::{self, Conversation};
 use crate::ground::storage::StorageFile;
 
-/// Reads `file[..len]` and what comes behind it.
+/// Reads `file[..len]` and what comes after it.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn fold(
+pub(crate) fn read(
     file: Option<&dyn StorageFile>,
     len: u64,
     behind: &[u8],

@@ -22,7 +22,7 @@ pub(crate) struct Extent {
     pub(crate) torn: bool,
 }
 
-/// Counts the lines of `file[..len]` and of what comes behind it, and finds
+/// Counts the lines of `file[..len]` and of what comes after it, and finds
 /// where the first `skip` end.
 ///
 /// # Errors

@@ -109,11 +109,11 @@ impl<T> GroupCommit<T> {
         }
     }
 
-    /// Queues one shard's encoded records behind everything queued before.
+    /// Queues one shard's encoded records after everything queued before.
     ///
     /// # Errors
     /// When the store is poisoned or closed. Both are checked under the lock
-    /// that queues: checked earlier, a record could slip in behind the failure
+    /// that queues: checked earlier, a record could slip in after the failure
     /// and wait for a committer that is gone.
     pub fn submit(&self, records: &[u8], ticket: T, durable: bool) -> Result<(), Refused<T>> {
         let mut state = self.state.lock();

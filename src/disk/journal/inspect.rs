@@ -1,5 +1,5 @@
 //! Reads a journal that may be damaged: segment by segment, with everything
-//! that still verifies, also behind damage. Decides nothing; whether a journal
+//! that still verifies, also after damage. Decides nothing; whether a journal
 //! holds is [`Scan`](super::scan::Scan)'s to say.
 
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(crate) struct Inspected {
     error: Option<Error>,
     /// Whose it says it is.
     pub(crate) store: Option<StoreId>,
-    /// Whole batches; those behind damage, too.
+    /// Whole batches; those after damage, too.
     batches: Vec<Span>,
     /// Whole batches before the first place that does not read.
     pub(crate) leading: usize,
@@ -119,7 +119,7 @@ impl Inspection {
         self.segments.last().map_or(1, |last| last.number + 1)
     }
 
-    /// The batches behind the checkpoint, up to the newest that reads, that do
+    /// The batches after the checkpoint, up to the newest that reads, that do
     /// not.
     pub(crate) fn missing(&self) -> Vec<u64> {
         let mut next = self.checkpoint + 1;
@@ -141,7 +141,7 @@ impl Inspection {
         firsts.any(|first| first <= self.checkpoint + 1)
     }
 
-    /// Calls `apply` with every record behind the checkpoint that reads, in the
+    /// Calls `apply` with every record after the checkpoint that reads, in the
     /// order of batches.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Inspected {
         self.batches.last().map(|span| span.commit.sequence)
     }
 
-    /// Whole batches, those behind damage included.
+    /// Whole batches, those after damage included.
     pub(crate) fn batches(&self) -> usize {
         self.batches.len()
     }

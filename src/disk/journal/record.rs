@@ -38,7 +38,7 @@ use fields::{Reader, put_bytes, put_str, put_u64};
 /// Bytes before `kind`.
 pub(crate) const HEAD: usize = 8;
 
-/// Stands in every commit record, so that a scan can find the next one behind
+/// Stands in every commit record, so that a scan can find the next one after
 /// damage of any length.
 pub(crate) const COMMIT_MAGIC: [u8; 8] = *b"slCOMMIT";
 
@@ -255,7 +255,7 @@ pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Co
 }
 
 /// Whether what stands at `at` may be the beginning of a record that goes on
-/// behind `data`.
+/// after `data`.
 pub(crate) fn may_go_on(data: &[u8], at: usize) -> bool {
     at + HEAD >= data.len() || length_at(data, at) > data.len() - at - HEAD
 }

@@ -3,7 +3,7 @@
 //!
 //! A batch is started only after everything its predecessor promised was
 //! synced, and says in its commit record up to which batch that was. So a hole
-//! at or below a watermark found behind it is damage to committed data, and a
+//! at or below a watermark found after it is damage to committed data, and a
 //! hole above every watermark is a commit that was under way: nobody was told
 //! it held.
 
@@ -36,7 +36,7 @@ pub(crate) struct Scan {
     pub(crate) torn_bytes: u64,
     /// Names in the directory that are no segments.
     pub(crate) strays: Vec<String>,
-    /// Where the next batch can stand: behind the last one, or in a segment that
+    /// Where the next batch can stand: after the last one, or in a segment that
     /// was made ahead of need.
     pub(crate) tips: Vec<Tip>,
 }
@@ -291,7 +291,7 @@ struct Marks {
 
 impl Marks {
     /// The batches of one segment up to the first place that does not read;
-    /// behind it, only watermarks are looked for.
+    /// after it, only watermarks are looked for.
     fn read_segment(&mut self, data: &[u8], seed: u32) -> Vec<Span> {
         let mut batches = Vec::new();
         let mut start = HEADER;

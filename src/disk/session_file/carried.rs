@@ -58,7 +58,7 @@ pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// A session's lines for a reader that knows neither hidden lines nor lost
-/// checkpoints: the `live` ones, behind what the `hidden` ones still say.
+/// checkpoints: the `live` ones, after what the `hidden` ones still say.
 ///
 /// A lost checkpoint would be gone back to there, and in front of everything it
 /// would take all of it along. It is only left where it numbers the next one,

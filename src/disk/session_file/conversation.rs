@@ -68,7 +68,7 @@ impl Conversation {
         });
     }
 
-    /// Forgets the records at and behind `end`.
+    /// Forgets the records at and after `end`.
     pub(crate) fn cut(&mut self, end: u64) {
         let kept = self.marks.partition_point(|mark| mark.offset < end);
         self.marks.truncate(kept);

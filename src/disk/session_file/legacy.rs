@@ -54,7 +54,7 @@ impl Default for LegacySession {
 }
 
 /// The file of a session, exactly as the older manager writes it, with the
-/// unknown fields of messages behind the known ones, and the scope and aliases
+/// unknown fields of messages after the known ones, and the scope and aliases
 /// at the end if it has any.
 pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     let mut flat = Vec::new();

@@ -1,5 +1,5 @@
 //! What a session's file holds once the journal is carried out: its bytes, and
-//! those that would come behind them.
+//! those that would come after them.
 
 use std::io;
 

@@ -276,7 +276,7 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
     (Some(if reads { meta } else { bare }), missing)
 }
 
-/// The value behind `"name":`.
+/// The value after `"name":`.
 fn field<T: DeserializeOwned>(text: &str, name: &str) -> Option<T> {
     let quoted = format!("\"{name}\"");
     let at = text.find(&quoted)? + quoted.len();

@@ -91,7 +91,7 @@ pub enum SegmentEnd {
     Damaged {
         /// Where they begin, bytes from the start of the segment.
         offset: u64,
-        /// Whole batches found behind them.
+        /// Whole batches found after them.
         behind: usize,
     },
 }

@@ -15,7 +15,7 @@ use crate::testing::disk_model::MemoryStorage;
 
 const DIR: &str = "/store";
 
-/// A session's lines in the journal, and behind them `record`.
+/// A session's lines in the journal, and after them `record`.
 fn journalled(record: &Record<'_>) -> (MemoryStorage, Arc<dyn Storage>) {
     let disk = MemoryStorage::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());

@@ -167,7 +167,7 @@ mod tests {
     use crate::engine::recovery::plan::{Base, Swap};
     use crate::testing::disk_model::MemoryStorage;
 
-    /// Cut short behind the write, recovery does the same again.
+    /// Cut short after the write, recovery does the same again.
     #[test]
     fn lines_put_behind_what_another_program_wrote_are_put_there_once() {
         let storage = MemoryStorage::new();

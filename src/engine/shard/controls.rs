@@ -30,7 +30,7 @@ impl Shard {
         let rest = session.tail.copy(0..(session.settled.end - len) as usize);
         session.pending = Some(Pending::Controls(request));
         if len <= MEASURE_INLINE {
-            let read = conversation::fold(file.as_deref(), len, &rest).map_err(|e| {
+            let read = conversation::read(file.as_deref(), len, &rest).map_err(|e| {
                 let path = files::log_path(&turn.shared.dir, &session.entry.stem);
                 Error::io("read", &path, e)
             });

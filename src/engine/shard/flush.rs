@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::flushed::Flushed;
-use super::session::{Copied, Session};
+use super::session::{LastCopy, Session};
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::copies::{Copy, Said};
@@ -101,7 +101,7 @@ impl Shard {
         match Said::beside(log.as_deref(), len, meta.to_sidecar()) {
             Ok(said) => {
                 let session = self.session(id);
-                session.copied = Some(Copied {
+                session.copied = Some(LastCopy {
                     text: meta.text,
                     skip: meta.skip,
                     generation: session.generation,

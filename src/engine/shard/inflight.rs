@@ -10,7 +10,7 @@ use super::change::Op;
 #[derive(Debug, Default)]
 pub(crate) struct Inflight {
     batches: VecDeque<Batch>,
-    /// The changes of all batches, one batch behind the other.
+    /// The changes of all batches, one batch after the other.
     ops: VecDeque<Op>,
     bytes: usize,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
 }
 
 impl Inflight {
-    /// Adds a batch behind all others, and takes its changes.
+    /// Adds a batch after all others, and takes its changes.
     pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
         self.batches.push_back(Batch {
             number,

@@ -150,7 +150,7 @@ impl Job {
                 len,
                 rest,
             } => {
-                let read = conversation::fold(file.as_deref(), len, &rest)
+                let read = conversation::read(file.as_deref(), len, &rest)
                     .map_err(|e| Error::io("read", &shared.dir, e));
                 (owner, Done::Controls(read))
             }

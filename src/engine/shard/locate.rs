@@ -7,7 +7,7 @@ use crate::disk::files::lines::{Raw, for_each_line_back};
 use crate::disk::session_file::{self, Kind};
 use crate::ground::storage::StorageFile;
 
-/// What to find: the line behind which `keep` messages remain.
+/// What to find: the line after which `keep` messages remain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query {
     pub(crate) start: u64,

@@ -17,7 +17,7 @@ use crate::disk::session_file::{self, Carried, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
-/// How much is written and synced at a time: the journal's syncs wait behind a
+/// How much is written and synced at a time: the journal's syncs wait for a
 /// longer write-back on the same disk, and with them every caller.
 const SYNC_STEP: usize = 256 << 10;
 
@@ -30,14 +30,14 @@ const GENTLE_STEP: usize = 64 << 10;
 pub(crate) enum Source {
     /// Whole lines.
     Lines(Vec<u8>),
-    /// The live lines of a file, without those that every rewrite drops, behind
+    /// The live lines of a file, without those that every rewrite drops, after
     /// the control records among the skipped lines that still count.
     Live {
         file: Arc<dyn StorageFile>,
         start: u64,
         end: u64,
     },
-    /// What a session takes over, behind what its own skipped lines still say and
+    /// What a session takes over, after what its own skipped lines still say and
     /// its own live lines, none of which is a message.
     Promoted {
         file: Option<Arc<dyn StorageFile>>,
@@ -45,7 +45,7 @@ pub(crate) enum Source {
         end: u64,
         lines: Vec<u8>,
     },
-    /// Bytes as they are: the first `len` of a file, and what comes behind.
+    /// Bytes as they are: the first `len` of a file, and what comes after.
     Bytes {
         file: Option<Arc<dyn StorageFile>>,
         len: u64,

@@ -34,7 +34,7 @@ pub(crate) struct Position {
 
 /// What a copy of a sidecar says, as far as appends leave it alone.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub(crate) struct LastCopy {
     /// Kept, so that the text is changed in another place than this.
     pub(crate) text: Arc<MetaText>,
     pub(crate) skip: i64,
@@ -144,7 +144,7 @@ pub(crate) struct Session {
     /// Blanks stand at its end, for the next exact flush to cut off.
     pub(crate) sidecar_padded: bool,
     /// What its copy says, as far as known.
-    pub(crate) copied: Option<Copied>,
+    pub(crate) copied: Option<LastCopy>,
     /// Whether it stands in the shard's list of sessions to flush.
     pub(crate) listed_dirty: bool,
     pub(crate) owed: Owed,

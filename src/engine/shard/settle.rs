@@ -136,7 +136,7 @@ impl Shard {
     fn sidecar_changed(&mut self, id: usize) {
         let session = self.session(id);
         session.sidecar_dirty = true;
-        session.entry.list();
+        session.entry.mark_listed();
         self.mark_dirty(id);
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Worker {
     flush_epoch: u64,
     /// Shards to drain again.
     again: VecDeque<usize>,
-    /// Commands that may have to wait for a file, and those behind them, left for
+    /// Commands that may have to wait for a file, and those after them, left for
     /// the worker's thread.
     held: VecDeque<(usize, Command)>,
     /// Until when the worker's thread sleeps, if it does.
@@ -172,7 +172,7 @@ impl Worker {
         }
     }
 
-    /// Handles `first` and what arrived behind it, and what is in the mailboxes.
+    /// Handles `first` and what arrived after it, and what is in the mailboxes.
     /// `false` once the worker is to end.
     pub(super) fn turn(
         &mut self,

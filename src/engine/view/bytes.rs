@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
 /// The lines of a session, or of a backup: a file as far as it counts, and what
-/// the journal puts behind that.
+/// the journal puts after that.
 #[derive(Debug)]
 pub(crate) struct Bytes {
     pub(crate) file: Option<Arc<dyn StorageFile>>,
@@ -45,7 +45,7 @@ impl Bytes {
         self.len + self.behind.len() as u64
     }
 
-    /// Without what stands at `len` and behind, and with `lines` there.
+    /// Without what stands at `len` and after, and with `lines` there.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -81,7 +81,7 @@ impl Bytes {
         }
     }
 
-    /// Without what stands at `len` and behind.
+    /// Without what stands at `len` and after.
     fn cut(mut self, len: u64) -> Self {
         self.alone = false;
         self.behind.truncate(len.saturating_sub(self.len) as usize);
@@ -107,7 +107,7 @@ impl Bytes {
 }
 
 /// How much of a file recovery would leave alone, and what it would make stand
-/// behind that. What the file has there already may be the zeros a power loss
+/// after that. What the file has there already may be the zeros a power loss
 /// left, so the journal's bytes count.
 fn behind_base(
     file: Option<&dyn StorageFile>,

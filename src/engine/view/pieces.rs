@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::bytes::Bytes;
-use crate::disk::files::conversation::fold;
+use crate::disk::files::conversation;
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::Meta;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
@@ -65,7 +65,7 @@ impl Pieces {
         let Bytes {
             file, len, behind, ..
         } = &self.bytes;
-        let conversation = fold(file.as_deref(), *len, behind)?;
+        let conversation = conversation::read(file.as_deref(), *len, behind)?;
         Ok(Looked {
             conversation: Arc::new(conversation),
             start: extent.start,

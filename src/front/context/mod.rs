@@ -148,7 +148,7 @@ impl Context {
     /// Every write is synced. `revert_to` and `clear` keep the file as it was
     /// under the next free number (`context_1.jsonl`, …), and put the new one in
     /// its place in one step. The last of several system prompts counts: one that
-    /// is not the first is written behind the others.
+    /// is not the first is written after the others.
     ///
     /// # How it differs from a session's
     ///
@@ -178,7 +178,7 @@ impl Context {
     ///   one with a tool call without arguments is written, and read back here, as
     ///   kimi-cli writes it, which then does not show that message. Give such a
     ///   call arguments, `{}`.
-    ///   Fields of a message that it does not know are written behind those it
+    ///   Fields of a message that it does not know are written after those it
     ///   does; of a part only what it knows is written.
     /// * A revert keeps the lines that kimi-cli keeps, and those of records that
     ///   another version may know; what does not decode is only in the backup.
@@ -261,7 +261,7 @@ impl Context {
 
     /// Sets a point to which the conversation can be taken back; its id, counted
     /// from 0. With `add_user_message` the model is told of it, by a user message
-    /// `<system>CHECKPOINT n</system>` right behind it; both are there, or neither.
+    /// `<system>CHECKPOINT n</system>` right after it; both are there, or neither.
     /// At the handle's level of durability.
     ///
     /// # Errors
@@ -274,7 +274,7 @@ impl Context {
     }
 
     /// Takes the conversation back to where it was before checkpoint `id`: that
-    /// checkpoint and everything behind it go, and prompt, token count and the
+    /// checkpoint and everything after it go, and prompt, token count and the
     /// number of the next checkpoint are what they were. What the file was
     /// becomes a [backup](StoreHandle::list_backups). One commit, always durable:
     /// a crash leaves the one or the other. Messages that others append meanwhile

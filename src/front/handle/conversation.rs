@@ -5,7 +5,7 @@ use crate::disk::session_file::{self, Kind};
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
-use crate::engine::shard::verbs::fork::{Copied, Fork as ForkVerb};
+use crate::engine::shard::verbs::fork::{Fork as ForkVerb, ForkedLines};
 use crate::engine::shard::verbs::look::Look;
 use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::snapshot::Looked;
@@ -149,7 +149,7 @@ impl StoreHandle {
 }
 
 /// The lines up to `at`.
-fn copied(looked: &Looked, at: Fork) -> Result<Copied> {
+fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
     let live = &looked.snapshot.live;
     let tail = looked.snapshot.tail();
     let cut = match at {
@@ -164,7 +164,7 @@ fn copied(looked: &Looked, at: Fork) -> Result<Copied> {
         })?,
     };
     let len = cut.min(live.end);
-    Ok(Copied {
+    Ok(ForkedLines {
         file: live.file.clone(),
         len,
         rest: tail[..(cut - len) as usize].to_vec(),

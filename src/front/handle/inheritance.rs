@@ -56,7 +56,7 @@ impl StoreHandle {
     ) -> Result<Option<(String, Candidate)>> {
         for alias in aliases {
             // An over-long alias names no session of ours, and must not keep
-            // the aliases behind it from being looked at.
+            // the aliases after it from being looked at.
             if session_file::validate_key(alias).is_err()
                 || session_file::is_main_alias(alias)
                 || scope::is_main_of(alias, names, scopes)

@@ -13,7 +13,7 @@ use crate::front::reply::{Place, Reply};
 use crate::{Message, SessionMeta, StoreStats};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
-/// inside a tokio runtime, on its blocking pool. They do not queue behind
+/// inside a tokio runtime, on its blocking pool. They do not queue after
 /// writes, except where a session's files are not open: at its first use, and
 /// after they were closed for the limit on open files, its owner opens them.
 impl StoreHandle {

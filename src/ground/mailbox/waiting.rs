@@ -36,7 +36,7 @@ impl Waiting {
     ///
     /// While items are left another drain follows, so as many as have room are
     /// enough. An emptied mailbox is drained again only if somebody sends: then
-    /// every task is woken, or the rest would wait behind a cancelled one.
+    /// every task is woken, or the rest would wait for a cancelled one.
     pub(super) fn admit(&mut self, freed: usize, items_left: bool) -> Admitted {
         let threads = self.threads.min(freed);
         if !items_left || freed >= self.tasks.len() {

@@ -27,7 +27,7 @@ pub struct Control {
 /// One moment of a session, as a reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
-    /// Live lines, from the file and behind it.
+    /// Live lines, from the file and after it.
     pub lines: Vec<String>,
     /// Lines that the sidecar counts, skipped ones included.
     pub count: i64,

@@ -6,11 +6,11 @@ use crate::disk::copies::lost::Restored;
 use crate::disk::session_file::{self, Kind, SessionMeta};
 
 /// What must be true of a session's files. `L` is what the journal gives of the
-/// lines behind the base: a run of them, unless records are missing.
+/// lines after the base: a run of them, unless records are missing.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Plan<L = Run> {
     pub(crate) base: Base,
-    /// Lines behind the base.
+    /// Lines after the base.
     pub(crate) appended: L,
     /// The sidecar, as far as the journal holds it whole.
     pub(crate) image: Option<SessionMeta>,
@@ -18,11 +18,11 @@ pub(crate) struct Plan<L = Run> {
     pub(crate) patch: Option<Patch>,
 }
 
-/// Where the first line behind a base begins, and all of them: records of one
+/// Where the first line after a base begins, and all of them: records of one
 /// session follow each other without a gap.
 pub(crate) type Run = Option<(u64, Vec<u8>)>;
 
-/// Lines behind a base, from one record after the other.
+/// Lines after a base, from one record after the other.
 pub(crate) trait Appended: Default {
     /// Takes in the lines of the next record, which begin at `offset`.
     fn append(&mut self, offset: u64, bytes: &[u8]);
@@ -128,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// Whether it says what `before` said, and perhaps of more lines behind: the
+    /// Whether it says what `before` said, and perhaps of more lines after: the
     /// same file, and as many lines hidden.
     pub(crate) fn only_adds_to(&self, before: &Self) -> bool {
         let follows = match (&before.appended, &self.appended) {
@@ -160,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// The lines behind the base.
+    /// The lines after the base.
     pub(crate) fn appended(&self) -> &[u8] {
         self.appended.as_ref().map_or(&[], |(_, lines)| lines)
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
 impl Redo<'_> {
-    /// Puts journalled lines where they belong, or behind what another program
+    /// Puts journalled lines where they belong, or after what another program
     /// wrote there meanwhile.
     pub(super) fn put(
         &mut self,
@@ -45,7 +45,7 @@ impl Redo<'_> {
     }
 }
 
-/// Puts lines that belong at `offset` behind the `len` bytes that a file has.
+/// Puts lines that belong at `offset` after the `len` bytes that a file has.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -66,7 +66,7 @@ pub(super) fn append_behind(
 /// The most line feeds that are put before lines.
 const PADS: usize = 4;
 
-/// Whether, behind `len` bytes and `pad`, lines would look as if they stood at
+/// Whether, after `len` bytes and `pad`, lines would look as if they stood at
 /// `offset`. The next recovery would believe it, and put them there once more.
 fn lands_at(
     file: &dyn StorageFile,

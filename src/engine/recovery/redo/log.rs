@@ -14,7 +14,7 @@ use crate::ground::storage::OpenMode;
 /// What is left of a session's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Those that its file has, and those that the journal puts behind them.
+    /// Those that its file has, and those that the journal puts after them.
     Whole,
     /// The journal's alone: the file they follow is gone.
     Journalled,
@@ -160,7 +160,7 @@ impl Redo<'_> {
         let Some(file) = self.open_place(&path)? else {
             return self.begin(&path, plan, swap.len, &lines);
         };
-        // What stands there stays; what was acknowledged since comes behind it.
+        // What stands there stays; what was acknowledged since comes after it.
         if !holds(&*file, swap, &path)? {
             self.report.findings.push(format!(
                 "{} is not the file the journal rewrote; it stays as it is",

@@ -15,12 +15,12 @@ use crate::ground::storage::StorageFile;
 /// Become a copy, if there is no such session.
 #[derive(Debug)]
 pub(crate) struct Fork {
-    pub(crate) copy: Copied,
+    pub(crate) copy: ForkedLines,
 }
 
 /// The lines that a fork begins with.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub(crate) struct ForkedLines {
     /// The first `len` bytes of `file`, and what comes after them.
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     pub(crate) len: u64,
@@ -53,7 +53,7 @@ impl Verb for Fork {
             let key = shard.session(id).entry.key.to_string();
             return turn.out.answer(answer, Err(Error::SessionExists { key }));
         }
-        let Copied {
+        let ForkedLines {
             file,
             len,
             rest,

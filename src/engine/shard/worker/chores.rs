@@ -57,7 +57,7 @@ impl Worker {
 
     /// Sessions with changes in flight get a whole sidecar image in the new
     /// epoch: their next sidecar is written after the checkpoint, when the
-    /// images before it are gone. Not those being deleted: an image behind the
+    /// images before it are gone. Not those being deleted: an image after the
     /// deletion would bring them back.
     fn image_inflight(&mut self) {
         let ops = self.inflight.ops().chain(&self.staging.ops);

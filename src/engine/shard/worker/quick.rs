@@ -18,7 +18,7 @@ const TAKEN_HERE: usize = 256;
 
 impl Worker {
     /// Takes in what is in the mailboxes. A command that may have to wait for a
-    /// file is held back for the worker's thread, with all that come behind it.
+    /// file is held back for the worker's thread, with all that come after it.
     pub(super) fn take_in(&mut self, bells: &Bells) {
         // Commands of one session keep their order.
         if self.holds_back() {

@@ -154,7 +154,7 @@ fn who_was_answered_before_a_panic_is_woken() {
 }
 
 /// Held back, commands take up no room in their mailbox: were all mailboxes
-/// emptied behind the first of them, nothing would hold the callers up.
+/// emptied after the first of them, nothing would hold the callers up.
 #[test]
 fn behind_a_command_held_back_the_other_mailboxes_keep_theirs() {
     let store = opened();

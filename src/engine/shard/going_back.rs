@@ -5,7 +5,7 @@ use super::Shard;
 use super::answer::{Ack, Answer};
 use super::change::Origin;
 use super::rebase::{Rebase, Rebasing, Target};
-use super::rewrite::Source;
+use super::source::Source;
 use super::turn::Turn;
 use crate::disk::files;
 use crate::disk::files::backup::{BackupReason, Name};

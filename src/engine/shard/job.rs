@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::loaded::Loaded;
 use super::locate::{self, Located};
-use super::rewrite::{self, More, Prepared, Source};
+use super::rewrite::{self, More, Prepared};
 use super::shared::Shared;
+use super::source::Source;
 use crate::disk::files::conversation;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::Conversation;

@@ -73,6 +73,7 @@ pub(crate) mod rewrite;
 pub(crate) mod session;
 pub(crate) mod settle;
 pub(crate) mod shared;
+pub(crate) mod source;
 mod stage;
 mod swap;
 pub(crate) mod turn;

@@ -68,10 +68,23 @@ impl Shard {
             match attempt() {
                 Err(error) if error.out_of_descriptors() => match self.handles.evict() {
                     Some(evicted) => self.close(evicted),
+                    None if self.release_sidecars() => {}
                     None => return Err(error),
                 },
                 other => return other,
             }
         }
+    }
+
+    /// Closes the sidecars that are kept open for the next flush; whether there was
+    /// one. The flush syncs the file system for them.
+    fn release_sidecars(&mut self) -> bool {
+        let mut released = false;
+        for &id in &self.dirty {
+            if let Resident::Ready(session) = &mut self.sessions[id] {
+                released |= session.owed.release();
+            }
+        }
+        released
     }
 }

@@ -59,6 +59,13 @@ impl Owed {
         self.unheld |= self.sidecar.is_none();
     }
 
+    /// Closes the sidecar; whether it was kept.
+    pub(super) fn release(&mut self) -> bool {
+        let kept = self.sidecar.take().is_some();
+        self.unheld |= kept;
+        kept
+    }
+
     /// A descriptor of the log is closed.
     pub(super) fn closed(&mut self) {
         self.unheld |= self.dirty;

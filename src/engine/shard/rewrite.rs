@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::rebase::{self, Rebase};
+use super::rebase;
 use super::shared::Shared;
+use super::source::Source;
 use crate::disk::files::extent;
 use crate::disk::files::lines::{Raw, for_each_line};
 use crate::disk::session_file::{self, Carried, Kind};
@@ -24,51 +25,6 @@ const SYNC_STEP: usize = 256 << 10;
 /// The same for a compaction: the smaller the steps, the less a sync of the journal
 /// waits for one, and the longer all of them take.
 const GENTLE_STEP: usize = 64 << 10;
-
-/// What a new file is made of.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// Whole lines.
-    Lines(Vec<u8>),
-    /// The live lines of a file, without those that every rewrite drops, after
-    /// the control records among the skipped lines that still count.
-    Live {
-        file: Arc<dyn StorageFile>,
-        start: u64,
-        end: u64,
-    },
-    /// What a session takes over, after what its own skipped lines still say and
-    /// its own live lines, none of which is a message.
-    Promoted {
-        file: Option<Arc<dyn StorageFile>>,
-        start: u64,
-        end: u64,
-        lines: Vec<u8>,
-    },
-    /// Bytes as they are: the first `len` of a file, and what comes after.
-    Bytes {
-        file: Option<Arc<dyn StorageFile>>,
-        len: u64,
-        rest: Vec<u8>,
-        /// Lines that stay hidden.
-        skip: u64,
-    },
-    /// What a session is taken back to.
-    Rebase(Rebase),
-}
-
-impl Source {
-    /// How much is copied, about.
-    pub(super) fn bytes(&self) -> u64 {
-        match self {
-            Self::Lines(lines) => lines.len() as u64,
-            Self::Live { start, end, .. } => end - start,
-            Self::Promoted { end, lines, .. } => end + lines.len() as u64,
-            Self::Bytes { len, rest, .. } => len + rest.len() as u64,
-            Self::Rebase(rebase) => rebase.bytes(),
-        }
-    }
-}
 
 /// A file that is ready to take a session file's name.
 #[derive(Debug)]

@@ -59,7 +59,7 @@ impl Named {
 
     /// As a shard that carried its first change out.
     pub fn list(&self) {
-        self.0.list();
+        self.0.mark_listed();
     }
 }
 

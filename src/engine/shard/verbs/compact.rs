@@ -9,8 +9,9 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Origin, Swap};
 use crate::engine::shard::job::Job;
 use crate::engine::shard::request::{Absent, Manner, Verb};
-use crate::engine::shard::rewrite::{More, Prepared, Source, is_copied};
+use crate::engine::shard::rewrite::{More, Prepared, is_copied};
 use crate::engine::shard::session::{Compaction, Pending, Session};
+use crate::engine::shard::source::Source;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 

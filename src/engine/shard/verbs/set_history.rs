@@ -6,8 +6,8 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
 use crate::engine::shard::request::{Absent, Manner, Verb};
-use crate::engine::shard::rewrite::Source;
 use crate::engine::shard::session::Session;
+use crate::engine::shard::source::Source;
 use crate::engine::shard::turn::Turn;
 
 /// Replace the history by whole lines, each ended by LF.

@@ -1,0 +1,87 @@
+//! Directories of a store: made, synced by name, and looked at for whose they are.
+
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, Storage};
+
+/// Creates a directory and its parents, each durably: a power loss must not
+/// take the directory from under a file that was synced.
+pub(crate) fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.info(path) {
+        Ok(_) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(Error::io("open", path, e)),
+    }
+    let above = parent(path);
+    if above != path {
+        create_all(storage, above)?;
+    }
+    match storage.create_dir(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create", path, e));
+        }
+        _ => {}
+    }
+    storage
+        .sync_dir(above)
+        .map_err(|e| Error::io("sync", above, e))
+}
+
+/// Syncs the names of `path` and of every directory above it. Not every file
+/// system and not every directory above ours lets itself be synced; what was
+/// there before us does not depend on it.
+///
+/// # Errors
+/// If only a descriptor is lacking, which says nothing of the directory.
+pub(super) fn sync_names(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let above = parent(path);
+    if above == path {
+        return Ok(());
+    }
+    sync_names(storage, above)?;
+    if let Err(error) = storage.sync_dir(above) {
+        let error = Error::io("sync", above, error);
+        if error.out_of_descriptors() {
+            return Err(error);
+        }
+        tracing::debug!(path = %above.display(), %error, "names not synced");
+    }
+    Ok(())
+}
+
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
+/// Refuses what is no directory, or not ours: another user could read what we
+/// write, or change it under us.
+pub(super) fn check_dir(storage: &dyn Storage, path: &Path, any_owner: bool) -> Result<()> {
+    let refuse = |kind, why: &str| Err(Error::io("open", path, io::Error::new(kind, why)));
+    let info = storage.info(path).map_err(|e| Error::io("open", path, e))?;
+    match info.kind {
+        FileKind::Directory => {}
+        FileKind::Symlink => {
+            return refuse(
+                io::ErrorKind::NotADirectory,
+                "it is a symbolic link; give the directory it leads to",
+            );
+        }
+        FileKind::File | FileKind::Other => {
+            return refuse(io::ErrorKind::NotADirectory, "it is not a directory");
+        }
+    }
+    if !any_owner && info.owner != storage.current_user() {
+        return refuse(
+            io::ErrorKind::PermissionDenied,
+            "the directory belongs to another user, who could read and change everything in it; \
+             `allow_other_owner` accepts that",
+        );
+    }
+    Ok(())
+}

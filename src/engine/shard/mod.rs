@@ -38,6 +38,7 @@ use self::converse::Converse;
 use self::handles::Handles;
 use self::job::{Done, Job, Owner};
 use self::load::Loaded;
+use self::owed::Keeper;
 use self::session::Session;
 use self::staging::{Change, Op};
 use crate::disk::files;
@@ -302,24 +303,40 @@ impl Shard {
     /// Reads a sidecar.
     fn read_sidecar(&mut self, entry: &Entry, turn: &Turn<'_>) -> Result<(Meta, Sidecar)> {
         let Context { storage, dir, .. } = turn.context;
-        self.with_descriptor(|| sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key))
+        let keeper = &turn.context.keeper;
+        self.with_descriptor(keeper, || {
+            sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key)
+        })
     }
 
     /// Opens a session file.
     fn open_log(&mut self, stem: &str, turn: &Turn<'_>) -> Result<Option<Arc<dyn StorageFile>>> {
         let Context { storage, dir, .. } = turn.context;
-        self.with_descriptor(|| files::open_log(&**storage, dir, stem, OpenMode::ReadWrite))
+        let keeper = &turn.context.keeper;
+        self.with_descriptor(keeper, || {
+            files::open_log(&**storage, dir, stem, OpenMode::ReadWrite)
+        })
     }
 
-    /// Tries again, with one session file less open each time, for as long as
-    /// the process has no descriptor left.
-    fn with_descriptor<T>(&mut self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    /// Tries again, first without the sidecars that are kept open, then with one
+    /// session file less open each time, for as long as the process has no descriptor
+    /// left.
+    fn with_descriptor<T>(
+        &mut self,
+        keeper: &Keeper,
+        mut attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         loop {
             match attempt() {
-                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
-                    Some(evicted) => self.close(evicted),
-                    None => return Err(error),
-                },
+                Err(error) if error.out_of_descriptors() => {
+                    if keeper.release() {
+                        continue;
+                    }
+                    match self.handles.evict() {
+                        Some(evicted) => self.close(evicted),
+                        None => return Err(error),
+                    }
+                }
                 other => return other,
             }
         }

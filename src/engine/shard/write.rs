@@ -154,7 +154,7 @@ impl Shard {
             return Ok(file);
         }
         let path = files::log_path(&turn.context.dir, &self.session(id).entry.stem);
-        let file = self.with_descriptor(|| {
+        let file = self.with_descriptor(&turn.context.keeper, || {
             turn.context
                 .storage
                 .open(&path, OpenMode::CreateNew)

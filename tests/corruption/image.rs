@@ -198,7 +198,7 @@ impl Maker {
         let disk = MemoryStorage::new();
         let options = StoreOptions::new()
             .auto_compact(false)
-            .journal_segments(9 << 10, 9 << 10);
+            .journal_segments(8 << 10, 8 << 10);
         let sim = Sim::open(disk.clone(), &options, 0).expect("a new disk works");
         let nothing = KEYS.map(|key| (key, (Vec::new(), String::new())));
         let start = Command {

@@ -215,17 +215,15 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "flush-leaves-sidecars-unsynced",
         file: "src/engine/supervisor/mod.rs",
-        original: r#"            self.sync_sidecar(flushed)?;
-"#,
-        replacement: r#""#,
+        original: r#"                files.push((path, kept.file()?));"#,
+        replacement: r#"                drop((path, kept.file()?));"#,
         rung: CRASHES,
     },
     Bug {
         name: "flush-leaves-lines-unsynced",
         file: "src/engine/supervisor/mod.rs",
-        original: r#"            self.sync_log(flushed)?;
-"#,
-        replacement: r#""#,
+        original: r#"            if let Some(log) = &flushed.log {"#,
+        replacement: r#"            if let Some(log) = flushed.log.as_ref().filter(|_| false) {"#,
         rung: CRASHES,
     },
     Bug {
@@ -379,7 +377,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "directory-name-not-synced",
-        file: "src/engine/home.rs",
+        file: "src/engine/home/sites.rs",
         original: r#"    storage
         .sync_dir(above)
         .map_err(|e| Error::io("sync", above, e))

@@ -138,7 +138,7 @@ impl Shard {
         let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
         let stem = session.entry.stem.clone();
-        let (padded, file) = self.with_descriptor(|| {
+        let (padded, file) = self.with_descriptor(&turn.shared.keeper, || {
             put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, exact, turn)
                 .map_err(|e| Error::io("write", &path, e))
         })?;

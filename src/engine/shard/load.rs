@@ -74,7 +74,9 @@ impl Shard {
     /// Reads a sidecar.
     fn read_sidecar(&mut self, entry: &Entry, turn: &Turn<'_>) -> Result<(Meta, Sidecar)> {
         let Shared { storage, dir, .. } = turn.shared;
-        self.with_descriptor(|| sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key))
+        self.with_descriptor(&turn.shared.keeper, || {
+            sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key)
+        })
     }
 
     pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {

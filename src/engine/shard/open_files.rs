@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::owed::Keeper;
 use super::shared::Shared;
 use super::turn::Turn;
 use super::{Resident, Shard};
@@ -55,36 +56,32 @@ impl Shard {
         turn: &Turn<'_>,
     ) -> Result<Option<Arc<dyn StorageFile>>> {
         let Shared { storage, dir, .. } = turn.shared;
-        self.with_descriptor(|| files::open_log(&**storage, dir, stem, OpenMode::ReadWrite))
+        self.with_descriptor(&turn.shared.keeper, || {
+            files::open_log(&**storage, dir, stem, OpenMode::ReadWrite)
+        })
     }
 
-    /// Tries again, with one session file less open each time, for as long as
-    /// the process has no descriptor left.
+    /// Tries again, first without the sidecars that are kept open, then with one
+    /// session file less open each time, for as long as the process has no descriptor
+    /// left.
     pub(super) fn with_descriptor<T>(
         &mut self,
+        keeper: &Keeper,
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         loop {
             match attempt() {
-                Err(error) if error.out_of_descriptors() => match self.handles.evict() {
-                    Some(evicted) => self.close(evicted),
-                    None if self.release_sidecars() => {}
-                    None => return Err(error),
-                },
+                Err(error) if error.out_of_descriptors() => {
+                    if keeper.release() {
+                        continue;
+                    }
+                    match self.handles.evict() {
+                        Some(evicted) => self.close(evicted),
+                        None => return Err(error),
+                    }
+                }
                 other => return other,
             }
         }
-    }
-
-    /// Closes the sidecars that are kept open for the next flush; whether there was
-    /// one. The flush syncs the file system for them.
-    fn release_sidecars(&mut self) -> bool {
-        let mut released = false;
-        for &id in &self.dirty {
-            if let Resident::Ready(session) = &mut self.sessions[id] {
-                released |= session.owed.release();
-            }
-        }
-        released
     }
 }

@@ -4,9 +4,10 @@
 //! otherwise to whoever asks first, which may be another program. A sync through a
 //! descriptor that was opened after the write proves nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::ground::storage::StorageFile;
+use crate::ground::sync::Mutex;
 
 /// Up to so many sessions a flush syncs one by one, which names the file that
 /// fails; more with one call for the whole file system. No more sidecars than that
@@ -19,30 +20,46 @@ pub(crate) struct Owed {
     /// The flush has yet to come to it.
     pub(super) dirty: bool,
     /// What was written went through a descriptor that is closed.
-    pub(super) unheld: bool,
+    unheld: bool,
     sidecar: Option<Kept>,
 }
 
-/// A file kept open until it is synced.
+/// A file kept open until it is synced, unless its descriptor is needed.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) file: Arc<dyn StorageFile>,
+    place: Arc<Place>,
     inode: u64,
-    _place: Arc<()>,
 }
 
-/// Places for files that are kept open.
+type Place = Mutex<Option<Arc<dyn StorageFile>>>;
+
+/// The files that are kept open.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper(Arc<()>);
+pub(crate) struct Keeper(Mutex<Vec<Weak<Place>>>);
 
 impl Keeper {
     fn keep(&self, file: Arc<dyn StorageFile>, inode: u64) -> Option<Kept> {
-        let full = Arc::strong_count(&self.0) > SYNC_EACH;
-        (!full).then(|| Kept {
-            file,
-            inode,
-            _place: self.0.clone(),
+        let mut places = self.0.lock();
+        places.retain(|place| place.strong_count() > 0);
+        (places.len() < SYNC_EACH).then(|| {
+            let place = Arc::new(Place::new(Some(file)));
+            places.push(Arc::downgrade(&place));
+            Kept { place, inode }
         })
+    }
+
+    /// Closes them all: the process has no descriptor left. Whether there was one.
+    pub(super) fn release(&self) -> bool {
+        let places: Vec<_> = self.0.lock().drain(..).collect();
+        let open = places.iter().filter_map(Weak::upgrade);
+        open.filter_map(|place| place.lock().take()).count() > 0
+    }
+}
+
+impl Kept {
+    /// The file, unless it was closed.
+    pub(crate) fn file(&self) -> Option<Arc<dyn StorageFile>> {
+        self.place.lock().clone()
     }
 }
 
@@ -59,13 +76,6 @@ impl Owed {
         self.unheld |= self.sidecar.is_none();
     }
 
-    /// Closes the sidecar; whether it was kept.
-    pub(super) fn release(&mut self) -> bool {
-        let kept = self.sidecar.take().is_some();
-        self.unheld |= kept;
-        kept
-    }
-
     /// A descriptor of the log is closed.
     pub(super) fn closed(&mut self) {
         self.unheld |= self.dirty;
@@ -76,5 +86,43 @@ impl Owed {
     pub(super) fn take(&mut self) -> (Option<Kept>, bool) {
         let taken = std::mem::take(self);
         (taken.sidecar, taken.unheld)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::ground::storage::{OpenMode, Storage};
+    use crate::testing::disk_model::MemoryStorage;
+
+    fn sidecar(disk: &MemoryStorage, name: &str) -> Arc<dyn StorageFile> {
+        disk.write_foreign(name, b"{}").unwrap();
+        disk.open(Path::new(name), OpenMode::ReadWrite).unwrap()
+    }
+
+    #[test]
+    fn a_sidecar_closed_for_want_of_descriptors_is_known_to_be() {
+        let (disk, keeper) = (MemoryStorage::new(), Keeper::default());
+        let mut owed = Owed::default();
+        owed.sidecar(sidecar(&disk, "a"), &keeper);
+        let (kept, unheld) = owed.take();
+        let kept = kept.unwrap();
+        assert!(kept.file().is_some() && !unheld);
+        assert!(keeper.release() && !keeper.release());
+        assert!(kept.file().is_none());
+        assert_eq!(disk.open_files(), 0);
+    }
+
+    #[test]
+    fn no_more_sidecars_are_kept_than_a_flush_syncs_one_by_one() {
+        let (disk, keeper) = (MemoryStorage::new(), Keeper::default());
+        let mut all: Vec<_> = (0..=SYNC_EACH).map(|_| Owed::default()).collect();
+        for (nth, owed) in all.iter_mut().enumerate() {
+            owed.sidecar(sidecar(&disk, &nth.to_string()), &keeper);
+        }
+        assert_eq!(disk.open_files(), SYNC_EACH);
+        assert!(all[SYNC_EACH].take().1);
     }
 }

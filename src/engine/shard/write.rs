@@ -154,7 +154,7 @@ impl Shard {
             return Ok(file);
         }
         let path = files::log_path(&turn.shared.dir, &self.session(id).entry.stem);
-        let file = self.with_descriptor(|| {
+        let file = self.with_descriptor(&turn.shared.keeper, || {
             turn.shared
                 .storage
                 .open(&path, OpenMode::CreateNew)

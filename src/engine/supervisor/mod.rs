@@ -25,6 +25,7 @@ pub(crate) mod machine;
 pub(crate) mod threads;
 pub(crate) mod wait;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 use crate::error::{Error, Result};
 use crate::ground::mailbox::{EventReceiver, EventSender};
+use crate::ground::storage::StorageFile;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Promise, Slot, slot};
 
@@ -301,9 +303,10 @@ impl Supervisor {
         let Shared { storage, dir, .. } = &*self.context;
         let rebased = || self.context.rebased.load(Ordering::Acquire);
         let before = rebased();
-        let few = self.unsynced.len() <= SYNC_EACH;
-        if few && !self.unsynced.iter().any(|f| f.unheld) && before == self.rebased_synced {
-            self.sync_each()?;
+        if let Some(files) = self.held_files()
+            && before == self.rebased_synced
+        {
+            self.sync_each(&files)?;
             self.copies.sync()?;
             if rebased() == before {
                 return Ok(());
@@ -319,29 +322,32 @@ impl Supervisor {
         Ok(())
     }
 
-    fn sync_each(&self) -> Result<()> {
-        let Shared { storage, dir, .. } = &*self.context;
+    /// The files that a flush is to sync, if they are few and all were kept open.
+    fn held_files(&self) -> Option<Vec<(PathBuf, Arc<dyn StorageFile>)>> {
+        let dir = &self.context.dir;
+        let mut files = Vec::new();
         for flushed in &self.unsynced {
-            self.sync_log(flushed)?;
-            self.sync_sidecar(flushed)?;
+            if let Some(log) = &flushed.log {
+                files.push((dir.join(session_file::log_name(&flushed.stem)), log.clone()));
+            }
+            if let Some(kept) = &flushed.sidecar {
+                let path = dir.join(session_file::sidecar_name(&flushed.stem));
+                files.push((path, kept.file()?));
+            }
+        }
+        let held = self.unsynced.iter().all(|flushed| !flushed.unheld);
+        (held && self.unsynced.len() <= SYNC_EACH).then_some(files)
+    }
+
+    fn sync_each(&self, files: &[(PathBuf, Arc<dyn StorageFile>)]) -> Result<()> {
+        let Shared { storage, dir, .. } = &*self.context;
+        for (path, file) in files {
+            file.sync_data().map_err(|e| Error::io("sync", path, e))?;
         }
         if self.unsynced.is_empty() {
             return Ok(());
         }
         storage.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
-    }
-
-    fn sync_log(&self, flushed: &Flushed) -> Result<()> {
-        let path = self.context.dir.join(session_file::log_name(&flushed.stem));
-        let synced = flushed.log.as_ref().map_or(Ok(()), |log| log.sync_data());
-        synced.map_err(|e| Error::io("sync", &path, e))
-    }
-
-    fn sync_sidecar(&self, flushed: &Flushed) -> Result<()> {
-        let name = session_file::sidecar_name(&flushed.stem);
-        let sidecar = flushed.sidecar.as_ref();
-        let synced = sidecar.map_or(Ok(()), |kept| kept.file.sync_data());
-        synced.map_err(|e| Error::io("sync", &self.context.dir.join(name), e))
     }
 
     fn poison(&self, error: &Error) -> Error {

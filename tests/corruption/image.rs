@@ -67,6 +67,7 @@ pub(crate) fn all() -> Vec<Store> {
     vec![
         journal(),
         flushed(),
+        truncated(),
         rewritten(Image::AllKept),
         rewritten(Image::AllLost),
         taken_back(Image::AllKept),
@@ -113,6 +114,29 @@ fn flushed() -> Store {
     maker.append("a", &"=".repeat(900));
     maker.append("b:1", "fourth");
     maker.finish(true)
+}
+
+/// Lines in the files and in the journal, some of each hidden.
+fn truncated() -> Store {
+    let mut maker = Maker::new("truncated");
+    for key in KEYS {
+        maker.append(key, "first");
+        maker.append(key, "second");
+    }
+    maker.run(|chats| chats.set_history("c", vec![Message::user("new"), Message::user("er")]));
+    maker.flush();
+    for text in ["third", "fourth", "fifth"] {
+        maker.append("a", text);
+        maker.append("c", text);
+    }
+    maker.append("b:1", "third");
+    maker.run(|chats| chats.truncate_history("a", 2));
+    maker.run(|chats| chats.set_history("b:1", vec![Message::user("new")]));
+    maker.append("b:1", "newer");
+    maker.append("b:1", "newest");
+    maker.run(|chats| chats.truncate_history("b:1", 1));
+    maker.run(|chats| chats.truncate_history("c", 4));
+    maker.finish(false)
 }
 
 /// Truncated, rewritten, summarised, deleted; `left` is what a power loss leaves

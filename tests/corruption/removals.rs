@@ -124,6 +124,7 @@ fn judge(store: &Store, paths: &[String]) -> Verdict {
         return Err(format!("recovery changed {shown:?} to {after:?}"));
     }
     told(store, &shown, &findings, &found)?;
+    check_backups(store, paths, &opened)?;
     again(&hurt, &shown)?;
 
     let mended = hurt.image(Image::ProcessDeath);
@@ -161,6 +162,29 @@ fn kept(store: &Store, paths: &[String], shown: &Seen) -> Verdict {
         let last = store.last()[key].0.last();
         if store.journalled && last != texts.last() {
             return Err(format!("{key} has lost {last:?}, which the journal holds"));
+        }
+    }
+    Ok(())
+}
+
+/// Backups that are there are what they were made as, as far as what they were made
+/// of is there: none has the last line of its session, which came after it.
+fn check_backups(store: &Store, paths: &[String], opened: &MemoryStorage) -> Verdict {
+    let sound = store.disk.image(Image::ProcessDeath);
+    open_and_die(&sound)?;
+    let mut expected = sound.dump();
+    expected.retain(|path, _| path.contains("/backups/") && !paths.contains(path));
+    for (path, bytes) in expected {
+        let Some(now) = opened.read_foreign(&path).filter(|now| *now != bytes) else {
+            continue;
+        };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let whose = |key: &&&str| name.starts_with(&format!("{}.", key.replace(':', "_")));
+        let key = *image::KEYS.iter().find(whose).expect("it is a session's");
+        let last = store.last()[key].0.last().expect("none is empty");
+        let removed = paths.iter().any(|path| path.contains("/backups/"));
+        if !removed || memchr::memmem::find(&now, last.as_bytes()).is_some() {
+            return Err(format!("the backup {path} is another"));
         }
     }
     Ok(())

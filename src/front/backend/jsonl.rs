@@ -31,11 +31,20 @@ use crate::{Message, MigrationReport, Reply, Store, StoreHandle};
 /// chats.close().wait()
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct JsonlBackend {
     chats: StoreHandle,
     owned: Arc<Mutex<Owned>>,
     migration: MigrationReport,
+}
+
+/// Without keys and paths.
+impl std::fmt::Debug for JsonlBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let chats = &self.chats;
+        f.debug_struct("JsonlBackend")
+            .field("chats", chats)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What is to be closed.

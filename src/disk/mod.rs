@@ -37,8 +37,9 @@
 //! * Bytes that a medium changes inside a session file or a sidecar: there is no checksum.
 //!   What still makes a record is not told from the right one. `verify` reports what makes
 //!   none, or changes how many lines there are.
-//! * The last batch of the journal, damaged whole: it looks like a commit that never
-//!   finished.
+//! * The last batch of the journal, damaged whole, or its newest segment removed: either
+//!   looks like a commit that never finished. What of it had reached the session files
+//!   stays there, and older records are carried out on top of that.
 //! * A lost sidecar that has no copy, because this store never flushed the session or the
 //!   copies are gone, too. The history stays, but its truncated lines show again, and its
 //!   summary, scope and aliases are gone. Truncated lines also show beside a session file

@@ -47,9 +47,15 @@ pub(crate) use self::rotation::next as next_rotation;
 ///
 /// The lock is held across the file's I/O: a file has one order of writes, and
 /// nobody but its own callers waits for it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct FileContext {
     opened: Arc<Mutex<Opened>>,
+}
+
+impl std::fmt::Debug for FileContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileContext").finish_non_exhaustive()
+    }
 }
 
 /// A context file and what was made of it.

@@ -158,11 +158,10 @@ fn integer(raw: &str) -> Option<i64> {
 }
 
 /// The id that a new checkpoint gets where those of `ids` were set, oldest first: one
-/// more than the last one's, as in kimi-cli. If that is negative, or the id of another,
-/// going back to it would lead elsewhere or nowhere; then it is one more than the
-/// highest, or the lowest that is free.
+/// more than the last one's, as in kimi-cli. If that is another's, going back to it
+/// would lead there; then it is one more than the highest, or the lowest that is free.
 pub(crate) fn free_checkpoint(ids: &(impl Iterator<Item = i64> + Clone)) -> i64 {
-    let is_free = |id: &i64| *id >= 0 && ids.clone().all(|other| other != *id);
+    let is_free = |id: &i64| ids.clone().all(|other| other != *id);
     let after = |id: Option<i64>| id.map_or(0, |id| id.saturating_add(1));
     let candidates = [after(ids.clone().last()), after(ids.clone().max())];
     let free = candidates.into_iter().find(is_free);
@@ -198,8 +197,8 @@ mod tests {
             (&[0, 1, 2], 3),
             (&[7], 8),
             (&[0, -1], 1),
-            (&[-5], 0),
-            (&[3, -5], 4),
+            (&[-5], -4),
+            (&[3, -5], -4),
             (&[5, 4], 6),
             (&[i64::MAX], 0),
             (&[0, 1, i64::MAX], 2),

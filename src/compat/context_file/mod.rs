@@ -225,7 +225,8 @@ impl Opened {
         self.catch_up()?;
         let old = self.backing.read_locked()?.unwrap_or_default();
         // Another program's checkpoints count once they were restored.
-        let known = self.conversation.checkpoints.contains(&id);
+        let next = self.conversation.n_checkpoints();
+        let known = self.conversation.checkpoints.contains(&id) && (id < next || next == i64::MAX);
         let found = known.then(|| conversation::revert(&old, id)).flatten();
         let reverted = found.ok_or_else(|| conversation::not_found(&old, id))?;
         self.backing.replace(&reverted.bytes, Some(&old))?;

@@ -19,8 +19,8 @@ impl StoreHandle {
     /// Appends a text message, stamped with the time of the call.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`] for a role that starts with `_`,
-    /// [`Error::MessageTooLarge`], and those all verbs share.
+    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage) for a role that starts with `_`,
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
         let (level, max) = (self.level, self.limits);
         self.write(key, move |engine| {
@@ -77,7 +77,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`] also
+    /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`](crate::Error::MessageTooLarge) also
     /// where the batch exceeds
     /// [its limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
@@ -116,7 +116,7 @@ impl StoreHandle {
     /// Replaces a session's summary.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages,
+    /// Those all verbs share, and [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages,
     /// for a summary over the limit of a line, or one that would bring the sidecar
     /// over [its own](crate::StoreOptions::max_line_bytes).
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {

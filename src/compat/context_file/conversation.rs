@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::Message;
+use crate::disk::session_file::free_checkpoint;
 use crate::disk::session_file::kimi::{self, Record};
 use crate::error::Error;
 
@@ -67,6 +68,15 @@ impl Conversation {
     pub(super) fn n_checkpoints(&self) -> i64 {
         let last = self.checkpoints.last();
         last.map_or(0, |id| id.saturating_add(1))
+    }
+
+    /// The id of the next checkpoint: kimi-cli's, unless there is no number after the
+    /// last one's.
+    pub(super) fn next_checkpoint(&self) -> i64 {
+        match self.n_checkpoints() {
+            i64::MAX => free_checkpoint(&self.checkpoints.iter().copied()),
+            next => next,
+        }
     }
 
     pub(super) fn token_count_with_pending(&self) -> i64 {

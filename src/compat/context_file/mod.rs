@@ -30,7 +30,6 @@ use std::sync::Arc;
 use self::backing::Backing;
 use self::conversation::Conversation;
 use crate::Message;
-use crate::disk::session_file::free_checkpoint;
 use crate::disk::session_file::kimi::{Record, encode};
 use crate::error::{Error, Result};
 use crate::front::context::Messages;
@@ -204,7 +203,7 @@ impl Opened {
 
     fn checkpoint(&mut self, add_user_message: bool) -> Result<i64> {
         self.catch_up()?;
-        let id = free_checkpoint(&self.conversation.checkpoints.iter().copied());
+        let id = self.conversation.next_checkpoint();
         let mut lines = encode::checkpoint(id);
         let mut told = None;
         if add_user_message {

@@ -145,6 +145,8 @@ impl<'a> Rounds<'a> {
             if restless.is_empty() {
                 return Ok(self.claims());
             }
+            // They may have moved again: a check of two moments must not stay.
+            self.judge(restless.clone())?;
         }
         let stands = |claim: &Claim| claim.stems.iter().all(|stem| !restless.contains(stem));
         let mut claims = self.claims();

@@ -111,6 +111,7 @@ impl Look {
         match [self, now].map(|look| look.plans.sessions.get(stem)) {
             _ if covered => Stood::Moved,
             [None, None] => Stood::Still,
+            [Some(_), Some(now)] if now.is_replaced() => Stood::Moved,
             [Some(before), Some(now)] if now.only_adds_to(before) => {
                 if now.appended == before.appended {
                     Stood::Still

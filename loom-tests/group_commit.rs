@@ -30,6 +30,11 @@ pub(crate) const MODELS: &[Model] = &[
         at_least: 2,
         runs: &[a_lingering_committer_is_let_go],
     },
+    Model {
+        name: "group_asked",
+        at_least: 10,
+        runs: &[a_sync_that_is_asked_for_comes],
+    },
 ];
 
 /// Bytes the committer has written, and how many of them survive power loss.
@@ -198,4 +203,35 @@ fn ticket_of(end: End) -> u8 {
 
 fn spawned(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle {
     spawn(name, body).expect("loom has room for it")
+}
+
+/// A buffered record, and then a caller who waits for its sync: the committer, who
+/// sleeps until something comes, syncs without anything coming.
+fn a_sync_that_is_asked_for_comes() {
+    let group = Arc::new(GroupCommit::new());
+    let committer = {
+        let group = Arc::clone(&group);
+        spawned("committer", move || {
+            let mut batch = Batch::<Promise<()>>::new();
+            let mut unsynced = Vec::new();
+            // The sleep has no end here: loom never lets a time run out.
+            while group.take(&mut batch, None, None) != Taken::Closed {
+                let idle = batch.tickets.is_empty();
+                unsynced.append(&mut batch.tickets);
+                if batch.durable || idle {
+                    for promise in unsynced.drain(..) {
+                        let _ = promise.fulfil(());
+                    }
+                }
+            }
+        })
+    };
+    let (promise, reply) = slot();
+    group
+        .submit(b"a", promise, false)
+        .expect("neither closed nor poisoned");
+    group.ask_for_sync();
+    assert_eq!(reply.wait(), Some(()), "nobody synced it");
+    group.close();
+    committer.join().expect("did not panic");
 }

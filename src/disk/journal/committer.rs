@@ -181,12 +181,15 @@ impl Committer {
         !self.unsynced.is_empty()
     }
 
-    /// Syncs what was written. One sync covers every batch before it.
+    /// Syncs what was written, if anything was. One sync covers every batch before it.
     ///
     /// # Errors
     /// A failed sync poisons the store; it is never tried again, for the page
     /// cache may then show bytes the disk does not have.
     pub(crate) fn sync(&mut self, tell: &mut dyn FnMut(Signal)) -> Result<()> {
+        if !self.has_unsynced() {
+            return Ok(());
+        }
         self.segment
             .file
             .sync_data()

@@ -24,7 +24,8 @@ pub struct Batch<T> {
     pub bytes: Vec<u8>,
     /// One per submission, in the same order.
     pub tickets: Vec<T>,
-    /// Whether any of the submissions must survive power loss.
+    /// Whether any of the submissions must survive power loss, or somebody waits
+    /// for what was taken before to be synced.
     pub durable: bool,
 }
 
@@ -33,7 +34,8 @@ pub struct Batch<T> {
 pub enum Taken {
     /// The batch was filled.
     Batch,
-    /// Nothing was queued, for the whole idle time where one was given.
+    /// Nothing was queued, for the whole idle time if one was given, or until a
+    /// sync was asked for.
     Idle,
     /// Nothing is queued and nothing will be.
     Closed,
@@ -48,10 +50,10 @@ pub enum Taken {
 pub struct Linger {
     /// Bytes of the batch that was answered last. The take waits until most of
     /// that is there again, on top of what is queued when it starts.
-    pub behind: usize,
+    pub expected: usize,
     /// For at most so long once anything is queued.
     pub timeout: Duration,
-    /// Whether what was waited for came; `None` where there was nothing to wait
+    /// Whether what was waited for came; `None` if there was nothing to wait
     /// for. Set by the take.
     pub came: Option<bool>,
 }
@@ -130,6 +132,17 @@ impl<T> GroupCommit<T> {
         Ok(())
     }
 
+    /// Has what was taken before synced, though nothing more is queued: a take that
+    /// sleeps ends, or the next one does not sleep. Somebody waits for buffered
+    /// records, which otherwise are synced when a take was idle for long enough.
+    pub fn ask_for_sync(&self) {
+        let mut state = self.state.lock();
+        if !state.is_over() {
+            state.batch.durable = true;
+            self.rouse(state);
+        }
+    }
+
     /// Swaps `batch`, emptied, with everything queued; blocks until there is
     /// something, for at most `idle`, and then for company as `linger` says. For
     /// one committing thread.
@@ -143,7 +156,7 @@ impl<T> GroupCommit<T> {
     ) -> Taken {
         batch.empty();
         let mut state = self.state.lock();
-        let wanted = linger.as_ref().map(|l| state.wanted(l.behind));
+        let wanted = linger.as_ref().map(|l| state.wanted(l.expected));
         loop {
             while !state.has_news() {
                 if self.sleep(&mut state, 0, idle) {
@@ -251,14 +264,14 @@ impl<T> State<T> {
         }
     }
 
-    /// Most of `behind` bytes on top of what is queued: not quite all of them, for
+    /// Most of `expected` bytes on top of what is queued: not quite all of them, for
     /// a caller that has nothing more to say would be waited for in vain.
-    fn wanted(&self, behind: usize) -> usize {
-        self.batch.bytes.len() + behind - behind / 8
+    fn wanted(&self, expected: usize) -> usize {
+        self.batch.bytes.len() + expected - expected / 8
     }
 
     fn has_news(&self) -> bool {
-        !self.batch.tickets.is_empty() || self.closed
+        !self.batch.tickets.is_empty() || self.batch.durable || self.closed
     }
 
     /// Nothing more is to be waited for.
@@ -273,6 +286,7 @@ impl<T> State<T> {
         } else if self.closed {
             Taken::Closed
         } else {
+            self.batch.durable = false;
             Taken::Idle
         }
     }

@@ -43,7 +43,7 @@ impl Pace {
             return None;
         }
         Some(Linger {
-            behind: bytes,
+            expected: bytes,
             timeout: (sync / 2).min(LONGEST),
             came: None,
         })

@@ -119,7 +119,6 @@ impl<'a> Rounds<'a> {
     /// If the directory cannot be listed.
     pub(super) fn report_on(mut self, report: &mut VerifyReport) -> Result<()> {
         let [keys, aliases] = self.settle_claims()?;
-        self.confirm()?;
         (report.duplicate_keys, report.duplicate_aliases) = (keys, aliases);
         report.busy = self.busy || self.look.moved(self.storage, self.home);
         if self.look.is_unsettled {
@@ -128,28 +127,6 @@ impl<'a> Rounds<'a> {
         report.unsettled = self.unsettled.into_iter().collect();
         report.sessions = self.judged.into_values().map(|(check, _)| check).collect();
         report.journal = self.look.report;
-        Ok(())
-    }
-
-    /// Looks again at what is wrong beside a writer: damage is the same twice, and
-    /// a file between two writes is not.
-    fn confirm(&mut self) -> Result<()> {
-        if !self.busy {
-            return Ok(());
-        }
-        let judged = self.judged.iter();
-        let told = judged.map(|(stem, (check, _))| (stem.clone(), check.problems()));
-        let told: BTreeMap<_, _> = told.filter(|(_, problems)| !problems.is_empty()).collect();
-        self.round(told.keys().cloned().collect())?;
-        for (stem, problems) in told {
-            let Some((check, _)) = self.judged.get_mut(&stem) else {
-                continue;
-            };
-            if !check.problems().is_empty() && check.problems() != problems {
-                check.forget();
-                self.unsettled.insert(stem);
-            }
-        }
         Ok(())
     }
 

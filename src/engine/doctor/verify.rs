@@ -79,6 +79,9 @@ impl JournalCheck {
         });
         match read {
             Ok(scan) => {
+                // The plans' own: a flush may have come after the inspection, and
+                // plans of two checkpoints would pass for those of one.
+                self.checkpoint = scan.checkpoint;
                 self.clean = scan.is_empty() || scan.clean;
                 self.replayed_records = plans.records;
                 self.torn_bytes = scan.torn_bytes;
@@ -105,12 +108,15 @@ impl JournalCheck {
 }
 
 pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> SegmentCheck {
-    let behind = segment.batches() - segment.leading;
-    let unread = segment.newest > segment.last().unwrap_or(0) || behind > 0;
+    let later = segment.batches() - segment.leading;
+    let unread = segment.newest > segment.last().unwrap_or(0) || later > 0;
     let offset = segment.end;
     let covered = inspection.is_covered(segment);
     let end = if damaged && unread && !covered && segment.newest <= inspection.newest() {
-        SegmentEnd::Damaged { offset, behind }
+        SegmentEnd::Damaged {
+            offset,
+            behind: later,
+        }
     } else if segment.torn > 0 || unread {
         SegmentEnd::Torn { offset }
     } else {

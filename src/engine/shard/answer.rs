@@ -13,7 +13,10 @@ pub(crate) type Answer<T> = Promise<Result<T>>;
 /// was fixed when it was staged.
 #[derive(Debug, Default)]
 pub(crate) enum Ack {
+    /// Its caller has the answer.
     #[default]
+    Given,
+    /// No caller asked for the change, and it counts as nobody's command.
     Nobody,
     Done(Answer<()>),
     /// Boxed: every staged change is as large as the largest.
@@ -34,7 +37,7 @@ impl Ack {
     /// Answers; the tasks to wake are added to `wakers`.
     pub(crate) fn settle(self, result: &Result<()>, wakers: &mut Vec<Waker>) {
         match self {
-            Self::Nobody => {}
+            Self::Given | Self::Nobody => {}
             Self::Done(answer) => wakers.extend(answer.fulfil(result.clone())),
             Self::Told(told) => told.settle(result, wakers),
         }

@@ -110,6 +110,11 @@ impl Staging {
 }
 
 impl Op {
+    /// Whether a caller asked for it.
+    pub(crate) fn is_command(&self) -> bool {
+        !matches!(self.ack, Ack::Nobody)
+    }
+
     /// Lines of it that readers do not see yet.
     pub(crate) fn unseen_lines(&self) -> u64 {
         match self.change {

@@ -9,6 +9,7 @@ use super::change::Origin;
 use super::owed::Owed;
 use super::request::{Manner, Request};
 use super::rewrite::Prepared;
+use super::turn::Turn;
 use super::waiting::Waiting;
 use crate::disk::session_file::{self, Conversation};
 use crate::disk::session_file::{Meta, MetaText};
@@ -214,6 +215,12 @@ impl Session {
     pub(super) fn hold(&mut self) {
         self.inflight += 1;
         self.busy = true;
+    }
+
+    /// Has its changes in flight synced, which a later command waits for: a buffered
+    /// one would be in flight until the committer has been idle for long enough.
+    pub(super) fn hurry(&self, turn: &mut Turn<'_>) {
+        turn.staging.durable |= self.inflight > 0;
     }
 
     /// Whether `request` must wait, given what is under way and what waits.

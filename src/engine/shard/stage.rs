@@ -22,6 +22,7 @@ impl Shard {
         if !session.must_wait(&*request) {
             return request.stage(self, id, turn);
         }
+        session.hurry(turn);
         if let Some(request) = session.waiting.push(request) {
             refuse_overload(request, &session.entry.key, &session.waiting, turn.out);
         }
@@ -35,7 +36,7 @@ impl Shard {
             };
             if session.compaction_ready() {
                 if !session.is_still() {
-                    return;
+                    return session.hurry(turn);
                 }
                 self.finish_compaction(id, turn);
                 continue;
@@ -45,7 +46,8 @@ impl Shard {
             session.waiting = waiting;
             match next {
                 Some(request) => request.stage(self, id, turn),
-                None => return,
+                None if session.waiting.is_empty() => return,
+                None => return session.hurry(turn),
             }
         }
     }

@@ -273,6 +273,9 @@ impl Worker {
 
     fn commit(&mut self) {
         if self.staging.ops.is_empty() {
+            if std::mem::take(&mut self.staging.durable) {
+                self.group.ask_for_sync();
+            }
             return;
         }
         let bytes = self.staging.records.len();

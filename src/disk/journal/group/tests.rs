@@ -43,6 +43,23 @@ fn nothing_queued_is_idle_and_leaves_the_batch_empty() {
 }
 
 #[test]
+fn a_sync_asked_for_goes_with_what_is_queued_and_is_asked_for_once() {
+    let group = GroupCommit::new();
+    let mut batch = Batch::new();
+    group.ask_for_sync();
+    assert_eq!(group.take(&mut batch, None, None), Taken::Idle);
+    group.submit(b"a", 1, false).unwrap();
+    assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+    assert!(!batch.durable, "asked for before, and done");
+    group.ask_for_sync();
+    group.submit(b"b", 2, false).unwrap();
+    assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+    assert!(batch.durable);
+    let brief = Some(Duration::from_millis(1));
+    assert_eq!(group.take(&mut batch, brief, None), Taken::Idle);
+}
+
+#[test]
 fn a_sleeping_committer_is_roused_by_a_submission_and_by_closing() {
     let group = Arc::new(GroupCommit::new());
     let committer = {
@@ -88,9 +105,9 @@ fn poison_returns_queued_tickets_and_its_first_reason_stays() {
     assert_eq!(group.try_take(&mut Batch::new()), Taken::Closed);
 }
 
-fn lingering(behind: usize) -> Linger {
+fn lingering(expected: usize) -> Linger {
     Linger {
-        behind,
+        expected,
         timeout: Duration::from_mins(1),
         came: None,
     }

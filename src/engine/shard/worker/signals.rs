@@ -38,7 +38,10 @@ impl Worker {
     fn settle_up_to(&mut self, number: u64) {
         let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
         let (lines, commands) = told.fold((0, 0), |(lines, commands), op| {
-            (lines + op.unseen_lines(), commands + 1)
+            (
+                lines + op.unseen_lines(),
+                commands + u64::from(op.is_command()),
+            )
         });
         self.context.counters.add(lines, commands);
         while let Some(batch) = self.inflight.next_up_to(number) {

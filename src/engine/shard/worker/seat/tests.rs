@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::disk::journal::committer::{Outcome, Signal};
+use crate::disk::journal::group::{Batch, Taken};
 use crate::disk::session_file;
 use crate::engine::open::{self, Opened, Site};
 use crate::engine::shard::request::{Command, Verb};
@@ -257,4 +258,51 @@ fn a_buffered_append_is_counted_before_it_is_answered() {
     let seen = witness.seen.lock().unwrap();
     assert!(seen.0, "the first is answered by then");
     assert!(seen.1 > before, "answered, and not counted");
+}
+
+/// Without it, a truncation after a buffered append would wait until the committer
+/// has been idle for long enough, on a busy store as long as that is never.
+#[test]
+fn whoever_waits_for_a_buffered_change_has_it_synced() {
+    let store = opened();
+    let seat = store.machine.workers[0].seat();
+    let taken = || {
+        let mut batch = Batch::new();
+        let taken = seat.drive(|worker, _| worker.group.try_take(&mut batch));
+        (taken.unwrap(), batch.durable)
+    };
+    let created = append(&store, "a", Durability::Durable);
+    until_idle(&store);
+    assert_eq!(taken(), (Taken::Batch, true));
+    synced(&store, 1);
+    until_idle(&store);
+    created.wait().unwrap().unwrap();
+    let _shown = append(&store, "a", Durability::Buffered);
+    until_idle(&store);
+    assert_eq!(taken(), (Taken::Batch, false));
+    let _next = append(&store, "a", Durability::Buffered);
+    let _truncated = truncate(&store, "a");
+    until_idle(&store);
+    assert_eq!(taken(), (Taken::Batch, true));
+}
+
+/// Images that a flush stages of sessions in flight are nobody's commands.
+#[test]
+fn a_flush_beside_a_command_counts_as_none() {
+    let store = opened();
+    let (promise, _part) = slot();
+    let seat = store.machine.workers[0].seat();
+    let commands = || store.engine.context.counters.read().commands;
+    let appended = append(&store, "a", Durability::Durable);
+    until_idle(&store);
+    assert!(
+        seat.drive(|worker, _| worker.start_flush(true, promise))
+            .is_some()
+    );
+    until_idle(&store);
+    synced(&store, 1);
+    synced(&store, 2);
+    until_idle(&store);
+    appended.wait().unwrap().unwrap();
+    assert_eq!(commands(), 1);
 }

@@ -69,9 +69,9 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Locked`] while another process, or another store in this one,
-    /// writes to the directory; [`Error::Corrupt`] where committed journal
-    /// records are damaged; [`Error::StorageFull`] where there is no space to
-    /// recover into, or for a first journal segment of 1 MiB; [`Error::Io`] where
+    /// writes to the directory; [`Error::Corrupt`] if committed journal
+    /// records are damaged; [`Error::StorageFull`] if there is no space to
+    /// recover into, or for a first journal segment of 64 KiB; [`Error::Io`] if
     /// the directory is a file, a symbolic link, another user's (unless
     /// [allowed](StoreOptions::allow_other_owner)), cannot be
     /// written, or its file system has no locks.

@@ -1,5 +1,5 @@
 //! Locks, atomics and threads: the only door to them, and the only place that
-//! knows loom.
+//! uses loom.
 //!
 //! Production uses `parking_lot` and std; under `cfg(sessionlog_loom)` the same
 //! names are loom's, so the models in `loom-tests/` explore the code that

@@ -272,9 +272,11 @@ impl Home {
     /// # Errors
     /// If it cannot be listed.
     pub(crate) fn has_segments(&self, storage: &dyn Storage) -> Result<bool> {
-        let entries = storage
-            .read_dir(&self.journal)
-            .map_err(|e| Error::io("list", &self.journal, e))?;
+        let entries = match storage.read_dir(&self.journal) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(Error::io("list", &self.journal, e)),
+        };
         let segment = |name: &str| crate::disk::journal::segment::number_of(name).is_some();
         Ok(entries.iter().any(|entry| segment(&entry.name)))
     }

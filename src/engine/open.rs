@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
 use crate::ground::seldom::Seldom;
-use crate::ground::storage::{LockGuard, Storage};
+use crate::ground::storage::{FileKind, LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::wake::Runtime;
 
@@ -176,7 +176,9 @@ pub(crate) fn recover(
 fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> {
     for stray in &scan.strays {
         let path = home.journal.join(stray);
-        if stray.strip_suffix(".tmp").is_some() {
+        // A directory is nobody's of us, and in nobody's way.
+        let is_file = files::kind_of(storage, &path) == Some(FileKind::File);
+        if is_file && stray.strip_suffix(".tmp").is_some() {
             storage
                 .remove_file(&path)
                 .map_err(|e| Error::io("remove", &path, e))?;
@@ -204,7 +206,7 @@ fn set_aside_strays(
     for stored in found {
         let name = stored.name.to_text();
         let from = home.backups.join(&name);
-        let aside = files::free_path(storage, &home.quarantine, &name);
+        let aside = files::free_path(storage, &home.quarantine, &name)?;
         storage
             .rename(&from, &aside)
             .map_err(|e| Error::io("set aside", &from, e))?;

@@ -492,3 +492,26 @@ fn an_append_of_nothing_makes_no_file() {
     assert!(store.handle().list_sessions().wait().unwrap().is_empty());
     store.close().unwrap();
 }
+
+/// kimi-cli gives the file another name and writes a new one beside a context that
+/// holds the old.
+#[test]
+fn a_checkpoint_after_kimi_cli_reverted_is_numbered_by_the_file_there_is() {
+    let (dir, path) = file("{\"role\":\"user\",\"content\":\"a\"}\n");
+    let context = Context::open(&path).unwrap();
+    for expected in 0..4 {
+        assert_eq!(context.checkpoint(false).wait().unwrap(), expected);
+    }
+    fs::rename(&path, dir.path().join("context_1.jsonl")).unwrap();
+    let mut reverted = String::new();
+    for id in 0..5 {
+        let said = format!("{{\"role\":\"user\",\"content\":\"{id}\"}}\n");
+        let checkpoint = format!("{{\"role\":\"_checkpoint\",\"id\":{id}}}\n");
+        reverted += &(said + &checkpoint);
+    }
+    fs::write(&path, reverted).unwrap();
+    assert_eq!(context.checkpoint(false).wait().unwrap(), 5);
+    context.append_message(Message::user("c")).wait().unwrap();
+    context.revert_to(5).wait().unwrap();
+    assert_eq!(said(&context), ["0", "1", "2", "3", "4"]);
+}

@@ -311,3 +311,24 @@ fn writing_child(dir: &Path) {
     let _ = std::io::stdin().read_line(&mut String::new());
     std::process::abort();
 }
+
+/// Another program changed the last byte before the journal's lines: recovery
+/// ends that line and puts them after it.
+#[test]
+fn lines_after_an_unended_one_are_seen_as_recovery_would_put_them() {
+    let (dir, left) = (scratch(), scratch());
+    let store = open(dir.path());
+    add_numbers(&store.handle(), "a", 0..2);
+    store.handle().flush().wait().unwrap();
+    let base = std::fs::read(dir.path().join("a.jsonl")).unwrap();
+    add_numbers(&store.handle(), "a", 2..3);
+    copy_dir(dir.path(), left.path());
+    store.close().unwrap();
+    let mut changed = base.clone();
+    *changed.last_mut().unwrap() = b' ';
+    std::fs::write(left.path().join("a.jsonl"), changed).unwrap();
+    let seen = texts(&reader(left.path()).handle(), "a");
+    let store = open(left.path());
+    assert_eq!(seen, texts(&store.handle(), "a"));
+    assert_eq!(seen, numbers(0..3));
+}

@@ -296,8 +296,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "sidecar-overwritten-without-an-image",
         file: "src/engine/shard/flush.rs",
-        original: r#"        Sidecar::Present if in_journal => return"#,
-        replacement: r#"        Sidecar::Present if in_journal || true => return"#,
+        original: r#"        Sidecar::Present if in_journal => overwrite"#,
+        replacement: r#"        Sidecar::Present if in_journal || true => overwrite"#,
         rung: CRASHES,
     },
     Bug {

@@ -51,14 +51,21 @@ impl Backing {
         }
     }
 
-    /// Takes the lock, if this file is not held yet; all of the file where it is
-    /// not, by name and length, the one that was read last. Whoever wrote to it
-    /// meanwhile may have used the ids that come next.
+    /// Takes the lock, if the file that has the name is not held yet; all of the file
+    /// if it is not, by inode and length, the one that was read last. Whoever wrote
+    /// to it meanwhile may have used the ids that come next.
     ///
     /// # Errors
     /// As [`append`](Self::append).
     pub(super) fn catch_up(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.held.is_some() || self.inode_or_error()?.is_none() {
+        let Some(inode) = self.inode_or_error()? else {
+            return Ok(None);
+        };
+        let held = self.held.as_ref().map(|held| held.info());
+        let held = held
+            .transpose()
+            .map_err(|e| Error::io("open", &self.path, e))?;
+        if held.is_some_and(|held| held.inode == inode) {
             return Ok(None);
         }
         let info = self.writable()?.info();

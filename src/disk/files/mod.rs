@@ -33,6 +33,19 @@ pub(crate) fn open_log(
     }
 }
 
+/// Whether a name stands for something that is no file of ours: a directory, a
+/// link, a file that may not be opened. It costs whatever needs that name; the
+/// medium has not failed.
+pub(crate) fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::DirectoryNotEmpty
+    )
+}
+
 /// Whether anything has the name `path`.
 ///
 /// # Errors
@@ -79,16 +92,32 @@ pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
     Some(storage.info(path).ok()?.kind)
 }
 
-/// The path of `name` in `dir`, numbered where the name is taken: what was set
-/// aside before stays.
-pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> PathBuf {
+/// The path of `name` in `dir`, numbered if the name is taken: what was set aside
+/// before stays.
+///
+/// # Errors
+/// If it cannot be told what is taken. Taken for free, it would be replaced.
+pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> Result<PathBuf> {
     let mut path = dir.join(name);
     let mut taken = 0;
-    while storage.info(&path).is_ok() {
+    while is_there(storage, &path)? {
         taken += 1;
-        path = dir.join(format!("{name}.{taken}"));
+        path = dir.join(numbered(name, taken));
     }
-    path
+    Ok(path)
+}
+
+/// What most file systems take, bytes.
+const LONGEST_NAME: usize = 255;
+
+/// A name that file systems take, also if `name` is as long as they allow.
+fn numbered(name: &str, number: u64) -> String {
+    let number = format!(".{number}");
+    let mut end = name.len().min(LONGEST_NAME - number.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{number}", &name[..end])
 }
 
 /// The hidden name of the `counter`th rewrite. Names starting like this are
@@ -107,4 +136,25 @@ const TEMP_PREFIX: &str = ".sessionlog-";
 /// The path of a session's file.
 pub(crate) fn log_path(dir: &Path, stem: &str) -> PathBuf {
     dir.join(session_file::log_name(stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::disk_model::MemoryStorage;
+
+    #[test]
+    fn a_name_as_long_as_there_may_be_is_numbered_and_stays_as_long() {
+        let disk = MemoryStorage::new();
+        let name = "ä".repeat(127) + "x";
+        let mut taken = Vec::new();
+        for _ in 0..12 {
+            let path = free_path(&disk, Path::new("/"), &name).unwrap();
+            let text = path.to_str().unwrap();
+            assert!(text.len() <= LONGEST_NAME + 1, "{text}");
+            disk.write_foreign(text, b"").unwrap();
+            assert!(!taken.contains(&path));
+            taken.push(path);
+        }
+    }
 }

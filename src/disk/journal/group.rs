@@ -137,8 +137,12 @@ impl<T> GroupCommit<T> {
     /// records, which otherwise are synced when a take was idle for long enough.
     pub fn ask_for_sync(&self) {
         let mut state = self.state.lock();
-        if !state.is_over() {
-            state.batch.durable = true;
+        if state.is_over() {
+            return;
+        }
+        state.batch.durable = true;
+        // Who lingers has a batch for it already, and would begin to linger anew.
+        if state.committer_wants == Some(0) {
             self.rouse(state);
         }
     }
@@ -163,7 +167,9 @@ impl<T> GroupCommit<T> {
                     return state.hand_over(batch);
                 }
             }
-            if let (Some(linger), Some(wanted)) = (linger.take(), wanted) {
+            if !state.batch.tickets.is_empty()
+                && let (Some(linger), Some(wanted)) = (linger.take(), wanted)
+            {
                 self.linger(&mut state, linger, wanted);
             }
             // Poison can have taken meanwhile what was queued.

@@ -116,7 +116,9 @@ impl Inspection {
 
     /// The number after the highest segment's.
     pub(crate) fn next_number(&self) -> u64 {
-        self.segments.last().map_or(1, |last| last.number + 1)
+        self.segments
+            .last()
+            .map_or(1, |last| last.number.saturating_add(1))
     }
 
     /// The batches after the checkpoint, up to the newest that reads, that do

@@ -203,7 +203,11 @@ impl Scan {
             }
         }
         segments.sort_unstable();
-        self.next_number = segments.last().map_or(1, |(number, _)| number + 1);
+        let last = segments.last().map_or(0, |(number, _)| *number);
+        self.next_number = last.checked_add(1).ok_or_else(|| Error::Corrupt {
+            path: dir.into(),
+            detail: String::from("a segment has the largest number there is"),
+        })?;
         Ok(segments)
     }
 

@@ -1,6 +1,6 @@
 //! Which sessions a directory has, and what lies about in it besides.
 
-use crate::disk::files;
+use crate::disk::files::sidecar::read_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -71,7 +71,7 @@ pub(super) fn sidecar(
 ) -> Result<(SidecarCheck, Option<SessionMeta>)> {
     let name = session_file::sidecar_name(stem);
     let path = dir.join(&name);
-    let bytes = match files::read_whole(storage, &path) {
+    let bytes = match read_bytes(storage, &path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((SidecarCheck::Missing, None)),
         Err(e) => return Err(Error::io("read", &path, e)),

@@ -3,13 +3,9 @@
 
 use std::io;
 
-use memchr::memchr;
-
+use crate::disk::files::lines::{Forwards, Raw};
 use crate::engine::view::{Bytes, Planned};
 use crate::error::Result;
-
-/// How much is read at a time, bytes.
-const CHUNK: u64 = 1 << 20;
 
 /// A session's lines, not read yet.
 #[derive(Debug)]
@@ -26,40 +22,27 @@ impl Content {
 
     /// Whether there are no bytes at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.len + self.0.behind.len() as u64 == 0
+        self.0.size() == 0
     }
 
-    /// Calls `visit` with every line, its offset, and whether a line feed ends
-    /// it. Holds one line and one chunk in memory, and no line of `behind` twice.
+    /// Calls `visit` with every line, and whether a line feed ends it.
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(super) fn for_each_line(&self, mut visit: impl FnMut(&[u8], u64, bool)) -> io::Result<()> {
-        let (mut line, mut begin) = (Vec::new(), 0);
-        let mut take = |mut part: &[u8]| {
-            while let Some(lf) = memchr(b'\n', part) {
-                line.extend_from_slice(&part[..lf]);
-                visit(&line, begin, true);
-                begin += line.len() as u64 + 1;
-                line.clear();
-                part = &part[lf + 1..];
-            }
-            line.extend_from_slice(part);
+    pub(super) fn for_each_line(&self, mut visit: impl FnMut(Raw<'_>, bool)) -> io::Result<()> {
+        let Bytes {
+            file, len, behind, ..
+        } = &self.0;
+        let size = self.0.size();
+        let visit = &mut |raw: Raw<'_>| {
+            visit(raw, raw.next() <= size);
+            Ok(())
         };
-        if let Some(file) = &self.0.file {
-            let mut chunk = vec![0; CHUNK.min(self.0.len) as usize];
-            let mut at = 0;
-            while at < self.0.len {
-                let want = CHUNK.min(self.0.len - at) as usize;
-                file.read_exact_at(&mut chunk[..want], at)?;
-                take(&chunk[..want]);
-                at += want as u64;
-            }
+        let mut lines = Forwards::at(0);
+        if let Some(file) = file {
+            lines.read(&**file, 0, *len, visit)?;
         }
-        take(&self.0.behind);
-        if !line.is_empty() {
-            visit(&line, begin, false);
-        }
-        Ok(())
+        lines.take(behind, visit)?;
+        lines.finish(visit)
     }
 }

@@ -2,6 +2,7 @@
 //! nothing any more.
 
 use crate::disk::files;
+use crate::disk::files::sidecar::read_bytes;
 use std::io;
 use std::path::Path;
 
@@ -89,7 +90,7 @@ impl Mending {
         reason: &str,
     ) -> Result<Option<SessionMeta>> {
         let path = dir.join(session_file::sidecar_name(stem));
-        let bytes = files::read_whole(storage, &path).map_err(|e| Error::io("read", &path, e))?;
+        let bytes = read_bytes(storage, &path).map_err(|e| Error::io("read", &path, e))?;
         let (found, missing) = fields(&bytes, stem);
         self.done.push(format!(
             "{stem}: the damaged sidecar ({reason}) is set aside"

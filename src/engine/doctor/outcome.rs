@@ -39,7 +39,7 @@ impl RepairOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Where copies of everything are that was changed; `None` where nothing
+    /// Where copies of everything are that was changed; `None` if nothing
     /// needed to be.
     pub backup: Option<PathBuf>,
     /// What was mended, one line each.
@@ -53,6 +53,9 @@ pub struct RepairReport {
     /// with [`allow_data_loss`](RepairOptions::allow_data_loss). The store does
     /// not open until then.
     pub needs_data_loss: Vec<String>,
+    /// Sessions that were left as they are, because their files cannot be read
+    /// (a directory or link in a file's place, a failing disk), one line each.
+    pub unreadable: Vec<String>,
 }
 
 impl fmt::Display for RepairReport {
@@ -68,6 +71,7 @@ impl fmt::Display for RepairReport {
         list("mended", &self.done)?;
         list("lost", &self.losses)?;
         list("left, for it would lose data", &self.needs_data_loss)?;
+        list("left, for it cannot be read", &self.unreadable)?;
         for path in &self.quarantined {
             writeln!(f, "set aside in {}", path.display())?;
         }

@@ -256,7 +256,7 @@ impl Repair<'_> {
                 continue;
             };
             self.back_up([dir.join(&kept.name), dir.join(&kept.link)])?;
-            let temp = self.free_temp();
+            let temp = self.free_temp()?;
             self.write(&self.dir.join(&temp), &bytes)?;
             let to = dir.join(&kept.name);
             let renamed = self.storage.rename(&self.dir.join(&temp), &to);
@@ -302,8 +302,12 @@ impl Repair<'_> {
         let mut dropped = Vec::new();
         let mut copies = Copies::new(&**self.storage, self.dir, &self.home.copies);
         for stem in &census.stems {
-            if let Some(mending) = mend::mending(&**self.storage, self.dir, stem, &mut copies)? {
-                self.mend(&mut records, &mut dropped, stem, mending)?;
+            match mend::mending(&**self.storage, self.dir, stem, &mut copies) {
+                Ok(Some(mending)) => self.mend(&mut records, &mut dropped, stem, mending)?,
+                Ok(None) => {}
+                Err(error) if error.may_pass() => return Err(error),
+                // It costs no other session its repair.
+                Err(error) => self.report.unreadable.push(format!("{stem}: {error}")),
             }
         }
         if !records.is_empty() {

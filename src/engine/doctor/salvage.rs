@@ -204,7 +204,9 @@ impl Plan<Pieces> {
                 rebuilt.put(swap.len, &swap.tail);
             }
             Base::Prefix(prefix) => {
-                if let Some(mut bytes) = salvage.backup_at(sources, &prefix.of, depth + 1)? {
+                let backup = salvage.backup_at(sources, &prefix.of, depth + 1)?;
+                let whole = backup.filter(|bytes| bytes.len() as u64 >= prefix.len);
+                if let Some(mut bytes) = whole {
                     bytes.truncate(prefix.len as usize);
                     rebuilt.bytes = bytes;
                 } else {
@@ -289,7 +291,7 @@ impl Rebuilt {
         if let Some(gap) = self.gap
             && meta.skip > gap
         {
-            let lost = (meta.count - lines).max(0);
+            let lost = meta.count.saturating_sub(lines).max(0);
             meta.skip = (meta.skip - lost).max(gap);
         }
         meta.count = lines;

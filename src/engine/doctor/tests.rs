@@ -15,8 +15,8 @@ use crate::testing::disk_model::MemoryStorage;
 
 const DIR: &str = "/store";
 
-/// A session's lines in the journal, and after them `record`.
-fn journalled(record: &Record<'_>) -> (MemoryStorage, Arc<dyn Storage>) {
+/// A session's lines in the journal, and after them `others`.
+fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
     let disk = MemoryStorage::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let home = Home::of(Path::new(DIR));
@@ -41,13 +41,16 @@ fn journalled(record: &Record<'_>) -> (MemoryStorage, Arc<dyn Storage>) {
     };
     let mut records = Vec::new();
     record::encode(&mut records, &append);
-    record::encode(&mut records, record);
+    for record in others {
+        record::encode(&mut records, record);
+    }
     commit_checkpoint(&mut committer, 0, 0, false, &records).unwrap();
     (disk, storage)
 }
 
-fn refused_and_given_up(record: &Record<'_>, messages: u64) {
-    let (disk, storage) = journalled(record);
+fn refused_and_given_up(record: Record<'_>, messages: u64) {
+    let record = [record];
+    let (disk, storage) = journalled(&record);
     let dir = Path::new(DIR);
     let opened = DirectoryView::open(storage.clone(), dir.into());
     assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
@@ -75,14 +78,14 @@ fn refused_and_given_up(record: &Record<'_>, messages: u64) {
 fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("b"));
     refused_and_given_up(
-        &Record::Delete {
+        Record::Delete {
             stem: "../outside",
             generation: 0,
         },
         1,
     );
     refused_and_given_up(
-        &Record::Swap {
+        Record::Swap {
             stem: "b",
             generation: 1,
             image: &image,
@@ -93,36 +96,70 @@ fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
         },
         1,
     );
-    refused_and_given_up(
-        &Record::Rebase {
-            stem: "b",
-            generation: 1,
-            image: &image,
-            of: "../../../outside",
-            len: 1,
-            link: "",
-            backup: "",
-        },
-        1,
-    );
-    refused_and_given_up(
-        &Record::Rebase {
-            stem: "b",
-            generation: 1,
-            image: &image,
-            of: "b.1-revert-5-0.jsonl",
-            len: 0,
-            link: ".sessionlog-0000000000000001.tmp",
-            backup: "../../../outside",
-        },
-        1,
-    );
+    for (of, link, backup) in [
+        ("../../../outside", "", ""),
+        (".", "", ""),
+        (OLD, ".sessionlog-0000000000000001.tmp", "../../../outside"),
+        (OLD, ".sessionlog-0000000000000001.tmp", ""),
+        // The directory of all backups.
+        (OLD, "", OLD),
+    ] {
+        refused_and_given_up(
+            Record::Rebase {
+                stem: "b",
+                generation: 1,
+                image: &image,
+                of,
+                len: 0,
+                link,
+                backup,
+            },
+            1,
+        );
+    }
+}
+
+/// A backup, by its name.
+const OLD: &str = "a.1-revert-5-0.jsonl";
+
+/// Recovery leaves the session as it is then, and so does a repair.
+#[test]
+fn a_backup_that_is_too_short_takes_nothing_from_the_session_made_of_it() {
+    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
+    let rebase = Record::Rebase {
+        stem: "a",
+        generation: 1,
+        image: &image,
+        of: OLD,
+        len: 300,
+        link: "",
+        backup: "",
+    };
+    let flawed = Record::Delete {
+        stem: "..",
+        generation: 0,
+    };
+    let (disk, storage) = journalled(&[rebase, flawed]);
+    let line = |n: u64| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n");
+    let write = |name: &str, lines: u64| {
+        let text: String = (0..lines).map(line).collect();
+        let path = format!("{DIR}/{name}");
+        disk.write_foreign(&path, text.as_bytes()).unwrap();
+    };
+    write(&format!(".sessionlog/backups/{OLD}"), 1);
+    write("a.jsonl", 2);
+    let options = RepairOptions::new().allow_data_loss(true);
+    let mended = repair(&storage, Path::new(DIR), options).unwrap();
+    let told = mended.losses.iter().any(|loss| loss.contains(OLD));
+    assert!(told, "{mended}");
+    let found = verify(&storage, Path::new(DIR)).unwrap();
+    assert_eq!(found.sessions[0].messages, 2, "{found}");
 }
 
 #[test]
 fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
     refused_and_given_up(
-        &Record::Append {
+        Record::Append {
             stem: "a",
             generation: 0,
             offset: 99,

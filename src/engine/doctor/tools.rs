@@ -32,7 +32,7 @@ impl Repair<'_> {
         content: &[u8],
         image: &[u8],
     ) -> Result<()> {
-        let temp = self.free_temp();
+        let temp = self.free_temp()?;
         self.write(&self.dir.join(&temp), content)?;
         let swap = Record::Swap {
             stem,
@@ -56,12 +56,12 @@ impl Repair<'_> {
         written.map_err(|e| Error::io("write", path, e))
     }
 
-    pub(super) fn free_temp(&mut self) -> String {
+    pub(super) fn free_temp(&mut self) -> Result<String> {
         loop {
             let name = temp_name(self.temps);
             self.temps += 1;
-            if self.storage.info(&self.dir.join(&name)).is_err() {
-                return name;
+            if !files::is_there(&**self.storage, &self.dir.join(&name))? {
+                return Ok(name);
             }
         }
     }
@@ -109,7 +109,7 @@ impl Repair<'_> {
     }
 
     pub(super) fn quarantine(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = files::free_path(&**self.storage, &self.home.quarantine, name);
+        let path = files::free_path(&**self.storage, &self.home.quarantine, name)?;
         self.write(&path, bytes)?;
         self.report.quarantined.push(path);
         Ok(())

@@ -203,19 +203,18 @@ impl SessionCheck {
     }
 
     fn count_lines(&mut self, content: &Content) -> std::io::Result<()> {
-        content.for_each_line(|line, offset, ended| {
+        content.for_each_line(|raw, ended| {
             self.torn_end = !ended;
-            match session_file::decode(line) {
+            match session_file::decode(raw.text) {
                 Decoded::Blank => return,
                 Decoded::Control(_) => self.controls += 1,
                 Decoded::Message(_) | Decoded::Transient(_) => self.messages += 1,
                 Decoded::Corrupt(reason) => {
                     self.damaged_lines += 1;
                     if self.damaged.len() < LISTED {
-                        let len = line.len() as u64;
                         self.damaged.push(DamagedLine {
-                            offset,
-                            len,
+                            offset: raw.begin,
+                            len: raw.len,
                             reason,
                         });
                     }

@@ -124,7 +124,7 @@ impl Redo<'_> {
         else {
             return Ok(());
         };
-        let aside = files::free_path(self.storage, self.quarantine, name);
+        let aside = files::free_path(self.storage, self.quarantine, name)?;
         self.storage
             .rename(path, &aside)
             .map_err(|e| Error::io("set aside", path, e))?;
@@ -143,7 +143,7 @@ impl Redo<'_> {
         for path in self.removals.drain(..) {
             match remove(self.storage, &path) {
                 // Somebody else's, of a name that is free: it is in nobody's way.
-                Err(Error::Io { source, .. }) if place::is_taken(&source) => {
+                Err(Error::Io { source, .. }) if files::is_taken(&source) => {
                     let finding = format!("{} is not removed: {source}", path.display());
                     self.report.findings.push(finding);
                 }

@@ -1,6 +1,7 @@
 //! Putting lost sidecars back, and noting what recovered ones say.
 
 use crate::disk::files;
+use crate::disk::files::sidecar::read_bytes;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -44,7 +45,7 @@ pub(crate) fn write(
     for (stem, temp) in written {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let aside = files::free_path(storage, places.quarantine, &name);
+        let aside = files::free_path(storage, places.quarantine, &name)?;
         match storage.rename(&path, &aside) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => storage.rename(&temp, &path),
@@ -80,7 +81,7 @@ pub(crate) fn copy(
 
 fn said(storage: &dyn Storage, dir: &Path, stem: &str) -> Option<Said> {
     let path = dir.join(session_file::sidecar_name(stem));
-    let meta = session_file::decode_sidecar(&files::read_whole(storage, &path).ok()?).ok()?;
+    let meta = session_file::decode_sidecar(&read_bytes(storage, &path).ok()?).ok()?;
     let log = files::open_log(storage, dir, stem, OpenMode::Read).ok()?;
     let len = match &log {
         Some(log) => log.info().ok()?.len,

@@ -11,8 +11,8 @@ use super::session::{LastCopy, Session};
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::copies::{Copy, Said};
-use crate::disk::files::free_path;
 use crate::disk::files::sidecar::Sidecar;
+use crate::disk::files::{free_path, is_taken};
 use crate::disk::session_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -162,7 +162,9 @@ impl Session {
     }
 }
 
-/// Whether blanks were left at the end, and the file.
+/// Whether blanks were left at a sidecar's end, and the file.
+type Put = (bool, Arc<dyn StorageFile>);
+
 fn put_sidecar(
     sidecar: Sidecar,
     in_journal: bool,
@@ -170,52 +172,58 @@ fn put_sidecar(
     bytes: &[u8],
     exact: bool,
     turn: &Turn<'_>,
-) -> io::Result<(bool, Arc<dyn StorageFile>)> {
+) -> io::Result<Put> {
     let storage = &*turn.shared.storage;
-    let file = match sidecar {
-        Sidecar::Present if in_journal => return overwrite(storage, path, bytes, exact),
-        Sidecar::Present => replace(path, bytes, turn)?,
-        Sidecar::Missing => match create(storage, path, bytes) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn)?,
-            other => other?,
-        },
-        Sidecar::Corrupt => {
-            let name = session_file::sidecar_name(stem);
-            let aside = free_path(storage, &turn.shared.quarantine, &name);
-            match storage.rename(path, &aside) {
-                // Set aside before, by an attempt that then found no space. Were
-                // that an error, no flush would succeed until the next open.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                other => other?,
-            }
-            create(storage, path, bytes)?
-        }
+    let put = match sidecar {
+        Sidecar::Present if in_journal => overwrite(storage, path, bytes, exact),
+        Sidecar::Present => replace(path, bytes, turn),
+        Sidecar::Missing => create(storage, path, bytes),
+        Sidecar::Corrupt => create_in_place_of(stem, path, bytes, turn),
     };
-    Ok((false, file))
+    match put {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn),
+        // Somebody put it there since. Were that an error, no flush would succeed
+        // while it is there, and the journal would grow for ever.
+        Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, turn),
+        other => other,
+    }
 }
 
-fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Arc<dyn StorageFile>> {
+/// Sets aside what has the sidecar's name, and writes the sidecar.
+fn create_in_place_of(stem: &str, path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
+    let storage = &*turn.shared.storage;
+    let name = session_file::sidecar_name(stem);
+    let aside = free_path(storage, &turn.shared.quarantine, &name).map_err(io::Error::other)?;
+    match storage.rename(path, &aside) {
+        // Set aside before, by an attempt that then found no space.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        renamed => {
+            renamed?;
+            let (path, aside) = (path.display(), aside.display());
+            tracing::warn!(%path, %aside, "no sidecar; set aside");
+            turn.shared.names_changed();
+        }
+    }
+    create(storage, path, bytes)
+}
+
+fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Put> {
     let file = storage.open(path, OpenMode::CreateNew)?;
     file.write_all_at(bytes, 0).inspect_err(|_| {
         // Half a sidecar would look like damage.
         let _ = storage.remove_file(path);
     })?;
-    Ok(file)
+    Ok((false, file))
 }
 
 /// Writes over a sidecar in place: replacing it costs an inode and thirty times
 /// as long. Where the text gets shorter, blanks fill up to the old length, so
 /// that a reader never meets the end of the old text; cutting them off costs as
 /// much as everything else together, and waits for the store to be idle.
-fn overwrite(
-    storage: &dyn Storage,
-    path: &Path,
-    bytes: &[u8],
-    exact: bool,
-) -> io::Result<(bool, Arc<dyn StorageFile>)> {
+fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> io::Result<Put> {
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return create(storage, path, bytes).map(|file| (false, file));
+            return create(storage, path, bytes);
         }
         other => other?,
     };
@@ -232,14 +240,14 @@ fn overwrite(
     Ok((!exact, file))
 }
 
-fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn StorageFile>> {
+fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
     let storage = &*turn.shared.storage;
     let temp = turn.shared.dir.join(turn.shared.next_temp());
     let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
         file.write_all_at(bytes, 0)?;
         file.sync_data()?;
         storage.rename(&temp, path)?;
-        Ok(file)
+        Ok((false, file))
     });
     written.inspect_err(|_| {
         let _ = storage.remove_file(&temp);

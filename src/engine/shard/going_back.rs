@@ -73,7 +73,8 @@ impl Shard {
             stem: stem.to_string(),
             number: turn.shared.backups.next_number(stem),
             reason,
-            millis: i64::try_from(millis).unwrap_or(0),
+            // A name with a sign would be no backup's.
+            millis: i64::try_from(millis).unwrap_or(0).max(0),
             skip: u64::try_from(session.settled.meta.skip).unwrap_or(0),
         };
         Some((turn.shared.next_temp(), name))

@@ -110,7 +110,7 @@ impl Job {
     pub(crate) fn compacts(&self) -> bool {
         match self {
             Self::Rewrite { source, .. } => matches!(source, Source::Live { .. }),
-            Self::Extend { .. } => true,
+            Self::Extend { .. } => self.is_long(),
             _ => false,
         }
     }

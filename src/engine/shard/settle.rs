@@ -26,7 +26,9 @@ impl Shard {
             Change::Truncate { .. } | Change::Swap { .. } | Change::Delete => return,
         }
         op.shown = true;
-        turn.out.settle(std::mem::take(&mut op.ack), &Ok(()));
+        if op.is_command() {
+            turn.out.settle(std::mem::take(&mut op.ack), &Ok(()));
+        }
     }
 
     /// The record of a change is on disk.
@@ -74,7 +76,9 @@ impl Shard {
     pub(super) fn fail(&mut self, op: Op, error: &Error, turn: &mut Turn<'_>) {
         let session = self.session(op.session);
         session.inflight -= 1;
-        session.busy = false;
+        // What waits for one that holds its session must not go past one that is
+        // still on its way.
+        session.busy &= op.change.is_plain();
         // After a failed sync the record may be on disk all the same; recovery
         // would then look for the new file.
         if let Change::Swap { swap, .. } = op.change

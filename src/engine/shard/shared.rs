@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Names among the backups are about to change, or did.
+    /// Names among the backups, or in the quarantine, are about to change, or did.
     pub(crate) fn names_changed(&self) {
         self.rebased.fetch_add(1, Ordering::AcqRel);
     }

@@ -42,7 +42,8 @@ impl Source {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Lines(lines) => lines.len() as u64,
-            Self::Live { start, end, .. } => end - start,
+            // What is hidden is read, for what its control records say.
+            Self::Live { end, .. } => *end,
             Self::Promoted { end, lines, .. } => end + lines.len() as u64,
             Self::Bytes { len, rest, .. } => len + rest.len() as u64,
             Self::Rebase(rebase) => rebase.bytes(),

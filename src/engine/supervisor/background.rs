@@ -18,14 +18,16 @@ pub(super) const BACKGROUND: usize = 3;
 /// small rewrite must not wait for the compaction of a big session.
 const LONG: usize = BACKGROUND - 1;
 
-/// Jobs that take long, of which only so many are done at once, and one compaction
-/// among them: somebody waits for the others.
+/// Compactions, of which there may be thousands, and other jobs that take long. Only
+/// so many are done at once, one long compaction among them, and compactions last:
+/// somebody waits for the others.
 #[derive(Debug, Default)]
 pub(crate) struct LongJobs(Mutex<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
     running: usize,
+    /// Whether a long compaction is.
     compacting: bool,
     waiting: VecDeque<Job>,
 }
@@ -38,7 +40,7 @@ impl LongJobs {
         turns.next()
     }
 
-    /// A job is done, a compaction or not; what the thread does next.
+    /// A job is done, a long compaction or not; what the thread does next.
     fn done(&self, compaction: bool) -> Option<Job> {
         let mut turns = self.0.lock();
         turns.running -= 1;
@@ -52,14 +54,18 @@ impl Turns {
         if self.running == LONG {
             return None;
         }
-        let compacting = self.compacting;
-        let may_run = |job: &Job| !(compacting && job.compacts());
-        let at = self.waiting.iter().position(may_run)?;
+        let awaited = self.waiting.iter().position(|job| !job.compacts());
+        let may_run = |job: &Job| !(self.compacting && compacts_long(job));
+        let at = awaited.or_else(|| self.waiting.iter().position(may_run))?;
         let job = self.waiting.remove(at)?;
         self.running += 1;
-        self.compacting |= job.compacts();
+        self.compacting |= compacts_long(&job);
         Some(job)
     }
+}
+
+fn compacts_long(job: &Job) -> bool {
+    job.compacts() && job.is_long()
 }
 
 pub(crate) fn run_jobs(
@@ -72,7 +78,7 @@ pub(crate) fn run_jobs(
         let next = jobs.lock().recv();
         match next {
             None | Some(Job::Stop) => break,
-            Some(job) if job.is_long() => run_long(job, long, context, alarm),
+            Some(job) if job.is_long() || job.compacts() => run_long(job, long, context, alarm),
             Some(job) => run_job(job, context, alarm),
         }
     }
@@ -81,7 +87,7 @@ pub(crate) fn run_jobs(
 fn run_long(job: Job, long: &LongJobs, context: &Shared, alarm: &Alarm) {
     let mut next = long.admit(job);
     while let Some(job) = next {
-        let compaction = job.compacts();
+        let compaction = compacts_long(&job);
         run_job(job, context, alarm);
         next = long.done(compaction);
     }

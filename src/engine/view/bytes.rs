@@ -41,7 +41,7 @@ impl Bytes {
         })
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.len + self.behind.len() as u64
     }
 
@@ -121,7 +121,10 @@ fn behind_base(
     if journalled.is_empty() {
         return Ok((len, journalled));
     }
-    let holds = len >= base && ours(file, base, &journalled, len)?;
+    // At its very end an unended line is somebody else's: recovery ends it, and
+    // takes the file for one that was changed.
+    let glued = base > 0 && len >= base && glued(file, base, &journalled)?;
+    let holds = len >= base && !(glued && len == base) && ours(file, base, &journalled, len)?;
     let base = if holds {
         base
     } else if let Some(resumed) = resumed_at(file, &journalled, len)? {
@@ -137,7 +140,7 @@ fn behind_base(
         return Ok((len, journalled));
     };
     // The line feed before them is damaged; recovery puts it back.
-    if holds && len > base && glued(file, base, &journalled)? {
+    if holds && glued {
         let (len, behind) = behind(file, len, base, journalled)?;
         return Ok((len - 1, [b"\n", &behind[..]].concat()));
     }

@@ -87,7 +87,7 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         moment.report.replayed_records = moment.plans.records;
         moment.checkpoint = scan.checkpoint;
         moment.tips = scan.tips;
-    } else if home.has_segments(storage).unwrap_or(false) {
+    } else if home.has_segments(storage)? {
         // What the journal holds would be missing from every answer.
         return Err(home.missing_identity());
     } else {

@@ -1,6 +1,6 @@
 //! Choosing a store for a directory.
 
-use crate::disk::files;
+use crate::disk::files::sidecar::read_bytes;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
@@ -228,7 +228,7 @@ impl Copies<'_> {
     /// Whether a session file is that of one of these sessions.
     fn is_of_any(&self, stem: &str, keys: &HashSet<String>) -> bool {
         let path = self.dir.join(session_file::sidecar_name(stem));
-        let bytes = files::read_whole(self.storage, &path).unwrap_or_default();
+        let bytes = read_bytes(self.storage, &path).unwrap_or_default();
         let meta = session_file::decode_sidecar(&bytes);
         meta.is_ok_and(|meta| keys.contains(&meta.key))
     }

@@ -142,8 +142,10 @@ impl StoreHandle {
     /// copied as bytes, also those that do not decode. Appends to the session go
     /// on meanwhile. The store does this by itself once skipped lines
     /// outnumber live ones, unless
-    /// [`auto_compact`](crate::StoreOptions::auto_compact) is off. Does nothing where
-    /// nothing is skipped. The reply arrives when the new file is in place;
+    /// [`auto_compact`](crate::StoreOptions::auto_compact) is off. Does nothing if
+    /// nothing is skipped. If a compaction is under way the reply is that one's, and
+    /// what was truncated since it began may stay in the file, skipped. The reply
+    /// arrives when the new file is in place;
     /// needs space for it beside the old one meanwhile. Always durable.
     ///
     /// # Errors

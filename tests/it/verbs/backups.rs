@@ -6,7 +6,9 @@ use sessionlog::{Backup, BackupLimits, BackupReason, Error, Message, StoreHandle
 
 use BackupReason::{Restore, Revert};
 
-use crate::support::{Caller, for_each_caller, open, said, scratch, texts, visible_names};
+use crate::support::{
+    Caller, add_numbers, for_each_caller, numbers, open, said, scratch, texts, visible_names,
+};
 
 const CHAT: &str = "telegram:1";
 
@@ -263,4 +265,29 @@ fn a_pruning_that_is_given_up_hides_no_backup() {
         assert_eq!(listed, files(dir.path()));
     }
     store.close().unwrap();
+}
+
+/// The name of a deleted session's file may be another chat's, and so are the
+/// backups of that name.
+#[test]
+fn a_deleted_session_is_not_taken_back_to_another_chats_backup() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "telegram:123", 0..1);
+    chats.delete_session("telegram:123").wait().unwrap();
+    add_numbers(&chats, "telegram_123", 0..3);
+    chats.context("telegram_123").clear().wait().unwrap();
+    add_numbers(&chats, "telegram_123", 7..9);
+    let restored = chats.restore_backup("telegram:123", 1).wait();
+    assert!(
+        matches!(restored, Err(Error::BackupNotFound { .. })),
+        "{restored:?}"
+    );
+    assert_eq!(texts(&chats, "telegram_123"), numbers(7..9));
+    add_numbers(&chats, "telegram:123", 4..5);
+    store.close().unwrap();
+    let store = open(dir.path());
+    assert_eq!(texts(&store.handle(), "telegram_123"), numbers(7..9));
+    assert_eq!(texts(&store.handle(), "telegram:123"), numbers(4..5));
 }

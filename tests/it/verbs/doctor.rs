@@ -49,6 +49,48 @@ fn verify_beside_a_writer_finds_what_was_acknowledged_and_no_fault() {
     assert!(Store::verify(dir.path()).unwrap().journal.clean);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_session_that_cannot_be_read_keeps_no_other_from_its_repair() {
+    let dir = scratch();
+    store_of_three(dir.path());
+    fs::write(dir.path().join("a.jsonl"), line("one") + "{\"role\":\"us\n").unwrap();
+    fs::remove_file(dir.path().join("b.jsonl")).unwrap();
+    fs::create_dir(dir.path().join("b.jsonl")).unwrap();
+    fs::rename(dir.path().join("c.meta.json"), dir.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", dir.path().join("c.meta.json")).unwrap();
+
+    let report = Store::repair(dir.path(), RepairOptions::new()).unwrap();
+    assert_eq!(report.quarantined.len(), 1, "{report}");
+    let left: Vec<_> = report.unreadable.iter().map(|left| &left[..2]).collect();
+    assert_eq!(left, ["b:", "c:"], "{report}");
+    assert!(report.to_string().contains("left, for it cannot be read"));
+    assert!(dir.path().join("b.jsonl").is_dir());
+}
+
+fn store_of_three(dir: &std::path::Path) {
+    let store = open(dir);
+    for key in ["a", "b", "c"] {
+        add_numbers(&store.handle(), key, 0..1);
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn what_somebody_put_beside_the_segments_keeps_no_store_from_opening() {
+    let dir = scratch();
+    store_of_three(dir.path());
+    let journal = dir.path().join(".sessionlog/journal");
+    fs::create_dir(journal.join("a.tmp")).unwrap();
+    open(dir.path()).close().unwrap();
+
+    fs::write(journal.join("segment-ffffffffffffffff.log"), b"").unwrap();
+    let opened = Store::open(dir.path());
+    assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    let report = Store::verify(dir.path()).unwrap();
+    assert!(report.journal.damage.is_some(), "{report}");
+}
+
 /// Deletes sessions and makes them again, rewrites them, and lets an alias go from
 /// one to another, until told to stop.
 fn churn(chats: &StoreHandle, stop: &AtomicBool) {

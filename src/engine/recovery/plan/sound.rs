@@ -1,5 +1,6 @@
 //! Which records an engine may have written.
 
+use crate::disk::files::backup::Name;
 use crate::disk::files::is_temp_name;
 use crate::disk::journal::record::Record;
 
@@ -41,8 +42,9 @@ pub(crate) fn flaw(record: &Record<'_>) -> Option<&'static str> {
             backup,
             ..
         } => {
-            let named = [link, backup].iter().all(|n| n.is_empty() || is_name(n));
-            if !named || !is_name(of) {
+            let kept = link.is_empty() && backup.is_empty()
+                || is_temp_name(link) && is_name(link) && is_backup(backup);
+            if !kept || !is_backup(of) {
                 return Some("names a file that is not ours");
             }
             if !is_position(len, b"") {
@@ -56,9 +58,13 @@ pub(crate) fn flaw(record: &Record<'_>) -> Option<&'static str> {
     (!is_name(stem)).then_some("names no file of this directory")
 }
 
+fn is_backup(name: &str) -> bool {
+    is_name(name) && Name::parse(name).is_some()
+}
+
 /// Whether this names a file of the directory, and none elsewhere.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['/', '\0'])
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
 /// Whether a file can have `bytes` at `offset`.

@@ -9,10 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::lines::glued;
-use super::place::is_taken;
 use super::rewritten::holds;
 use super::{Redo, remove};
 use crate::disk::files::backup::{self, Name};
+use crate::disk::files::is_taken;
 use crate::disk::files::{self, is_temp_name};
 use crate::engine::recovery::plan::{Base, Kept, Plan, Plans, Prefix};
 use crate::error::{Error, Result};
@@ -69,7 +69,7 @@ impl Redo<'_> {
             return Ok(());
         };
         let scratch = self.scratch_of(&lines)?;
-        let aside = self.free_aside(path);
+        let aside = self.free_aside(path)?;
         self.report.lose(format!(
             "{gone}; {} journalled bytes of it are in {}",
             lines.len(),

@@ -147,7 +147,7 @@ impl Redo<'_> {
                 ));
                 // Nothing else may be left of the lines that are damaged.
                 if files::is_there(self.storage, &path)? {
-                    self.set_aside(&path, "what takes its place is damaged");
+                    self.set_aside(&path, "what takes its place is damaged")?;
                 }
             }
             self.renames.push((temp, path.clone()));

@@ -9,19 +9,6 @@ use crate::disk::files;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Whether a name stands for something that is no file of ours: a directory, a
-/// link, a file that may not be opened. It costs whatever needs that name; the
-/// medium has not failed.
-pub(super) fn is_taken(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::InvalidInput
-            | io::ErrorKind::IsADirectory
-            | io::ErrorKind::PermissionDenied
-            | io::ErrorKind::DirectoryNotEmpty
-    )
-}
-
 /// Whether two names stand for one file.
 ///
 /// # Errors
@@ -43,8 +30,8 @@ impl Redo<'_> {
         match self.storage.open(path, OpenMode::ReadWrite) {
             Ok(file) => Ok(Some(file)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) if is_taken(&e) => {
-                self.set_aside(path, &e.to_string());
+            Err(e) if files::is_taken(&e) => {
+                self.set_aside(path, &e.to_string())?;
                 Ok(None)
             }
             Err(e) => Err(Error::io("recover", path, e)),
@@ -52,26 +39,27 @@ impl Redo<'_> {
     }
 
     /// Moves what is at `path` to the quarantine if names change.
-    pub(super) fn set_aside(&mut self, path: &Path, why: &str) {
-        let aside = self.free_aside(path);
+    pub(super) fn set_aside(&mut self, path: &Path, why: &str) -> Result<()> {
+        let aside = self.free_aside(path)?;
         self.report.findings.push(format!(
             "{} is set aside as {}: {why}",
             path.display(),
             aside.display()
         ));
         self.renames.push((path.to_owned(), aside));
+        Ok(())
     }
 
     /// A name in the quarantine that is free, and will be.
-    pub(super) fn free_aside(&self, path: &Path) -> PathBuf {
+    pub(super) fn free_aside(&self, path: &Path) -> Result<PathBuf> {
         let own = path.file_name().unwrap_or_default().to_string_lossy();
         let free = |name: &str| files::free_path(self.storage, self.quarantine, name);
-        let (mut aside, mut taken) = (free(&own), 0);
+        let (mut aside, mut taken) = (free(&own)?, 0);
         while self.renames.iter().any(|(_, to)| *to == aside) {
             taken += 1;
-            aside = free(&format!("{own}.{taken}"));
+            aside = free(&format!("{own}.{taken}"))?;
         }
-        aside
+        Ok(aside)
     }
 
     /// Gives a file its name. A directory that somebody made there does not keep
@@ -89,7 +77,7 @@ impl Redo<'_> {
         if !is_directory(to).unwrap_or(false) || is_directory(from).unwrap_or(true) {
             return Err(wrap(error));
         }
-        self.set_aside(to, "it is a directory");
+        self.set_aside(to, "it is a directory")?;
         if let Some((to, aside)) = self.renames.pop() {
             self.storage.rename(&to, &aside).map_err(wrap)?;
         }

@@ -1,13 +1,13 @@
 //! Bringing a session's sidecar up to the journal.
 
-use crate::disk::files;
+use crate::disk::files::sidecar;
 use std::io;
 use std::path::PathBuf;
 
 use super::Redo;
 use super::log::Left;
-use super::place::is_taken;
 use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::files::is_taken;
 use crate::disk::session_file::{self, SessionMeta};
 use crate::engine::recovery::plan::{Plan, count_left};
 use crate::error::{Error, Result};
@@ -25,9 +25,9 @@ impl Redo<'_> {
         }
         let path = self.sidecar_path(stem);
         let mut damaged = false;
-        let on_disk = match files::read_whole(self.storage, &path) {
+        let on_disk = match sidecar::read_bytes(self.storage, &path) {
             Ok(bytes) if session_file::holds_session(&bytes) => {
-                self.set_aside(&path, "it is no sidecar");
+                self.set_aside(&path, "it is no sidecar")?;
                 None
             }
             Ok(bytes) => {
@@ -36,8 +36,9 @@ impl Redo<'_> {
                 decoded
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) if is_taken(&e) => {
-                self.set_aside(&path, &e.to_string());
+            // No store writes one that is too large to be read.
+            Err(e) if is_taken(&e) || e.kind() == io::ErrorKind::InvalidData => {
+                self.set_aside(&path, &e.to_string())?;
                 None
             }
             Err(e) => return Err(Error::io("read", &path, e)),
@@ -51,7 +52,7 @@ impl Redo<'_> {
                 return Ok(());
             };
             if damaged {
-                self.set_aside(&path, "it does not decode");
+                self.set_aside(&path, "it does not decode")?;
             }
             self.report.findings.push(restored.finding.clone());
             plan.meta_restored(&restored)

@@ -40,10 +40,11 @@ impl Verb for Ensure {
     const TOUCHES_FILES: bool = true;
 
     fn bytes(&self) -> usize {
-        match &self.search {
+        let found = match &self.search {
             Search::Found(_, candidate) => candidate.bytes(),
             Search::Needless | Search::Vain => 0,
-        }
+        };
+        found + self.identity.bytes()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<Option<bool>> {

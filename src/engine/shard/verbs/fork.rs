@@ -37,7 +37,7 @@ impl Verb for Fork {
     const TOUCHES_FILES: bool = true;
 
     fn bytes(&self) -> usize {
-        self.copy.rest.len()
+        self.copy.rest.len() + self.copy.summary.len()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

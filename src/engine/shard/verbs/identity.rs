@@ -24,6 +24,12 @@ pub(crate) struct Identity {
 pub(crate) type Judge = fn(&str, Option<&RawValue>, &RawValue) -> bool;
 
 impl Identity {
+    /// How much memory it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let aliases = self.aliases.iter().map(String::len).sum::<usize>();
+        self.scope.as_ref().map_or(0, |scope| scope.get().len()) + aliases
+    }
+
     /// Puts it in the place of another.
     pub(super) fn replace_in(self, meta: &mut Meta) {
         let aliases = session_file::normalize_aliases(&meta.text.key, &self.aliases);

@@ -45,7 +45,7 @@ impl Verb for Promote {
     const TOUCHES_FILES: bool = true;
 
     fn bytes(&self) -> usize {
-        self.candidate.bytes()
+        self.candidate.bytes() + self.identity.as_ref().map_or(0, Identity::bytes)
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<bool> {

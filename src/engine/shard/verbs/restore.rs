@@ -37,6 +37,11 @@ impl Verb for Restore {
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let entry = shard.session(id).entry.clone();
+        // A deleted session's file name may be another session's by now, and so
+        // would be the backup.
+        if !shard.session(id).exists {
+            return turn.out.answer(answer, Err(self.not_found(&entry.key)));
+        }
         let backups = &turn.shared.backups;
         let found = backups.get(&entry.stem, self.number);
         let Some(stored) = found.filter(|stored| is_there(&stored.name, turn)) else {

@@ -25,7 +25,7 @@ impl Verb for UpsertMeta {
     const TOUCHES_FILES: bool = false;
 
     fn bytes(&self) -> usize {
-        0
+        self.identity.bytes()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {

@@ -8,9 +8,16 @@ const DRAIN: usize = 256;
 
 impl Worker {
     pub(super) fn accept_held(&mut self) {
-        while let Some((shard, command)) = self.held.pop_front() {
+        while !self.is_full()
+            && let Some((shard, command)) = self.held.pop_front()
+        {
             self.accept(shard, command);
         }
+    }
+
+    /// Whether so much is in flight that nothing more is taken in.
+    pub(super) fn is_full(&self) -> bool {
+        self.inflight.bytes() > MAX_INFLIGHT
     }
 
     pub(super) fn drain_again(&mut self) {
@@ -22,7 +29,7 @@ impl Worker {
         for _ in 0..self.again.len() {
             // Held back, commands take up no room in their mailbox any more: the
             // others keep theirs, and with them their senders.
-            if self.inflight.bytes() > MAX_INFLIGHT || self.holds_back() {
+            if self.is_full() || self.holds_back() {
                 break;
             }
             let Some(shard) = self.again.pop_front() else {
@@ -33,7 +40,11 @@ impl Worker {
                 self.again.push_back(shard);
             }
             for command in commands.drain(..) {
-                take(self, shard, command);
+                if self.is_full() || self.holds_back() {
+                    self.held.push_back((shard, command));
+                } else {
+                    take(self, shard, command);
+                }
             }
         }
         self.drained_commands = commands;

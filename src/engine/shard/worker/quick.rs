@@ -2,7 +2,7 @@
 //! touches a file.
 
 use super::bells::Bells;
-use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
+use super::{MAX_BATCH, Worker};
 use crate::disk::journal::committer::{Outcome, Signal};
 use crate::engine::shard::change::Op;
 use crate::engine::shard::request::Command;
@@ -39,9 +39,7 @@ impl Worker {
     /// Takes one command in past its mailbox, if nothing is before it there.
     pub(super) fn take_directly(&mut self, shard: usize, command: &mut Option<Command>) {
         let place = self.places[shard];
-        let next = !self.closed
-            && self.inflight.bytes() <= MAX_INFLIGHT
-            && self.shards[place].mailbox.is_empty();
+        let next = !self.closed && !self.is_full() && self.shards[place].mailbox.is_empty();
         if let Some(taken) = command.take_if(|_| next) {
             self.begin_turn();
             *command = self.accept_quickly(shard, taken).err();

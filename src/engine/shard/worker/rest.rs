@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::chores::LINGER;
-use super::{MAX_INFLIGHT, NEVER, Worker};
+use super::{NEVER, Worker};
 
 /// What a worker's thread has to do next.
 pub(in crate::engine::shard) enum Rest {
@@ -37,9 +37,8 @@ impl Worker {
     /// whether it may sleep and of whether it is to be roused: were there two, it
     /// could fall asleep over what nobody rouses it for.
     pub(super) fn due(&self) -> Duration {
-        let may_drain = !self.again.is_empty() && self.inflight.bytes() <= MAX_INFLIGHT;
-        let busy =
-            may_drain || !self.held.is_empty() || self.flush.is_some() || !self.sidecars.is_empty();
+        let waiting = !self.again.is_empty() || self.holds_back();
+        let busy = waiting && !self.is_full() || self.flush.is_some() || !self.sidecars.is_empty();
         if busy || self.drained.is_some() && self.is_quiet() {
             return Duration::ZERO;
         }

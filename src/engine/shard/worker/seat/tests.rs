@@ -301,6 +301,8 @@ fn a_flush_beside_a_command_counts_as_none() {
     );
     until_idle(&store);
     synced(&store, 1);
+    // An image that nobody waits for is written before it is synced.
+    assert!(told(&store, 2, Outcome::Written));
     synced(&store, 2);
     until_idle(&store);
     appended.wait().unwrap().unwrap();

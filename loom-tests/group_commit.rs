@@ -133,7 +133,7 @@ fn a_lingering_committer_is_let_go() {
         spawned("closing", move || group.close())
     };
     let mut linger = Linger {
-        behind: 2,
+        expected: 2,
         timeout: Duration::from_secs(1),
         came: None,
     };

@@ -24,6 +24,8 @@ pub struct StoreStats {
     pub session_bytes: u64,
     /// Sessions rewritten to drop skipped lines.
     pub compactions: u64,
+    /// Bytes that compactions wrote, copies that were given up included.
+    pub compaction_bytes: u64,
     /// Flushes: session files and sidecars synced, journal segments retired.
     pub flushes: u64,
     /// Lines met while reading that could not be decoded. A line counts each
@@ -31,14 +33,15 @@ pub struct StoreStats {
     pub corrupt_lines: u64,
 }
 
-/// The counters behind [`StoreStats`]. Not part of any protocol: they may lag
-/// behind each other.
+/// The counters of [`StoreStats`]. Not part of any protocol: of two that change
+/// together one may be read before it does.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) commands: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) session_bytes: AtomicU64,
     pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) corrupt_lines: AtomicU64,
     pub(crate) journal: Arc<committer::Counters>,
@@ -61,6 +64,7 @@ impl Counters {
             journal_bytes: read(&self.journal.bytes),
             session_bytes: read(&self.session_bytes),
             compactions: read(&self.compactions),
+            compaction_bytes: read(&self.compaction_bytes),
             flushes: read(&self.flushes),
             corrupt_lines: read(&self.corrupt_lines),
         }

@@ -3,6 +3,7 @@
 
 use crate::disk::files::extent;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::loaded::Loaded;
 use super::locate::{self, Located};
@@ -161,6 +162,9 @@ impl Job {
                 source,
             } => {
                 let prepared = rewrite::prepare(&*shared.storage, &shared.dir, &temp, &source);
+                if matches!(source, Source::Live { .. }) {
+                    count_copied(shared, 0, &prepared);
+                }
                 (owner, Done::Rewritten { temp, prepared })
             }
             Self::Extend {
@@ -168,8 +172,9 @@ impl Job {
                 prepared,
                 more,
             } => {
-                let temp = prepared.temp.clone();
+                let (temp, before) = (prepared.temp.clone(), prepared.len);
                 let prepared = rewrite::extend(&*shared.storage, &shared.dir, prepared, &more);
+                count_copied(shared, before, &prepared);
                 (owner, Done::Rewritten { temp, prepared })
             }
             Self::Close(file) => {
@@ -188,6 +193,13 @@ impl Job {
         };
         Some(Outcome::Done { owner, done })
     }
+}
+
+/// Counts what a compaction's copy has more than `before`.
+fn count_copied(shared: &Shared, before: u64, copy: &Result<Prepared>) {
+    let copied = copy.as_ref().map_or(0, |copy| copy.len - before);
+    let counter = &shared.counters.compaction_bytes;
+    counter.fetch_add(copied, Ordering::Relaxed);
 }
 
 fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {

@@ -1,0 +1,120 @@
+//! What the store takes while it works: files, memory, descriptors.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sessionlog::StoreStats;
+
+use crate::OPEN_FILES;
+use crate::chats::Chats;
+use crate::support::Outcome;
+use crate::table::Table;
+
+/// Between two measurements.
+const EVERY: Duration = Duration::from_millis(100);
+
+const MB: f64 = 1_048_576.0;
+
+/// What README allows a session file beside three times its live bytes.
+const SLACK: f64 = 8.0 * MB;
+
+/// Descriptors beside those of session files: the journal's, directories, sidecars
+/// while they are written, files of jobs and readers, and the process's own.
+const OTHER_FILES: usize = 64;
+
+/// The largest of what was seen.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    /// Of (a session file less the slack) over its live bytes.
+    file_ratio: f64,
+    journal: u64,
+    journal_bound: u64,
+    descriptors: usize,
+    /// Resident memory, and that of the first quarter.
+    memory: u64,
+    memory_early: u64,
+    samples: usize,
+}
+
+impl Gauges {
+    /// Measures for `length`.
+    pub(crate) fn over(length: Duration, dir: &Path, chats: &Chats) -> Outcome<Self> {
+        let mut gauges = Self {
+            journal_bound: journal_bound(dir)?,
+            ..Self::default()
+        };
+        let started = Instant::now();
+        while started.elapsed() < length && !chats.failed() {
+            std::thread::sleep(EVERY);
+            gauges.sample(dir, chats, started.elapsed() < length / 4)?;
+        }
+        Ok(gauges)
+    }
+
+    fn sample(&mut self, dir: &Path, chats: &Chats, early: bool) -> Outcome<()> {
+        self.samples += 1;
+        for (path, live) in chats.sizes(dir, self.samples) {
+            let size = fs::metadata(path).map_or(0, |info| info.len()) as f64;
+            self.file_ratio = self.file_ratio.max((size - SLACK) / (live.max(1) as f64));
+        }
+        self.journal = self
+            .journal
+            .max(directory_size(&dir.join(".sessionlog/journal"))?);
+        self.descriptors = self.descriptors.max(fs::read_dir("/proc/self/fd")?.count());
+        let memory = resident()?;
+        self.memory = self.memory.max(memory);
+        if early {
+            self.memory_early = self.memory_early.max(memory);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn report(&self, stats: &StoreStats, table: &mut Table) {
+        let compactions = stats.compaction_bytes as f64;
+        let appended = stats.session_bytes.max(1) as f64;
+        table.say("commands", stats.commands as f64);
+        table.say("messages", stats.messages as f64);
+        table.say("compactions", stats.compactions as f64);
+        table.say("flushes", stats.flushes as f64);
+        table.say("MiB appended", appended / MB);
+        table.at_most("(file - 8 MiB) / live bytes, worst", self.file_ratio, 3.0);
+        table.at_most(
+            "bytes compacted per byte appended",
+            compactions / appended,
+            4.0,
+        );
+        let bound = self.journal_bound as f64 / MB;
+        table.at_most("journal, MiB", self.journal as f64 / MB, bound);
+        let files = (OPEN_FILES + OTHER_FILES) as f64;
+        table.at_most("descriptors", self.descriptors as f64, files);
+        // What is in flight and one job of each background thread may be large; what
+        // grows with the messages would go on growing.
+        let bound = self.memory_early as f64 * 1.5 + 64.0 * MB;
+        table.at_most("resident memory, MiB", self.memory as f64 / MB, bound / MB);
+    }
+}
+
+/// What README names: an eighth of the volume's space, and 512 MiB, at most, and
+/// what is written during one flush: another segment.
+fn journal_bound(dir: &Path) -> Outcome<u64> {
+    let volume = rustix::fs::statvfs(dir)?;
+    let free = volume.f_bavail * volume.f_frsize;
+    Ok((free / 8).min(512 << 20) + (64 << 20))
+}
+
+fn directory_size(dir: &Path) -> Outcome<u64> {
+    let mut size = 0;
+    for entry in fs::read_dir(dir)? {
+        // Segments come and go.
+        size += entry?.metadata().map_or(0, |info| info.len());
+    }
+    Ok(size)
+}
+
+fn resident() -> Outcome<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().next());
+    Ok(kib.and_then(|kib| kib.parse().ok()).unwrap_or(0) << 10)
+}

@@ -1,7 +1,8 @@
 //! What the store takes while it works: files, memory, descriptors.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sessionlog::StoreStats;
@@ -16,8 +17,10 @@ const EVERY: Duration = Duration::from_millis(100);
 
 const MB: f64 = 1_048_576.0;
 
-/// What README allows a session file beside three times its live bytes.
-const SLACK: f64 = 8.0 * MB;
+/// What README allows a session file beside three times its live bytes, and how long
+/// a compaction may take after a truncation.
+const SLACK: u64 = 8 << 20;
+const COMPACTED_IN: Duration = Duration::from_secs(3);
 
 /// Descriptors beside those of session files: the journal's, directories, sidecars
 /// while they are written, files of jobs and readers, and the process's own.
@@ -26,8 +29,9 @@ const OTHER_FILES: usize = 64;
 /// The largest of what was seen.
 #[derive(Default)]
 pub(crate) struct Gauges {
-    /// Of (a session file less the slack) over its live bytes.
-    file_ratio: f64,
+    /// Since when a session file is over its bound, and the longest that one was.
+    over: BTreeMap<PathBuf, Instant>,
+    longest_over: Duration,
     journal: u64,
     journal_bound: u64,
     descriptors: usize,
@@ -55,8 +59,13 @@ impl Gauges {
     fn sample(&mut self, dir: &Path, chats: &Chats, early: bool) -> Outcome<()> {
         self.samples += 1;
         for (path, live) in chats.sizes(dir, self.samples) {
-            let size = fs::metadata(path).map_or(0, |info| info.len()) as f64;
-            self.file_ratio = self.file_ratio.max((size - SLACK) / (live.max(1) as f64));
+            let size = fs::metadata(&path).map_or(0, |info| info.len());
+            if size <= 3 * live as u64 + SLACK {
+                self.over.remove(&path);
+                continue;
+            }
+            let since = self.over.entry(path).or_insert_with(Instant::now);
+            self.longest_over = self.longest_over.max(since.elapsed());
         }
         self.journal = self
             .journal
@@ -78,7 +87,11 @@ impl Gauges {
         table.say("compactions", stats.compactions as f64);
         table.say("flushes", stats.flushes as f64);
         table.say("MiB appended", appended / MB);
-        table.at_most("(file - 8 MiB) / live bytes, worst", self.file_ratio, 3.0);
+        table.at_most(
+            "a file over 3 times its live bytes and 8 MiB, longest, s",
+            self.longest_over.as_secs_f64(),
+            COMPACTED_IN.as_secs_f64(),
+        );
         table.at_most(
             "bytes compacted per byte appended",
             compactions / appended,

@@ -140,7 +140,7 @@
 //! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |
 //! | `DEAD_SLACK` (shard/session) | 4 MiB |
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
-//! | `SYNC_STEP`, `GENTLE_STEP` (shard/rewrite) | 256 KiB, 64 KiB |
+//! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
 //! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
 //! | `TRIES` (view/moment), `CHASES` (view) | 20 looks, 1,000 reads |

@@ -161,7 +161,7 @@ impl Job {
                 temp,
                 source,
             } => {
-                let prepared = rewrite::prepare(&*shared.storage, &shared.dir, &temp, &source);
+                let prepared = rewrite::prepare(shared, &temp, &source);
                 if matches!(source, Source::Live { .. }) {
                     count_copied(shared, 0, &prepared);
                 }
@@ -173,7 +173,7 @@ impl Job {
                 more,
             } => {
                 let (temp, before) = (prepared.temp.clone(), prepared.len);
-                let prepared = rewrite::extend(&*shared.storage, &shared.dir, prepared, &more);
+                let prepared = rewrite::extend(shared, prepared, &more);
                 count_copied(shared, before, &prepared);
                 (owner, Done::Rewritten { temp, prepared })
             }

@@ -75,6 +75,7 @@ pub(crate) mod settle;
 pub(crate) mod shared;
 pub(crate) mod source;
 mod stage;
+mod steps;
 mod swap;
 pub(crate) mod turn;
 pub(crate) mod verbs;

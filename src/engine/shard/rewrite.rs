@@ -6,25 +6,18 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::rebase;
 use super::shared::Shared;
 use super::source::Source;
+use super::steps::Steps;
 use crate::disk::files::extent;
 use crate::disk::files::lines::{Raw, for_each_line};
 use crate::disk::session_file::{self, Carried, Kind};
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
-
-/// How much is written and synced at a time: the journal's syncs wait for a
-/// longer write-back on the same disk, and with them every caller.
-const SYNC_STEP: usize = 256 << 10;
-
-/// The same for a compaction: the smaller the steps, the less a sync of the journal
-/// waits for one, and the longer all of them take.
-const GENTLE_STEP: usize = 64 << 10;
+use crate::ground::clock::Clock;
+use crate::ground::storage::{OpenMode, StorageFile};
 
 /// A file that is ready to take a session file's name.
 #[derive(Debug)]
@@ -73,27 +66,23 @@ impl Prepared {
     }
 }
 
-/// Writes and syncs the file `temp`. Where that fails nothing is left of it.
+/// Writes and syncs the file `temp`. If that fails nothing is left of it.
 ///
 /// # Errors
-/// `StorageFull` and other refusals of the operating system. `Poisoned` where
+/// `StorageFull` and other refusals of the operating system. `Poisoned` if
 /// the directory could not be synced: other names may be gone with this one.
-pub(crate) fn prepare(
-    storage: &dyn Storage,
-    dir: &Path,
-    temp: &str,
-    source: &Source,
-) -> Result<Prepared> {
+pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Prepared> {
+    let (storage, dir) = (&*shared.storage, &*shared.dir);
     if let Source::Rebase(rebase) = source {
         return rebase::prepare(storage, dir, temp, rebase);
     }
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
-        let mut out = Output::to(storage.open(&path, OpenMode::CreateNew)?);
+        let file = storage.open(&path, OpenMode::CreateNew)?;
+        let mut out = Output::to(file, &*shared.clock);
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
             Source::Live { file, start, end } => {
-                out.step = GENTLE_STEP;
                 out.put_controls(&**file, *start)?;
                 out.hidden.at = out.len + out.buffer.len() as u64;
                 out.hidden.lines = out.lines;
@@ -139,23 +128,18 @@ pub(crate) fn prepare(
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn extend(
-    storage: &dyn Storage,
-    dir: &Path,
-    prepared: Prepared,
-    more: &More,
-) -> Result<Prepared> {
+pub(crate) fn extend(shared: &Shared, prepared: Prepared, more: &More) -> Result<Prepared> {
     let temp = prepared.temp.clone();
-    let path = dir.join(&temp);
+    let path = shared.dir.join(&temp);
     let attempt = || -> io::Result<Prepared> {
-        let mut out = Output::on(prepared);
+        let mut out = Output::on(prepared, &*shared.clock);
         let Range { start, end } = more.appended;
         out.put_live(&*more.file, start, end)?;
         out.hide(&*more.file, &more.truncated)?;
         out.finish(temp)
     };
     attempt().map_err(|e| {
-        let _ = storage.remove_file(&path);
+        let _ = shared.storage.remove_file(&path);
         Error::io("rewrite", &path, e)
     })
 }
@@ -168,7 +152,8 @@ impl More {
     }
 }
 
-struct Output {
+struct Output<'a> {
+    clock: &'a dyn Clock,
     file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
     len: u64,
@@ -177,13 +162,13 @@ struct Output {
     start: u64,
     torn: bool,
     hidden: Hidden,
-    /// How much is written and synced at a time.
-    step: usize,
+    steps: Steps,
 }
 
-impl Output {
-    fn to(file: Arc<dyn StorageFile>) -> Self {
+impl<'a> Output<'a> {
+    fn to(file: Arc<dyn StorageFile>, clock: &'a dyn Clock) -> Self {
         Self {
+            clock,
             file,
             buffer: Vec::new(),
             len: 0,
@@ -192,19 +177,19 @@ impl Output {
             start: 0,
             torn: false,
             hidden: Hidden::default(),
-            step: SYNC_STEP,
+            steps: Steps::default(),
         }
     }
 
     /// Goes on where a file ended.
-    fn on(prepared: Prepared) -> Self {
+    fn on(prepared: Prepared, clock: &'a dyn Clock) -> Self {
         Self {
             len: prepared.len,
             crc: crc32fast::Hasher::new_with_initial_len(prepared.crc, prepared.len),
             lines: prepared.lines,
             start: prepared.start,
             hidden: prepared.hidden,
-            ..Self::to(prepared.file)
+            ..Self::to(prepared.file, clock)
         }
     }
 
@@ -286,7 +271,7 @@ impl Output {
         self.write_out()?;
         let mut at = range.start;
         while at < range.end {
-            let want = (range.end - at).min(self.step as u64) as usize;
+            let want = (range.end - at).min(self.steps.size() as u64) as usize;
             self.buffer.resize(want, 0);
             file.read_exact_at(&mut self.buffer, at)?;
             at += want as u64;
@@ -317,7 +302,7 @@ impl Output {
         self.buffer.push(b'\n');
         // Empty lines do not count, wherever lines are counted.
         self.lines += u64::from(!matches!(raw, b"" | b"\r"));
-        if self.buffer.len() >= self.step {
+        if self.buffer.len() >= self.steps.size() {
             self.step()?;
         }
         Ok(())
@@ -325,7 +310,11 @@ impl Output {
 
     fn step(&mut self) -> io::Result<()> {
         self.write_out()?;
-        self.file.sync_data()
+        let started = self.clock.monotonic();
+        self.file.sync_data()?;
+        self.steps
+            .took(self.clock.monotonic().saturating_sub(started));
+        Ok(())
     }
 
     fn write_out(&mut self) -> io::Result<()> {

@@ -58,6 +58,37 @@ fn lines_that_find_no_space_are_not_tried_again_without_a_pause() {
     store.close().unwrap();
 }
 
+/// What it goes on taking would be in memory until there is space.
+#[test]
+fn a_shard_whose_lines_found_no_space_takes_no_more() {
+    let disk = MemoryStorage::new();
+    let store = open(&disk);
+    let chats = store.handle();
+    chats.add_message("cli", "user", "warm").wait().unwrap();
+    chats.flush().wait().unwrap();
+    fill(&disk);
+    let begun = Instant::now();
+    let mut taken = Vec::new();
+    let refused = loop {
+        assert!(begun.elapsed() < PATIENCE, "{} are taken", taken.len());
+        let text = taken.len().to_string();
+        match chats.add_message("cli", "user", &text).wait() {
+            Ok(()) => taken.push(text),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::StorageFull { .. }), "{refused}");
+    // Far less than the journal would have had room for.
+    assert!(taken.len() < 100, "{} are taken", taken.len());
+    disk.capacity(u64::MAX);
+    chats.add_message("cli", "user", "room").wait().unwrap();
+    let texts = chats.history("cli").wait().unwrap();
+    let texts: Vec<_> = texts.iter().map(|m| m.text().into_owned()).collect();
+    let expected = [&["warm".to_owned()], &taken[..], &["room".to_owned()]].concat();
+    assert_eq!(texts, expected);
+    store.close().unwrap();
+}
+
 /// Otherwise no flush would ever succeed again: no journal segment would be
 /// given up, and closing would fail.
 #[test]

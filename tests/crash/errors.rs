@@ -14,7 +14,7 @@ use crate::script::{self, Script};
 /// whether every later call reports it, too.
 type Failure = (Fault, SyncFault, Repeat);
 
-const FAILURES: [Failure; 14] = [
+const FAILURES: [Failure; 15] = [
     (Fault::Eio, SyncFault::CleanPageStaleDisk, Repeat::Once),
     (Fault::Eio, SyncFault::ContentReverted, Repeat::Once),
     (Fault::Eio, SyncFault::ReportedFailedButLanded, Repeat::Once),
@@ -52,6 +52,11 @@ const FAILURES: [Failure; 14] = [
         Fault::Emfile,
         SyncFault::CleanPageStaleDisk,
         Repeat::Forever,
+    ),
+    (
+        Fault::ShortOfSpace,
+        SyncFault::CleanPageStaleDisk,
+        Repeat::Once,
     ),
 ];
 
@@ -121,6 +126,7 @@ fn failing(script: &Script, seed: u64, step: u64, failure: Failure) -> Play<'_> 
     let mut play = Play::new(script, seed);
     play.storage.on_sync_failure(on_sync);
     play.storage.fail_at(step, fault, repeat);
+    play.watched = fault == Fault::ShortOfSpace && script.foreign.is_empty();
     if play.open() {
         play.play();
     }
@@ -149,6 +155,9 @@ fn judge(
         play.storage.heal();
     }
     check_poison(play, fault)?;
+    if on_sync != SyncFault::ContentReverted {
+        play.check_shown()?;
+    }
     recover(play, on_sync, step.is_multiple_of(2)).map(Some)
 }
 

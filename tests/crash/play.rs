@@ -7,7 +7,7 @@ use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::{DIR, Sim, Ticket};
 use sessionlog::{Durability, Error, Fork, Message, Result, StoreHandle};
 
-use crate::check::check_files;
+use crate::check::{Verdict, check_files};
 use crate::model::{Act, Fate, Loss, Outcome, State, possible};
 use crate::script::{Op, Script, Step};
 
@@ -23,6 +23,9 @@ pub(crate) struct Play<'a> {
     life: usize,
     /// Whether it was opened since a call failed.
     pub(crate) reopened: bool,
+    /// Whether another program looks at the session files after every step: it must
+    /// see whole lines.
+    pub(crate) watched: bool,
     /// What went wrong in the play itself.
     pub(crate) faults: Vec<String>,
 }
@@ -70,6 +73,7 @@ impl<'a> Play<'a> {
             flushes: Vec::new(),
             life: 0,
             reopened: false,
+            watched: false,
             faults: Vec::new(),
         };
         for (key, state) in &script.start {
@@ -98,7 +102,11 @@ impl<'a> Play<'a> {
     /// Plays the script to its end, or to where the store stops.
     pub(crate) fn play(&mut self) {
         for step in &self.script.steps {
-            if self.is_off() || !self.step(step) {
+            let goes_on = !self.is_off() && self.step(step);
+            if self.watched {
+                self.watch();
+            }
+            if !goes_on {
                 break;
             }
         }
@@ -111,6 +119,47 @@ impl<'a> Play<'a> {
             }
         }
         self.note_hangs();
+    }
+
+    /// Whether the store shows, after what failed, what it answered: nothing that was
+    /// refused, and all that was acknowledged.
+    pub(crate) fn check_shown(&mut self) -> Verdict<()> {
+        // What was refused as poisoned may stand in the journal, and be recovered.
+        if self.reopened {
+            return Ok(());
+        }
+        let Some(sim) = &mut self.sim else {
+            return Ok(());
+        };
+        for (key, session) in &self.sessions {
+            let taken = |c: &Command| matches!(c.act, Act::TakeOver(..) | Act::Copy(..));
+            if session.commands.iter().any(taken) {
+                // Where calls fail there may have been nothing to take over.
+                continue;
+            }
+            let reply = sim.handle().exact_keys().history(key);
+            let shown = sim.run(reply).map_err(|e| format!("{key} reads as {e}"))?;
+            let shown: Vec<_> = shown.iter().map(|m| m.text().into_owned()).collect();
+            let expected = session.latest().texts;
+            if shown != expected {
+                return Err(format!("{key} shows {shown:?}, and holds {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self) {
+        let files = self.storage.dump();
+        let own = |path: &str| {
+            path.strip_prefix("sessions/")
+                .is_some_and(|p| !p.contains('/'))
+        };
+        for (path, bytes) in files {
+            let ended = bytes.last().is_none_or(|last| *last == b'\n');
+            if own(&path) && path.ends_with(".jsonl") && !ended {
+                self.faults.push(format!("{path} ends in part of a line"));
+            }
+        }
     }
 
     /// Closes the store.

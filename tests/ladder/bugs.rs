@@ -59,6 +59,10 @@ const SPARES: Rung = Rung {
 /// The modelled disk does not tell case apart there.
 const FOLDING: Rung = test("it", "folding");
 const SIDECARS: Rung = test("it", "bad_input::sidecars");
+const FULL: Rung = test("full_disk", "a_shard_whose_lines");
+const WAITING: Rung = test("it", "compacting");
+const BACKUPS: Rung = test("it", "verbs::backups");
+const VERIFY: Rung = test("it", "verify_beside");
 const IMPORTS: Rung = Rung {
     target: ["--lib", "--all-features"],
     filter: "a_run_after_a_crash_at_any_step",
@@ -546,6 +550,70 @@ pub(crate) const BUGS: &[Bug] = &[
                 self.store.add_full_message(&key, message.clone()).wait()?;
             }"#,
         rung: IMPORTS,
+    },
+    Bug {
+        name: "part-of-a-line-left-on-a-full-disk",
+        file: "src/engine/shard/write.rs",
+        original: r#"if error.may_pass() && file.set_len(at).is_err() {"#,
+        replacement: r#"if false && file.set_len(at).is_err() {"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "full-shard-goes-on-taking-lines",
+        file: "src/engine/shard/write.rs",
+        original: r#"        if !self.full {
+            return Ok(());"#,
+        replacement: r#"        if true {
+            return Ok(());"#,
+        rung: FULL,
+    },
+    Bug {
+        name: "unsynced-lines-shown-by-a-poisoned-store",
+        file: "src/engine/shard/worker/signals.rs",
+        original: r#"        self.commit();
+        self.fail_from(0, &error);"#,
+        replacement: r#"        self.commit();
+        self.show_up_to(u64::MAX);
+        self.fail_from(0, &error);"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "unreadable-sidecar-taken-for-missing",
+        file: "src/disk/files/sidecar.rs",
+        original: r#"        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Ok((Meta::empty(key), Sidecar::Missing));"#,
+        replacement: r#"        Err(_) => {
+            return Ok((Meta::empty(key), Sidecar::Missing));"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "unreadable-log-taken-for-missing",
+        file: "src/disk/files/mod.rs",
+        original: r#"        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("open", &path, e)),"#,
+        replacement: r#"        Err(_) => Ok(None),"#,
+        rung: ERRORS,
+    },
+    Bug {
+        name: "waiting-commands-not-counted",
+        file: "src/engine/shard/waiting.rs",
+        original: r#"        let fits = self.requests.len() < MOST &&"#,
+        replacement: r#"        let fits = true ||"#,
+        rung: WAITING,
+    },
+    Bug {
+        name: "deleted-session-restored-over-another",
+        file: "src/engine/shard/verbs/restore.rs",
+        original: r#"        if !shard.session(id).exists {"#,
+        replacement: r#"        if false {"#,
+        rung: BACKUPS,
+    },
+    Bug {
+        name: "verify-mixes-plans-of-two-checkpoints",
+        file: "src/engine/doctor/verify.rs",
+        original: r#"                self.checkpoint = scan.checkpoint;"#,
+        replacement: r#""#,
+        rung: VERIFY,
     },
     Bug {
         name: "deep-scope-not-read-again",

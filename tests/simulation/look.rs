@@ -85,17 +85,24 @@ impl World {
         Ok(known)
     }
 
-    /// Whether readers were shown what they may see.
+    /// Whether readers were shown what they may see. If calls failed a read may fail,
+    /// too, but show nothing that was refused, nor miss what was acknowledged; unless
+    /// a sync that failed took back what had been written.
     pub(crate) fn check_reads(&mut self, disturbed: bool) -> Verdict {
         for read in std::mem::take(&mut self.reads) {
             let Some(answer) = read.ticket.answer() else {
                 self.reads.push(read);
                 continue;
             };
-            if disturbed {
+            let shown = match answer {
+                Err(_) if disturbed => continue,
+                other => other.map_err(|e| format!("{}: a read failed: {e}", read.key))?,
+            };
+            let session = &self.sessions[read.key];
+            if disturbed && (self.trouble.may_revert() || session.takes_over()) {
                 continue;
             }
-            let shown = answer.map_err(|e| format!("{}: a read failed: {e}", read.key))?;
+            self.tally.reads_disturbed += u64::from(disturbed);
             let shown = texts_of(&shown);
             let possible = self.sessions[read.key].between(read.answered);
             self.tally.reads += 1;

@@ -53,6 +53,7 @@ fn no_seed_loses_revives_or_splits_anything() {
         ("compactions", tally.compactions),
         ("flushes", tally.flushes),
         ("reads", tally.reads),
+        ("reads after a failure", tally.reads_disturbed),
         ("aliases", tally.by_alias),
         ("closes", tally.closes),
         ("deaths", tally.deaths),

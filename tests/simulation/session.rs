@@ -61,6 +61,12 @@ impl Session {
         answered.count()
     }
 
+    /// Whether it took over another: if calls fail there may be nothing to take.
+    pub(crate) fn takes_over(&self) -> bool {
+        let taken = |c: &Command| matches!(c.act, Act::TakeOver(..) | Act::Copy(..));
+        self.commands.iter().any(taken)
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.commands.iter().all(|c| c.answer.is_some())
     }

@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
     pub(crate) by_alias: u64,
     pub(crate) reads: u64,
+    /// Of those, after a call had failed.
+    pub(crate) reads_disturbed: u64,
     pub(crate) closes: u64,
     pub(crate) deaths: u64,
     pub(crate) power_losses: u64,
@@ -59,6 +61,7 @@ impl AddAssign for Tally {
         self.refused += other.refused;
         self.by_alias += other.by_alias;
         self.reads += other.reads;
+        self.reads_disturbed += other.reads_disturbed;
         self.closes += other.closes;
         self.deaths += other.deaths;
         self.power_losses += other.power_losses;
@@ -79,7 +82,7 @@ impl fmt::Display for Tally {
         writeln!(
             f,
             "simulation: {} seeds, {} lives, {} commands on {} shards ({} by alias): \
-             {} acknowledged, {} refused; {} reads checked",
+             {} acknowledged, {} refused; {} reads checked, {} of them after a failure",
             self.seeds,
             self.lives,
             self.commands,
@@ -87,7 +90,8 @@ impl fmt::Display for Tally {
             self.by_alias,
             self.acknowledged,
             self.refused,
-            self.reads
+            self.reads,
+            self.reads_disturbed
         )?;
         writeln!(
             f,

@@ -149,6 +149,11 @@ impl Trouble {
         self.off_at.is_some_and(|step| storage.steps() > step)
     }
 
+    /// Whether a failed sync may have taken back what was written.
+    pub(crate) fn may_revert(&self) -> bool {
+        self.reverted || self.on_sync == SyncFault::ContentReverted
+    }
+
     /// Whether something went wrong since the store was last found whole.
     pub(crate) fn met(&self) -> bool {
         self.met || self.met_before

@@ -17,6 +17,9 @@ pub enum Fault {
     /// Half of a read or write, rounded up, is done and counted. Other calls go
     /// through.
     Short,
+    /// Half of a write is done, rounded up, and there is no space for the rest: the
+    /// next call that needs some finds none. Other calls go through.
+    ShortOfSpace,
     /// A read or write is interrupted before it has done anything. Other calls
     /// go through.
     Interrupted,
@@ -150,6 +153,10 @@ impl Faults {
             Fault::WriteBack => Verdict::AfterWriteBack { told: false },
             Fault::WriteBackTold => Verdict::AfterWriteBack { told: true },
             Fault::Short => Verdict::Half,
+            Fault::ShortOfSpace => {
+                self.planned.push((step + 1, Fault::Enospc, Repeat::Once));
+                Verdict::Half
+            }
             Fault::Interrupted => {
                 self.interrupted = Some(step);
                 Verdict::Failed(Errno::INTR.into())
@@ -181,6 +188,7 @@ impl Fault {
             ),
             Self::Emfile => matches!(demand, Demand::Descriptor | Demand::SpaceAndDescriptor),
             Self::WriteBack | Self::WriteBackTold => owes_bytes(),
+            Self::ShortOfSpace => demand == Demand::Write,
             Self::Short | Self::Interrupted => matches!(demand, Demand::Read | Demand::Write),
         }
     }

@@ -31,10 +31,10 @@ impl Redo<'_> {
                 ));
                 file.write_all_at(b"\n", offset - 1).map_err(wrap)?;
             }
-            return file.write_all_at(lines, offset).map_err(wrap);
+            return write_whole(file, len, lines, offset).map_err(wrap);
         }
         if let Some(at) = resumed_at(file, lines, len).map_err(wrap)? {
-            return file.write_all_at(lines, at).map_err(wrap);
+            return write_whole(file, len, lines, at).map_err(wrap);
         }
         self.report.findings.push(format!(
             "{} was changed by another program after a crash; {} journalled bytes were appended",
@@ -60,7 +60,16 @@ pub(super) fn append_behind(
     while pad.len() < PADS && lands_at(file, len, offset, &pad, lines)? {
         pad.push(b'\n');
     }
-    file.write_all_at(&[&pad, lines].concat(), len)
+    write_whole(file, len, &[&pad, lines].concat(), len)
+}
+
+/// Writes lines to a file of `len` bytes. If there is no space for all of them, no
+/// part of a line is left at its end: other programs read the file, and add to it,
+/// until there is.
+fn write_whole(file: &dyn StorageFile, len: u64, lines: &[u8], at: u64) -> io::Result<()> {
+    file.write_all_at(lines, at).inspect_err(|_| {
+        let _ = file.set_len(len);
+    })
 }
 
 /// The most line feeds that are put before lines.

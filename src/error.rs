@@ -34,14 +34,14 @@ pub enum Error {
     },
 
     /// A message is malformed: not a JSON object, nested deeper than 128, or
-    /// with a control role where a message was expected. Nothing was written.
+    /// with a control role if a message was expected. Nothing was written.
     #[error("invalid message: {reason}")]
     InvalidMessage {
         /// What is wrong with it.
         reason: String,
     },
 
-    /// A session's scope is not JSON, or nested deeper than 128, or, where one
+    /// A session's scope is not JSON, or nested deeper than 128, or, if one
     /// is read, not of the shape of one. Nothing was written.
     #[error("invalid scope: {reason}")]
     InvalidScope {
@@ -56,12 +56,12 @@ pub enum Error {
     MessageTooLarge {
         /// What was too large.
         what: Oversized,
-        /// Its bytes: encoded where it is a message, a prompt, a batch or a
+        /// Its bytes: encoded if it is a message, a prompt, a batch or a
         /// sidecar, as given otherwise.
         size: usize,
         /// The limit it exceeds.
         limit: usize,
-        /// The messages the caller passed, unchanged; none where it passed
+        /// The messages the caller passed, unchanged; none if it passed
         /// something else.
         messages: Vec<Message>,
     },
@@ -74,7 +74,7 @@ pub enum Error {
     Locked {
         /// The store's directory, or the context file.
         path: PathBuf,
-        /// The holder, where it left its process id; a context leaves none.
+        /// The holder, if it left its process id; a context leaves none.
         pid: Option<u32>,
     },
 

@@ -42,7 +42,7 @@ pub fn should_auto_compact(
 }
 
 /// The name under which the file `file_name` is set aside next, beside names
-/// that exist: `context_3.jsonl` for `context.jsonl` where the highest number
+/// that exist: `context_3.jsonl` for `context.jsonl` if the highest number
 /// is 2.
 #[must_use]
 pub fn next_backup_name<'a>(

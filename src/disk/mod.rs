@@ -27,7 +27,7 @@
 //! Directories are made 0700 and files 0600. The store's directory must be the user's
 //! own. A symbolic link is never followed as the store's directory or as a session file.
 //!
-//! A writer locks the directory itself first, then the lock file. Where something is in
+//! A writer locks the directory itself first, then the lock file. If something is in
 //! the way of `.sessionlog`, a store of PicoClaw's older files makes do with the first
 //! lock. The lock file is never removed: a lock on a name that can be replaced locks
 //! nothing.

@@ -90,7 +90,7 @@ impl Catalog {
         self.entries.contains_key(key) || self.orphan_of(key).is_some()
     }
 
-    /// Enters a session found on disk. `false` where the key has one already.
+    /// Enters a session found on disk. `false` if the key has one already.
     pub(crate) fn enter(&self, key: &str, stem: &str, listed: bool) -> bool {
         if self.entries.contains_key(key) {
             return false;
@@ -133,7 +133,7 @@ impl Catalog {
     }
 
     /// The session of `key`, with a file name of its own if it is new: the
-    /// name PicoClaw would use, or where another key has that (or one that some
+    /// name PicoClaw would use, or if another key has that (or one that some
     /// file systems do not tell from it) or it is unsafe, one with a hash of the
     /// key.
     pub(crate) fn claim(&self, key: &Arc<str>) -> Arc<Entry> {
@@ -214,9 +214,9 @@ impl Catalog {
     }
 
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
-    /// where it has files and no `:`, `/` or `\`; else the session that claims
+    /// if it has files and no `:`, `/` or `\`; else the session that claims
     /// it as an alias, the first by file name if several do; else the key
-    /// itself where it has a session or files. White space around it is part of
+    /// itself if it has a session or files. White space around it is part of
     /// it if a session has it in its key, which would be out of reach otherwise.
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
         let padded = key;
@@ -236,7 +236,7 @@ impl Catalog {
             .or_else(|| self.has_files(key).then(|| key.into()))
     }
 
-    /// The canonical key for `key`, where it is another one.
+    /// The canonical key for `key`, if it is another one.
     pub(crate) fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
         let padded = key.trim() != key;
         if !padded && self.aliases.is_empty() {

@@ -111,7 +111,7 @@ impl Home {
         }
     }
 
-    /// Takes the writer's lock: that of the directory, where the file system has
+    /// Takes the writer's lock: that of the directory, if the file system has
     /// one, and that of the file in the engine's directory. Other versions and
     /// programs know the file alone; the other outlasts whatever is put in the
     /// place of the engine's directory.
@@ -128,7 +128,7 @@ impl Home {
         Ok(both(outer.ok(), inner))
     }
 
-    /// The lock of the directory; why not, where it cannot be locked.
+    /// The lock of the directory; why not, if it cannot be locked.
     fn lock_outer(
         &self,
         storage: &dyn Storage,
@@ -169,11 +169,11 @@ impl Home {
     }
 
     /// Takes the writer's lock of a directory that has no journal, creating both
-    /// directories if needed. Where the engine's has no place, the lock of the
+    /// directories if needed. If the engine's has no place, the lock of the
     /// directory itself must do: every writer takes it first.
     ///
     /// # Errors
-    /// `Locked` if another has it; where neither can be had, what keeps the
+    /// `Locked` if another has it; if neither can be had, what keeps the
     /// second from it.
     pub(crate) fn lock_only(
         &self,

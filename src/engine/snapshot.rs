@@ -115,7 +115,7 @@ impl Tail {
 /// makes a [`Snapshot`].
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
-    /// `None` where there is nothing to read, or where the owner closed it.
+    /// `None` if there is nothing to read, or if the owner closed it.
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     /// The live range of the file.
     pub(crate) start: u64,
@@ -219,7 +219,7 @@ impl Looked {
     /// The checkpoint `id`.
     ///
     /// # Errors
-    /// `CheckpointNotFound` where there is none to go back to.
+    /// `CheckpointNotFound` if there is none to go back to.
     pub(crate) fn checkpoint(&self, id: i64) -> Result<&Mark> {
         self.now().existing(id, self.start)
     }

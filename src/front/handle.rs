@@ -41,7 +41,7 @@ use crate::{Durability, StoreOptions};
 /// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it
 /// the way PicoClaw's session layer does: a key that is an
 /// [alias](Self::upsert_session_meta) of another session means that session. An
-/// alias may be of any length. White space around a key does not count where
+/// alias may be of any length. White space around a key does not count if
 /// resolving finds a session without it, unless one has it in its key.
 /// [`exact_keys`](Self::exact_keys) gives a handle that takes keys literally.
 ///
@@ -56,7 +56,7 @@ use crate::{Durability, StoreOptions};
 /// store was closed, [`Error::Poisoned`] (writes only) once a sync or a journal
 /// write failed, [`Error::ReadOnly`] (writes only) on a store opened read-only,
 /// [`Error::StorageFull`] (writes only) while the disk is full: the command then
-/// took no effect. [`Error::Io`] where a session's files cannot be opened or
+/// took no effect. [`Error::Io`] if a session's files cannot be opened or
 /// read, at its first use or for a verb that looks at its lines.
 ///
 /// # Blocking

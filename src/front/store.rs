@@ -148,7 +148,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`] if the directory does not exist or cannot be read,
-    /// [`Error::Corrupt`] where committed journal records are damaged.
+    /// [`Error::Corrupt`] if committed journal records are damaged.
     pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = absolute(dir.as_ref())?;
         let view = DirectoryView::open(Arc::new(DiskStorage), dir)?;
@@ -199,7 +199,7 @@ impl Store {
     /// `.sessionlog/backups/repair-N/`. Then, in this order:
     ///
     /// * a missing or damaged identity is taken from the journal;
-    /// * the journal is carried out, as opening does. Where opening refuses it,
+    /// * the journal is carried out, as opening does. If opening refuses it,
     ///   whatever reads of it is carried out, also after damage. What does not
     ///   read is lost, and that needs
     ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it nothing
@@ -207,7 +207,7 @@ impl Store {
     /// * lines that are no records move to `.sessionlog/quarantine/`, except
     ///   for whole records glued into them, which get lines of their own;
     /// * damaged sidecars are made anew from what still reads of them; missing
-    ///   ones where the file name tells the key; counts are set right.
+    ///   ones if the file name tells the key; counts are set right.
     ///
     /// A crash at any point leaves something that can be repaired again.
     /// Repairing a sound directory changes nothing, except that a journal that
@@ -235,7 +235,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Locked`] while another writes to the directory;
-    /// [`Error::StorageFull`] where there is no space for copies; [`Error::Io`]
+    /// [`Error::StorageFull`] if there is no space for copies; [`Error::Io`]
     /// as the operating system reports them. Repair again when that is mended.
     pub fn repair(dir: impl AsRef<Path>, options: RepairOptions) -> Result<RepairReport> {
         let dir = absolute(dir.as_ref())?;
@@ -279,7 +279,7 @@ impl Store {
         self.shut()
     }
 
-    /// Where it fails, the lock is given back.
+    /// If it fails, the lock is given back.
     fn shut(&mut self) -> Result<Option<Box<dyn LockGuard>>> {
         let Some(running) = self.running.take() else {
             self.handle.close_reader();

@@ -114,7 +114,7 @@ fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
     Some(text)
 }
 
-/// Go's zero `time.Time`: what PicoClaw writes where no time was ever set.
+/// Go's zero `time.Time`: what PicoClaw writes if no time was ever set.
 pub const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub struct Sim {
 
 impl Sim {
     /// Opens the store on `storage`, recovering it. `seed` decides who goes
-    /// next where several could; 0 prefers callers, then workers, then
+    /// next if several could; 0 prefers callers, then workers, then
     /// background jobs, then the journal.
     ///
     /// # Errors

@@ -276,7 +276,7 @@ impl Backing {
 /// each of its files ends, and writes there what it acknowledged.
 ///
 /// # Errors
-/// `InStore`, or `Io` where it cannot be told.
+/// `InStore`, or `Io` if it cannot be told.
 pub(crate) fn outside_stores(storage: &dyn Storage, path: &Path) -> Result<()> {
     let identity = Home::identity_in(parent(path));
     match storage.info(&identity) {

@@ -128,7 +128,7 @@ pub(super) fn not_found(file: &[u8], id: i64) -> Error {
 }
 
 /// A file with `line`, a system prompt, in force: in front, where kimi-cli
-/// reads it first; `None` where it belongs after, for the file holds a prompt
+/// reads it first; `None` if it belongs after, for the file holds a prompt
 /// already, and the last one counts.
 pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
     let holds_one = lines(file).any(|line| matches!(kimi::decode(&line), Record::SystemPrompt(_)));

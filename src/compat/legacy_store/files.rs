@@ -33,7 +33,7 @@ struct Names {
     /// Names that are taken, by what some file systems make of them: these do not
     /// tell case apart, and two sessions must not share a file.
     taken: HashMap<String, BTreeSet<String>>,
-    /// Several only where they were found so: the last is the session's, the
+    /// Several only if they were found so: the last is the session's, the
     /// others would bring it back if it alone were removed.
     by_key: HashMap<String, Vec<String>>,
     /// Files written so far.
@@ -220,7 +220,7 @@ impl Files {
 }
 
 impl Names {
-    /// The name of a session's file: the one PicoClaw would use, or where that
+    /// The name of a session's file: the one PicoClaw would use, or if that
     /// is unsafe or another's, one with a hash of the key.
     fn claim(&mut self, key: &str) -> String {
         if let Some(name) = self.by_key.get(key).and_then(|own| own.last()) {

@@ -31,7 +31,7 @@ use crate::{Message, MigrationReport, Reply};
 /// [`save`](SessionStore::save) or [`close`](SessionStore::close) has returned;
 /// each saves a session by a hidden file, a sync and a rename, so that a crash
 /// leaves the old file or the new one. One that fails keeps no other session from
-/// being saved. Dropping the store saves what is unsaved, and logs where that
+/// being saved. Dropping the store saves what is unsaved, and logs it if that
 /// fails. A deletion that fails leaves the session, to be written again by the
 /// next save; should the process die before that, its file may be gone.
 ///
@@ -40,14 +40,14 @@ use crate::{Message, MigrationReport, Reply};
 /// scope of that key first has the session, unless that could be a forgery.
 ///
 /// A key with `.` or `..` between its `/` or `\` is refused as
-/// [`Error::InvalidKey`]. A file belongs to the key in it; where another key
+/// [`Error::InvalidKey`]. A file belongs to the key in it; if another key
 /// would have the same file, or the name is unsafe, the second gets a name with a
 /// hash in it. Files that do not decode are left alone. Sidecars, JSONL files and
 /// imported files (`….json.migrated`) are not looked at: open a directory that
 /// may have them through [`open_session_store`](crate::backend::open_session_store).
 ///
 /// One process writes: the store holds the directory's lock, the one that
-/// [`Store`](crate::Store) takes. Where something is in the way of the engine's
+/// [`Store`](crate::Store) takes. If something is in the way of the engine's
 /// own directory, which has a part of it, the rest must do, and that is logged.
 ///
 /// ```
@@ -85,9 +85,9 @@ impl LegacyJsonStore {
     ///
     /// # Errors
     /// [`Error::Locked`] while another process, or another store in this one,
-    /// writes to the directory; [`Error::Io`] where the directory is a file, a
+    /// writes to the directory; [`Error::Io`] if the directory is a file, a
     /// symbolic link or another user's, or cannot be made, listed or locked, or
-    /// where the disk fails to read a file.
+    /// if the disk fails to read a file.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;

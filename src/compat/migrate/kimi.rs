@@ -57,10 +57,10 @@ pub struct KimiImport {
 /// ```
 ///
 /// # Errors
-/// [`Error::SessionExists`] where the session has a line or a summary already,
+/// [`Error::SessionExists`] if the session has a line or a summary already,
 /// [`Error::MessageTooLarge`], without messages, for a line over
 /// [the limit](crate::StoreOptions::max_line_bytes),
-/// [`Error::Io`] where the file cannot be read, and those all verbs share.
+/// [`Error::Io`] if the file cannot be read, and those all verbs share.
 pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
     let path = absolute(path.as_ref())?;
     session_file::validate_key(key)?;
@@ -101,8 +101,8 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 /// while it reads and writes.
 ///
 /// # Errors
-/// [`Error::SessionNotFound`], [`Error::InStore`] where the file would be in the
-/// directory of a store, this one or another, [`Error::Io`] where something is at
+/// [`Error::SessionNotFound`], [`Error::InStore`] if the file would be in the
+/// directory of a store, this one or another, [`Error::Io`] if something is at
 /// `path` already or the file cannot be written, and those all verbs share.
 pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
     let path = absolute(path.as_ref())?;

@@ -109,7 +109,7 @@ pub fn migrate_from_json_report(
 /// again: the files hold everything, or nothing that the store does not hold.
 ///
 /// # Errors
-/// As [`migrate_from_json_report`]. Where a file could not be given its old name
+/// As [`migrate_from_json_report`]. If a file could not be given its old name
 /// back, that error.
 pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<MigrationReport> {
     let import = Import::of(dir, store)?;
@@ -158,7 +158,7 @@ pub(crate) enum Found {
     Neither(String),
 }
 
-/// Reads a file. One that is not ours to read, or no file, is none; where the
+/// Reads a file. One that is not ours to read, or no file, is none; if the
 /// disk fails to read a file nothing is known of it, and it must not be passed
 /// over.
 ///
@@ -289,7 +289,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Whether the store accepts a session, where messages without a time get
+    /// Whether the store accepts a session, if messages without a time get
     /// the time `now`.
     ///
     /// # Errors
@@ -329,7 +329,7 @@ impl<'a> Import<'a> {
 
     /// Whether a session shows these messages and nothing else, as an import leaves
     /// it that was cut short before the file got its new name. Imported again it
-    /// would be a backup of itself. A time counts where the file says one.
+    /// would be a backup of itself. A time counts if the file says one.
     fn shows(&self, key: &str, coming: &[Message]) -> Result<bool> {
         if self.store.tail(key, 1).wait()?.is_empty() {
             return Ok(false);

@@ -24,7 +24,7 @@ pub struct Allocation {
     pub main_session_key: String,
     /// The keys that older versions gave the main session.
     pub main_aliases: Vec<String>,
-    /// What [`isolated`](Self::isolated) puts in place of the key, where another
+    /// What [`isolated`](Self::isolated) puts in place of the key, if another
     /// conversation could have the same one.
     own_key: Option<String>,
     /// What `isolated` puts in place of the aliases.

@@ -60,7 +60,7 @@ pub(crate) fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -
 }
 
 /// Whether the session `key`, which exists, may get the scope `new`, `stored`
-/// being the one it has. Where that does not say whose the session is (it has
+/// being the one it has. If that does not say whose the session is (it has
 /// none, or one that does not decode or leads to another key), no scope gets it
 /// that leads to the key and could be a forgery: a lost or erased scope must not
 /// open a door.

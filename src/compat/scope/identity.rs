@@ -28,7 +28,7 @@ pub fn canonical_session_identity_id(
 ///
 /// Nothing says that what stands before the `:` is a channel, let alone the
 /// sender's: a link `100` matches a sender who calls itself `evil:100`, and
-/// `telegram:99` one who does so on another platform. Where senders choose their
+/// `telegram:99` one who does so on another platform. If senders choose their
 /// ids, ask [`resolve_linked_sender`] who they are.
 ///
 /// ```

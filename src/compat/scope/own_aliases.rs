@@ -2,13 +2,13 @@
 //!
 //! A legacy key says less than a scope does, and nothing in it is escaped. Of two
 //! conversations that claim one key, the first to be ensured would get what was
-//! said in the other. So an alias is kept only where every conversation that
+//! said in the other. So an alias is kept only if every conversation that
 //! keeps it is this one, whatever ids the others have:
 //!
 //! - It names the channel, and the account unless that is the default one.
 //! - It names all that the scope tells conversations apart by. No alias names a
 //!   space; a group's names no sender; a private one names one peer, so that chat
-//!   and sender must be the same where both count.
+//!   and sender must be the same if both count.
 //! - No id in it holds a separator.
 //! - It does not name a linked person, unless the sender is that person.
 

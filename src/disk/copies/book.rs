@@ -65,7 +65,7 @@ impl Book {
         }
     }
 
-    /// Writes what was taken in. Where that fails it is kept: no flush may fail
+    /// Writes what was taken in. If that fails it is kept: no flush may fail
     /// for a cache.
     pub(crate) fn write(&mut self) {
         if self.pending.is_empty() {
@@ -220,7 +220,7 @@ fn ends_a_line(file: &dyn StorageFile, len: u64) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// How long the file may get before it is written anew: at once, where it does
+/// How long the file may get before it is written anew: at once, if it does
 /// not say.
 fn limit_of(file: &dyn StorageFile) -> io::Result<u64> {
     let mut start = vec![0; HEADER];

@@ -16,7 +16,7 @@ const CHECK: &[u8] = b"{\"check\":\"";
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     pub(super) stem: Cow<'a, str>,
-    /// `None` where the session was deleted.
+    /// `None` if the session was deleted.
     pub(super) said: Option<Said>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn encode_header(live: u64) -> Vec<u8> {
     checked(format!("\"live\":{live}").as_bytes())
 }
 
-/// Reads a line without its LF; `None` where it is damaged, or something else.
+/// Reads a line without its LF; `None` if it is damaged, or something else.
 pub(super) fn decode(line: &[u8]) -> Option<Line<'_>> {
     let fields: Fields<'_> = serde_json::from_slice(check(line)?).ok()?;
     let said = match fields.sidecar {

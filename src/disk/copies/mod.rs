@@ -38,7 +38,7 @@
 //!
 //! * *Lines appended, synced*. Unfinished: the journal still holds images of what they
 //!   say. A torn line fails its checksum, and the next line begins on its own. After:
-//!   they are believed where a sidecar is lost and the journal has no image of it.
+//!   they are believed if a sidecar is lost and the journal has no image of it.
 //! * *File written anew* (temporary file, sync, rename). Unfinished: the old file whole;
 //!   the next rewrite removes what is left. After: the new file whole.
 
@@ -61,7 +61,7 @@ pub(crate) struct Said {
     meta: SessionMeta,
     /// Length of the session file then.
     len: u64,
-    /// How it began and ended; looked at only where lines are hidden.
+    /// How it began and ended; looked at only if lines are hidden.
     ends: Option<Ends>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Copy {
     /// Of two copies of one name the later holds. Two sessions may have had the
     /// name one after the other, and come from two workers.
     order: u64,
-    /// What to write; `None` where the session is gone.
+    /// What to write; `None` if the session is gone.
     line: Option<Vec<u8>>,
 }
 

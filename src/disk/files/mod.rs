@@ -15,7 +15,7 @@ use crate::disk::session_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Opens the session file of `stem`; `None` where there is none.
+/// Opens the session file of `stem`; `None` if there is none.
 ///
 /// # Errors
 /// If the operating system refuses to open it.
@@ -87,7 +87,7 @@ fn too_large(size: u64, limit: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// What has that name; where the disk fails to say, nothing is known.
+/// What has that name; if the disk fails to say, nothing is known.
 pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
     Some(storage.info(path).ok()?.kind)
 }

@@ -26,7 +26,7 @@ const MAX: u64 = 128 << 20;
 /// The bytes of a file that may be a sidecar.
 ///
 /// # Errors
-/// `InvalidData` where it is over 128 MiB, and as the operating system reports
+/// `InvalidData` if it is over 128 MiB, and as the operating system reports
 /// them.
 pub(crate) fn read_bytes(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
     read_at_most(storage, path, MAX)
@@ -45,7 +45,7 @@ fn check_room(bytes: &[u8], meta: &SessionMeta) -> io::Result<()> {
     Ok(())
 }
 
-/// The sidecar of `stem`; an empty one where it is missing, does not decode, or
+/// The sidecar of `stem`; an empty one if it is missing, does not decode, or
 /// is a session of PicoClaw's older manager that nobody imported: decoded as a
 /// sidecar that would lend its summary to another session, and be written over.
 ///

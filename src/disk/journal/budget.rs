@@ -3,7 +3,7 @@
 use super::segment::Lengths;
 
 /// Of the space there is, the journal's own included, it takes one part in so many:
-/// the sessions need the rest, twice for a while where one is rewritten.
+/// the sessions need the rest, twice for a while if one is rewritten.
 const PART: u64 = 8;
 
 /// Segments of the largest size that fit into what the journal may take.
@@ -23,7 +23,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// What a journal of `own` bytes may take where `free` are left.
+    /// What a journal of `own` bytes may take if `free` are left.
     pub(crate) fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
         let bytes = lengths.budget.min(free.saturating_add(own) / PART);
         let least = SMALLEST.min(lengths.largest);

@@ -121,7 +121,7 @@ impl Committer {
         })
     }
 
-    /// Writes one batch and, where a ticket asks for it, syncs.
+    /// Writes one batch and, if a ticket asks for it, syncs.
     ///
     /// # Errors
     /// An error poisons the store: nothing is known of the batch any more. A

@@ -52,7 +52,7 @@ pub(crate) struct Inspected {
 }
 
 impl Inspection {
-    /// Reads every segment in `dir`; nothing where there is no such directory.
+    /// Reads every segment in `dir`; nothing if there is no such directory.
     /// Changes nothing.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Inspection {
         Ok(inspection)
     }
 
-    /// Fails where a segment could not be read: what cannot be read now need
+    /// Fails if a segment could not be read: what cannot be read now need
     /// not be damaged, and must not be given up.
     ///
     /// # Errors

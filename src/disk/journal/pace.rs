@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::group::Linger;
 
 /// How long those who were answered take to come back: the first of them, and for
-/// every KiB of their records the rest. Where a sync is quicker, two halves in turn
+/// every KiB of their records the rest. If a sync is quicker, two halves in turn
 /// lose less than one whole that waits for itself.
 const RETURN: Duration = Duration::from_micros(60);
 const RETURN_PER_KIB: Duration = Duration::from_micros(6);
@@ -21,8 +21,8 @@ const PAUSE: (u32, u32) = (4, 256);
 ///
 /// Callers that wait for their answers fall into two halves, one in the sync
 /// under way, one after it. Waiting a part of a sync for the first half brings
-/// all of them into one. It pays where they come back sooner than a sync takes;
-/// where they do not, the pace learns it and waits ever more rarely.
+/// all of them into one. It pays if they come back sooner than a sync takes;
+/// if they do not, the pace learns it and waits ever more rarely.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Commits to let go before waiting is tried again.

@@ -94,7 +94,7 @@ impl SegmentPool {
     }
 
     /// The next segment, with room for `min_len` bytes. Made on the spot, while
-    /// the committer waits, only where none is ready or the ready one is small;
+    /// the committer waits, only if none is ready or the ready one is small;
     /// one that is being made is waited for.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl SegmentPool {
     }
 
     /// Makes the next segment ahead of need, off the committer's path. Does
-    /// nothing where one is ready or being made, or the store has ended.
+    /// nothing if one is ready or being made, or the store has ended.
     ///
     /// # Errors
     /// As [`SegmentPool::next`].
@@ -174,7 +174,7 @@ impl SegmentPool {
     }
 
     /// What got no header is of no use: a sync of it may have failed, after which it
-    /// need not be whole. Left behind, its space would be gone until the close. Where
+    /// need not be whole. Left behind, its space would be gone until the close. If
     /// its name is in doubt the store stops anyway.
     fn discard(&self, blank: &Spare, error: &Error) {
         if !matches!(error, Error::Poisoned { .. }) {
@@ -350,7 +350,7 @@ impl State {
     }
 }
 
-/// A segment is being made until this is dropped, also where that fails: the
+/// A segment is being made until this is dropped, also if that fails: the
 /// committer waits for it.
 #[derive(Debug)]
 struct Making<'a>(&'a SegmentPool);

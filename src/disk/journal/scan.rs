@@ -69,7 +69,7 @@ impl Scan {
     /// Reads all segments of `dir` and decides what holds. Changes nothing.
     ///
     /// # Errors
-    /// `Corrupt` where committed batches are damaged or missing, or a segment
+    /// `Corrupt` if committed batches are damaged or missing, or a segment
     /// is of another store.
     pub(crate) fn read(storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<Self> {
         let mut scan = Self::default();
@@ -128,7 +128,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Makes the batches that hold survive power loss. Where only the process
+    /// Makes the batches that hold survive power loss. If only the process
     /// died, the last ones may stand in the page cache alone; carried out from
     /// there, they would leave bytes in session files that no journal accounts
     /// for. They are written again, for after a failed sync the cache takes
@@ -165,7 +165,7 @@ impl Scan {
 
     /// A mark of where a journal ends: while it stays the same, and its
     /// [tips](Tip::is_taken) are free, nothing was committed and no segment came or
-    /// went. `None` where there is none.
+    /// went. `None` if there is none.
     ///
     /// # Errors
     /// As the operating system reports them.

@@ -29,7 +29,7 @@ pub(crate) struct Lengths {
     pub(crate) first: u64,
     /// The largest, unless a single batch needs more.
     pub(crate) largest: u64,
-    /// All of them, spares included. Where there is little space they take less.
+    /// All of them, spares included. If there is little space they take less.
     pub(crate) budget: u64,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 /// name a power loss can take, the batch would be lost with it.
 ///
 /// # Errors
-/// `StorageFull` leaves nothing behind. `Poisoned` where the directory could
+/// `StorageFull` leaves nothing behind. `Poisoned` if the directory could
 /// not be synced.
 pub(crate) fn create(
     storage: &dyn Storage,
@@ -174,7 +174,7 @@ fn fill(file: &dyn StorageFile, len: u64, filling: Filling) -> io::Result<()> {
 /// Reads a segment's header.
 ///
 /// # Errors
-/// `Corrupt` where the header is damaged or names another store or number.
+/// `Corrupt` if the header is damaged or names another store or number.
 pub(crate) fn decode_header(
     data: &[u8],
     path: &Path,
@@ -202,7 +202,7 @@ pub(crate) fn decode_header(
     if fields[28..36] != number.to_le_bytes() {
         return Err(corrupt("journal segment's number is not its name's"));
     }
-    // A segment gets its name only after its zeros are on disk. Where it ends
+    // A segment gets its name only after its zeros are on disk. If it ends
     // before them, batches are gone without leaving a hole that tells of them.
     let mut length = [0; 8];
     length.copy_from_slice(&fields[44..52]);
@@ -229,7 +229,7 @@ pub(crate) struct Claims {
     pub(crate) store: Option<StoreId>,
 }
 
-/// Reads what can be read of a damaged header; `None` where there is too
+/// Reads what can be read of a damaged header; `None` if there is too
 /// little of it.
 pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
     let (fields, rest) = data.split_at_checked(FIELDS)?;

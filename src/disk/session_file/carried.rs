@@ -61,7 +61,7 @@ pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
 /// checkpoints: the `live` ones, after what the `hidden` ones still say.
 ///
 /// A lost checkpoint would be gone back to there, and in front of everything it
-/// would take all of it along. It is only left where it numbers the next one,
+/// would take all of it along. It is only left if it numbers the next one,
 /// and then at the end, where going back to it takes nothing that stands here.
 pub(crate) fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
     let mut carried = Carried::default();
@@ -93,7 +93,7 @@ pub(crate) fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether a line is worth decoding where only control records matter. Most
+/// Whether a line is worth decoding if only control records matter. Most
 /// lines are ruled out.
 pub(super) fn may_be_control(raw: &[u8]) -> bool {
     memchr::memmem::find(raw, b"\"_").is_some()

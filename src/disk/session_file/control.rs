@@ -157,7 +157,7 @@ fn integer(raw: &str) -> Option<i64> {
     }
 }
 
-/// The id that a new checkpoint gets where those of `ids` were set, oldest first: one
+/// The id that a new checkpoint gets if those of `ids` were set, oldest first: one
 /// more than the last one's, as in kimi-cli. If that is another's, going back to it
 /// would lead there; then it is one more than the highest, or the lowest that is free.
 pub(crate) fn free_checkpoint(ids: &(impl Iterator<Item = i64> + Clone)) -> i64 {

@@ -19,9 +19,9 @@ pub(super) trait Visitor {
     fn texts(&mut self, name: &str, texts: &[String]) -> Result<(), Self::Error>;
     /// JSON text.
     fn raw(&mut self, name: &str, json: &str) -> Result<(), Self::Error>;
-    /// Nothing where there is no object.
+    /// Nothing if there is no object.
     fn object<T: Fields>(&mut self, name: &str, object: Option<&T>) -> Result<(), Self::Error>;
-    /// Nothing where the list is empty.
+    /// Nothing if the list is empty.
     fn objects<T: Fields>(&mut self, name: &str, objects: &[T]) -> Result<(), Self::Error>;
 
     fn text_unless_empty(&mut self, name: &str, text: &str) -> Result<(), Self::Error> {
@@ -109,7 +109,7 @@ impl Visitor for GoWriter<'_> {
 }
 
 /// Appends `text` as Go writes a string: `<`, `>`, `&`, U+2028 and U+2029
-/// escaped, short escapes where JSON has them, DEL and the rest as they are.
+/// escaped, short escapes if JSON has them, DEL and the rest as they are.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     out.push(b'"');

@@ -72,7 +72,7 @@ fn sha256(bytes: &[u8]) -> String {
     text
 }
 
-/// What we make of a line, where PicoClaw makes `result` of it. We read more:
+/// What we make of a line, if PicoClaw makes `result` of it. We read more:
 /// control records are no messages, and a list of parts is a content.
 fn expected_kind(vector: &Value, raw: &[u8]) -> Kind {
     const PARTS: [&str; 2] = [

@@ -7,7 +7,7 @@ use super::scan::is_space;
 const ROOM: usize = 1 << 20;
 
 /// Valid JSON with two spaces per level, empty containers closed; without any
-/// white space where that would make it far longer.
+/// white space if that would make it far longer.
 pub(super) fn lay_out(json: &[u8]) -> Vec<u8> {
     if is_spread(json) {
         return flatten(json);

@@ -25,7 +25,7 @@ const FIELDS: [&str; 7] = [
 /// What a file of the older manager holds.
 #[derive(Debug)]
 pub(crate) struct LegacySession {
-    /// `""` where the file names none.
+    /// `""` if the file names none.
     pub(crate) key: String,
     pub(crate) messages: Vec<Message>,
     pub(crate) summary: String,
@@ -97,7 +97,7 @@ pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// What is wrong with it, where Go refuses it.
+/// What is wrong with it, if Go refuses it.
 pub(crate) fn decode(bytes: &[u8]) -> Result<LegacySession, String> {
     let text = to_text(bytes);
     read(&text).map_err(|fault| fault.reason().to_owned())

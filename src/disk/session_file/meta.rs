@@ -37,7 +37,7 @@ impl Clone for Meta {
         }
     }
 
-    /// Leaves alone the count of those who share the text, where both do.
+    /// Leaves alone the count of those who share the text, if both do.
     fn clone_from(&mut self, source: &Self) {
         if !Arc::ptr_eq(&self.text, &source.text) {
             self.text = source.text.clone();
@@ -82,7 +82,7 @@ impl Meta {
         }
     }
 
-    /// The text, to change; copied where a reader still holds the old one.
+    /// The text, to change; copied if a reader still holds the old one.
     pub(crate) fn text_mut(&mut self) -> &mut MetaText {
         Arc::make_mut(&mut self.text)
     }

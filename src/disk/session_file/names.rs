@@ -16,7 +16,7 @@ const MAX_STEM_BYTES: usize = 200;
 /// Bytes of a key that a hashed stem shows, for people.
 const MAX_PREFIX_BYTES: usize = 80;
 
-/// How many shards a store has: as many as `PicoClaw` has locks. Two where loom
+/// How many shards a store has: as many as `PicoClaw` has locks. Two if loom
 /// explores them.
 pub(crate) const SHARDS: usize = if cfg!(sessionlog_loom) { 2 } else { 64 };
 

@@ -68,7 +68,7 @@ impl SessionMeta {
 }
 
 /// The sidecar's bytes, exactly as Go's `json.MarshalIndent` writes them; on one
-/// line where it is the line breaks that would make it large.
+/// line if it is the line breaks that would make it large.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
     lay_out(&fields(meta))
 }
@@ -114,7 +114,7 @@ fn fields(meta: &SessionMeta) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// What is wrong with it, where Go refuses it.
+/// What is wrong with it, if Go refuses it.
 pub(crate) fn decode(bytes: &[u8]) -> Result<SessionMeta, String> {
     let text = to_text(bytes);
     read(&text).map_err(|fault| fault.reason().to_owned())

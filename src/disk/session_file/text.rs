@@ -20,7 +20,7 @@ impl<'a> Text<'a> {
         Self { body, escaped }
     }
 
-    /// Its value; copies only where there are escapes to resolve.
+    /// Its value; copies only if there are escapes to resolve.
     pub(super) fn value(self) -> Cow<'a, str> {
         if self.escaped {
             Cow::Owned(unescape(self.body))

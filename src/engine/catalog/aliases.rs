@@ -1,5 +1,5 @@
 //! Which sessions claim which alias. Every operation costs a hash look-up, and
-//! where several sessions claim one alias the logarithm of how many: all of an
+//! if several sessions claim one alias the logarithm of how many: all of an
 //! agent's sessions claim its main alias.
 
 use std::cmp::Ordering as Order;

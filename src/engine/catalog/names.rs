@@ -2,7 +2,7 @@
 //!
 //! A name is held by what is left of it on file systems that tell neither case nor
 //! ways of writing a character apart, so that two sessions never share a file
-//! there. Only what lies on disk under two such names, as it may where the file
+//! there. Only what lies on disk under two such names, as it may if the file
 //! system tells them apart, has both.
 
 use std::borrow::Cow;

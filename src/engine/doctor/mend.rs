@@ -298,7 +298,7 @@ fn derived(stem: &str, has_log: bool) -> Option<SessionMeta> {
     Some(SessionMeta::empty(key))
 }
 
-/// The one key that has this file name; `None` where several may: `_` stands
+/// The one key that has this file name; `None` if several may: `_` stands
 /// for three other characters, and a hash for anything.
 fn key_of(stem: &str) -> Option<String> {
     let hash = stem

@@ -102,7 +102,7 @@ pub enum SegmentEnd {
 pub struct SessionCheck {
     /// Its file name without extension.
     pub stem: String,
-    /// Whose it is; empty where no sidecar says.
+    /// Whose it is; empty if no sidecar says.
     pub key: String,
     /// Lines, with those that the journal holds and the file does not yet.
     pub lines: u64,

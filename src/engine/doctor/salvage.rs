@@ -127,7 +127,7 @@ impl Salvage {
                 .then(|| bytes_of(sources.storage, &path))
                 .transpose();
         };
-        // A backup is only made of earlier ones; where damage left a circle,
+        // A backup is only made of earlier ones; if damage left a circle,
         // there is nothing at its end.
         if depth > self.plans.backups.len() {
             return Ok(None);

@@ -219,7 +219,7 @@ fn read_sidecars(
     found
 }
 
-/// Where several sidecars claim one key, the one under the key's own file name has
+/// If several sidecars claim one key, the one under the key's own file name has
 /// it (PicoClaw's name, or one with the key's hash), else the first by file name.
 /// The key is listed once, and the winner's aliases alone lead to it. The others stay
 /// on disk as they are, told in a finding, and their names are nobody's: given to the
@@ -247,7 +247,7 @@ fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut Reco
     }
 }
 
-/// After those whose sidecars are there: these win where both claim a key.
+/// After those whose sidecars are there: these win if both claim a key.
 fn enter_restored(
     catalog: &Catalog,
     restored: &mut BTreeMap<String, Restored>,

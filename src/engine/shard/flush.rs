@@ -217,7 +217,7 @@ fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Put> {
 }
 
 /// Writes over a sidecar in place: replacing it costs an inode and thirty times
-/// as long. Where the text gets shorter, blanks fill up to the old length, so
+/// as long. If the text gets shorter, blanks fill up to the old length, so
 /// that a reader never meets the end of the old text; cutting them off costs as
 /// much as everything else together, and waits for the store to be idle.
 fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> io::Result<Put> {

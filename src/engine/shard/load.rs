@@ -46,7 +46,7 @@ impl Shard {
         }
     }
 
-    /// Opens both files; `true` where the log is too big to measure here.
+    /// Opens both files; `true` if the log is too big to measure here.
     fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
         let shared = turn.shared;
         let (meta, sidecar) = self.read_sidecar(entry, turn)?;

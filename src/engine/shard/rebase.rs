@@ -90,7 +90,7 @@ pub(crate) struct Rebase {
     pub(crate) backups: PathBuf,
     /// See [`Backups::synced`](super::backups::Backups).
     pub(crate) synced: Arc<AtomicBool>,
-    /// The session's file and its second name; `None` where there is nothing to
+    /// The session's file and its second name; `None` if there is nothing to
     /// keep.
     pub(crate) keep: Option<(PathBuf, PathBuf)>,
     pub(crate) target: Target,
@@ -125,7 +125,7 @@ impl Rebase {
     }
 }
 
-/// Makes both files. Where that fails nothing is left of either.
+/// Makes both files. If that fails nothing is left of either.
 ///
 /// # Errors
 /// As [`prepare`](super::rewrite::prepare).

@@ -45,7 +45,7 @@ impl Shared {
         files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Logs what could not be done: where space or descriptors are lacking not every
+    /// Logs what could not be done: if space or descriptors are lacking not every
     /// time, for that is met by every command.
     pub(crate) fn warn(&self, error: &Error, what: &'static str) {
         if !error.may_pass() || self.lacking.is_due(self.clock.monotonic()) {

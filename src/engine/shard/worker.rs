@@ -195,8 +195,8 @@ impl Worker {
         goes_on
     }
 
-    /// A slice of writing to files, between two turns; `idle` where no event
-    /// came, `now` where no time passes.
+    /// A slice of writing to files, between two turns; `idle` if no event
+    /// came, `now` if no time passes.
     pub(super) fn chores(&mut self, idle: bool, now: bool) {
         self.housekeeping(idle, now);
         self.end_turn();

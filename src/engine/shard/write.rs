@@ -37,7 +37,7 @@ impl Shard {
     /// wait longest first; how many.
     ///
     /// # Errors
-    /// As [`write_out`](Self::write_out), where not even one was written.
+    /// As [`write_out`](Self::write_out), if not even one was written.
     pub(super) fn write_some(
         &mut self,
         most: usize,

@@ -103,7 +103,7 @@ impl Loop {
         self.supervisor.retire(upto)
     }
 
-    /// Brings all files up to date. Where there is no space for it the journal gives
+    /// Brings all files up to date. If there is no space for it the journal gives
     /// up its spares: what full segments hold would wait for that for ever.
     fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
         match self.try_flush_files(exact, wait) {

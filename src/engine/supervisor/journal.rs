@@ -84,7 +84,7 @@ impl Journal {
         }
     }
 
-    /// Commits what was taken, or syncs what was written where nothing came.
+    /// Commits what was taken, or syncs what was written if nothing came.
     /// `false` once the store is poisoned.
     pub(crate) fn turn(&mut self, taken: Taken) -> bool {
         let committed = self.commit(taken);

@@ -91,7 +91,7 @@ impl Bytes {
 }
 
 impl Bytes {
-    /// A whole file as recovery would leave it, where the journal has lines that
+    /// A whole file as recovery would leave it, if the journal has lines that
     /// begin at `base`.
     pub(super) fn followed_by(self, base: u64, journalled: Vec<u8>) -> io::Result<Self> {
         let Self { file, len, .. } = self;
@@ -147,7 +147,7 @@ fn behind_base(
     behind(file, len, base, journalled)
 }
 
-/// The same where the journalled lines stand at `base`.
+/// The same if the journalled lines stand at `base`.
 fn behind(
     file: &dyn StorageFile,
     len: u64,

@@ -153,7 +153,7 @@ impl Book {
     }
 
     /// # Errors
-    /// `InvalidScope` where what was found is none.
+    /// `InvalidScope` if what was found is none.
     pub(crate) fn scope(&self, key: &str) -> Result<Option<SessionScope>> {
         let stored = self.pages.get(key).and_then(|page| page.scope.as_ref());
         stored

@@ -51,9 +51,9 @@ impl EphemeralOptions {
     }
 
     /// Bytes of all messages, encoded as lines, summaries, scopes and aliases.
-    /// The oldest messages of the session written to go first, where it is over
+    /// The oldest messages of the session written to go first, if it is over
     /// the bound alone, then the sessions not written to for longest. A message,
-    /// a summary, or a scope with aliases is refused as too large where it does
+    /// a summary, or a scope with aliases is refused as too large if it does
     /// not fit beside what of its session is no message. Default: 64 MiB. At
     /// least 1 KiB.
     #[must_use]

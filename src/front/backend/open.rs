@@ -47,7 +47,7 @@ pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>
 }
 
 /// Opens a directory of sessions: as a [`Store`], into which it first imports
-/// the files of PicoClaw's older manager; or where one of the two fails, as a
+/// the files of PicoClaw's older manager; or if one of the two fails, as a
 /// [`LegacyJsonStore`] over those files, with the reason logged as an error.
 /// [`SessionStore::kind`] says which it is.
 ///
@@ -60,18 +60,18 @@ pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>
 /// [`SessionStore::migration_report`] tells of it: its chat begins anew.
 ///
 /// It does not fall back, but returns the error,
-/// - where another process writes to the directory ([`Error::Locked`]): it has
+/// - if another process writes to the directory ([`Error::Locked`]): it has
 ///   the sessions;
-/// - where the [`Store`] cannot be opened, and there is a journal, a session file
+/// - if the [`Store`] cannot be opened, and there is a journal, a session file
 ///   or a sidecar: a session in it would be hidden, and what is added to it
 ///   meanwhile would replace it at the next import;
-/// - where importing fails, and some session of the [`Store`] is not in an older
+/// - if importing fails, and some session of the [`Store`] is not in an older
 ///   file just so: it has something that the file has not, or the file is one
 ///   that stays where it is;
-/// - where importing fails, and a session of the [`Store`] has backups, which the
+/// - if importing fails, and a session of the [`Store`] has backups, which the
 ///   older files do not hold and would go with it: what the import replaced, or
 ///   what was cleared or reverted before;
-/// - where what was imported could not be taken out again, or nothing keeps a
+/// - if what was imported could not be taken out again, or nothing keeps a
 ///   second writer out.
 ///
 /// Blocks for as long as opening and importing takes.
@@ -133,7 +133,7 @@ fn may_have_sessions(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     Ok(Home::of(dir).may_have_journal(storage) || !stems(storage, dir)?.is_empty())
 }
 
-/// Imports the older files; why not, where all sessions are in them after all.
+/// Imports the older files; why not, if all sessions are in them after all.
 ///
 /// # Errors
 /// Where that failed and the store must not be given up for them.
@@ -213,7 +213,7 @@ impl Copies<'_> {
         Ok(None)
     }
 
-    /// Removes them from the store; `false`, and nothing removed, where one is
+    /// Removes them from the store; `false`, and nothing removed, if one is
     /// none. Files that did not get their names back are not there to be copied.
     fn take_out(&self) -> Result<bool> {
         let Some(keys) = self.keys()? else {
@@ -266,7 +266,7 @@ fn same_lines(stored: &[Message], older: &[Message]) -> bool {
 }
 
 /// The names of session files and sidecars without their ends, more than once
-/// where a session has both. Older files that are named like sidecars are none.
+/// if a session has both. Older files that are named like sidecars are none.
 fn stems(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
     let entries = match storage.read_dir(dir) {
         Ok(entries) => entries,

@@ -23,7 +23,7 @@ pub enum StoreKind {
 ///
 /// A key of 1 to 1,024 bytes without NUL means the session that claims it as an
 /// alias, if one does, else the session of that key; white space around it does
-/// not count where that finds a session, and no session has it in its key. No
+/// not count if that finds a session, and no session has it in its key. No
 /// session is created by reading, by truncating, by saving, or by adding nothing.
 ///
 /// When a write's reply has arrived, every later read sees it. It is kept for
@@ -95,12 +95,12 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     /// Replaces a session's scope and aliases, creating it if needed, and if it
     /// shows nothing yet copies the history and summary of the first alias that
     /// has either and that it does not claim already; never those of an agent's
-    /// main session. Says whether it did. All of it or nothing; where nothing
+    /// main session. Says whether it did. All of it or nothing; if nothing
     /// changes, nothing is written. The key is taken literally; white space around
     /// it does not count, unless a session has it in its key.
     ///
     /// Besides the errors all verbs share:
-    /// [`Error::ScopeConflict`](crate::Error::ScopeConflict) where the session
+    /// [`Error::ScopeConflict`](crate::Error::ScopeConflict) if the session
     /// has the scope of another conversation, or none that says whose it is, and
     /// this one could be a forgery.
     fn ensure_session_metadata(
@@ -119,7 +119,7 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     /// The scope that a session was given, if any.
     ///
     /// Besides the errors all verbs share:
-    /// [`Error::InvalidScope`](crate::Error::InvalidScope) where what is stored
+    /// [`Error::InvalidScope`](crate::Error::InvalidScope) if what is stored
     /// is none.
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>>;
 

@@ -203,7 +203,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`] where the path names no regular file, a symbolic link, or a
+    /// [`Error::Io`] if the path names no regular file, a symbolic link, or a
     /// file that cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -295,7 +295,7 @@ impl Context {
     /// Starts the conversation anew: no message, prompt, count or checkpoint is
     /// left, and what the file was becomes a
     /// [backup](StoreHandle::list_backups). A session's summary, scope and
-    /// aliases stay. Does nothing where there is no line. One commit, as
+    /// aliases stay. Does nothing if there is no line. One commit, as
     /// [`revert_to`](Self::revert_to).
     ///
     /// # Errors
@@ -311,7 +311,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without
-    /// messages, where its line would be over the limit; and those all verbs
+    /// messages, if its line would be over the limit; and those all verbs
     /// share.
     pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
         match &self.inner {

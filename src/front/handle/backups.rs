@@ -112,7 +112,7 @@ impl StoreHandle {
     /// finish with it. Always durable.
     ///
     /// # Errors
-    /// [`Error::BackupNotFound`], also where its file was removed by hand: it is
+    /// [`Error::BackupNotFound`], also if its file was removed by hand: it is
     /// not listed any more then; and those all verbs share.
     pub fn restore_backup(&self, key: &str, number: u64) -> Reply<()> {
         self.ask(key, Restore { number })
@@ -139,7 +139,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::Io`] where a file cannot be removed.
+    /// Those all verbs share, and [`Error::Io`] if a file cannot be removed.
     pub fn prune_backups(&self, key: &str, limits: BackupLimits) -> Reply<usize> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));

@@ -58,8 +58,8 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SessionExists`] where `to` is a session, or an alias of one;
-    /// [`Error::SessionNotFound`] where `from` is none;
+    /// [`Error::SessionExists`] if `to` is a session, or an alias of one;
+    /// [`Error::SessionNotFound`] if `from` is none;
     /// [`Error::CheckpointNotFound`]; and those all verbs share.
     pub fn fork_session(&self, from: &str, to: &str, at: Fork) -> Reply<()> {
         let Side::Writer(engine) = &self.side else {

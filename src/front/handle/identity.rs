@@ -22,7 +22,7 @@ impl StoreHandle {
     /// duplicates and the key itself are dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, [`Error::ScopeConflict`] where the session has the
+    /// Those all verbs share, [`Error::ScopeConflict`] if the session has the
     /// scope of another conversation, [`Error::InvalidScope`] for a scope nested
     /// deeper than 128, and [`Error::MessageTooLarge`], without messages, for a
     /// scope or aliases over the limit of a line, or such as would bring the
@@ -112,7 +112,7 @@ impl StoreHandle {
     /// [`promote_alias_history`](Self::promote_alias_history) does, in one step:
     /// nobody sees one without the other, and no crash leaves it so. Says whether
     /// it took something over. For a gateway to call before it handles a message:
-    /// where nothing is to be changed, nothing is written.
+    /// if nothing is to be changed, nothing is written.
     ///
     /// White space around the key does not count, unless a session has it in its
     /// key; apart from that it is taken literally. A key of white space alone is
@@ -124,7 +124,7 @@ impl StoreHandle {
     /// An alias that the session claims already is not looked at: it was taken
     /// over, or there was nothing to take, or the session had something itself. So
     /// what was cleared, truncated or replaced since does not come back. It does
-    /// where the session forgot the alias, because it was ensured without it, or
+    /// if the session forgot the alias, because it was ensured without it, or
     /// deleted: what was taken over is a copy, and the older session still has its
     /// own ([`delete_session`](Self::delete_session)).
     ///

@@ -14,7 +14,7 @@ use crate::{Message, SessionMeta, StoreStats};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
 /// inside a tokio runtime, on its blocking pool. They do not queue after
-/// writes, except where a session's files are not open: at its first use, and
+/// writes, except if a session's files are not open: at its first use, and
 /// after they were closed for the limit on open files, its owner opens them.
 impl StoreHandle {
     /// Every visible message of a session, oldest first; none for a session
@@ -59,7 +59,7 @@ impl StoreHandle {
 
     /// The keys of all sessions that have a sidecar, in the order of their file
     /// names. A session whose sidecar was lost is listed again once it is written
-    /// to. Where a listed key is another session's alias, read it through
+    /// to. If a listed key is another session's alias, read it through
     /// [`exact_keys`](Self::exact_keys).
     ///
     /// # Errors

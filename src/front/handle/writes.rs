@@ -78,7 +78,7 @@ impl StoreHandle {
     ///
     /// # Errors
     /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`](crate::Error::MessageTooLarge) also
-    /// where the batch exceeds
+    /// if the batch exceeds
     /// [its limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         let (level, max) = (self.level, self.limits);
@@ -174,7 +174,7 @@ impl StoreHandle {
     /// Waits until everything acknowledged before is in the session files and
     /// sidecars, and those are on disk, so that other programs find them
     /// complete. Nothing acknowledged needs it to survive. A store to which
-    /// nothing is written begins one by itself after about half a second. Where
+    /// nothing is written begins one by itself after about half a second. If
     /// more than a few sessions changed, it syncs the whole file system, what
     /// other programs wrote there included. Awaited inside a tokio runtime it
     /// blocks a thread of the blocking pool; under another runtime, the thread
@@ -194,7 +194,7 @@ impl StoreHandle {
         }
     }
 
-    /// Asks what `make` makes, `None` where there is nothing to do.
+    /// Asks what `make` makes, `None` if there is nothing to do.
     pub(super) fn write<V: Verb>(
         &self,
         key: &str,

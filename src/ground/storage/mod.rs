@@ -170,7 +170,7 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// file by the new holder.
     ///
     /// # Errors
-    /// As the operating system reports them, `Unsupported` where the file
+    /// As the operating system reports them, `Unsupported` if the file
     /// system has no locks.
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>>;
 
@@ -220,11 +220,11 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes up to `buf.len()` bytes and says how many; grows the file where
+    /// Writes up to `buf.len()` bytes and says how many; grows the file if
     /// the range ends past its end.
     ///
     /// # Errors
-    /// As the operating system reports them; `StorageFull` where there is no
+    /// As the operating system reports them; `StorageFull` if there is no
     /// space.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
 
@@ -251,14 +251,14 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// always a lock to be had.
     ///
     /// # Errors
-    /// As the operating system reports them, `Unsupported` where the file system
+    /// As the operating system reports them, `Unsupported` if the file system
     /// has no locks.
     fn try_lock(&self) -> io::Result<bool> {
         Ok(true)
     }
 
     /// Copies the first `len` bytes to the start of `to`, a file of the same
-    /// storage. No byte passes through the caller where the system can copy.
+    /// storage. No byte passes through the caller if the system can copy.
     ///
     /// # Errors
     /// `UnexpectedEof` if the file ends first, and those of reading and writing.

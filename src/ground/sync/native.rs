@@ -5,7 +5,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// A mutual exclusion lock without poisoning. Never held across I/O where anybody
+/// A mutual exclusion lock without poisoning. Never held across I/O if anybody
 /// waits for it.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(parking_lot::Mutex<T>);
@@ -183,7 +183,7 @@ pub mod thread {
 
     impl Drop for Serving {
         fn drop(&mut self) {
-            // Nothing to undo where the thread's locals are gone.
+            // Nothing to undo if the thread's locals are gone.
             let _ = SERVING.try_with(|depth| depth.set(depth.get() - 1));
         }
     }

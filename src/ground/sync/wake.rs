@@ -74,7 +74,7 @@ impl Runtime {
         }
     }
 
-    /// Wakes every one of `wakers`, through the remembered runtime where that
+    /// Wakes every one of `wakers`, through the remembered runtime if that
     /// is both cheaper and safe.
     pub fn wake_all(&self, wakers: Vec<Waker>) {
         if wakers.len() < HAND_OVER_MIN {

@@ -101,7 +101,7 @@ impl MemoryStorage {
     }
 
     /// Makes the call numbered `step` fail, or every one from there on. Faults
-    /// add up; where several are due, the one planned first strikes.
+    /// add up; if several are due, the one planned first strikes.
     pub fn fail_at(&self, step: u64, fault: Fault, repeat: Repeat) {
         self.machine.lock().faults.plan(step, fault, repeat);
     }

@@ -149,7 +149,7 @@ impl Control {
         self.pool.full_sequences()
     }
 
-    /// This moment of a session, without asking its owner; `None` where a reader
+    /// This moment of a session, without asking its owner; `None` if a reader
     /// has to ask.
     ///
     /// # Panics

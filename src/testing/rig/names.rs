@@ -37,7 +37,7 @@ impl Names {
     }
 
     /// As [`resolve`](Self::resolve), on the way of every verb: `None` also
-    /// where the key means itself.
+    /// if the key means itself.
     #[must_use]
     pub fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
         self.0.resolve_other(key)

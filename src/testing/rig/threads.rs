@@ -66,7 +66,7 @@ impl Worker {
         self.0.seat().break_down();
     }
 
-    /// One turn; `false` where there was nothing to do.
+    /// One turn; `false` if there was nothing to do.
     pub fn step(&mut self) -> bool {
         self.0.step(false)
     }
@@ -142,7 +142,7 @@ impl Journal {
         self.step()
     }
 
-    /// One turn; `false` where nothing was queued or the store is poisoned.
+    /// One turn; `false` if nothing was queued or the store is poisoned.
     pub fn step(&mut self) -> bool {
         let taken = parts::take(&mut self.journal);
         taken == Taken::Batch && self.journal.turn(taken)
@@ -156,7 +156,7 @@ impl Background {
         background::run_jobs(&self.jobs, &long, &self.context, &self.alarm);
     }
 
-    /// One job; `false` where there was none.
+    /// One job; `false` if there was none.
     #[must_use]
     pub fn step(&mut self) -> bool {
         let job = self.jobs.lock().try_recv();

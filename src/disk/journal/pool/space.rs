@@ -71,7 +71,7 @@ impl SegmentPool {
         Some(state.spares.swap_remove(at))
     }
 
-    /// Looks how much space there is, and what of it the journal may take. Where
+    /// Looks how much space there is, and what of it the journal may take. If
     /// that cannot be told there is enough.
     pub(super) fn look(&self) -> (Space, Budget) {
         let dir = self.storage.open_dir(&self.dir);

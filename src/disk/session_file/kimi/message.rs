@@ -130,7 +130,7 @@ fn read_content(raw: &str) -> Result<Content, Reject> {
     Ok(Content::Parts(format!("[{}]", texts.join(",")).into()))
 }
 
-/// A list of parts as kimi-cli writes it; unchanged where it would not read it.
+/// A list of parts as kimi-cli writes it; unchanged if it would not read it.
 pub(super) fn reencode_parts(parts: &str) -> Cow<'_, str> {
     match read_content(parts) {
         Ok(Content::Text(text)) => Cow::Owned(json_string(&text)),

@@ -9,7 +9,7 @@ use crate::disk::session_file::text::Text;
 pub(super) struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Members<'a> {
-    /// `None` where `raw` is no object.
+    /// `None` if `raw` is no object.
     pub(super) fn of(raw: &'a str) -> Option<Self> {
         let mut scanner = Scanner::lax(raw);
         let mut members = Vec::new();

@@ -80,7 +80,7 @@ impl Redo<'_> {
     }
 
     /// A file with the first bytes of a backup, and what was appended since;
-    /// `None` where there is no such backup any more.
+    /// `None` if there is no such backup any more.
     pub(super) fn rebuild(&mut self, prefix: &Prefix, plan: &Plan) -> Result<Option<PathBuf>> {
         let made = self.kept.get(&prefix.of).cloned();
         let path = made.unwrap_or_else(|| self.backups.join(&prefix.of));
@@ -133,7 +133,7 @@ impl Redo<'_> {
     }
 
     /// Second names of session files that became no backups. The directory is
-    /// synced even where none is left: one that was removed just before the
+    /// synced even if none is left: one that was removed just before the
     /// process died would come back with a power loss, and stay until the next
     /// open.
     pub(super) fn clear_links(&self) -> Result<()> {

@@ -25,7 +25,7 @@ pub(crate) struct Compact;
 const MAX_TAIL: u64 = 256 << 10;
 
 /// Rounds after which later commands of the session wait for the next one. Each copies
-/// what came during the one before; where that comes as fast as it can be copied, they
+/// what came during the one before; if that comes as fast as it can be copied, they
 /// would never end.
 const ROUNDS: u32 = 8;
 

@@ -13,7 +13,7 @@ use crate::engine::shard::session::{Pending, Session};
 use crate::engine::shard::turn::Turn;
 
 /// Give a session its identity and, if it has nothing to lose, take over what an
-/// alias has, in one record. Answers whether it took something over; `None` where
+/// alias has, in one record. Answers whether it took something over; `None` if
 /// the caller must search first.
 #[derive(Debug)]
 pub(crate) struct Ensure {

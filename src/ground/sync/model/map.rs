@@ -166,12 +166,12 @@ impl<K: Ord, V> Deref for Ref<'_, K, V> {
 }
 
 impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
-    /// The value; `value` where there is none.
+    /// The value; `value` if there is none.
     pub fn or_insert(self, value: V) -> RefMut<'a, K, V> {
         self.or_insert_with(|| value)
     }
 
-    /// The value; the default where there is none.
+    /// The value; the default if there is none.
     pub fn or_default(self) -> RefMut<'a, K, V>
     where
         V: Default,
@@ -179,7 +179,7 @@ impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
         self.or_insert_with(V::default)
     }
 
-    /// The value; what `value` makes where there is none.
+    /// The value; what `value` makes if there is none.
     pub fn or_insert_with(self, value: impl FnOnce() -> V) -> RefMut<'a, K, V> {
         match self {
             Self::Occupied(place) => place,

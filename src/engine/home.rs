@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::copies::book::Book;
+use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::journal::segment::StoreId;
 use crate::engine::recovery::redo::Places;
 use crate::error::{Error, Result};
@@ -76,8 +76,8 @@ impl Home {
     }
 
     /// What copies of sidecars are written with.
-    pub(crate) fn copies_book(&self, storage: &Arc<dyn Storage>, dir: &Path) -> Book {
-        Book::new(storage.clone(), dir.into(), self.copies.clone())
+    pub(crate) fn copy_file(&self, storage: &Arc<dyn Storage>, dir: &Path) -> CopyFile {
+        CopyFile::new(storage.clone(), dir.into(), self.copies.clone())
     }
 
     /// Creates what is missing of `dir` and of the engine's directory in it.

@@ -107,7 +107,7 @@
 //!   checkpoint; only then is the committer ended. `engine_stop`.
 //!
 //! Refusals have an order, too. If the disk is full, the committer refuses a ticket and
-//! everything its producer staged on top of it (`Ticket::epoch`), because the later
+//! everything its producer staged on top of it (`Ticket::refusals`), because the later
 //! offsets assume the earlier lines. A panic in a worker is caught at its seat, for it
 //! may be on a caller's thread. The committer's panic raises the alarm through a guard. A
 //! panicking job is caught, and its owner is told as of any other failure.
@@ -185,7 +185,7 @@ use crate::ground::sync::wake::Runtime;
 
 /// What handles reach the shards through.
 pub(crate) struct Engine {
-    pub(crate) context: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     mailboxes: Vec<Sender<Command>>,
     /// Whoever drives a shard, by shard.
     seats: Vec<Arc<Seat>>,
@@ -201,7 +201,7 @@ pub(crate) struct Engine {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
-            .field("dir", &self.context.dir)
+            .field("dir", &self.shared.dir)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::home::Home;
 use crate::StoreOptions;
-use crate::disk::copies::book::Book;
+use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::backup;
 use crate::disk::journal::committer::{Committer, Progress, Ticket};
@@ -84,8 +84,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copies = Copies::new(storage, site.dir, &home.copies);
-    let mut book = home.copies_book(&shared, site.dir);
-    let mut report = recover(storage, site.dir, &home, &scan, &mut book)?;
+    let mut copy_file = home.copy_file(&shared, site.dir);
+    let mut report = recover(storage, site.dir, &home, &scan, &mut copy_file)?;
     let catalog = Catalog::default();
     let plans = Plans::default();
     let restored = survey(
@@ -118,7 +118,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     set_aside_strays(storage, &home, &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
-    let context = Arc::new(Shared {
+    let shared = Arc::new(Shared {
         storage: shared.clone(),
         clock: site.clock.clone(),
         dir: site.dir.into(),
@@ -134,7 +134,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         lacking: Seldom::default(),
         copied: AtomicU64::new(1),
     });
-    let (engine, machine) = assemble(site, context, committer, pool, (progress, book));
+    let (engine, machine) = assemble(site, shared, committer, pool, (progress, copy_file));
     Ok(Opened {
         engine,
         machine,
@@ -152,7 +152,7 @@ pub(crate) fn recover(
     dir: &Path,
     home: &Home,
     scan: &Scan,
-    book: &mut Book,
+    copy_file: &mut CopyFile,
 ) -> Result<RecoveryReport> {
     let mut copies = Copies::new(storage, dir, &home.copies);
     let mut plans = Plans::default();
@@ -168,7 +168,7 @@ pub(crate) fn recover(
     // First, for on a full disk their room is what the lines need that follow.
     remove_strays(storage, home, scan)?;
     redo(storage, home.places(dir), &plans, &mut copies, &mut report)?;
-    restore::copy(storage, dir, &plans, book)?;
+    restore::copy(storage, dir, &plans, copy_file)?;
     Ok(report)
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn commit_checkpoint(
     batch.tickets.push(Ticket {
         producer,
         number: 0,
-        epoch: 0,
+        refusals: 0,
         len: batch.bytes.len(),
     });
     batch.durable = true;
@@ -282,10 +282,10 @@ pub(crate) fn commit_checkpoint(
 
 fn assemble(
     site: &Site<'_>,
-    context: Arc<Shared>,
+    shared: Arc<Shared>,
     committer: Committer,
     pool: Arc<SegmentPool>,
-    (progress, copies): (Arc<Progress>, Book),
+    (progress, copies): (Arc<Progress>, CopyFile),
 ) -> (Arc<Engine>, Machine) {
     let group = Arc::new(GroupCommit::new());
     let runtime = Runtime::default();
@@ -323,7 +323,7 @@ fn assemble(
         .map(|(id, ((seat, inbox), shards))| {
             let worker = Worker::new(Parts {
                 id,
-                context: context.clone(),
+                shared: shared.clone(),
                 shards,
                 open_files_per_shard: open_files,
                 jobs: background.clone(),
@@ -334,7 +334,7 @@ fn assemble(
         .collect();
     background.send(Job::PrepareSegment(pool.clone()));
     let supervisor = Supervisor::new(
-        context.clone(),
+        shared.clone(),
         alarm.clone(),
         pool.clone(),
         progress,
@@ -343,7 +343,7 @@ fn assemble(
         copies,
     );
     let engine = Arc::new(Engine {
-        context: context.clone(),
+        shared: shared.clone(),
         mailboxes,
         seats: seat_of,
         group,
@@ -378,7 +378,7 @@ fn assemble(
         journal,
         supervisor,
         jobs,
-        context,
+        shared,
         alarm,
     };
     (engine, machine)

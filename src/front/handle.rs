@@ -147,7 +147,7 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        let key = self.addressed(&engine.context.catalog, key)?;
+        let key = self.addressed(&engine.shared.catalog, key)?;
         if engine.is_closed() {
             return Err(engine.failure());
         }
@@ -175,14 +175,14 @@ impl StoreHandle {
 
     pub(crate) fn counters(&self) -> Arc<Counters> {
         match &self.side {
-            Side::Writer(engine) => engine.context.counters.clone(),
+            Side::Writer(engine) => engine.shared.counters.clone(),
             Side::Reader(view) => view.counters(),
         }
     }
 
     pub(crate) fn storage(&self) -> Arc<dyn Storage> {
         match &self.side {
-            Side::Writer(engine) => engine.context.storage.clone(),
+            Side::Writer(engine) => engine.shared.storage.clone(),
             Side::Reader(view) => view.storage(),
         }
     }

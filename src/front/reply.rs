@@ -148,7 +148,7 @@ impl<T> Submission<T> {
     fn address(&mut self) {
         if std::mem::take(&mut self.resolve)
             && let Some(command) = &mut self.command
-            && let Some(key) = self.engine.context.catalog.resolve_other(&command.key)
+            && let Some(key) = self.engine.shared.catalog.resolve_other(&command.key)
         {
             command.key = key;
         }

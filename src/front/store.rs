@@ -297,7 +297,7 @@ impl Running {
     fn end(self) -> Result<Box<dyn LockGuard>> {
         let result = self.engine.stop();
         self.threads.join();
-        self.engine.context.catalog.close_files();
+        self.engine.shared.catalog.close_files();
         result.map(|()| self.lock)
     }
 

@@ -87,7 +87,7 @@ impl Rig {
             journal,
             supervisor,
             jobs,
-            context,
+            shared,
             alarm,
         } = opened.machine;
         Self {
@@ -102,7 +102,7 @@ impl Rig {
             worker: Worker(workers.remove(0)),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
-                context,
+                shared,
                 alarm,
             },
             supervisor: Supervisor(supervisor),

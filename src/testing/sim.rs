@@ -80,7 +80,7 @@ impl Sim {
             journal,
             supervisor,
             jobs,
-            context,
+            shared,
             ..
         } = opened.machine;
         Ok(Self {
@@ -92,7 +92,7 @@ impl Sim {
                 workers,
                 journal: Some(journal),
                 jobs,
-                context,
+                shared,
                 callers: Callers::default(),
                 clock,
                 schedule: Schedule(seed),

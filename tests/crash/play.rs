@@ -151,12 +151,13 @@ impl<'a> Play<'a> {
     fn watch(&mut self) {
         let files = self.storage.dump();
         let own = |path: &str| {
-            path.strip_prefix("sessions/")
-                .is_some_and(|p| !p.contains('/'))
+            let log = path.strip_prefix("sessions/");
+            let log = log.and_then(|path| path.strip_suffix(".jsonl"));
+            log.is_some_and(|stem| !stem.contains('/'))
         };
         for (path, bytes) in files {
             let ended = bytes.last().is_none_or(|last| *last == b'\n');
-            if own(&path) && path.ends_with(".jsonl") && !ended {
+            if own(&path) && !ended {
                 self.faults.push(format!("{path} ends in part of a line"));
             }
         }

@@ -125,8 +125,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "records-behind-refused-ones-kept",
         file: "src/disk/journal/committer.rs",
-        original: r#"let stale = |t: &Ticket| t.epoch < epochs[t.producer];"#,
-        replacement: r#"let stale = |t: &Ticket| t.epoch < epochs[t.producer] && t.len == 0;"#,
+        original: r#"let stale = |t: &Ticket| t.refusals < refusals[t.producer];"#,
+        replacement: r#"let stale = |t: &Ticket| t.refusals < refusals[t.producer] && t.len == 0;"#,
         rung: SIMULATION,
     },
     Bug {

@@ -260,7 +260,7 @@ impl<'a> Import<'a> {
     /// is refused before the first: a session left half imported would be
     /// replaced again by every later run.
     fn store_session(&self, session: LegacySession, report: &mut MigrationReport) -> Result<()> {
-        self.check(&session, &clock::rfc3339(self.engine.context.clock.now()))?;
+        self.check(&session, &clock::rfc3339(self.engine.shared.clock.now()))?;
         let LegacySession {
             key,
             messages,
@@ -357,7 +357,7 @@ impl<'a> Import<'a> {
         if self.store.tail(key, 1).wait()?.is_empty() {
             return Ok(false);
         }
-        let now = clock::rfc3339(self.engine.context.clock.now());
+        let now = clock::rfc3339(self.engine.shared.clock.now());
         self.store.check_lines(coming, &now)?;
         let reason = BackupReason::Import;
         self.store.ask(key, Clear { reason }).wait()?;
@@ -371,7 +371,7 @@ impl<'a> Import<'a> {
     /// The time of now for messages that without one would be control records;
     /// the store gives it to the others.
     fn stamped(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
-        let now = clock::rfc3339(self.engine.context.clock.now());
+        let now = clock::rfc3339(self.engine.shared.clock.now());
         let stamp = |message: Message| match message.check_writable() {
             Ok(()) => Ok(message),
             Err(_) => message.with_created_at(&now),

@@ -3,7 +3,7 @@
 //! A sidecar is a file that anyone may delete or damage while the store is closed, and
 //! what it hides, how a session is summed up and what else it is called stand nowhere
 //! else. A flush adds a line for every session whose sidecar says something new
-//! ([`book`]): another text, another number of hidden lines, or another file; appends
+//! ([`copy_file`]): another text, another number of hidden lines, or another file; appends
 //! cost nothing. Opening looks there for what a sidecar that is missing or does not
 //! decode said ([`lost`]).
 //!
@@ -42,7 +42,7 @@
 //! * *File written anew* (temporary file, sync, rename). Unfinished: the old file whole;
 //!   the next rewrite removes what is left. After: the new file whole.
 
-pub(crate) mod book;
+pub(crate) mod copy_file;
 mod line;
 pub(crate) mod lost;
 

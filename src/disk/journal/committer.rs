@@ -17,9 +17,9 @@ pub(crate) struct Ticket {
     pub(crate) producer: usize,
     /// The producer's own number, counting up by one.
     pub(crate) number: u64,
-    /// Goes up when the producer has seen a refusal. Records staged before it
+    /// Refusals that the producer has seen. Records staged before it
     /// saw one build on records that were never written.
-    pub(crate) epoch: u64,
+    pub(crate) refusals: u64,
     /// Bytes of its records in the batch.
     pub(crate) len: usize,
 }
@@ -57,8 +57,8 @@ pub(crate) struct Committer {
     progress: Arc<Progress>,
     /// Written, not yet synced.
     unsynced: Vec<Ticket>,
-    /// Per producer, the lowest epoch that is not refused.
-    epochs: Vec<u64>,
+    /// Per producer, how many refusals a ticket must know of.
+    refusals: Vec<u64>,
     counters: Arc<Counters>,
 }
 
@@ -116,7 +116,7 @@ impl Committer {
             sequence,
             progress,
             unsynced: Vec::new(),
-            epochs: vec![0; producers],
+            refusals: vec![0; producers],
             counters,
         })
     }
@@ -204,7 +204,7 @@ impl Committer {
     /// Tells everyone still waiting that the store is poisoned.
     pub(crate) fn fail(&mut self, reason: &Arc<str>, tell: &mut dyn FnMut(Signal)) {
         let outcome = Outcome::Poisoned(reason.clone());
-        for producer in 0..self.epochs.len() {
+        for producer in 0..self.refusals.len() {
             tell(Signal {
                 producer,
                 number: u64::MAX,
@@ -276,7 +276,7 @@ impl Committer {
 
     /// The supervisor's, who is the last producer.
     fn is_own(&self, ticket: &Ticket) -> bool {
-        ticket.producer + 1 == self.epochs.len()
+        ticket.producer + 1 == self.refusals.len()
     }
 
     /// Takes the supervisor's records out of a batch.
@@ -296,10 +296,10 @@ impl Committer {
 
     fn refuse(&mut self, tickets: &[Ticket], error: &Error, tell: &mut dyn FnMut(Signal)) {
         for ticket in tickets {
-            if self.epochs[ticket.producer] > ticket.epoch {
+            if self.refusals[ticket.producer] > ticket.refusals {
                 continue;
             }
-            self.epochs[ticket.producer] = ticket.epoch + 1;
+            self.refusals[ticket.producer] = ticket.refusals + 1;
             tell(Signal {
                 producer: ticket.producer,
                 number: ticket.number,
@@ -312,8 +312,8 @@ impl Committer {
     /// lines that were never written. Their producer has been told, or will
     /// find the refusal before it: it fails everything from there on itself.
     fn drop_refused(&mut self, batch: &mut Batch<Ticket>) {
-        let epochs = &self.epochs;
-        let stale = |t: &Ticket| t.epoch < epochs[t.producer];
+        let refusals = &self.refusals;
+        let stale = |t: &Ticket| t.refusals < refusals[t.producer];
         if !batch.tickets.iter().any(stale) {
             return;
         }

@@ -47,11 +47,11 @@
 //! * *Damaged segments removed, recovery, clean end*. Unfinished: as after the batch,
 //!   then as in recovery and close. After: a clean store.
 
-mod backup;
 mod census;
 mod content;
 mod look;
 mod mend;
+mod originals;
 mod outcome;
 mod print;
 mod repair;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::backup::Backup;
 use super::census::Census;
 use super::mend::{self, Mending};
+use super::originals::Originals;
 use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::{Salvage, Sources};
 use crate::disk::copies::lost::Copies;
@@ -61,7 +61,7 @@ pub(super) struct Repair<'a> {
     pub(super) home: &'a Home,
     options: RepairOptions,
     pub(super) report: RepairReport,
-    pub(super) backup: Option<Backup>,
+    pub(super) backup: Option<Originals>,
     /// The next hidden file's number.
     pub(super) temps: u64,
 }
@@ -275,8 +275,8 @@ impl Repair<'_> {
     /// Carries the journal out as opening does, and ends it as closing does.
     fn settle(&mut self, id: &StoreId) -> Result<()> {
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
-        let mut book = self.home.copies_book(self.storage, self.dir);
-        let found = open::recover(&**self.storage, self.dir, self.home, &scan, &mut book)?;
+        let mut copies = self.home.copy_file(self.storage, self.dir);
+        let found = open::recover(&**self.storage, self.dir, self.home, &scan, &mut copies)?;
         let mut done = found.findings;
         done.retain(|finding| !found.losses.contains(finding));
         self.report.done.extend(done);

@@ -5,7 +5,7 @@ use crate::disk::files;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backup::Backup;
+use super::originals::Originals;
 use super::repair::Repair;
 use crate::disk::files::temp_name;
 use crate::disk::journal::committer::{Committer, Counters};
@@ -127,7 +127,7 @@ impl Repair<'_> {
         let storage = &**self.storage;
         let backup = match &mut self.backup {
             Some(backup) => backup,
-            none => none.insert(Backup::create(storage, &self.home.backups)?),
+            none => none.insert(Originals::create(storage, &self.home.backups)?),
         };
         for path in paths {
             backup.copy(storage, path.as_ref())?;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::plan::Plans;
 use super::redo::{Places, SCRATCH_PREFIX};
-use crate::disk::copies::book::Book;
+use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Restored;
 use crate::disk::copies::{Copy, Said};
 use crate::disk::session_file;
@@ -65,18 +65,18 @@ pub(crate) fn copy(
     storage: &dyn Storage,
     dir: &Path,
     plans: &Plans,
-    book: &mut Book,
+    copies: &mut CopyFile,
 ) -> Result<()> {
-    book.clear_temp();
+    copies.clear_temp();
     for (stem, plan) in &plans.sessions {
         if !plan.exists() {
-            book.add(Copy::gone(stem.as_str().into(), 0));
+            copies.add(Copy::gone(stem.as_str().into(), 0));
         } else if let Some(said) = said(storage, dir, stem) {
-            book.add(Copy::new(stem.as_str().into(), 0, &said));
+            copies.add(Copy::new(stem.as_str().into(), 0, &said));
         }
     }
-    book.write();
-    book.sync()
+    copies.write();
+    copies.sync()
 }
 
 fn said(storage: &dyn Storage, dir: &Path, stem: &str) -> Option<Said> {

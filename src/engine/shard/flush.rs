@@ -81,13 +81,13 @@ impl Shard {
     /// A copy of what a session's sidecar says, if the last one says something
     /// else. Appends change nothing of it and cost nothing.
     fn copy_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Option<Copy> {
-        let context = turn.shared;
-        let order = || context.copied.fetch_add(1, Ordering::Relaxed);
+        let shared = turn.shared;
+        let order = || shared.copied.fetch_add(1, Ordering::Relaxed);
         let session = self.session(id);
         let stem = session.entry.stem.clone();
         if !session.exists {
             // It was deleted. Of another session by now, the name has its copy.
-            let gone = !context.catalog.is_others(&stem, &session.entry.key);
+            let gone = !shared.catalog.is_others(&stem, &session.entry.key);
             return gone.then(|| Copy::gone(stem, order()));
         }
         if session.is_copied() {

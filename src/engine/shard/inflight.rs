@@ -9,7 +9,7 @@ use super::change::Op;
 /// all of them is room that is used again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Inflight {
-    batches: VecDeque<Batch>,
+    batches: VecDeque<Handed>,
     /// The changes of all batches, one batch after the other.
     ops: VecDeque<Op>,
     bytes: usize,
@@ -20,7 +20,7 @@ const KEPT: usize = 4096;
 
 /// What a worker handed to the journal at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Batch {
+pub(crate) struct Handed {
     pub(crate) number: u64,
     /// How many changes it holds.
     pub(crate) ops: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Batch {
 impl Inflight {
     /// Adds a batch after all others, and takes its changes.
     pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
-        self.batches.push_back(Batch {
+        self.batches.push_back(Handed {
             number,
             ops: ops.len(),
             bytes,
@@ -59,7 +59,7 @@ impl Inflight {
 
     /// Takes the oldest batch off, if it is not newer than `number`. Its changes are
     /// the next to [pop](Self::pop).
-    pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Batch> {
+    pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Handed> {
         let batch = self.batches.pop_front_if(|batch| batch.number <= number);
         self.bytes -= batch.map_or(0, |batch| batch.bytes);
         if batch.is_none() && self.ops.is_empty() {
@@ -82,7 +82,7 @@ impl Inflight {
     }
 
     /// The batches not newer than `number`, each with its changes.
-    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (Batch, Ops<'_>)> {
+    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
         let told = self.batches.iter().take_while(move |b| b.number <= number);
         let mut at = 0;
         told.map(move |batch| {

@@ -60,7 +60,7 @@ const NEVER: Duration = Duration::MAX;
 #[derive(Debug)]
 pub(crate) struct Worker {
     id: usize,
-    context: Arc<Shared>,
+    shared: Arc<Shared>,
     shards: Vec<Owned>,
     /// Where a shard stands in `shards`.
     places: Vec<usize>,
@@ -72,8 +72,8 @@ pub(crate) struct Worker {
     now: Stamp,
     inflight: Inflight,
     next_number: u64,
+    refusals: u64,
     epoch: u64,
-    flush_epoch: u64,
     /// Shards to drain again.
     again: VecDeque<usize>,
     /// Commands that may have to wait for a file, and those after them, left for
@@ -117,7 +117,7 @@ struct FlushTask {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) id: usize,
-    pub(crate) context: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The shards it drives, with their mailboxes.
     pub(crate) shards: Vec<(usize, Receiver<Command>)>,
     pub(crate) open_files_per_shard: NonZeroUsize,
@@ -151,12 +151,12 @@ impl Worker {
                 jobs_out: 0,
                 fatal: None,
             },
-            now: Stamp::of(parts.context.clock.now()),
-            context: parts.context,
+            now: Stamp::of(parts.shared.clock.now()),
+            shared: parts.shared,
             inflight: Inflight::default(),
             next_number: 1,
-            epoch: 0,
-            flush_epoch: 1,
+            refusals: 0,
+            epoch: 1,
             again: VecDeque::new(),
             held: VecDeque::new(),
             asleep: None,
@@ -225,7 +225,7 @@ impl Worker {
     }
 
     fn begin_turn(&mut self) {
-        self.now = Stamp::of(self.context.clock.now());
+        self.now = Stamp::of(self.shared.clock.now());
     }
 
     fn handle(&mut self, event: Event) {
@@ -252,13 +252,13 @@ impl Worker {
     fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
         let place = self.places[shard];
         let mut turn = Turn {
-            shared: &self.context,
+            shared: &self.shared,
             staging: &mut self.staging,
             buffers: &mut self.buffers,
             out: &mut self.out,
             now: &self.now,
-            epoch: self.flush_epoch,
-            images_from: self.flush_epoch - u64::from(self.flushing),
+            epoch: self.epoch,
+            images_from: self.epoch - u64::from(self.flushing),
         };
         act(&mut self.shards[place].shard, &mut turn)
     }
@@ -282,7 +282,7 @@ impl Worker {
         let ticket = Ticket {
             producer: self.id,
             number: self.next_number,
-            epoch: self.epoch,
+            refusals: self.refusals,
             len: bytes,
         };
         let durable = self.staging.durable;

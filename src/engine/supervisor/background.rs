@@ -71,36 +71,36 @@ fn compacts_long(job: &Job) -> bool {
 pub(crate) fn run_jobs(
     jobs: &Mutex<EventReceiver<Job>>,
     long: &LongJobs,
-    context: &Shared,
+    shared: &Shared,
     alarm: &Alarm,
 ) {
     loop {
         let next = jobs.lock().recv();
         match next {
             None | Some(Job::Stop) => break,
-            Some(job) if job.is_long() || job.compacts() => run_long(job, long, context, alarm),
-            Some(job) => run_job(job, context, alarm),
+            Some(job) if job.is_long() || job.compacts() => run_long(job, long, shared, alarm),
+            Some(job) => run_job(job, shared, alarm),
         }
     }
 }
 
-fn run_long(job: Job, long: &LongJobs, context: &Shared, alarm: &Alarm) {
+fn run_long(job: Job, long: &LongJobs, shared: &Shared, alarm: &Alarm) {
     let mut next = long.admit(job);
     while let Some(job) = next {
         let compaction = compacts_long(&job);
-        run_job(job, context, alarm);
+        run_job(job, shared, alarm);
         next = long.done(compaction);
     }
 }
 
 /// A job that panics poisons the store, and its owner is told all the same: a
 /// caller may wait for it, and closing waits for every job.
-pub(crate) fn run_job(job: Job, context: &Shared, alarm: &Alarm) {
+pub(crate) fn run_job(job: Job, shared: &Shared, alarm: &Alarm) {
     let reason: Arc<str> = "a background job panicked".into();
     let lost = job.lost(Error::Poisoned {
         reason: reason.clone(),
     });
-    let outcome = catch_unwind(AssertUnwindSafe(|| job.run(context))).unwrap_or_else(|_| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| job.run(shared))).unwrap_or_else(|_| {
         alarm.raise(&reason);
         lost
     });

@@ -18,6 +18,6 @@ pub(crate) struct Machine {
     pub(crate) supervisor: Loop,
     /// What the background threads take.
     pub(crate) jobs: EventReceiver<Job>,
-    pub(crate) context: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) alarm: Alarm,
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::wait::Wait;
-use crate::disk::copies::book::Book;
+use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::journal::committer::{Outcome, Progress, Ticket};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
@@ -71,7 +71,7 @@ pub(crate) enum Request {
 /// Owns the flush.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    context: Arc<Shared>,
+    shared: Arc<Shared>,
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,
@@ -80,7 +80,7 @@ pub(crate) struct Supervisor {
     active: Arc<AtomicBool>,
     outcomes: EventReceiver<Outcome>,
     tickets: u64,
-    copies: Book,
+    copies: CopyFile,
     /// Brought up to date by a flush that then failed: the next one that
     /// succeeds must sync them too, for its checkpoint covers them.
     unsynced: Vec<Flushed>,
@@ -93,17 +93,17 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn new(
-        context: Arc<Shared>,
+        shared: Arc<Shared>,
         alarm: Alarm,
         pool: Arc<SegmentPool>,
         progress: Arc<Progress>,
         active: Arc<AtomicBool>,
         outcomes: EventReceiver<Outcome>,
-        copies: Book,
+        copies: CopyFile,
     ) -> Self {
         Self {
             workers: alarm.workers.clone(),
-            context,
+            shared,
             alarm,
             pool,
             progress,
@@ -121,18 +121,13 @@ impl Supervisor {
 
     /// Logs what could not be done.
     pub(crate) fn warn(&self, error: &Error, what: &'static str) {
-        self.context.warn(error, what);
+        self.shared.warn(error, what);
     }
 
     /// Looks at the time: what is due?
     pub(crate) fn tick(&mut self) -> Due {
-        let now = self.context.clock.monotonic();
-        let commits = self
-            .context
-            .counters
-            .journal
-            .commits
-            .load(Ordering::Relaxed);
+        let now = self.shared.clock.monotonic();
+        let commits = self.shared.counters.journal.commits.load(Ordering::Relaxed);
         if commits != self.commits_seen {
             self.commits_seen = commits;
             self.changed_at = now;
@@ -263,7 +258,7 @@ impl Supervisor {
         let ticket = Ticket {
             producer: self.workers.len(),
             number: self.tickets,
-            epoch: self.tickets,
+            refusals: self.tickets,
             len: records.len(),
         };
         let submitted = self.alarm.group.submit(records, ticket, true);
@@ -291,7 +286,7 @@ impl Supervisor {
     /// # Errors
     /// They stay on disk then, and recovery skips them.
     pub(crate) fn retire(&self, upto: u64) -> Result<()> {
-        let flushes = &self.context.counters.flushes;
+        let flushes = &self.shared.counters.flushes;
         flushes.fetch_add(1, Ordering::Relaxed);
         self.pool.retire(upto).map_err(|error| match error {
             Error::Poisoned { .. } => self.poison(&error),
@@ -300,8 +295,8 @@ impl Supervisor {
     }
 
     fn sync_files(&mut self) -> Result<()> {
-        let Shared { storage, dir, .. } = &*self.context;
-        let rebased = || self.context.rebased.load(Ordering::Acquire);
+        let Shared { storage, dir, .. } = &*self.shared;
+        let rebased = || self.shared.rebased.load(Ordering::Acquire);
         let before = rebased();
         if let Some(files) = self.held_files()
             && before == self.rebased_synced
@@ -324,7 +319,7 @@ impl Supervisor {
 
     /// The files that a flush is to sync, if they are few and all were kept open.
     fn held_files(&self) -> Option<Vec<(PathBuf, Arc<dyn StorageFile>)>> {
-        let dir = &self.context.dir;
+        let dir = &self.shared.dir;
         let mut files = Vec::new();
         for flushed in &self.unsynced {
             if let Some(log) = &flushed.log {
@@ -340,7 +335,7 @@ impl Supervisor {
     }
 
     fn sync_each(&self, files: &[(PathBuf, Arc<dyn StorageFile>)]) -> Result<()> {
-        let Shared { storage, dir, .. } = &*self.context;
+        let Shared { storage, dir, .. } = &*self.shared;
         for (path, file) in files {
             file.sync_data().map_err(|e| Error::io("sync", path, e))?;
         }

@@ -41,14 +41,14 @@ impl Threads {
             journal,
             supervisor,
             jobs,
-            context,
+            shared,
             alarm,
         } = machine;
         for (id, driver) in workers.into_iter().enumerate() {
             let name = format!("sessionlog-shards-{id}");
             handles.push(spawn(&name, move || driver.run())?);
         }
-        let clock = context.clock.clone();
+        let clock = shared.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(spawn("sessionlog-journal", move || {
             run_journal(journal, &*clock, guard);
@@ -56,10 +56,10 @@ impl Threads {
         let (jobs, long) = (Arc::new(Mutex::new(jobs)), Arc::new(LongJobs::default()));
         for id in 0..BACKGROUND {
             let (jobs, long) = (jobs.clone(), long.clone());
-            let (context, alarm) = (context.clone(), alarm.clone());
+            let (shared, alarm) = (shared.clone(), alarm.clone());
             let name = format!("sessionlog-background-{id}");
             handles.push(spawn(&name, move || {
-                run_jobs(&jobs, &long, &context, &alarm);
+                run_jobs(&jobs, &long, &shared, &alarm);
             })?);
         }
         handles.push(spawn("sessionlog-supervisor", move || {

@@ -147,14 +147,14 @@ impl StoreHandle {
         let (this, engine, key) = (self.clone(), engine.clone(), key.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
-                let now = engine.context.clock.now().unix_timestamp_nanos() / 1_000_000;
+                let now = engine.shared.clock.now().unix_timestamp_nanos() / 1_000_000;
                 let now = i64::try_from(now).unwrap_or(i64::MAX);
                 let over = limits.over(this.stored_backups(&engine, &key)?, now);
                 if over.is_empty() {
                     return Ok(0);
                 }
                 let names = over.into_iter().map(|stored| stored.name).collect();
-                let shared = engine.context.clone();
+                let shared = engine.shared.clone();
                 let forgotten = this.ask(&key, Forget { names, shared }).await?;
                 blocking(place, move || remove(&engine, forgotten)).await
             })
@@ -162,39 +162,39 @@ impl StoreHandle {
     }
 
     fn stored_backups(&self, engine: &Arc<Engine>, key: &str) -> Result<Vec<Stored>> {
-        let context = &engine.context;
-        let key = self.canonical(&context.catalog, key)?;
+        let shared = &engine.shared;
+        let key = self.canonical(&shared.catalog, key)?;
         if engine.is_closed() {
             return Err(engine.failure());
         }
-        let entry = context.catalog.get(&key).map(|entry| entry.stem.clone());
-        let stem = entry.or_else(|| context.catalog.orphan_of(&key));
-        Ok(stem.map_or_else(Vec::new, |stem| context.backups.of(&stem)))
+        let entry = shared.catalog.get(&key).map(|entry| entry.stem.clone());
+        let stem = entry.or_else(|| shared.catalog.orphan_of(&key));
+        Ok(stem.map_or_else(Vec::new, |stem| shared.backups.of(&stem)))
     }
 }
 
 /// Removes backups that nobody can ask for any more, oldest first; what is left of
 /// them after a failure can be asked for again.
 fn remove(engine: &Engine, mut forgotten: Forgotten) -> Result<usize> {
-    let context = &engine.context;
+    let shared = &engine.shared;
     let Some(newest) = forgotten.names.last().cloned() else {
         return Ok(0);
     };
     // Sessions taken back since the last flush would be made again from them.
     engine.ask(Request::Flush)?;
-    context
+    shared
         .backups
-        .keep_number(&*context.storage, &newest)
-        .map_err(|e| Error::io("number", &context.backups.dir, e))?;
+        .keep_number(&*shared.storage, &newest)
+        .map_err(|e| Error::io("number", &shared.backups.dir, e))?;
     forgotten.names.reverse();
     let mut removed = 0;
     while let Some(name) = forgotten.names.last() {
-        let path = context.backups.path(name);
-        match context.storage.remove_file(&path) {
+        let path = shared.backups.path(name);
+        match shared.storage.remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &path, e));
             }
-            _ => context.backups.gone(name),
+            _ => shared.backups.gone(name),
         }
         forgotten.names.pop();
         removed += 1;

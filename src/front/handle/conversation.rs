@@ -69,10 +69,10 @@ impl StoreHandle {
         let (from, to) = (from.to_owned(), to.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
-                let to = this.canonical(&engine.context.catalog, &to)?;
+                let to = this.canonical(&engine.shared.catalog, &to)?;
                 let looked = this.look(&from, place).await?;
-                let source = this.canonical(&engine.context.catalog, &from)?;
-                if !engine.context.catalog.has_files(&source) {
+                let source = this.canonical(&engine.shared.catalog, &from)?;
+                if !engine.shared.catalog.has_files(&source) {
                     return Err(Error::SessionNotFound { key: from });
                 }
                 let copy = blocking(place, move || copied(&looked, at)).await?;
@@ -126,7 +126,7 @@ impl StoreHandle {
         if engine.is_closed() {
             return Err(engine.failure());
         }
-        let catalog = &engine.context.catalog;
+        let catalog = &engine.shared.catalog;
         let canonical = self.canonical(catalog, key)?;
         if catalog.get(&canonical).is_some() {
             return self.ask(key, Look).await;
@@ -137,11 +137,11 @@ impl StoreHandle {
         };
         let engine = engine.clone();
         blocking(place, move || {
-            let context = &engine.context;
+            let shared = &engine.shared;
             let pieces =
-                crate::engine::view::load(&*context.storage, &context.dir, &stem, &canonical)?;
+                crate::engine::view::load(&*shared.storage, &shared.dir, &stem, &canonical)?;
             let looked = pieces.looked();
-            let looked = looked.map_err(|e| Error::io("read", &context.dir, e))?;
+            let looked = looked.map_err(|e| Error::io("read", &shared.dir, e))?;
             Ok(Arc::new(looked))
         })
         .await

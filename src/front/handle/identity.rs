@@ -180,7 +180,7 @@ impl StoreHandle {
     pub fn alias_conflicts(&self) -> Reply<Vec<AliasConflict>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
-            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.alias_conflicts())),
+            Side::Writer(engine) => Reply::known(Ok(engine.shared.catalog.alias_conflicts())),
             Side::Reader(view) => {
                 let view = view.clone();
                 Reply::lookup(move |place| {
@@ -199,7 +199,7 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        let key = if engine.context.catalog.has_files(key) {
+        let key = if engine.shared.catalog.has_files(key) {
             key
         } else {
             key.trim()
@@ -224,7 +224,7 @@ impl StoreHandle {
         };
         loop {
             let given = (scope.as_deref(), &*aliases);
-            let search = self.search(&engine.context.catalog, &key, given, place);
+            let search = self.search(&engine.shared.catalog, &key, given, place);
             let search = search.await?;
             let ensure = Ensure {
                 identity: of(scope.clone(), aliases.clone()),

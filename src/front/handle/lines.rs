@@ -115,7 +115,7 @@ pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
 /// As [`encode`], for a message that is only text.
 pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) -> Result<Lines> {
     session_file::check_role(role)?;
-    let now = Stamp::of(engine.context.clock.now());
+    let now = Stamp::of(engine.shared.clock.now());
     let mut bytes = session_file::encode_text(role, text, now.as_str());
     check_size(Oversized::Message, bytes.len(), max.line)?;
     bytes.push(b'\n');
@@ -125,7 +125,7 @@ pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) 
 
 /// Encodes what is to be stored; messages without a time get the time of now.
 pub(super) fn encode(messages: &[Message], max: Limits, engine: &Engine) -> Result<Lines> {
-    let now = Stamp::of(engine.context.clock.now());
+    let now = Stamp::of(engine.shared.clock.now());
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,

@@ -67,7 +67,7 @@ impl StoreHandle {
     pub fn list_sessions(&self) -> Reply<Vec<String>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
-            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.list())),
+            Side::Writer(engine) => Reply::known(Ok(engine.shared.catalog.list())),
             Side::Reader(view) => {
                 let view = view.clone();
                 Reply::lookup(move |place| Box::pin(blocking(place, move || view.list())))
@@ -86,7 +86,7 @@ impl StoreHandle {
     pub fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
-            Side::Writer(engine) => Reply::known(Ok(engine.context.catalog.resolve(key))),
+            Side::Writer(engine) => Reply::known(Ok(engine.shared.catalog.resolve(key))),
             Side::Reader(view) => {
                 let (view, key) = (view.clone(), key.to_owned());
                 Reply::lookup(move |place| Box::pin(blocking(place, move || view.resolve(&key))))
@@ -131,7 +131,7 @@ impl StoreHandle {
         if engine.is_closed() {
             return Err(engine.failure());
         }
-        let catalog = &engine.context.catalog;
+        let catalog = &engine.shared.catalog;
         let key = self.canonical(catalog, key)?;
         let Some(entry) = catalog.get(&key) else {
             return self.unowned(engine, key, place).await;
@@ -157,15 +157,15 @@ impl StoreHandle {
         key: Arc<str>,
         place: Place,
     ) -> Result<Arc<Snapshot>> {
-        let Some(stem) = engine.context.catalog.orphan_of(&key) else {
+        let Some(stem) = engine.shared.catalog.orphan_of(&key) else {
             return Ok(Arc::new(Snapshot::empty(&key)));
         };
         let engine = engine.clone();
         blocking(place, move || {
-            let context = &engine.context;
-            let pieces = crate::engine::view::load(&*context.storage, &context.dir, &stem, &key)?;
+            let shared = &engine.shared;
+            let pieces = crate::engine::view::load(&*shared.storage, &shared.dir, &stem, &key)?;
             let snapshot = pieces.snapshot();
-            let snapshot = snapshot.map_err(|e| Error::io("read", &context.dir, e))?;
+            let snapshot = snapshot.map_err(|e| Error::io("read", &shared.dir, e))?;
             Ok(Arc::new(snapshot))
         })
         .await
@@ -176,7 +176,7 @@ impl StoreHandle {
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
         match &self.side {
             Side::Writer(engine) => {
-                let catalog = &engine.context.catalog;
+                let catalog = &engine.shared.catalog;
                 Ok(catalog.has_files(&self.canonical(catalog, key)?))
             }
             Side::Reader(view) => view.exists(key, self.resolve),

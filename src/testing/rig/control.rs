@@ -92,7 +92,7 @@ impl Control {
         let ticket = Ticket {
             producer,
             number,
-            epoch: 0,
+            refusals: 0,
             len: records.len(),
         };
         let submitted = self.alarm.group.submit(&records, ticket, durable);
@@ -156,8 +156,8 @@ impl Control {
     /// If what a reader holds cannot be read.
     #[must_use]
     pub fn moment(&self, key: &str) -> Option<Moment> {
-        let context = &self.engine.context;
-        let entry = context.catalog.get(key)?;
+        let shared = &self.engine.shared;
+        let entry = shared.catalog.get(key)?;
         let view = entry.view.load();
         let View::Live(live) = &*view else {
             return None;
@@ -178,6 +178,6 @@ impl Control {
     /// What the store counted.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
-        self.engine.context.counters.read()
+        self.engine.shared.counters.read()
     }
 }

@@ -35,7 +35,7 @@ pub struct Journal {
 #[derive(Debug)]
 pub struct Background {
     pub(super) jobs: Arc<Mutex<EventReceiver<Job>>>,
-    pub(super) context: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) alarm: Alarm,
 }
 
@@ -153,7 +153,7 @@ impl Background {
     /// Runs the thread's body.
     pub fn run(self) {
         let long = background::LongJobs::default();
-        background::run_jobs(&self.jobs, &long, &self.context, &self.alarm);
+        background::run_jobs(&self.jobs, &long, &self.shared, &self.alarm);
     }
 
     /// One job; `false` if there was none.
@@ -162,7 +162,7 @@ impl Background {
         let job = self.jobs.lock().try_recv();
         let found = job.is_some();
         if let Some(job) = job {
-            background::run_job(job, &self.context, &self.alarm);
+            background::run_job(job, &self.shared, &self.alarm);
         }
         found
     }

@@ -25,7 +25,7 @@ pub(super) struct Crew {
     /// `None` once it has ended or failed.
     pub(super) journal: Option<Journal>,
     pub(super) jobs: EventReceiver<Job>,
-    pub(super) context: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) callers: Callers,
     pub(super) clock: Arc<ManualClock>,
     pub(super) schedule: Schedule,
@@ -61,7 +61,7 @@ impl Crew {
         let Some(job) = self.jobs.try_recv() else {
             return false;
         };
-        if let (Some(outcome), Some(journal)) = (job.run(&self.context), &self.journal) {
+        if let (Some(outcome), Some(journal)) = (job.run(&self.shared), &self.journal) {
             journal.alarm.tell(outcome);
         }
         true

@@ -88,10 +88,10 @@ impl Import<'_> {
         let Some(stem) = name.strip_suffix(SIDECAR) else {
             return;
         };
-        let context = &self.engine.context;
-        let found = self.storage.info(&context.dir.join(name));
+        let shared = &self.engine.shared;
+        let found = self.storage.info(&shared.dir.join(name));
         if found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
-            context.catalog.release(stem);
+            shared.catalog.release(stem);
         }
     }
 }

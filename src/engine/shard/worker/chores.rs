@@ -39,7 +39,7 @@ impl Worker {
             self.out.wakers.extend(promise.fulfil(part));
             return;
         }
-        self.flush_epoch += 1;
+        self.epoch += 1;
         self.image_inflight();
         let mut queue = VecDeque::new();
         for owned in &mut self.shards {
@@ -92,7 +92,7 @@ impl Worker {
         if now || self.few_unwritten() || self.much_unwritten() {
             self.write_slice(Duration::MAX);
         } else {
-            let now = self.context.clock.monotonic();
+            let now = self.shared.clock.monotonic();
             if self
                 .unwritten_since
                 .is_some_and(|since| since + LINGER <= now)
@@ -134,7 +134,7 @@ impl Worker {
         self.note_unwritten();
         self.stuck = failed && left == SLICE;
         if self.stuck {
-            self.unwritten_since = Some(self.context.clock.monotonic());
+            self.unwritten_since = Some(self.shared.clock.monotonic());
         }
     }
 
@@ -156,7 +156,7 @@ impl Worker {
             });
             if let Err(error) = written {
                 let what = "sidecars stay behind until they can be written";
-                self.context.warn(&error, what);
+                self.shared.warn(&error, what);
                 self.sidecars.clear();
             }
         }

@@ -20,7 +20,7 @@ impl Worker {
     /// `wait` time passes while it sleeps.
     pub(super) fn rest(&mut self, wait: bool) -> Rest {
         let due = self.due();
-        let left = due.saturating_sub(self.context.clock.monotonic());
+        let left = due.saturating_sub(self.shared.clock.monotonic());
         let lingers = self.unwritten_since.is_some() && !self.stuck;
         if left.is_zero() || lingers && !wait {
             return Rest::None;

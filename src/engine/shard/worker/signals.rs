@@ -16,7 +16,7 @@ impl Worker {
             Outcome::Refused(error) => {
                 // What was staged meanwhile builds on what was refused.
                 self.commit();
-                self.epoch += 1;
+                self.refusals += 1;
                 self.fail_from(signal.number, &error);
             }
             Outcome::Poisoned(reason) => self.poison(reason),
@@ -28,7 +28,7 @@ impl Worker {
         // Counted before anybody is answered: who has an answer finds it counted.
         let unseen = inflight.up_to(number).filter(|(batch, _)| !batch.shown);
         let lines = unseen.flat_map(|(_, ops)| ops).map(Op::unseen_lines).sum();
-        self.context.counters.add(lines, 0);
+        self.shared.counters.add(lines, 0);
         inflight.show_up_to(number, |op| {
             self.with(op.shard, |shard, turn| shard.show(op, turn));
         });
@@ -43,7 +43,7 @@ impl Worker {
                 commands + u64::from(op.is_command()),
             )
         });
-        self.context.counters.add(lines, commands);
+        self.shared.counters.add(lines, commands);
         while let Some(batch) = self.inflight.next_up_to(number) {
             for _ in 0..batch.ops {
                 if let Some(op) = self.inflight.pop() {

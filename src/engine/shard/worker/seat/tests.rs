@@ -243,7 +243,7 @@ fn a_buffered_append_is_counted_before_it_is_answered() {
     let _second = append(&store, &other, Durability::Buffered);
     drop(held);
     seat.answer();
-    let counters = store.engine.context.counters.clone();
+    let counters = store.engine.shared.counters.clone();
     let before = counters.read().messages;
     let witness = Arc::new(Witness {
         answered: first,
@@ -292,7 +292,7 @@ fn a_flush_beside_a_command_counts_as_none() {
     let store = opened();
     let (promise, _part) = slot();
     let seat = store.machine.workers[0].seat();
-    let commands = || store.engine.context.counters.read().commands;
+    let commands = || store.engine.shared.counters.read().commands;
     let appended = append(&store, "a", Durability::Durable);
     until_idle(&store);
     assert!(

@@ -12,11 +12,11 @@ const CHUNK: usize = 1 << 20;
 
 /// A new directory for the copies of one repair.
 #[derive(Debug)]
-pub(super) struct Backup {
+pub(super) struct Originals {
     pub(super) path: PathBuf,
 }
 
-impl Backup {
+impl Originals {
     /// Makes the first `repair-N` in `backups` that there is not.
     ///
     /// # Errors

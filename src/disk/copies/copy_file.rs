@@ -19,7 +19,7 @@ const HEADER: usize = 64;
 
 /// The file of copies, and what is to be written to it.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct CopyFile {
     storage: Arc<dyn Storage>,
     /// Where the session files are.
     dir: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Book {
     holds_gone: bool,
 }
 
-impl Book {
+impl CopyFile {
     /// The file at `path`, about the sessions in `dir`.
     pub(crate) fn new(storage: Arc<dyn Storage>, dir: PathBuf, path: PathBuf) -> Self {
         Self {

@@ -323,7 +323,7 @@ fn texts_of(log: &[u8]) -> Verdict<Vec<String>> {
 }
 
 /// Whole lines, each a record.
-fn lines_of(log: &[u8]) -> Verdict<Vec<Value>> {
+pub(crate) fn lines_of(log: &[u8]) -> Verdict<Vec<Value>> {
     let text = std::str::from_utf8(log).map_err(|e| e.to_string())?;
     if !text.is_empty() && !text.ends_with('\n') {
         return Err("the last line is torn".to_owned());
@@ -333,7 +333,7 @@ fn lines_of(log: &[u8]) -> Verdict<Vec<Value>> {
 }
 
 /// The texts of the lines that are no control records.
-fn messages(lines: &[Value]) -> Vec<String> {
+pub(crate) fn messages(lines: &[Value]) -> Vec<String> {
     let text = |name: &str, line: &Value| line[name].as_str().unwrap_or_default().to_owned();
     let messages = lines
         .iter()

@@ -11,6 +11,7 @@
 mod check;
 mod enumerate;
 mod errors;
+mod eyes;
 mod imports;
 mod model;
 mod overwrites;
@@ -138,6 +139,14 @@ fn no_failing_call_loses_what_was_acknowledged_or_leaves_a_caller_waiting() {
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 10_000 * depth.times, "{count}");
+}
+
+#[test]
+fn other_programs_see_a_state_the_session_had_at_every_moment() {
+    let count = eyes::looks(depth().schedules.min(2));
+    tell(&count);
+    assert!(count.violations.is_empty(), "{count}");
+    assert!(count.images >= 20_000, "{count}");
 }
 
 #[test]

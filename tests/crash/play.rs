@@ -250,6 +250,20 @@ impl<'a> Play<'a> {
         possible(&session.start, fates, loss)
     }
 
+    /// What a session held one command after the other.
+    pub(crate) fn states(&self, key: &str) -> Vec<Vec<String>> {
+        let session = &self.sessions[key];
+        let mut state = session.start.clone();
+        let mut states = vec![state.texts.clone()];
+        for command in &session.commands {
+            if !matches!(command.answer, Some(Err(_))) {
+                state = state.after(&command.act);
+                states.push(state.texts.clone());
+            }
+        }
+        states
+    }
+
     /// Every answer to a command so far.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (&'static str, &Act, &Result<()>)> {
         self.sessions.iter().flat_map(|(key, session)| {

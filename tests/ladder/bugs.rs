@@ -39,6 +39,7 @@ const CRASHES: Rung = test("crash", "no_crash_loses");
 const OVERWRITES: Rung = test("crash", "no_durable_change");
 const RECOVERY: Rung = test("crash", "no_crash_of_a_recovery");
 const ERRORS: Rung = test("crash", "no_failing_call");
+const EYES: Rung = test("crash", "other_programs");
 const SIMULATION: Rung = test("simulation", "no_seed");
 /// Of the crate itself.
 const REDO: Rung = Rung {
@@ -550,6 +551,20 @@ pub(crate) const BUGS: &[Bug] = &[
                 self.store.add_full_message(&key, message.clone()).wait()?;
             }"#,
         rung: IMPORTS,
+    },
+    Bug {
+        name: "file-replaced-before-its-sidecar-shows-more",
+        file: "src/engine/shard/swap.rs",
+        original: r#"        if meta.skip >= session.settled.meta.skip {"#,
+        replacement: r#"        if true {"#,
+        rung: EYES,
+    },
+    Bug {
+        name: "recovered-file-replaced-before-its-sidecar-shows-more",
+        file: "src/engine/recovery/redo/sidecar.rs",
+        original: r#"if meta.skip < hidden {"#,
+        replacement: r#"if false {"#,
+        rung: EYES,
     },
     Bug {
         name: "part-of-a-line-left-on-a-full-disk",

@@ -109,8 +109,9 @@ impl Redo<'_> {
             self.removals.push(self.sidecar_path(stem));
             return Ok(());
         }
+        let before = self.renames.len();
         let left = self.log(stem, plan)?;
-        self.sidecar(stem, plan, left, copies)
+        self.sidecar(stem, plan, (left, before), copies)
     }
 
     /// Sets aside what is no file and has the name of one of a session's that the

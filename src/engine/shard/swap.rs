@@ -185,6 +185,7 @@ impl Shard {
             Origin::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
             Origin::Compaction | Origin::Lines => Ok(()),
         };
+        self.show_more_first(id, &meta, turn);
         kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
             .map_err(|error| turn.out.stop_store(&error))?;
         swap.origin
@@ -197,6 +198,25 @@ impl Shard {
         self.replace_meta(id, meta, turn);
         self.used(id);
         Ok(())
+    }
+}
+
+impl Shard {
+    /// Brings the sidecar up to date before the new file has the name, if fewer lines
+    /// are hidden then. Other programs read the old file meanwhile, with lines that
+    /// were truncated; after the rename they would miss lines that are not. The swap's
+    /// record has the image, so the sidecar is not ahead of the journal.
+    fn show_more_first(&mut self, id: usize, meta: &Meta, turn: &mut Turn<'_>) {
+        let session = self.session(id);
+        if meta.skip >= session.settled.meta.skip {
+            return;
+        }
+        session.sidecar_dirty = true;
+        if let Err(error) = self.write_sidecar(id, false, turn) {
+            // It is written again with the next flush.
+            turn.shared
+                .warn(&error, "a sidecar stays behind its session file");
+        }
     }
 }
 

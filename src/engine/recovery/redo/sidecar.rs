@@ -17,7 +17,7 @@ impl Redo<'_> {
         &mut self,
         stem: &str,
         plan: &Plan,
-        left: Left,
+        (left, before): (Left, usize),
         copies: &mut Copies<'_>,
     ) -> Result<()> {
         if plan.image.is_none() && plan.patch.is_none() {
@@ -25,6 +25,7 @@ impl Redo<'_> {
         }
         let path = self.sidecar_path(stem);
         let mut damaged = false;
+        let mut hidden = 0;
         let on_disk = match sidecar::read_bytes(self.storage, &path) {
             Ok(bytes) if session_file::holds_session(&bytes) => {
                 self.set_aside(&path, "it is no sidecar")?;
@@ -33,6 +34,7 @@ impl Redo<'_> {
             Ok(bytes) => {
                 let decoded = session_file::decode_sidecar(&bytes).ok();
                 damaged = decoded.is_none();
+                hidden = decoded.as_ref().map_or(0, |meta| meta.skip);
                 decoded
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -67,7 +69,14 @@ impl Redo<'_> {
         let (temp, file) = self.scratch()?;
         file.write_all_at(&session_file::encode_sidecar(&meta), 0)
             .map_err(|e| Error::io("recover", &temp, e))?;
-        self.renames.push((temp, path));
+        // Of the names of one session, the one first that hides no line which is not
+        // truncated: other programs may read in between, and a crash leave it at that.
+        let at = if meta.skip < hidden {
+            before
+        } else {
+            self.renames.len()
+        };
+        self.renames.insert(at, (temp, path));
         Ok(())
     }
 

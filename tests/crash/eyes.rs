@@ -74,18 +74,16 @@ fn look(whole: &Play<'_>, storage: &MemoryStorage, seen: &mut Far) -> check::Ver
         let shown = shown(&files, key)?;
         let states = whole.states(key);
         let from = seen.get(key).copied().unwrap_or(0);
-        let after = || (from..states.len());
-        let exact = after().find(|&nth| states[nth] == shown);
-        let more = || after().find(|&nth| !states[nth].is_empty() && shown.ends_with(&states[nth]));
-        match exact.or_else(more) {
-            Some(nth) => seen.insert(key, nth),
-            None => {
-                let possible = &states[from..];
-                return Err(format!(
-                    "{key} reads as {shown:?}, not as any of {possible:?}"
-                ));
-            }
+        let mut after = from..states.len();
+        let exact = after.clone().find(|&nth| states[nth] == shown);
+        let more = |nth: &usize| !states[*nth].is_empty() && shown.ends_with(&states[*nth]);
+        let Some(nth) = exact.or_else(|| after.find(more)) else {
+            let possible = &states[from..];
+            return Err(format!(
+                "{key} reads as {shown:?}, not as any of {possible:?}"
+            ));
         };
+        seen.insert(key, nth);
     }
     Ok(())
 }

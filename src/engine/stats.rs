@@ -24,7 +24,7 @@ pub struct StoreStats {
     pub session_bytes: u64,
     /// Sessions rewritten to drop skipped lines.
     pub compactions: u64,
-    /// Bytes that compactions wrote, copies that were given up included.
+    /// Bytes of the copies that compactions made.
     pub compaction_bytes: u64,
     /// Flushes: session files and sidecars synced, journal segments retired.
     pub flushes: u64,

@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn check(&self, found: &Seen, loss: Loss) -> Verdict<Seen> {
         let mut known = Seen::new();
         for (key, state) in found {
-            let possible = self.sessions[key].possible(loss, self.trouble.met());
+            let possible = self.sessions[key].possible(loss, &self.trouble);
             let Some(same) = possible.iter().find(|possible| *possible == state) else {
                 return Err(format!(
                     "session {key} is {state:?}, and could only be one of {possible:?}"

@@ -5,6 +5,7 @@ use sessionlog::testing::sim::{Sim, Ticket};
 use sessionlog::{Durability, Result};
 
 use crate::model::{Act, Fate, Loss, Outcome, State, possible};
+use crate::trouble::Trouble;
 
 /// One session, from one opening of the store to the next.
 #[derive(Debug, Default)]
@@ -85,15 +86,18 @@ impl Session {
         self.commands.iter().filter(doubtful).count()
     }
 
-    /// What a crash may leave. Where calls failed, a promotion or a fork may have
-    /// found nothing to take over.
-    pub(crate) fn possible(&self, loss: Loss, disturbed: bool) -> Vec<State> {
+    /// What a crash may leave. If calls failed, a promotion or a fork may have found
+    /// nothing to take over; if something lacked, a command may have been refused,
+    /// untold, and those after it not.
+    pub(crate) fn possible(&self, loss: Loss, trouble: &Trouble) -> Vec<State> {
+        let disturbed = trouble.met();
         let fates = self.commands.iter().enumerate().map(|(nth, command)| {
             let outcome = Outcome::of(command.answer.as_ref(), command.level);
             let optional = disturbed && matches!(command.act, Act::TakeOver(..) | Act::Copy(..));
             let outcome = match outcome {
                 Outcome::Durable if optional => Outcome::Either,
                 Outcome::Buffered if nth < self.kept => Outcome::Durable,
+                Outcome::InOrder if trouble.lacked() && command.answer.is_none() => Outcome::Either,
                 other => other,
             };
             Fate {

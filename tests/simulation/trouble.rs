@@ -26,6 +26,8 @@ pub(crate) struct Trouble {
     silent: bool,
     /// Descriptors were to be lacking.
     starved: bool,
+    /// Space or descriptors were lacking at some time, or were to.
+    lacked: bool,
     /// Something else was to fail.
     other: bool,
     met: bool,
@@ -67,6 +69,7 @@ impl Trouble {
         self.planned = true;
         self.silent |= matches!(fault, Fault::WriteBack | Fault::WriteBackTold);
         self.starved |= fault == Fault::Emfile;
+        self.lacked |= matches!(fault, Fault::Emfile | Fault::Enospc);
         self.other |= fault != Fault::Emfile && !mild;
         let on_sync = draw.pick(&SYNC_FAULTS);
         self.on_sync = if self.silent {
@@ -88,6 +91,7 @@ impl Trouble {
         let used: usize = storage.dump().values().map(Vec::len).sum();
         storage.capacity(used as u64 + room);
         self.full = true;
+        self.lacked = true;
         self.met = true;
     }
 
@@ -117,6 +121,12 @@ impl Trouble {
     /// Whether space or descriptors are lacking.
     pub(crate) fn is_short(&self) -> bool {
         self.full || self.starved
+    }
+
+    /// Whether a command may have been refused, and those after it not, before anybody
+    /// was told.
+    pub(crate) fn lacked(&self) -> bool {
+        self.lacked
     }
 
     /// Whether nothing but a lack of space or descriptors kept anybody from anything.
@@ -183,8 +193,9 @@ impl Trouble {
 
     /// The disk is another one; what was answered meanwhile stays in doubt.
     pub(crate) fn forget_disk(&mut self) {
-        let (met_before, reverted) = (self.met(), self.reverted);
+        let (met_before, reverted, lacked) = (self.met(), self.reverted, self.lacked);
         *self = Self {
+            lacked,
             met_before,
             reverted,
             ..Self::default()

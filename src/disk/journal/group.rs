@@ -134,7 +134,7 @@ impl<T> GroupCommit<T> {
 
     /// Has what was taken before synced, though nothing more is queued: a take that
     /// sleeps ends, or the next one does not sleep. Somebody waits for buffered
-    /// records, which otherwise are synced when a take was idle for long enough.
+    /// records, which otherwise are synced some milliseconds later.
     pub fn ask_for_sync(&self) {
         let mut state = self.state.lock();
         if state.is_over() {

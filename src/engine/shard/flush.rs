@@ -12,10 +12,10 @@ use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::copies::{Copy, Said};
 use crate::disk::files::sidecar::Sidecar;
-use crate::disk::files::{free_path, is_taken};
+use crate::disk::files::{free_path, is_taken, kind_of};
 use crate::disk::session_file;
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 impl Shard {
     /// The sessions to flush; the list starts anew. None of them stands in it
@@ -180,8 +180,11 @@ fn put_sidecar(
         Sidecar::Missing => create(storage, path, bytes),
         Sidecar::Corrupt => create_in_place_of(stem, path, bytes, turn),
     };
-    match put {
+    let put = match put {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn),
+        other => other,
+    };
+    match put {
         // Somebody put it there since. Were that an error, no flush would succeed
         // while it is there, and the journal would grow for ever.
         Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, turn),
@@ -200,7 +203,7 @@ fn create_in_place_of(stem: &str, path: &Path, bytes: &[u8], turn: &Turn<'_>) ->
         renamed => {
             renamed?;
             let (path, aside) = (path.display(), aside.display());
-            tracing::warn!(%path, %aside, "no sidecar; set aside");
+            tracing::warn!(%path, %aside, "what has a sidecar's name is set aside");
             turn.shared.names_changed();
         }
     }
@@ -242,6 +245,13 @@ fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> i
 
 fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
     let storage = &*turn.shared.storage;
+    if matches!(
+        kind_of(storage, path),
+        Some(FileKind::Symlink | FileKind::Other)
+    ) {
+        // Somebody's link or pipe is set aside, not replaced.
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let temp = turn.shared.dir.join(turn.shared.next_temp());
     let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
         file.write_all_at(bytes, 0)?;

@@ -56,6 +56,8 @@ pub(crate) enum Job {
         owner: Owner,
         prepared: Prepared,
         more: More,
+        /// Whether the session's commands wait for it.
+        awaited: bool,
     },
     /// Close a file: dropping the last handle of a replaced file frees its
     /// blocks, which takes long for a big one.
@@ -111,7 +113,7 @@ impl Job {
     pub(crate) fn compacts(&self) -> bool {
         match self {
             Self::Rewrite { source, .. } => matches!(source, Source::Live { .. }),
-            Self::Extend { .. } => self.is_long(),
+            Self::Extend { awaited, .. } => !awaited && self.is_long(),
             _ => false,
         }
     }
@@ -171,6 +173,7 @@ impl Job {
                 owner,
                 prepared,
                 more,
+                ..
             } => {
                 let (temp, before) = (prepared.temp.clone(), prepared.len);
                 let prepared = rewrite::extend(shared, prepared, &more);

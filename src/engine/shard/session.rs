@@ -218,7 +218,7 @@ impl Session {
     }
 
     /// Has its changes in flight synced, which a later command waits for: a buffered
-    /// one would be in flight until the committer has been idle for long enough.
+    /// one would be in flight for some milliseconds more.
     pub(super) fn hurry(&self, turn: &mut Turn<'_>) {
         turn.staging.durable |= self.inflight > 0;
     }

@@ -76,8 +76,8 @@ impl Shard {
     pub(super) fn fail(&mut self, op: Op, error: &Error, turn: &mut Turn<'_>) {
         let session = self.session(op.session);
         session.inflight -= 1;
-        // What waits for one that holds its session must not go past one that is
-        // still on its way.
+        // One that the directory refused holds its session still: an image that a flush
+        // staged on top must not let others go past it.
         session.busy &= op.change.is_plain();
         // After a failed sync the record may be on disk all the same; recovery
         // would then look for the new file.

@@ -1,5 +1,6 @@
 //! How much of a new session file is written and synced at a time.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Bytes. If syncs are quick, more would be written for longer than a sync takes.
@@ -17,20 +18,29 @@ const RATE: usize = 256;
 /// twice. On one that takes milliseconds, many small steps would help nobody.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    quickest: Option<Duration>,
+    /// Of the last few syncs: one that found its bytes written already must not make
+    /// all later steps small.
+    last: VecDeque<Duration>,
 }
+
+/// Syncs that are looked back at.
+const RECENT: usize = 8;
 
 impl Steps {
     /// Bytes of the next step.
     pub(super) fn size(&self) -> usize {
-        let micros = self.quickest.unwrap_or_default().as_micros();
+        let quickest = self.last.iter().min().copied();
+        let micros = quickest.unwrap_or_default().as_micros();
         let bytes = usize::try_from(micros).unwrap_or(LARGEST);
         bytes.saturating_mul(RATE).clamp(SMALLEST, LARGEST)
     }
 
     /// A step's sync took that long.
     pub(super) fn took(&mut self, time: Duration) {
-        self.quickest = Some(self.quickest.map_or(time, |quickest| quickest.min(time)));
+        if self.last.len() == RECENT {
+            self.last.pop_front();
+        }
+        self.last.push_back(time);
     }
 }
 
@@ -40,16 +50,18 @@ mod tests {
 
     #[test]
     fn steps_are_as_large_as_syncs_are_slow_and_one_that_had_to_wait_counts_for_nothing() {
-        let after = |micros: [u64; 3]| {
+        let after = |micros: &[u64]| {
             let mut steps = Steps::default();
-            for time in micros.map(Duration::from_micros) {
+            for time in micros.iter().copied().map(Duration::from_micros) {
                 steps.took(time);
             }
             steps.size()
         };
         assert_eq!(Steps::default().size(), SMALLEST);
-        assert_eq!(after([40, 40, 9_000]), SMALLEST);
-        assert_eq!(after([300, 250, 900]), 250 * RATE);
-        assert_eq!(after([4_000, 4_100, 4_200]), LARGEST);
+        assert_eq!(after(&[40, 40, 9_000]), SMALLEST);
+        assert_eq!(after(&[300, 250, 900]), 250 * RATE);
+        assert_eq!(after(&[4_000, 4_100, 4_200]), LARGEST);
+        let recovered = [&[40][..], &[4_000; RECENT]].concat();
+        assert_eq!(after(&recovered), LARGEST);
     }
 }

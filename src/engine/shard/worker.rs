@@ -298,6 +298,10 @@ impl Worker {
     }
 
     fn start_drain(&mut self, promise: Promise<()>) {
+        // They came before what the mailboxes hold, however much is in flight.
+        while let Some((shard, command)) = self.held.pop_front() {
+            self.accept(shard, command);
+        }
         for place in 0..self.shards.len() {
             let id = self.shards[place].shard.id();
             for command in self.shards[place].mailbox.close() {
@@ -321,6 +325,7 @@ impl Worker {
     fn is_quiet(&self) -> bool {
         let busy = self.out.jobs_out > 0 || !self.inflight.is_empty();
         !busy
+            && self.held.is_empty()
             && self.staging.ops.is_empty()
             && (self.poisoned.is_some() || self.shards.iter().all(|o| o.shard.is_quiet()))
     }

@@ -19,8 +19,8 @@ pub(super) const BACKGROUND: usize = 3;
 const LONG: usize = BACKGROUND - 1;
 
 /// Compactions, of which there may be thousands, and other jobs that take long. Only
-/// so many are done at once, one long compaction among them, and compactions last:
-/// somebody waits for the others.
+/// so many are done at once, one long compaction among them, and those that somebody
+/// waits for by turns with those that nobody does.
 #[derive(Debug, Default)]
 pub(crate) struct LongJobs(Mutex<Turns>);
 
@@ -30,6 +30,8 @@ struct Turns {
     /// Whether a long compaction is.
     compacting: bool,
     waiting: VecDeque<Job>,
+    /// Whether the next is one that somebody waits for, if there is one.
+    turn: bool,
 }
 
 impl LongJobs {
@@ -56,7 +58,17 @@ impl Turns {
         }
         let awaited = self.waiting.iter().position(|job| !job.compacts());
         let may_run = |job: &Job| !(self.compacting && compacts_long(job));
-        let at = awaited.or_else(|| self.waiting.iter().position(may_run))?;
+        let unawaited = self
+            .waiting
+            .iter()
+            .position(|job| job.compacts() && may_run(job));
+        // Every other time what nobody waits for: it must come to an end, too.
+        self.turn = !self.turn;
+        let at = if self.turn {
+            awaited.or(unawaited)?
+        } else {
+            unawaited.or(awaited)?
+        };
         let job = self.waiting.remove(at)?;
         self.running += 1;
         self.compacting |= compacts_long(&job);

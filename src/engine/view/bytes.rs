@@ -17,6 +17,8 @@ pub(crate) struct Bytes {
     pub(crate) behind: Vec<u8>,
     /// Whether the journal's lines are all that is left of more.
     pub(super) alone: bool,
+    /// Whether another program changed the file before the journal's lines were in it.
+    pub(super) changed: bool,
 }
 
 impl Bytes {
@@ -26,6 +28,7 @@ impl Bytes {
             len: 0,
             behind: Vec::new(),
             alone: false,
+            changed: false,
         }
     }
 
@@ -96,30 +99,31 @@ impl Bytes {
     pub(super) fn followed_by(self, base: u64, journalled: Vec<u8>) -> io::Result<Self> {
         let Self { file, len, .. } = self;
         let alone = alone(file.as_deref(), base, &journalled)?;
-        let (len, behind) = behind_base(file.as_deref(), len, base, journalled)?;
+        let (ours, len, behind) = behind_base(file.as_deref(), len, base, journalled)?;
         Ok(Self {
             file,
             len,
             behind,
             alone,
+            changed: !ours && !alone,
         })
     }
 }
 
-/// How much of a file recovery would leave alone, and what it would make stand
-/// after that. What the file has there already may be the zeros a power loss
+/// Whether a file is as the journal left it; how much of it recovery would leave
+/// alone, and what it would make stand after that. What the file has there already may be the zeros a power loss
 /// left, so the journal's bytes count.
 fn behind_base(
     file: Option<&dyn StorageFile>,
     len: u64,
     base: u64,
     mut journalled: Vec<u8>,
-) -> io::Result<(u64, Vec<u8>)> {
+) -> io::Result<(bool, u64, Vec<u8>)> {
     let Some(file) = file else {
-        return Ok((0, journalled));
+        return Ok((true, 0, journalled));
     };
     if journalled.is_empty() {
-        return Ok((len, journalled));
+        return Ok((true, len, journalled));
     }
     // At its very end an unended line is somebody else's: recovery ends it, and
     // takes the file for one that was changed.
@@ -137,14 +141,15 @@ fn behind_base(
         if last != *b"\n" {
             journalled.insert(0, b'\n');
         }
-        return Ok((len, journalled));
+        return Ok((false, len, journalled));
     };
     // The line feed before them is damaged; recovery puts it back.
     if holds && glued {
         let (len, behind) = behind(file, len, base, journalled)?;
-        return Ok((len - 1, [b"\n", &behind[..]].concat()));
+        return Ok((true, len - 1, [b"\n", &behind[..]].concat()));
     }
-    behind(file, len, base, journalled)
+    let (len, behind) = behind(file, len, base, journalled)?;
+    Ok((holds, len, behind))
 }
 
 /// The same if the journalled lines stand at `base`.

@@ -59,6 +59,8 @@ impl<'p> Planned<'p> {
         let bytes = self.session_bytes(stem, plan)?;
         if bytes.alone {
             count_left(&mut meta, &bytes.behind);
+        } else if bytes.changed {
+            meta.skip = on_disk.skip;
         }
         Ok(Pieces {
             bytes,

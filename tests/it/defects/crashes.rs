@@ -1,9 +1,12 @@
 //! Power cuts and deaths between any two steps of a change to several files.
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::{Message, StoreHandle};
+use sessionlog::{Message, Store, StoreHandle};
 
-use crate::support::{add_numbers, numbers, open_memory, scope, texts, wait_for_spare_segment};
+use crate::support::{
+    add_numbers, copy_dir, line, numbers, open, open_memory, scope, scratch, sidecar, texts,
+    wait_for_spare_segment,
+};
 
 const KEY: &str = "telegram:1";
 
@@ -190,4 +193,49 @@ fn p05_no_crash_leaves_an_identity_without_its_inheritance_or_the_other_way_roun
             }
         },
     );
+}
+
+/// What PicoClaw does to a session it finds: a compaction that keeps its newest lines,
+/// and one message more.
+fn picoclaw_compacts_and_adds(dir: &std::path::Path, kept: usize) {
+    let log = dir.join("a.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let newest = &lines[lines.len().saturating_sub(kept)..];
+    let mut text = newest.join("\n") + "\n";
+    text += &line("theirs");
+    std::fs::write(log, text).unwrap();
+    std::fs::write(
+        dir.join("a.meta.json"),
+        sidecar("a", "", 0, newest.len() + 1),
+    )
+    .unwrap();
+}
+
+/// The journal counts hidden lines of the file there was: taken for lines of another,
+/// they would be what the other program kept, and go for good.
+#[test]
+fn what_another_program_left_after_a_crash_is_not_hidden_nor_compacted_away() {
+    let (dir, left) = (scratch(), scratch());
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "a", 0..50);
+    chats.flush().wait().unwrap();
+    chats.truncate_history("a", 10).wait().unwrap();
+    add_numbers(&chats, "a", 50..51);
+    copy_dir(dir.path(), left.path());
+    store.close().unwrap();
+    picoclaw_compacts_and_adds(left.path(), 10);
+
+    let seen = texts(&Store::open_read_only(left.path()).unwrap().handle(), "a");
+    let store = Store::open(left.path()).unwrap();
+    assert!(!store.recovery_report().findings.is_empty());
+    let found = texts(&store.handle(), "a");
+    assert_eq!(found, seen);
+    for own in numbers(41..51).into_iter().chain([String::from("theirs")]) {
+        assert!(found.contains(&own), "{own} is missing of {found:?}");
+    }
+    store.close().unwrap();
+    let store = Store::open(left.path()).unwrap();
+    assert_eq!(texts(&store.handle(), "a"), found);
 }

@@ -9,14 +9,14 @@ use crate::ground::storage::StorageFile;
 
 impl Redo<'_> {
     /// Puts journalled lines where they belong, or after what another program
-    /// wrote there meanwhile.
+    /// wrote there meanwhile. Says whether the file was as the journal left it.
     pub(super) fn put(
         &mut self,
         file: &dyn StorageFile,
         path: &Path,
         offset: u64,
         lines: &[u8],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let wrap = |e| Error::io("recover", path, e);
         let len = file.info().map_err(wrap)?.len;
         let here = len >= offset && ours(file, offset, lines, len).map_err(wrap)?;
@@ -31,17 +31,26 @@ impl Redo<'_> {
                 ));
                 file.write_all_at(b"\n", offset - 1).map_err(wrap)?;
             }
-            return write_whole(file, len, lines, offset).map_err(wrap);
+            // What stands there is ours, if nothing comes after it.
+            let cut = if len <= offset + lines.len() as u64 {
+                offset
+            } else {
+                len
+            };
+            write_whole(file, cut, lines, offset).map_err(wrap)?;
+            return Ok(true);
         }
         if let Some(at) = resumed_at(file, lines, len).map_err(wrap)? {
-            return write_whole(file, len, lines, at).map_err(wrap);
+            write_whole(file, len, lines, at).map_err(wrap)?;
+            return Ok(false);
         }
         self.report.findings.push(format!(
             "{} was changed by another program after a crash; {} journalled bytes were appended",
             path.display(),
             lines.len(),
         ));
-        append_behind(file, len, offset, lines).map_err(wrap)
+        append_behind(file, len, offset, lines).map_err(wrap)?;
+        Ok(false)
     }
 }
 
@@ -63,9 +72,9 @@ pub(super) fn append_behind(
     write_whole(file, len, &[&pad, lines].concat(), len)
 }
 
-/// Writes lines to a file of `len` bytes. If there is no space for all of them, no
-/// part of a line is left at its end: other programs read the file, and add to it,
-/// until there is.
+/// Writes lines to a file. If there is no space for all of them the file keeps its
+/// first `len` bytes: no part of a line may be left at its end, for other programs read
+/// the file, and add to it, until there is.
 fn write_whole(file: &dyn StorageFile, len: u64, lines: &[u8], at: u64) -> io::Result<()> {
     file.write_all_at(lines, at).inspect_err(|_| {
         let _ = file.set_len(len);

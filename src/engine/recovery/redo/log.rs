@@ -16,6 +16,9 @@ use crate::ground::storage::OpenMode;
 pub(super) enum Left {
     /// Those that its file has, and those that the journal puts after them.
     Whole,
+    /// The same, but another program changed the file: lines that the journal counts
+    /// as hidden may be others.
+    Changed,
     /// The journal's alone: the file they follow is gone.
     Journalled,
 }
@@ -83,8 +86,12 @@ impl Redo<'_> {
         };
         let alone = alone(Some(&*file), offset, lines);
         let alone = alone.map_err(|e| Error::io("recover", path, e))?;
-        self.put(&*file, path, offset, lines)?;
-        Ok(if alone { Left::Journalled } else { Left::Whole })
+        let ours = self.put(&*file, path, offset, lines)?;
+        Ok(match (alone, ours) {
+            (true, _) => Left::Journalled,
+            (false, true) => Left::Whole,
+            (false, false) => Left::Changed,
+        })
     }
 
     /// The file that the lines follow is gone, unless they are the first.
@@ -161,14 +168,15 @@ impl Redo<'_> {
             return self.begin(&path, plan, swap.len, &lines);
         };
         // What stands there stays; what was acknowledged since comes after it.
-        if !holds(&*file, swap, &path)? {
+        let ours = holds(&*file, swap, &path)?;
+        if !ours {
             self.report.findings.push(format!(
                 "{} is not the file the journal rewrote; it stays as it is",
                 path.display()
             ));
         }
         if lines.is_empty() {
-            return Ok(Left::Whole);
+            return Ok(if ours { Left::Whole } else { Left::Changed });
         }
         self.put_or_begin(&path, plan, swap.len, &lines)
     }

@@ -25,7 +25,7 @@ impl Redo<'_> {
         }
         let path = self.sidecar_path(stem);
         let mut damaged = false;
-        let mut hidden = 0;
+        let mut hidden = None;
         let on_disk = match sidecar::read_bytes(self.storage, &path) {
             Ok(bytes) if session_file::holds_session(&bytes) => {
                 self.set_aside(&path, "it is no sidecar")?;
@@ -34,7 +34,7 @@ impl Redo<'_> {
             Ok(bytes) => {
                 let decoded = session_file::decode_sidecar(&bytes).ok();
                 damaged = decoded.is_none();
-                hidden = decoded.as_ref().map_or(0, |meta| meta.skip);
+                hidden = decoded.as_ref().map(|meta| meta.skip);
                 decoded
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -66,12 +66,15 @@ impl Redo<'_> {
         {
             count_left(&mut meta, &lines);
         }
+        if left == Left::Changed {
+            meta.skip = hidden.unwrap_or(0);
+        }
         let (temp, file) = self.scratch()?;
         file.write_all_at(&session_file::encode_sidecar(&meta), 0)
             .map_err(|e| Error::io("recover", &temp, e))?;
         // Of the names of one session, the one first that hides no line which is not
         // truncated: other programs may read in between, and a crash leave it at that.
-        let at = if meta.skip < hidden {
+        let at = if hidden.is_some_and(|hidden| meta.skip < hidden) {
             before
         } else {
             self.renames.len()

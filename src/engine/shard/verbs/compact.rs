@@ -201,7 +201,8 @@ impl Shard {
         compaction.copied = more.appended.end;
         compaction.start = more.truncated.end;
         compaction.rounds += 1;
-        if compaction.rounds > ROUNDS {
+        let awaited = compaction.rounds > ROUNDS;
+        if awaited {
             session.busy = true;
             session.pending = Some(Pending::CatchUp);
         }
@@ -210,6 +211,7 @@ impl Shard {
             owner,
             prepared,
             more,
+            awaited,
         });
     }
 

@@ -8,6 +8,7 @@ use crate::disk::journal::committer::{Outcome, Signal};
 use crate::disk::journal::group::{Batch, Taken};
 use crate::disk::session_file;
 use crate::engine::open::{self, Opened, Site};
+use crate::engine::shard::change::Change;
 use crate::engine::shard::request::{Command, Verb};
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::verbs::subscribe::Subscribe;
@@ -260,8 +261,7 @@ fn a_buffered_append_is_counted_before_it_is_answered() {
     assert!(seen.1 > before, "answered, and not counted");
 }
 
-/// Without it, a truncation after a buffered append would wait until the committer
-/// has been idle for long enough, on a busy store as long as that is never.
+/// Without it, a truncation after a buffered append would wait for nothing.
 #[test]
 fn whoever_waits_for_a_buffered_change_has_it_synced() {
     let store = opened();
@@ -307,4 +307,59 @@ fn a_flush_beside_a_command_counts_as_none() {
     until_idle(&store);
     appended.wait().unwrap().unwrap();
     assert_eq!(commands(), 1);
+}
+
+/// With so much in flight that nothing more is taken in, a closing store still
+/// carries out what it accepted, in its order, before it says that it is done.
+#[test]
+fn a_drain_carries_out_what_was_held_back_first() {
+    let store = opened();
+    let seat = store.machine.workers[0].seat();
+    let large = |len: usize| Append {
+        lines: [&vec![b'x'; len][..], b"\n"].concat(),
+        count: 1,
+        level: Durability::Durable,
+    };
+    let held = seat.worker.lock();
+    let mut appends = Vec::new();
+    for len in [40 << 20, 40 << 20, 1] {
+        appends.push(submit(&store, "a", large(len)));
+    }
+    drop(held);
+    until_idle(&store);
+    let waiting = seat.drive(|worker, _| worker.held.len());
+    assert_eq!(waiting, Some(1), "nothing is held back");
+    appends.push(submit(&store, "a", large(2)));
+    let (promise, drained) = slot();
+    assert!(
+        seat.drive(|worker, _| worker.start_drain(promise))
+            .is_some()
+    );
+    until_idle(&store);
+    let lens = seat.drive(|worker, _| {
+        let lines = worker.inflight.ops().chain(&worker.staging.ops);
+        let lens = lines.map(|op| match op.change {
+            Change::Append { len, .. } => len,
+            _ => 0,
+        });
+        lens.collect::<Vec<_>>()
+    });
+    let expected = [(40 << 20) + 1, (40 << 20) + 1, 2, 3];
+    assert_eq!(lens.unwrap(), expected);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(drained.poll(&mut context).is_pending());
+    let last = seat.drive(|worker, _| worker.next_number - 1).unwrap();
+    // Of so much the session's file is written: that is the worker's thread's.
+    let _ = told(&store, last, Outcome::Synced);
+    let signal = Signal {
+        producer: 0,
+        number: last,
+        outcome: Outcome::Synced,
+    };
+    seat.drive(|worker, _| worker.signal(signal));
+    until_idle(&store);
+    for append in appends {
+        append.wait().unwrap().unwrap();
+    }
+    drained.wait().unwrap();
 }

@@ -70,7 +70,7 @@ pub enum Error {
     /// directory: opening it read-only works. Or another
     /// [`Context`](crate::Context) writes to the context file: reading it works,
     /// and writing once the last clone of that one is dropped.
-    #[error("{path} is locked by another writer{}", .pid.map(|p| format!(" (process {p})")).unwrap_or_default())]
+    #[error("{path} is locked by another writer{}; opening it read-only needs no lock", .pid.map(|p| format!(" (process {p})")).unwrap_or_default())]
     Locked {
         /// The store's directory, or the context file.
         path: PathBuf,
@@ -113,7 +113,7 @@ pub enum Error {
     /// under way took effect is unknown until the store is closed and the
     /// directory opened again, which recovers it; a later command took none.
     /// Reads go on.
-    #[error("the store stopped writing: {reason}")]
+    #[error("the store stopped writing until it is opened again: {reason}")]
     Poisoned {
         /// The first failure.
         reason: Arc<str>,
@@ -191,7 +191,7 @@ pub enum Error {
     /// removed, and opening again finds the same. (A damaged or missing file of one
     /// session costs that session alone, and is told in the
     /// [`RecoveryReport`](crate::RecoveryReport).)
-    #[error("{path} is corrupt: {detail}")]
+    #[error("{path} is corrupt: {detail} (Store::verify tells more, Store::repair mends)")]
     Corrupt {
         /// The damaged file.
         path: PathBuf,

@@ -82,3 +82,5 @@ pub use front::handle::{BackupLimits, StoreHandle};
 pub use front::reply::Reply;
 pub use front::store::Store;
 pub use front::watch::{SessionState, Watch};
+/// JSON text as it stands: what a scope is given as.
+pub use serde_json::value::RawValue;

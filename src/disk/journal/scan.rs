@@ -224,12 +224,15 @@ impl Scan {
             }
         }
         if marks.durable > self.sequence {
+            // The one that holds the last batch before the gap.
+            let reads = |found: &&Found| {
+                let mut batches = found.batches.iter();
+                batches.any(|span| span.commit.sequence <= self.sequence)
+            };
+            let found = self.segments.iter().rev().find(reads);
+            let found = found.or(self.segments.first());
             return Err(Error::Corrupt {
-                path: self
-                    .segments
-                    .last()
-                    .map(|found| found.path.clone())
-                    .unwrap_or_default(),
+                path: found.map(|found| found.path.clone()).unwrap_or_default(),
                 detail: format!(
                     "journal batch {} was committed and does not read back; batch {} was \
                      synced after it",

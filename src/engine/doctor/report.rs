@@ -186,8 +186,9 @@ pub struct Claim {
 }
 
 impl VerifyReport {
-    /// Whether nothing was found that [`Store::repair`](crate::Store::repair)
-    /// would mend or a person should look at, aliases of several sessions among them.
+    /// Whether nothing was found that is wrong: what
+    /// [`Store::repair`](crate::Store::repair) would mend (but for a sidecar that was
+    /// never made), or a person should look at, aliases of several sessions among them.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.problems().is_empty()

@@ -83,7 +83,8 @@ impl StoreHandle {
 
     /// Learns of every change to a session from now on, one that does not exist
     /// yet included. What nobody watches costs nothing. Not on a store opened
-    /// read-only.
+    /// read-only. An alias is resolved now: of one that leads to the session later,
+    /// what is written under it meanwhile is another session's.
     ///
     /// ```
     /// # use sessionlog::Store;

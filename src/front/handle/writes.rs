@@ -92,7 +92,8 @@ impl StoreHandle {
     /// Replaces a session's history; transient messages are left out, a missing
     /// `created_at` becomes the time of the call. Summary, scope and aliases
     /// stay; prompt, checkpoints and token counts of its
-    /// [conversation](Self::context) go with the lines. Readers see the old history or the new one. Always durable.
+    /// [conversation](Self::context) go with the lines. Readers see the old history or
+    /// the new one. No backup is made. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
@@ -155,7 +156,7 @@ impl StoreHandle {
     }
 
     /// Deletes a session: both its files, and its aliases and
-    /// [backups](Self::list_backups) with it. Readers that
+    /// [backups](Self::list_backups) with it; it cannot be brought back. Readers that
     /// hold a snapshot finish with it. Does nothing to a session that does not
     /// exist. Like every verb it resolves the key first: given an alias it deletes
     /// the session the alias names. Always durable.

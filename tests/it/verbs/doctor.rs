@@ -227,3 +227,29 @@ fn what_a_damaged_journal_lost_is_said_before_it_is_given_up() {
         RepairReport::default()
     );
 }
+
+#[test]
+fn a_damaged_segment_is_named_by_the_error_not_one_after_it() {
+    let (dir, left) = (scratch(), scratch());
+    let store = Store::open_with(dir.path(), small_segments()).unwrap();
+    let chats = store.handle();
+    let text = "x".repeat(4 << 10);
+    for _ in 0..40 {
+        chats.add_message("a", "user", &text).wait().unwrap();
+    }
+    copy_dir(dir.path(), left.path());
+    store.close().unwrap();
+    let journal = left.path().join(".sessionlog/journal");
+    let mut segments: Vec<_> = fs::read_dir(&journal).unwrap().collect();
+    segments.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+    let first = segments[0].as_ref().unwrap().path();
+    assert!(segments.len() > 1, "{segments:?}");
+    let mut bytes = fs::read(&first).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at..at + 40].fill(0x55);
+    fs::write(&first, bytes).unwrap();
+    match Store::open(left.path()) {
+        Err(Error::Corrupt { path, .. }) => assert_eq!(path, first),
+        other => panic!("{other:?}"),
+    }
+}

@@ -259,13 +259,6 @@ pub(crate) const BUGS: &[Bug] = &[
         rung: ERRORS,
     },
     Bug {
-        name: "checkpoint-needs-the-space-it-frees",
-        file: "src/disk/journal/committer.rs",
-        original: r#"    RESERVE.min((len - HEADER as u64) / 8)"#,
-        replacement: r#"    RESERVE.min((len - HEADER as u64) / 8) * 0"#,
-        rung: SMALL,
-    },
-    Bug {
         name: "journal-takes-the-space-of-its-lines",
         file: "src/disk/journal/budget.rs",
         original: r#"        let bytes = lengths.budget.min(free.saturating_add(own) / PART);"#,

@@ -38,16 +38,26 @@ fn fill(disk: &MemoryStorage) {
     disk.capacity(used as u64);
 }
 
+/// A store with one session, on a disk that is full.
+fn filled() -> (MemoryStorage, Store) {
+    let disk = MemoryStorage::new();
+    let store = open(&disk);
+    let chats = store.handle();
+    chats
+        .add_message("cli", "user", "warm")
+        .wait()
+        .expect("the disk has room");
+    chats.flush().wait().expect("the disk has room");
+    fill(&disk);
+    (disk, store)
+}
+
 /// The lines are safe in the journal: whoever holds them can wait. Tried again
 /// without a pause, they would cost a processor for as long as the disk is full.
 #[test]
 fn lines_that_find_no_space_are_not_tried_again_without_a_pause() {
-    let disk = MemoryStorage::new();
-    let store = open(&disk);
+    let (disk, store) = filled();
     let chats = store.handle();
-    chats.add_message("cli", "user", "warm").wait().unwrap();
-    chats.flush().wait().unwrap();
-    fill(&disk);
     chats.add_message("cli", "user", "safe").wait().unwrap();
     let before = disk.steps();
     std::thread::sleep(Duration::from_millis(500));
@@ -61,12 +71,8 @@ fn lines_that_find_no_space_are_not_tried_again_without_a_pause() {
 /// What it goes on taking would be in memory until there is space.
 #[test]
 fn a_shard_whose_lines_found_no_space_takes_no_more() {
-    let disk = MemoryStorage::new();
-    let store = open(&disk);
+    let (disk, store) = filled();
     let chats = store.handle();
-    chats.add_message("cli", "user", "warm").wait().unwrap();
-    chats.flush().wait().unwrap();
-    fill(&disk);
     let begun = Instant::now();
     let mut taken = Vec::new();
     let refused = loop {
@@ -182,12 +188,8 @@ static LINES: Lines = Lines(AtomicUsize::new(0));
 #[test]
 fn a_disk_that_stays_full_is_not_logged_for_every_command_it_refuses() {
     tracing::subscriber::set_global_default(&LINES).unwrap();
-    let disk = MemoryStorage::new();
-    let store = open(&disk);
+    let (disk, store) = filled();
     let chats = store.handle();
-    chats.add_message("cli", "user", "warm").wait().unwrap();
-    chats.flush().wait().unwrap();
-    fill(&disk);
     let refused = (0..1_000).filter(|_| {
         let reply = chats.add_message("cli", "user", "lost");
         reply.wait().is_err()

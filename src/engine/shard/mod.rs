@@ -28,6 +28,10 @@
 //! * *Swap record synced*. Before: the old history. After: the new one. Recovery finds
 //!   the hidden file, checks length and checksum of its base, writes the tail and
 //!   renames.
+//! * *Sidecar brought up to date, if it hides more than it will*. Before the rename, for
+//!   other programs read both files: the new file beside the old number of hidden lines
+//!   would miss lines that are not truncated. After: the old file, all its lines shown.
+//!   Recovery keeps this order for the names it changes.
 //! * *Rename over the session file*. After: the hidden name is gone. Recovery checks the
 //!   file in place against the record and writes the tail again. If another program put
 //!   something else there, that stays, the lines acknowledged since follow it, and a

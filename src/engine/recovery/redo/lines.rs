@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use memchr::memrchr;
+
 use super::Redo;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
@@ -31,13 +33,14 @@ impl Redo<'_> {
                 ));
                 file.write_all_at(b"\n", offset - 1).map_err(wrap)?;
             }
-            // What stands there is ours, if nothing comes after it.
-            let cut = if len <= offset + lines.len() as u64 {
-                offset
-            } else {
-                len
+            // Of what stands there others may have read the whole lines; a part of one
+            // is what a crash left.
+            let there = usize::try_from(len - offset).unwrap_or(usize::MAX);
+            let kept = match lines.get(..there) {
+                Some(there) => offset + memrchr(b'\n', there).map_or(0, |lf| lf as u64 + 1),
+                None => len,
             };
-            write_whole(file, cut, lines, offset).map_err(wrap)?;
+            write_whole(file, kept, lines, offset).map_err(wrap)?;
             return Ok(true);
         }
         if let Some(at) = resumed_at(file, lines, len).map_err(wrap)? {

@@ -38,7 +38,8 @@
 //! * [`Context::open`] keeps the conversation of one file as kimi-cli does;
 //!   [`kimi`] has its rules, [`import_kimi`] and [`export_kimi`] the way between
 //!   such a file and a session.
-//! * [`migrate_from_json`] imports older one-file-per-session JSON.
+//! * [`migrate_from_json`] imports older one-file-per-session JSON, [`export_picoclaw`]
+//!   writes what PicoClaw reads.
 //!
 //! The repository's `ARCHITECTURE.md` maps the inside: where what is, the ways data
 //! flows, and the rules. The disk format, and what survives a crash between any two
@@ -58,8 +59,8 @@ mod ground;
 pub mod testing;
 
 pub use compat::migrate::{
-    KimiImport, MigrationReport, export_kimi, import_kimi, migrate_from_json,
-    migrate_from_json_report,
+    KimiImport, MigrationReport, PicoclawExport, export_kimi, export_picoclaw,
+    export_picoclaw_sessions, import_kimi, migrate_from_json, migrate_from_json_report,
 };
 pub use compat::{kimi, scope};
 pub use disk::files::backup::{Backup, BackupReason};

@@ -17,6 +17,7 @@
 //! <dir>/.sessionlog/journal/{segment,spare}-<16 hex>.tmp
 //! <dir>/.sessionlog/quarantine/<name>[.<n>]   set aside, never overwritten
 //! <dir>/.sessionlog/backups/<stem>.<n>-<reason>-<milliseconds>-<skip>.jsonl
+//! <dir>/.sessionlog/backups/<...>.meta.json   beside a `conflict`: the sidecar then
 //! <dir>/.sessionlog/backups/.sessionlog-<16 hex>.tmp a second name of a session file
 //! <dir>/.sessionlog/backups/repair-<n>/<name> what a repair changed; never removed
 //! ```
@@ -44,6 +45,10 @@
 //!   copies are gone, too. The history stays, but its truncated lines show again, and its
 //!   summary, scope and aliases are gone. Truncated lines also show beside a session file
 //!   that was replaced or edited.
+//! * What other programs do to files after a crash, where it looks like one: a file cut
+//!   within the lines that the journal holds is completed, and a session that began in the
+//!   journal and has no file is made again. A file of which nothing is ours counts as
+//!   written anew, also if its lines were meant to follow ours.
 //! * A session that has only a sidecar: without it, it counts as deleted.
 //! * Programs that ignore the lock, and whoever may write to the directory and means harm. A
 //!   checksum stops accidents only, although records that name other files are refused.

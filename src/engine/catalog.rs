@@ -102,6 +102,18 @@ impl Catalog {
         true
     }
 
+    /// Enters a session of which only backups are left: it holds its file name, and is
+    /// not listed.
+    pub(crate) fn enter_gone(&self, key: &str, stem: &str) {
+        if self.entries.contains_key(key) || self.has_stem(stem) {
+            return;
+        }
+        let (key, stem): (Arc<str>, Arc<str>) = (key.into(), stem.into());
+        self.names.enter(&stem, Some(key.clone()));
+        self.entries
+            .insert(key.clone(), Entry::new(key, stem, false, false));
+    }
+
     /// Enters files that name no owner.
     pub(crate) fn enter_orphan(&self, stem: &str) {
         if self.names.owner(stem).is_none() {
@@ -278,6 +290,17 @@ impl Catalog {
             .collect();
         listed.sort_unstable();
         listed.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// The file names that name no owner, in order.
+    pub(crate) fn orphans(&self) -> Vec<String> {
+        let mut orphans: Vec<_> = self
+            .orphans
+            .iter()
+            .map(|orphan| orphan.key().to_string())
+            .collect();
+        orphans.sort_unstable();
+        orphans
     }
 
     /// How many sessions are entered.

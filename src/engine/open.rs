@@ -10,19 +10,18 @@ use super::home::Home;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::files::backup;
-use crate::disk::journal::committer::{Committer, Progress, Ticket};
+use crate::disk::files::backup::{self, Name};
+use crate::disk::journal::committer::{Committer, Progress};
 use crate::disk::journal::group::{Batch, GroupCommit};
 use crate::disk::journal::pool::SegmentPool;
-use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::scan::Scan;
-use crate::disk::session_file::SHARDS;
+use crate::disk::session_file::{self, SHARDS};
 use crate::engine::catalog::Catalog;
+use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
-use crate::engine::recovery::redo::redo;
 use crate::engine::recovery::restore;
+use crate::engine::recovery::run::{Ending, Recovered, recover};
 use crate::engine::recovery::survey::survey;
-use crate::engine::recovery::{self, RecoveryReport};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::owed::Keeper;
@@ -40,7 +39,7 @@ use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
 use crate::ground::seldom::Seldom;
-use crate::ground::storage::{FileKind, LockGuard, Storage};
+use crate::ground::storage::{LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::wake::Runtime;
 
@@ -83,20 +82,11 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let storage = &*shared;
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
-    let mut copies = Copies::new(storage, site.dir, &home.copies);
     let mut copy_file = home.copy_file(&shared, site.dir);
-    let mut report = recover(storage, site.dir, &home, &scan, &mut copy_file)?;
-    let catalog = Catalog::default();
-    let plans = Plans::default();
-    let restored = survey(
-        storage,
-        site.dir,
-        &plans,
-        &catalog,
-        &mut copies,
-        &mut report,
-    )?;
-    restore::write(storage, home.places(site.dir), &restored)?;
+    let Recovered {
+        mut report,
+        adopted,
+    } = recover(storage, site.dir, &home, &scan, &mut copy_file)?;
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
         shared.clone(),
@@ -113,7 +103,15 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         progress.clone(),
         counters.journal.clone(),
     )?;
-    supersede(&scan, storage, &home, &mut committer, site.workers)?;
+    let ending = Ending {
+        storage,
+        dir: site.dir,
+        home: &home,
+        scan: &scan,
+        producer: site.workers,
+    };
+    ending.supersede(&mut committer, &adopted, &mut copy_file)?;
+    let catalog = take_stock(storage, site.dir, &home, &mut report)?;
     // Not before: a record that names a backup would not find it any more.
     set_aside_strays(storage, &home, &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
@@ -143,53 +141,32 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     })
 }
 
-/// Brings the session files up to the journal.
-///
-/// # Errors
-/// As the operating system reports them; the journal is whole then.
-pub(crate) fn recover(
+/// Enters what is in the directory into a catalog, and puts lost sidecars back.
+fn take_stock(
     storage: &dyn Storage,
     dir: &Path,
     home: &Home,
-    scan: &Scan,
-    copy_file: &mut CopyFile,
-) -> Result<RecoveryReport> {
+    report: &mut RecoveryReport,
+) -> Result<Catalog> {
     let mut copies = Copies::new(storage, dir, &home.copies);
-    let mut plans = Plans::default();
-    scan.replay(storage, |record| plans.add(record))?;
-    plans.require_sound(&home.journal)?;
-    scan.persist(storage)?;
-    let mut report = recovery::RecoveryReport {
-        clean: scan.clean || scan.is_empty(),
-        replayed_records: plans.records,
-        torn_bytes: scan.torn_bytes,
-        ..RecoveryReport::default()
-    };
-    // First, for on a full disk their room is what the lines need that follow.
-    remove_strays(storage, home, scan)?;
-    redo(storage, home.places(dir), &plans, &mut copies, &mut report)?;
-    restore::copy(storage, dir, &plans, copy_file)?;
-    Ok(report)
-}
-
-/// Removes half-made segments and spares of the last run, which hold no record.
-fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> {
-    for stray in &scan.strays {
-        let path = home.journal.join(stray);
-        // A directory is nobody's of us, and in nobody's way.
-        let is_file = files::kind_of(storage, &path) == Some(FileKind::File);
-        if is_file && stray.strip_suffix(".tmp").is_some() {
-            storage
-                .remove_file(&path)
-                .map_err(|e| Error::io("remove", &path, e))?;
-        }
-    }
-    Ok(())
+    let catalog = Catalog::default();
+    let plans = Plans::default();
+    let restored = survey(
+        storage,
+        dir,
+        (&plans, Vec::new()),
+        &catalog,
+        &mut copies,
+        report,
+    )?;
+    restore::write(storage, home.places(dir), &restored)?;
+    Ok(catalog)
 }
 
 /// Sets backups aside whose session somebody removed by hand. They are told by
 /// the name of its files, which the next session, of another key perhaps, gets:
-/// it would be shown, and taken back to, another chat.
+/// it would be shown, and taken back to, another chat. Those stay beside which a
+/// sidecar says whose they are.
 fn set_aside_strays(
     storage: &dyn Storage,
     home: &Home,
@@ -198,6 +175,11 @@ fn set_aside_strays(
 ) -> Result<()> {
     let found = backup::list(storage, &home.backups);
     let mut found = found.map_err(|e| Error::io("list", &home.backups, e))?;
+    for stored in &found {
+        if let Some(key) = owner_of(storage, home, &stored.name) {
+            catalog.enter_gone(&key, &stored.name.stem);
+        }
+    }
     found.retain(|stored| !catalog.has_stem(&stored.name.stem));
     if found.is_empty() {
         return Ok(());
@@ -223,61 +205,17 @@ fn set_aside_strays(
     Ok(())
 }
 
-/// Says in a new segment that everything before it is in the session files,
-/// and removes the segments that held it. In that order: with the old segments
-/// partly gone and nothing to cover them, what is left would be replayed onto
-/// files that are ahead of it.
-fn supersede(
-    scan: &Scan,
-    storage: &dyn Storage,
-    home: &Home,
-    committer: &mut Committer,
-    workers: usize,
-) -> Result<()> {
-    if scan.is_empty() {
-        return Ok(());
-    }
-    commit_checkpoint(committer, workers, scan.sequence, false, b"")?;
-    for path in scan.paths() {
-        storage
-            .remove_file(path)
-            .map_err(|e| Error::io("remove journal segment", path, e))?;
-    }
-    storage
-        .sync_dir(&home.journal)
-        .map_err(|e| Error::io("sync", &home.journal, e))
-}
-
-/// Commits, alone, that everything up to batch `sequence` is in the session
-/// files, and `records` with it.
-///
-/// # Errors
-/// As the committer reports them.
-pub(crate) fn commit_checkpoint(
-    committer: &mut Committer,
-    producer: usize,
-    sequence: u64,
-    clean: bool,
-    records: &[u8],
-) -> Result<()> {
-    let mut batch = Batch::new();
-    let checkpoint = Record::Checkpoint { sequence, clean };
-    record::encode(&mut batch.bytes, &checkpoint);
-    batch.bytes.extend_from_slice(records);
-    batch.tickets.push(Ticket {
-        producer,
-        number: 0,
-        refusals: 0,
-        len: batch.bytes.len(),
-    });
-    batch.durable = true;
-    let mut refused = None;
-    committer.commit(&mut batch, &mut |signal| {
-        if let crate::disk::journal::committer::Outcome::Refused(error) = signal.outcome {
-            refused = Some(error);
-        }
-    })?;
-    refused.map_or(Ok(()), Err)
+/// Whose session a backup is of, if a sidecar beside it says so and the key leads to
+/// its file name.
+fn owner_of(storage: &dyn Storage, home: &Home, name: &Name) -> Option<String> {
+    let sidecar = home.backups.join(name.sidecar());
+    let bytes = files::sidecar::read_bytes(storage, &sidecar).ok()?;
+    let key = session_file::decode_sidecar(&bytes).ok()?.key;
+    let stems = [
+        session_file::plain_stem(&key),
+        session_file::hashed_stem(&key),
+    ];
+    (!key.is_empty() && stems.contains(&name.stem)).then_some(key)
 }
 
 fn assemble(
@@ -340,7 +278,7 @@ fn assemble(
         progress,
         active.clone(),
         outcomes_in,
-        copies,
+        (copies, site.options.checkpoint_every),
     );
     let engine = Arc::new(Engine {
         shared: shared.clone(),

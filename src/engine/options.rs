@@ -15,8 +15,10 @@
 //! command, `flush` or close.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use crate::disk::journal::segment::Lengths;
+use crate::disk::session_file;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,6 +46,7 @@ pub struct StoreOptions {
     pub(crate) resolve_aliases: bool,
     pub(crate) allow_other_owner: bool,
     pub(crate) segments: Lengths,
+    pub(crate) checkpoint_every: Duration,
 }
 
 impl Default for StoreOptions {
@@ -65,6 +68,7 @@ impl StoreOptions {
             resolve_aliases: true,
             allow_other_owner: false,
             segments: Lengths::default(),
+            checkpoint_every: Duration::from_secs(5),
         }
     }
 
@@ -111,6 +115,26 @@ impl StoreOptions {
         self
     }
 
+    /// [`max_line_bytes`](Self::max_line_bytes) for a directory that PicoClaw is to
+    /// read as well: 10,485,759. PicoClaw reads lines through a scanner with a buffer
+    /// of 10 MiB, which has to hold the line feed, too. A single longer line makes it
+    /// fail to read the whole session.
+    ///
+    /// ```
+    /// # use sessionlog::{Message, Store, StoreOptions};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// let store = Store::open_with(scratch.path(), StoreOptions::new().picoclaw_lines())?;
+    /// let long = Message::tool("call-1", "x".repeat(10 << 20));
+    /// assert!(store.handle().add_full_message("cli", long).wait().is_err());
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn picoclaw_lines(self) -> Self {
+        self.max_line_bytes(session_file::PICOCLAW_LINE)
+    }
+
     /// All lines that one command writes (a batch, a new history), in bytes,
     /// line feeds included. A batch is in memory several times over until it is
     /// durable, and holds up what its worker writes for others. Imports have no
@@ -145,6 +169,18 @@ impl StoreOptions {
     #[must_use]
     pub fn journal_budget(mut self, bytes: u64) -> Self {
         self.segments.budget = bytes.clamp(1 << 20, 16 << 30);
+        self
+    }
+
+    /// How long the journal may hold what no checkpoint covers while the store is never
+    /// idle: after so long all files are brought up to date and synced. If another program
+    /// touches the files after a crash, before the store is opened again, only what was
+    /// written since the last checkpoint can be at odds with it. Default: 5 s. Bounds:
+    /// 100 ms to a day.
+    #[must_use]
+    pub fn checkpoint_every(mut self, time: Duration) -> Self {
+        let day = Duration::from_hours(24);
+        self.checkpoint_every = time.clamp(Duration::from_millis(100), day);
         self
     }
 

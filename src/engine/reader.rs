@@ -124,7 +124,15 @@ pub(crate) fn messages_from(
     Ok(())
 }
 
-fn each_line(snapshot: &Snapshot, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+/// Visits every live line, oldest first. Of one that is too long to be read, what stands
+/// for it.
+///
+/// # Errors
+/// As the operating system or `take` reports them.
+pub(crate) fn each_line(
+    snapshot: &Snapshot,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let live = &snapshot.live;
     if let Some(file) = &live.file {
         for_each_line(&**file, live.start, live.end, &mut |raw| take(raw.text))?;

@@ -13,29 +13,26 @@
 //! error, never a mixture of two moments. Beside a busy writer every read therefore scans
 //! the journal again.
 
-mod bytes;
 mod moment;
 mod pieces;
-mod planned;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(crate) use self::bytes::Bytes;
 use self::moment::{Moment, TRIES, look};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
-pub(crate) use self::planned::Planned;
 use crate::disk::files::backup::{self, Backup, Name};
-use crate::disk::files::sidecar::Sidecar;
 use crate::disk::journal::scan::{Scan, Tip};
 use crate::disk::session_file::Meta;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
+use crate::engine::recovery::foreign::{Judged, judge};
 use crate::engine::recovery::plan::Base;
+use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
@@ -80,18 +77,8 @@ impl DirectoryView {
         }
         let home = Home::of(&dir);
         let moment = look(&*storage, &dir, &home)?;
-        let planned = Planned {
-            storage: &*storage,
-            dir: &dir,
-            home: &home,
-            plans: &moment.plans,
-            restored: &moment.restored,
-        };
-        let mut report = moment.report.clone();
-        for loss in planned.losses() {
-            report.lose(loss);
-        }
-        Ok(Self {
+        let report = moment.report.clone();
+        let mut view = Self {
             report,
             storage,
             home,
@@ -99,7 +86,28 @@ impl DirectoryView {
             counters: Arc::default(),
             closed: AtomicBool::new(false),
             last: Mutex::new(Arc::new(moment)),
-        })
+        };
+        view.report_changes()?;
+        Ok(view)
+    }
+
+    /// Says what other programs changed. Beside a writer whose journal moved meanwhile
+    /// nothing can be said of that.
+    fn report_changes(&mut self) -> Result<()> {
+        let moment = self.last.lock().clone();
+        let planned = self.planned(&moment);
+        let mut report = self.report.clone();
+        for (stem, plan) in &moment.plans.sessions {
+            match judge(planned, stem, plan)? {
+                Judged::Ours { finding, .. } => report.findings.extend(finding),
+                Judged::Changed(changed) if changed.lost => report.lose(changed.finding()),
+                Judged::Changed(changed) => report.findings.push(changed.finding()),
+            }
+        }
+        if self.is_current(&moment) {
+            self.report = report;
+        }
+        Ok(())
     }
 
     pub(crate) fn report(&self) -> RecoveryReport {
@@ -134,12 +142,21 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.resolve(key))
     }
 
-    /// Whether there is a session that `key` means, literally or not.
+    /// The key of the session that `key` means, literally or not, if there is one.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn exists(&self, key: &str, resolve: bool) -> Result<bool> {
-        Ok(self.look_again()?.find(key, resolve).1.is_some())
+    pub(crate) fn existing(&self, key: &str, resolve: bool) -> Result<Option<Arc<str>>> {
+        let (key, stem) = self.look_again()?.find(key, resolve);
+        Ok(stem.map(|_| key))
+    }
+
+    /// See [`Catalog::orphans`](crate::engine::catalog::Catalog::orphans).
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn orphans(&self) -> Result<Vec<String>> {
+        Ok(self.look_again()?.catalog.orphans())
     }
 
     /// See [`alias_conflicts`](crate::engine::catalog::Catalog::alias_conflicts).
@@ -218,9 +235,8 @@ impl DirectoryView {
         Planned {
             storage: &*self.storage,
             dir: &self.dir,
-            home: &self.home,
+            backups: &self.home.backups,
             plans: &moment.plans,
-            restored: &moment.restored,
         }
     }
 
@@ -233,22 +249,28 @@ impl DirectoryView {
         let mut moment = self.current(key)?;
         let mut failures = 0;
         for _ in 0..CHASES {
-            let found = self
-                .pieces(&moment, key, resolve)
-                .and_then(|pieces| read(pieces).map_err(|e| Error::io("read", &self.dir, e)));
+            let found = self.pieces(&moment, key, resolve).and_then(|pieces| {
+                let changed = pieces.changed;
+                let found = read(pieces).map_err(|e| Error::io("read", &self.dir, e))?;
+                Ok((found, changed))
+            });
             // Beside a writer, a file may have been replaced, or its sidecar
             // written over, since the journal was read.
             if found.is_ok() && self.is_current(&moment) {
-                return found;
+                return found.map(|(found, _)| found);
             }
             failures += usize::from(found.is_err());
-            if failures == TRIES {
-                return found;
-            }
-            let now = self.look_again()?;
-            if found.is_ok() && now.only_adds_to(&moment, key, resolve) {
-                return found;
-            }
+            let now = match found {
+                Err(error) if failures == TRIES => return Err(error),
+                Err(_) | Ok((_, true)) => self.look_again()?,
+                Ok((found, false)) => {
+                    let now = self.look_again()?;
+                    if now.only_adds_to(&moment, key, resolve) {
+                        return Ok(found);
+                    }
+                    now
+                }
+            };
             moment = now;
         }
         let outrun = io::Error::other("the session is rewritten faster than it is read");
@@ -262,11 +284,13 @@ impl DirectoryView {
             return Ok(Pieces::empty(&key));
         };
         if let Some(plan) = moment.plans.sessions.get(&*stem) {
-            return self.planned(moment).session(&stem, &key, plan);
+            let restored = moment.restored.get(&*stem);
+            let planned = self.planned(moment);
+            return pieces::planned(planned, restored, (&stem, &key), plan);
         }
         let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
         if let Some(restored) = moment.restored.get(&*stem)
-            && pieces.sidecar != Sidecar::Present
+            && !pieces.sidecar.is_read()
         {
             pieces.meta = Meta::of(restored.meta.clone());
         }

@@ -125,6 +125,7 @@ fn judge(store: &Store, paths: &[String]) -> Verdict {
     }
     told(store, &shown, &findings, &found)?;
     check_backups(store, paths, &opened)?;
+    backed_up(store, paths, &shown, &opened)?;
     again(&hurt, &shown)?;
 
     let mended = hurt.image(Image::ProcessDeath);
@@ -158,9 +159,35 @@ fn kept(store: &Store, paths: &[String], shown: &Seen) -> Verdict {
         if !was && !backups {
             return Err(format!("{key} never was {texts:?}, nor more than that"));
         }
-        // What came last was acknowledged after the file was written.
+        // What came last was acknowledged after the file was written. With the file the
+        // session is gone, and that is a backup.
         let last = store.last()[key].0.last();
-        if store.journalled && last != texts.last() {
+        if store.journalled && last != texts.last() && !is_removed(paths, key) {
+            return Err(format!("{key} has lost {last:?}, which the journal holds"));
+        }
+    }
+    Ok(())
+}
+
+fn is_removed(paths: &[String], key: &str) -> bool {
+    let log = format!("sessions/{}.jsonl", key.replace(':', "_"));
+    paths.contains(&log)
+}
+
+/// What the journal held of a session whose file was removed is a backup of it.
+fn backed_up(store: &Store, paths: &[String], shown: &Seen, opened: &MemoryStorage) -> Verdict {
+    let files = opened.dump();
+    for (key, (texts, _)) in shown {
+        let last = store.last()[key].0.last();
+        if !store.journalled || last == texts.last() || !is_removed(paths, key) {
+            continue;
+        }
+        let Some(last) = last else { continue };
+        let own = format!("/backups/{}.", key.replace(':', "_"));
+        let held = |(path, bytes): (&String, &Vec<u8>)| {
+            path.contains(&own) && memchr::memmem::find(bytes, last.as_bytes()).is_some()
+        };
+        if !files.iter().any(held) {
             return Err(format!("{key} has lost {last:?}, which the journal holds"));
         }
     }

@@ -54,8 +54,18 @@ fn played(script: &Script, seed: u64) -> Play<'_> {
     play
 }
 
+/// A sidecar that is replaced by a file that was synced for it. One that grew is replaced,
+/// too, and costs no sync.
 fn replaced(play: &Play<'_>) -> Option<String> {
-    calls(play, "rename").next()
+    let recent = play.storage.last_calls(512);
+    let mut renames = calls(play, "rename");
+    renames.find(|rename| {
+        let temp = rename.split_once(": rename ").map(|(_, names)| names);
+        let temp = temp.and_then(|names| names.split_once(" -> "));
+        let sync = temp.map(|(temp, _)| format!(": sync_data {temp}"));
+        let before = recent.iter().take_while(|call| *call != rename);
+        sync.is_some_and(|sync| before.into_iter().any(|call| call.ends_with(&sync)))
+    })
 }
 
 /// The calls to sidecars.

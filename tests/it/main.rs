@@ -14,6 +14,7 @@ mod conversations;
 mod defects;
 mod intercept;
 mod kimi_file;
+mod leaving;
 mod read_only;
 mod scheduler;
 mod stress;

@@ -68,6 +68,8 @@ const IMPORTS: Rung = Rung {
     filter: "a_run_after_a_crash_at_any_step",
 };
 const REMOVALS: Rung = test("corruption", "removed_files");
+/// Deeds of other programs after a crash.
+const MATRIX: Rung = test("foreign", "what_another_program_does");
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -300,9 +302,11 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "sidecar-replaced-before-sync",
         file: "src/engine/shard/flush.rs",
-        original: r#"        file.sync_data()?;
-        storage.rename(&temp, path)"#,
-        replacement: r#"        storage.rename(&temp, path)"#,
+        original: r#"        if synced {
+            file.sync_data()?;
+        }
+"#,
+        replacement: "",
         rung: CRASHES,
     },
     Bug {
@@ -385,7 +389,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery-carries-out-an-unsynced-journal",
-        file: "src/engine/open.rs",
+        file: "src/engine/recovery/run.rs",
         original: r#"    scan.persist(storage)?;
 "#,
         replacement: r#""#,
@@ -393,69 +397,63 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery-checkpoint-covers-too-little",
-        file: "src/engine/open.rs",
-        original: r#"commit_checkpoint(committer, workers, scan.sequence, false, b"")?;"#,
-        replacement: r#"commit_checkpoint(committer, workers, scan.sequence.saturating_sub(1), false, b"")?;"#,
+        file: "src/engine/recovery/run.rs",
+        original: r#"        let upto = scan.sequence;"#,
+        replacement: r#"        let upto = scan.sequence.saturating_sub(1);"#,
         rung: RECOVERY,
     },
     Bug {
         name: "recovery-renames-before-sync",
         file: "src/engine/recovery/redo.rs",
-        original: r#"    sync()?;
-    redo.change_names()?;"#,
-        replacement: r#"    redo.change_names()?;"#,
+        original: r#"        sync()?;
+        self.change_names()?;"#,
+        replacement: r#"        self.change_names()?;"#,
         rung: REDO,
     },
     Bug {
         name: "recovery-leaves-names-unsynced",
         file: "src/engine/recovery/redo.rs",
-        original: r#"    redo.clear_temps(plans)?;
-    sync()
+        original: r#"        self.clear_temps(plans, &adopted.temps)?;
+        sync()?;
 "#,
-        replacement: r#"    redo.clear_temps(plans)
+        replacement: r#"        self.clear_temps(plans, &adopted.temps)?;
 "#,
         rung: RECOVERY,
     },
     Bug {
-        name: "recovery-appends-to-a-deleted-session",
-        file: "src/engine/recovery/redo/log.rs",
-        original: r#"Base::Deleted => self.start_anew(stem, plan),"#,
-        replacement: r#"Base::Deleted => self.append_in_place(stem, plan),"#,
-        rung: CRASHES,
+        name: "records-after-a-checkpoint-know-no-file",
+        file: "src/engine/shard/verbs/append.rs",
+        original: r#"        self.staged.crc = crc.finalize();"#,
+        replacement: r#"        self.staged.crc = 0;"#,
+        rung: MATRIX,
     },
     Bug {
-        name: "missing-rewritten-file-closes-the-store",
-        file: "src/engine/recovery/redo/log.rs",
-        original: r#"            return self.begin(&path, plan, swap.len, &lines);
-"#,
-        replacement: r#"            return Err(Error::io("recover", &path, std::io::ErrorKind::NotFound.into()));
-"#,
-        rung: REMOVALS,
+        name: "lines-of-others-dropped",
+        file: "src/engine/recovery/foreign/merge.rs",
+        original: r#"        self.ours = self.ours.continued(end, &added)?;"#,
+        replacement: r#"        self.ours = self.ours.continued(end, b"")?;"#,
+        rung: MATRIX,
     },
     Bug {
-        name: "lines-alone-put-there-twice",
-        file: "src/engine/recovery/redo/lines.rs",
-        original: r#"    while pad.len() < PADS && lands_at(file, len, offset, &pad, lines)? {
-        pad.push(b'\n');
-    }
-"#,
-        replacement: "",
-        rung: REMOVALS,
+        name: "lines-others-hid-are-back",
+        file: "src/engine/recovery/foreign/merge.rs",
+        original: r#"                skip = self.hide(theirs)?;"#,
+        replacement: r#"                let _ = self.hide(theirs)?;"#,
+        rung: MATRIX,
     },
     Bug {
-        name: "lines-alone-hidden-by-a-skip-of-lost-ones",
-        file: "src/engine/recovery/redo/sidecar.rs",
-        original: r#"            count_left(&mut meta, &lines);
-"#,
-        replacement: "",
-        rung: REMOVALS,
+        name: "acknowledged-lines-without-a-backup",
+        file: "src/engine/recovery/redo/adopt.rs",
+        original: r#"        if let Some(conflict) = &changed.conflict {"#,
+        replacement: r#"        if let Some(conflict) = changed.conflict.as_ref().filter(|_| false) {"#,
+        rung: MATRIX,
     },
     Bug {
-        name: "lines-of-a-session-appended-to-its-backup",
-        file: "src/engine/recovery/redo/log.rs",
-        original: r#"                None => self.stay(stem, prefix, plan),"#,
-        replacement: r#"                None => self.append_in_place(stem, plan),"#,
-        rung: REMOVALS,
+        name: "adopted-before-the-journal-says-so",
+        file: "src/engine/recovery/run.rs",
+        original: r#"        if adopted.records.is_empty() {"#,
+        replacement: r#"        if !adopted.records.is_empty() {"#,
+        rung: MATRIX,
     },
     Bug {
         name: "short-write-taken-for-whole",
@@ -611,7 +609,7 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "deleted-session-restored-over-another",
         file: "src/engine/shard/verbs/restore.rs",
-        original: r#"        if !shard.session(id).exists {"#,
+        original: r#"        if shard.session(id).deleted {"#,
         replacement: r#"        if false {"#,
         rung: BACKUPS,
     },

@@ -278,17 +278,22 @@ impl Backing {
 /// # Errors
 /// `InStore`, or `Io` if it cannot be told.
 pub(crate) fn outside_stores(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let identity = Home::identity_in(parent(path));
+    if is_store(storage, parent(path))? {
+        return Err(Error::InStore { path: path.into() });
+    }
+    Ok(())
+}
+
+/// Whether a directory is that of a store, open or not.
+///
+/// # Errors
+/// `Io` if it cannot be told.
+pub(crate) fn is_store(storage: &dyn Storage, dir: &Path) -> Result<bool> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    let identity = Home::identity_in(dir);
     match storage.info(&identity) {
-        Ok(_) => Err(Error::InStore { path: path.into() }),
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Ok(())
-        }
+        Ok(_) => Ok(true),
+        Err(e) if matches!(e.kind(), NotFound | NotADirectory) => Ok(false),
         Err(e) => Err(Error::io("open", &identity, e)),
     }
 }

@@ -38,7 +38,7 @@ use crate::front::reply::Reply;
 use crate::ground::storage::Storage;
 use crate::ground::sync::Mutex;
 
-pub(crate) use self::backing::{create, file_name, outside_stores, parent, read_all};
+pub(crate) use self::backing::{create, file_name, is_store, outside_stores, parent, read_all};
 pub(crate) use self::conversation::{lines, raw_lines};
 pub(crate) use self::rotation::next as next_rotation;
 

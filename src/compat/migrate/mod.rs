@@ -1,11 +1,14 @@
-//! Import of older stores and of kimi-cli's files, and export to the latter.
+//! Import of older stores and of kimi-cli's files, and export to kimi-cli and PicoClaw.
 //!
 //! # What a crash leaves
 //!
 //! Step by step: what is there if the step was not finished, then what is there after it.
 //!
-//! * *Export* (an empty file takes the name, a hidden file is written, synced and renamed
+//! * *Export to kimi-cli* (an empty file takes the name, a hidden file is written, synced and renamed
 //!   over it). Unfinished: an empty file, or none. After: all of it.
+//! * *Export to PicoClaw* (all files written under hidden names, one sync; logs renamed,
+//!   names synced; sidecars renamed, names synced). Unfinished: hidden files, or whole
+//!   logs, some without their sidecars. After: all of it.
 //! * *Import of a context file*. As any rewrite: nothing before the swap record, then the
 //!   session.
 //! * *Import of one older file* (history and summary, then its name becomes `.migrated`).
@@ -19,9 +22,11 @@
 
 mod kimi;
 mod legacy;
+mod picoclaw;
 mod report;
 
 pub use kimi::{KimiImport, export_kimi, import_kimi};
 pub(crate) use legacy::{Found, candidates, keys_to_import, migrate_together, read};
 pub use legacy::{migrate_from_json, migrate_from_json_report};
-pub use report::MigrationReport;
+pub use picoclaw::{export_picoclaw, export_picoclaw_sessions};
+pub use report::{MigrationReport, PicoclawExport};

@@ -1,4 +1,4 @@
-//! What an import did.
+//! What an import or an export did.
 
 use std::path::{Path, PathBuf};
 
@@ -27,4 +27,20 @@ impl MigrationReport {
         tracing::warn!(path = %path.display(), reason, "not imported");
         self.skipped.push((path.into(), reason));
     }
+}
+
+/// What [`export_picoclaw`](crate::export_picoclaw) wrote, and what could not go.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PicoclawExport {
+    /// Sessions written.
+    pub sessions: usize,
+    /// Messages written, those of all sessions together.
+    pub messages: usize,
+    /// Keys of the sessions that were not exported, and why. Each is logged as a
+    /// warning, too.
+    pub not_exported: Vec<(String, String)>,
+    /// Keys of exported sessions, and what was left out of them: once for each kind of
+    /// thing, with how many there were.
+    pub left_out: Vec<(String, String)>,
 }

@@ -13,9 +13,9 @@ use std::path::Path;
 
 use time::OffsetDateTime;
 
-use crate::disk::session_file::LOG;
+use crate::disk::session_file::{LOG, SIDECAR};
 use crate::ground::clock::rfc3339;
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::Storage;
 
 /// Why a backup was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,10 @@ pub enum BackupReason {
     Restore,
     /// An older store's file was imported over it.
     Import,
+    /// Another program changed the session's files before a crash was recovered from, and
+    /// what this store had acknowledged is not in them. `created_at` is when it was last
+    /// written to then.
+    Conflict,
 }
 
 /// A session's file as it was before it was replaced.
@@ -71,6 +75,22 @@ impl Name {
             skip,
         } = self;
         format!("{stem}.{number}-{}-{millis}-{skip}{LOG}", reason.word())
+    }
+
+    /// The file name of the sidecar that went with it, if one was kept.
+    pub(crate) fn sidecar(&self) -> String {
+        let text = self.to_text();
+        let stem = text.strip_suffix(LOG).unwrap_or(&text);
+        format!("{stem}{SIDECAR}")
+    }
+
+    /// The names of all its files.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let mut files = vec![self.to_text()];
+        if self.reason == BackupReason::Conflict {
+            files.push(self.sidecar());
+        }
+        files
     }
 
     /// What a file name says, if it is a backup's.
@@ -120,13 +140,19 @@ impl BackupReason {
             Self::Clear => "clear",
             Self::Restore => "restore",
             Self::Import => "import",
+            Self::Conflict => "conflict",
         }
     }
 
     fn of(word: &str) -> Option<Self> {
-        [Self::Revert, Self::Clear, Self::Restore, Self::Import]
-            .into_iter()
-            .find(|reason| reason.word() == word)
+        let all = [
+            Self::Revert,
+            Self::Clear,
+            Self::Restore,
+            Self::Import,
+            Self::Conflict,
+        ];
+        all.into_iter().find(|reason| reason.word() == word)
     }
 }
 
@@ -143,26 +169,13 @@ pub(crate) struct Stored {
 /// As the operating system reports them.
 pub(crate) fn list(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<Stored>> {
     let mut found = Vec::new();
-    for name in files(storage, dir)? {
+    for name in super::names(storage, dir)? {
         if let Some(name) = Name::parse(&name) {
             let size = storage.info(&dir.join(name.to_text()))?.len;
             found.push(Stored { name, size });
         }
     }
     Ok(found)
-}
-
-/// The names of all files in `dir`, which need not be there.
-///
-/// # Errors
-/// As the operating system reports them.
-pub(crate) fn files(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<String>> {
-    let entries = match storage.read_dir(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let files = entries.into_iter().filter(|e| e.kind == FileKind::File);
-    Ok(files.map(|entry| entry.name).collect())
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(crate) struct Extent {
     pub(crate) start: u64,
     /// Whether the last line lacks its LF.
     pub(crate) torn: bool,
+    /// CRC-32 of all bytes.
+    pub(crate) crc: u32,
 }
 
 /// Counts the lines of `file[..len]` and of what comes after it, and finds
@@ -57,6 +59,7 @@ struct LineScan {
     /// Bytes of the line under way, as far as emptiness needs them.
     pending: u64,
     only_cr: bool,
+    crc: crc32fast::Hasher,
 }
 
 impl LineScan {
@@ -67,10 +70,12 @@ impl LineScan {
             start: 0,
             pending: 0,
             only_cr: true,
+            crc: crc32fast::Hasher::new(),
         }
     }
 
     fn feed(&mut self, mut chunk: &[u8], mut at: u64) {
+        self.crc.update(chunk);
         while let Some(lf) = memchr(b'\n', chunk) {
             self.extend(&chunk[..lf]);
             self.end_line(at + lf as u64 + 1);
@@ -113,6 +118,7 @@ impl LineScan {
                 self.start
             },
             torn,
+            crc: self.crc.finalize(),
         }
     }
 }
@@ -136,6 +142,7 @@ mod tests {
             let whole = scan(text, 2, step);
             assert_eq!(whole.lines, 5, "step {step}");
             assert!(whole.torn);
+            assert_eq!(whole.crc, crc32fast::hash(text));
             assert_eq!(&text[whole.start as usize..][..2], b" \n");
         }
     }

@@ -92,6 +92,58 @@ pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
     Some(storage.info(path).ok()?.kind)
 }
 
+/// Gives a file a second name, or if the file system knows none, makes a copy.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn keep(storage: &dyn Storage, file: &Path, to: &Path) -> io::Result<()> {
+    match storage.link(file, to) {
+        Err(e) if cannot_link(&e) => duplicate(storage, file, to),
+        other => other,
+    }
+}
+
+/// Whether this is a file system without second names.
+fn cannot_link(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::TooManyLinks
+            | io::ErrorKind::CrossesDevices
+    )
+}
+
+/// A copy, synced: unlike a second name it does not share what the journal
+/// says of the session's file.
+fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Result<()> {
+    let file = storage.open(log, OpenMode::Read)?;
+    let copy = storage.open(to, OpenMode::CreateNew)?;
+    file.copy_to(&*copy, file.info()?.len)?;
+    copy.sync_data()
+}
+
+/// The names of all files in `dir`, which need not be there.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn names(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match storage.read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let files = entries.into_iter().filter(|e| e.kind == FileKind::File);
+    Ok(files.map(|entry| entry.name).collect())
+}
+
+/// As [`names`].
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub(crate) fn entries(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    names(storage, dir).map_err(|e| Error::io("list", dir, e))
+}
+
 /// The path of `name` in `dir`, numbered if the name is taken: what was set aside
 /// before stays.
 ///

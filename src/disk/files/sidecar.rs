@@ -13,8 +13,18 @@ use crate::ground::storage::{FileKind, Storage};
 pub(crate) enum Sidecar {
     Missing,
     Present,
+    /// It decodes, and is not written as we write it: it is replaced, not written over,
+    /// for of a mixture of both nobody could tell whose it is.
+    Unlike,
     /// It does not decode, or is a directory or pipe; it is set aside before a new one takes its name.
     Corrupt,
+}
+
+impl Sidecar {
+    /// Whether there is one that decodes.
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Self::Present | Self::Unlike)
+    }
 }
 
 /// Bytes of the largest sidecar that is read, and written. Far more than any
@@ -83,10 +93,16 @@ pub(crate) fn read_sidecar(
     match decoded {
         Ok(mut meta) => {
             check_room(&bytes, &meta).map_err(|e| Error::io("read", &path, e))?;
+            let alike = bytes.trim_ascii_end() == session_file::encode_sidecar(&meta);
             if meta.key.is_empty() {
                 meta.key = key.into();
             }
-            Ok((Meta::of(meta), Sidecar::Present))
+            let found = if alike {
+                Sidecar::Present
+            } else {
+                Sidecar::Unlike
+            };
+            Ok((Meta::of(meta), found))
         }
         Err(reason) => {
             tracing::warn!(path = %path.display(), reason, "no sidecar");

@@ -5,17 +5,21 @@
 //! batch    = record* · commit record
 //! bytes    = length u32 · the bytes;   str is UTF-8 bytes
 //!
-//! kind 1, append      stem str · generation u64 · offset u64 · meta · lines bytes
-//! kind 2, meta        stem str · generation u64 · sidecar bytes
-//! kind 3, swap        stem str · generation u64 · sidecar bytes · hidden name str
-//!                     · base length u64 · base CRC-32 u32 · tail bytes
-//! kind 4, delete      stem str · generation u64
+//! kind 1, append      stem str · generation u64 · offset u64 · CRC-32 u32 of the bytes
+//!                     before it · meta · lines bytes
+//! kind 2, meta        stem str · generation u64 · before · sidecar bytes
+//! kind 3, swap        stem str · generation u64 · before · sidecar bytes
+//!                     · hidden name str · base length u64 · base CRC-32 u32 · tail bytes
+//! kind 4, delete      stem str · generation u64 · before
 //! kind 5, checkpoint  sequence u64 · clean u8
 //! kind 6, commit      magic "slCOMMIT" · sequence u64 · batch bytes u32 · durable u64
-//! kind 7, rebase      stem str · generation u64 · sidecar bytes
-//!                     · backup it begins as str · length u64 · second name str
-//!                     · backup made str
-//! meta, in kind 1     1 · sidecar bytes; or 2 · skip i64 · count i64 · updated_at str
+//! kind 7, rebase      stem str · generation u64 · before · sidecar bytes
+//!                     · backup it begins as str · length u64 · CRC-32 u32
+//!                     · second name str · backup made str
+//! before              length u64 · CRC-32 u32 · sidecar bytes, none if there was none
+//! meta, in kind 1     1 · sidecar bytes · skip i64 · updated_at str of the one before;
+//!                     or 2 · skip i64 · count i64 · updated_at str;
+//!                     or 3 · sidecar bytes, and there was none before
 //! ```
 //!
 //! All numbers are little-endian. `length` counts `kind` and `body`. The checksum is
@@ -28,12 +32,19 @@
 //! newest batch known to be synced when the commit was written. A checkpoint's `sequence`
 //! is the last batch it covers. Recovery goes by the order of batches; the generation is
 //! there for people.
+//!
+//! Every record says what the session's files were before it. Of the first one after a
+//! checkpoint that is what lies on disk, unless somebody else changed it; without it
+//! recovery would replay over what others wrote.
 
 mod fields;
+mod meta;
 
 use std::ops::Range;
 
-use fields::{Reader, put_bytes, put_str, put_u64};
+use fields::{Reader, put_bytes, put_str, put_u32, put_u64};
+pub(crate) use meta::{MetaState, Prior};
+use meta::{before, meta, put_before, put_meta};
 
 /// Bytes before `kind`.
 pub(crate) const HEAD: usize = 8;
@@ -50,29 +61,16 @@ const CHECKPOINT: u8 = 5;
 const COMMIT: u8 = 6;
 const REBASE: u8 = 7;
 
-/// How a record states the sidecar that holds after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MetaState<'a> {
-    /// The whole sidecar. The first record of a session after each flush
-    /// carries one: sidecars are overwritten in place, and a torn one can only
-    /// be mended from here.
-    Image(&'a [u8]),
-    /// The fields an append changes.
-    Patch {
-        skip: i64,
-        count: i64,
-        updated_at: &'a str,
-    },
-}
-
 /// One change to one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// `bytes` stand at `offset` of the session file.
+    /// `bytes` stand at `offset` of the session file, whose bytes before that have
+    /// the CRC-32 `crc`.
     Append {
         stem: &'a str,
         generation: u64,
         offset: u64,
+        crc: u32,
         meta: MetaState<'a>,
         bytes: &'a [u8],
     },
@@ -80,6 +78,7 @@ pub(crate) enum Record<'a> {
     Meta {
         stem: &'a str,
         generation: u64,
+        before: Prior<'a>,
         image: &'a [u8],
     },
     /// The prepared file `temp`, cut to `base_len` and continued by `tail`,
@@ -88,13 +87,15 @@ pub(crate) enum Record<'a> {
     Swap {
         stem: &'a str,
         generation: u64,
+        before: Prior<'a>,
         image: &'a [u8],
         temp: &'a str,
         base_len: u64,
         base_crc: u32,
         tail: &'a [u8],
     },
-    /// The session's file becomes the first `len` bytes of the backup `of`, and
+    /// The session's file becomes the first `len` bytes of the backup `of`, which have
+    /// the CRC-32 `crc`, and
     /// what it was becomes the backup `backup`, which may be the same. The file
     /// that was has the name `link` beside the backups until then, and that
     /// name is on disk before this record: what it was is not copied, and what
@@ -103,14 +104,20 @@ pub(crate) enum Record<'a> {
     Rebase {
         stem: &'a str,
         generation: u64,
+        before: Prior<'a>,
         image: &'a [u8],
         of: &'a str,
         len: u64,
+        crc: u32,
         link: &'a str,
         backup: &'a str,
     },
     /// Both files of the session are gone, and its backups.
-    Delete { stem: &'a str, generation: u64 },
+    Delete {
+        stem: &'a str,
+        generation: u64,
+        before: Prior<'a>,
+    },
     /// Everything up to batch `sequence` is in the session files and synced.
     Checkpoint { sequence: u64, clean: bool },
     /// Ends a batch; without it none of the batch's records took effect.
@@ -144,6 +151,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             stem,
             generation,
             offset,
+            crc,
             meta,
             bytes,
         } => {
@@ -151,22 +159,26 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             put_str(out, stem);
             put_u64(out, generation);
             put_u64(out, offset);
+            put_u32(out, crc);
             put_meta(out, meta);
             put_bytes(out, bytes);
         }
         Record::Meta {
             stem,
             generation,
+            before,
             image,
         } => {
             out.push(META);
             put_str(out, stem);
             put_u64(out, generation);
+            put_before(out, before);
             put_bytes(out, image);
         }
         Record::Swap {
             stem,
             generation,
+            before,
             image,
             temp,
             base_len,
@@ -176,34 +188,44 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             out.push(SWAP);
             put_str(out, stem);
             put_u64(out, generation);
+            put_before(out, before);
             put_bytes(out, image);
             put_str(out, temp);
             put_u64(out, base_len);
-            out.extend_from_slice(&base_crc.to_le_bytes());
+            put_u32(out, base_crc);
             put_bytes(out, tail);
         }
         Record::Rebase {
             stem,
             generation,
+            before,
             image,
             of,
             len,
+            crc,
             link,
             backup,
         } => {
             out.push(REBASE);
             put_str(out, stem);
             put_u64(out, generation);
+            put_before(out, before);
             put_bytes(out, image);
             put_str(out, of);
             put_u64(out, len);
+            put_u32(out, crc);
             put_str(out, link);
             put_str(out, backup);
         }
-        Record::Delete { stem, generation } => {
+        Record::Delete {
+            stem,
+            generation,
+            before,
+        } => {
             out.push(DELETE);
             put_str(out, stem);
             put_u64(out, generation);
+            put_before(out, before);
         }
         Record::Checkpoint { sequence, clean } => {
             out.push(CHECKPOINT);
@@ -214,7 +236,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             out.push(COMMIT);
             out.extend_from_slice(&COMMIT_MAGIC);
             put_u64(out, commit.sequence);
-            out.extend_from_slice(&commit.batch_len.to_le_bytes());
+            put_u32(out, commit.batch_len);
             put_u64(out, commit.durable);
         }
     }
@@ -289,17 +311,20 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
             stem: reader.str()?,
             generation: reader.u64()?,
             offset: reader.u64()?,
+            crc: reader.u32()?,
             meta: meta(&mut reader)?,
             bytes: reader.bytes()?,
         },
         META => Record::Meta {
             stem: reader.str()?,
             generation: reader.u64()?,
+            before: before(&mut reader)?,
             image: reader.bytes()?,
         },
         SWAP => Record::Swap {
             stem: reader.str()?,
             generation: reader.u64()?,
+            before: before(&mut reader)?,
             image: reader.bytes()?,
             temp: reader.str()?,
             base_len: reader.u64()?,
@@ -309,15 +334,18 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
         REBASE => Record::Rebase {
             stem: reader.str()?,
             generation: reader.u64()?,
+            before: before(&mut reader)?,
             image: reader.bytes()?,
             of: reader.str()?,
             len: reader.u64()?,
+            crc: reader.u32()?,
             link: reader.str()?,
             backup: reader.str()?,
         },
         DELETE => Record::Delete {
             stem: reader.str()?,
             generation: reader.u64()?,
+            before: before(&mut reader)?,
         },
         CHECKPOINT => Record::Checkpoint {
             sequence: reader.u64()?,
@@ -336,40 +364,6 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
         _ => return None,
     };
     reader.rest.is_empty().then_some(record)
-}
-
-const IMAGE: u8 = 1;
-const PATCH: u8 = 2;
-
-fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
-    match meta {
-        MetaState::Image(image) => {
-            out.push(IMAGE);
-            put_bytes(out, image);
-        }
-        MetaState::Patch {
-            skip,
-            count,
-            updated_at,
-        } => {
-            out.push(PATCH);
-            out.extend_from_slice(&skip.to_le_bytes());
-            out.extend_from_slice(&count.to_le_bytes());
-            put_str(out, updated_at);
-        }
-    }
-}
-
-fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
-    match reader.byte()? {
-        IMAGE => Some(MetaState::Image(reader.bytes()?)),
-        PATCH => Some(MetaState::Patch {
-            skip: reader.i64()?,
-            count: reader.i64()?,
-            updated_at: reader.str()?,
-        }),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -47,40 +47,53 @@ pub(super) fn read_parts(scanner: &mut Scanner<'_>) -> Scan<()> {
 
 fn text_of_parts(parts: &str) -> String {
     let mut text = String::new();
-    let mut scanner = Scanner::new(parts);
-    // The parts were checked when they came in, so that there is no error here.
-    let _ = scanner.array(|scanner| {
-        let mut part = Part::default();
-        scanner.object(|scanner, name| part.read_field(scanner, &name))?;
+    for_each_part(parts, |part| {
         if let (Some("text"), Value::Text(part_text)) = (part.kind.as_deref(), part.text) {
             text.push_str(&part_text);
         }
-        Ok(())
     });
     text
+}
+
+/// Calls `visit` with every part of a list that was checked when it came in.
+pub(super) fn for_each_part<'a>(parts: &'a str, mut visit: impl FnMut(Part<'a>)) {
+    let mut scanner = Scanner::new(parts);
+    // It was checked, so that there is no error here.
+    let _ = scanner.array(|scanner| {
+        let mut part = Part::default();
+        scanner.object(|scanner, name| part.read_field(scanner, &name))?;
+        visit(part);
+        Ok(())
+    });
 }
 
 /// What matters of one part. Names are matched exactly and the last of equal
 /// ones wins, as in Python.
 #[derive(Default)]
-struct Part<'a> {
-    kind: Option<Cow<'a, str>>,
-    text: Value<'a>,
-    think: Value<'a>,
-    encrypted: Value<'a>,
-    image_url: Value<'a>,
-    audio_url: Value<'a>,
-    video_url: Value<'a>,
+pub(super) struct Part<'a> {
+    pub(super) kind: Option<Cow<'a, str>>,
+    pub(super) text: Value<'a>,
+    pub(super) think: Value<'a>,
+    pub(super) encrypted: Value<'a>,
+    pub(super) image_url: Value<'a>,
+    pub(super) audio_url: Value<'a>,
+    pub(super) video_url: Value<'a>,
+    /// Whether it has a field of another name that is not null.
+    pub(super) has_more: bool,
 }
 
 #[derive(Default)]
-enum Value<'a> {
+pub(super) enum Value<'a> {
     #[default]
     Missing,
     Null,
     Text(Cow<'a, str>),
     /// An object with a string `url`, and no `id` or a string or null one.
-    Link,
+    Link {
+        url: Cow<'a, str>,
+        /// Whether it has another field that is not null.
+        has_more: bool,
+    },
     Other,
 }
 
@@ -100,7 +113,10 @@ impl<'a> Part<'a> {
             "image_url" => &mut self.image_url,
             "audio_url" => &mut self.audio_url,
             "video_url" => &mut self.video_url,
-            _ => return scanner.value().map(|_| ()),
+            _ => {
+                self.has_more |= scanner.value()? != "null";
+                return Ok(());
+            }
         };
         *field = Value::read(scanner)?;
         Ok(())
@@ -110,9 +126,9 @@ impl<'a> Part<'a> {
         match self.kind.as_deref() {
             Some("text") => matches!(self.text, Value::Text(_)),
             Some("think") => matches!(self.think, Value::Text(_)) && self.encrypted.is_optional(),
-            Some("image_url") => matches!(self.image_url, Value::Link),
-            Some("audio_url") => matches!(self.audio_url, Value::Link),
-            Some("video_url") => matches!(self.video_url, Value::Link),
+            Some("image_url") => matches!(self.image_url, Value::Link { .. }),
+            Some("audio_url") => matches!(self.audio_url, Value::Link { .. }),
+            Some("video_url") => matches!(self.video_url, Value::Link { .. }),
             Some(_) => true,
             None => false,
         }
@@ -134,18 +150,28 @@ impl<'a> Value<'a> {
     }
 
     fn read_link(scanner: &mut Scanner<'a>) -> Scan<Self> {
-        let (mut url, mut id) = (false, true);
+        let (mut url, mut id, mut has_more) = (None, true, false);
         scanner.object(|scanner, name| {
             let first = scanner.peek();
-            scanner.value()?;
+            if name == "url" && first == Some(b'"') {
+                url = scanner.text()?;
+                return Ok(());
+            }
+            has_more |= scanner.value()? != "null";
             match &*name {
-                "url" => url = first == Some(b'"'),
+                "url" => url = None,
                 "id" => id = matches!(first, Some(b'"' | b'n')),
                 _ => {}
             }
             Ok(())
         })?;
-        Ok(if url && id { Self::Link } else { Self::Other })
+        Ok(match url.filter(|_| id) {
+            Some(url) => Self::Link {
+                url: url.value(),
+                has_more,
+            },
+            None => Self::Other,
+        })
     }
 
     fn is_optional(&self) -> bool {

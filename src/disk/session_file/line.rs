@@ -9,6 +9,10 @@ use super::message::{Message, Stamped};
 use super::scan::Fault;
 use super::text::to_text;
 
+/// The longest line that PicoClaw reads, in bytes without its line feed: its scanner's
+/// buffer is 10 MiB, and the line feed has to fit in. A longer one costs it the session.
+pub(crate) const PICOCLAW_LINE: usize = (10 << 20) - 1;
+
 /// What a line holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decoded {

@@ -43,6 +43,7 @@ mod control;
 mod conversation;
 mod draft;
 mod encode;
+mod flat;
 mod fold;
 #[cfg(test)]
 mod golden_tests;
@@ -73,15 +74,16 @@ pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,
 };
-pub(crate) use line::{Decoded, Kind, classify, decode, encode, encode_text, lines};
+pub(crate) use line::{Decoded, Kind, PICOCLAW_LINE, classify, decode, encode, encode_text, lines};
 pub use message::Message;
 pub(crate) use message::check_role;
 pub(crate) use meta::{Meta, MetaText};
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{
-    LOG, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_safe_stem, log_name, normalize_aliases,
-    plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name, validate_key,
+    LOG, PICOCLAW_STEM, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_safe_stem, log_name,
+    normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
+    validate_key,
 };
 pub use parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,

@@ -13,6 +13,10 @@ const MAX_KEY_BYTES: usize = 1024;
 /// allow (255), less the longest extension and what temporary names add.
 const MAX_STEM_BYTES: usize = 200;
 
+/// Bytes that a file name may have without its extension for PicoClaw, which finds a
+/// session's files by its key alone: what file systems allow, less `.meta.json`.
+pub(crate) const PICOCLAW_STEM: usize = 245;
+
 /// Bytes of a key that a hashed stem shows, for people.
 const MAX_PREFIX_BYTES: usize = 80;
 

@@ -48,7 +48,6 @@
 //!   then as in recovery and close. After: a clean store.
 
 mod census;
-mod content;
 mod look;
 mod mend;
 mod originals;

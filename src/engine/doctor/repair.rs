@@ -16,8 +16,9 @@ use crate::disk::journal::scan::Scan;
 use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file;
 use crate::engine::home::Home;
-use crate::engine::open;
+use crate::engine::recovery::foreign::standing::Standing;
 use crate::engine::recovery::plan::Plans;
+use crate::engine::recovery::run;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
@@ -231,8 +232,13 @@ impl Repair<'_> {
         for stem in salvage.plans.sessions.keys() {
             let rescued = salvage.rescue(self.sources(), stem)?;
             let Some(content) = rescued.content else {
-                let generation = 0;
-                record::encode(&mut records, &Record::Delete { stem, generation });
+                let standing = Standing::of(&**self.storage, self.dir, stem)?;
+                let delete = Record::Delete {
+                    stem,
+                    generation: 0,
+                    before: standing.prior(),
+                };
+                record::encode(&mut records, &delete);
                 continue;
             };
             let meta = rescued.meta.map(|meta| session_file::encode_sidecar(&meta));
@@ -276,18 +282,24 @@ impl Repair<'_> {
     fn settle(&mut self, id: &StoreId) -> Result<()> {
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         let mut copies = self.home.copy_file(self.storage, self.dir);
-        let found = open::recover(&**self.storage, self.dir, self.home, &scan, &mut copies)?;
-        let mut done = found.findings;
-        done.retain(|finding| !found.losses.contains(finding));
+        let recovered = run::recover(&**self.storage, self.dir, self.home, &scan, &mut copies)?;
+        let mut done = recovered.report.findings.clone();
+        done.retain(|finding| !recovered.report.losses.contains(finding));
         self.report.done.extend(done);
-        self.report.losses.extend(found.losses);
+        self.report.losses.extend(recovered.report.losses.clone());
         if scan.is_empty() {
             return Ok(());
         }
         let mut committer = self.committer(id, scan.sequence, scan.next_number)?;
-        open::commit_checkpoint(&mut committer, 0, scan.sequence, true, b"")?;
-        let old: Vec<_> = scan.paths().collect();
-        self.remove(&old)?;
+        let ending = run::Ending {
+            storage: &**self.storage,
+            dir: self.dir,
+            home: self.home,
+            scan: &scan,
+            producer: 0,
+        };
+        let upto = ending.supersede(&mut committer, &recovered.adopted, &mut copies)?;
+        run::commit_checkpoint(&mut committer, 0, upto, true, b"")?;
         // The clean checkpoint stood beside the last of the others.
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         self.remove(scan.paths())
@@ -339,15 +351,14 @@ impl Repair<'_> {
                 self.rewrite(records, stem, content, image)?;
             }
             (None, Some(image)) => {
-                let generation = 0;
-                record::encode(
-                    records,
-                    &Record::Meta {
-                        stem,
-                        generation,
-                        image,
-                    },
-                );
+                let standing = Standing::of(&**self.storage, self.dir, stem)?;
+                let meta = Record::Meta {
+                    stem,
+                    generation: 0,
+                    before: standing.prior(),
+                    image,
+                };
+                record::encode(records, &meta);
             }
             (None, None) => {}
         }

@@ -127,6 +127,9 @@ pub struct SessionCheck {
     /// Why a rewrite that the journal holds cannot be carried out as it was meant,
     /// if it cannot. Opening goes on with what is left of the session.
     pub rewrite_fault: Option<String>,
+    /// What another program did to its files after a crash, if it did. The next open
+    /// keeps both sides' lines, and says how.
+    pub changed: Option<String>,
     /// What is wrong with backups that the journal made, one line each.
     pub backup_faults: Vec<String>,
     /// Why its files could not be read, if they could not.
@@ -255,7 +258,7 @@ impl SessionCheck {
         if let Some(why) = &self.unreadable {
             say(why.clone());
         }
-        if let Some(why) = &self.rewrite_fault {
+        for why in [&self.rewrite_fault, &self.changed].into_iter().flatten() {
             say(why.clone());
         }
         for why in &self.backup_faults {

@@ -9,7 +9,7 @@ use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
 use crate::disk::session_file::SessionMeta;
 use crate::engine::home::Home;
-use crate::engine::view::Planned;
+use crate::engine::recovery::planned::Planned;
 use crate::error::Result;
 use crate::ground::storage::Storage;
 
@@ -75,9 +75,8 @@ impl<'a> Rounds<'a> {
         let planned = Planned {
             storage: self.storage,
             dir: self.dir,
-            home: self.home,
+            backups: &self.home.backups,
             plans: &self.look.plans,
-            restored: &BTreeMap::new(),
         };
         let mut faults = backup_faults(planned);
         let judge = |stem: String| {

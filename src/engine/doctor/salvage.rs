@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::census;
-use crate::disk::files::backup::{self, Name};
+use crate::disk::files::backup::Name;
 use crate::disk::files::log_path;
 use crate::disk::journal::record::Record;
 use crate::disk::session_file::{self, Kind, SessionMeta};
@@ -72,8 +72,13 @@ impl Salvage {
         let file = || bytes_of(storage, &log_path(dir, stem));
         let mut rebuilt = plan.rebuild(self, sources, &file, 0)?;
         if let Base::Swapped(swap) = &plan.base {
-            let fault = rewrite_fault(storage, dir, stem, swap)?;
-            rebuilt.losses.extend(fault);
+            rebuilt.losses.extend(rewrite_fault(storage, dir, swap)?);
+            let places = [dir.join(&swap.temp), log_path(dir, stem)];
+            let there = places.iter().map(|path| files::is_there(storage, path));
+            if !there.collect::<Result<Vec<_>>>()?.contains(&true) {
+                let missing = "the rewritten session file is missing";
+                rebuilt.losses.push(missing.into());
+            }
         }
         if rebuilt.lost > 0 {
             let lost = rebuilt.lost;
@@ -150,7 +155,7 @@ impl Salvage {
         let Sources {
             storage, backups, ..
         } = sources;
-        let files = backup::files(storage, backups).map_err(|e| Error::io("list", backups, e))?;
+        let files = files::entries(storage, backups)?;
         let unmade = |file: &String| Name::parse(file).is_some_and(|n| self.plans.unmakes(&n));
         let unmade = files.into_iter().filter(unmade);
         Ok(unmade.map(|file| backups.join(file)).collect())

@@ -7,7 +7,7 @@ use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::segment::Lengths;
 use crate::engine::home::Home;
-use crate::engine::open::commit_checkpoint;
+use crate::engine::recovery::run::commit_checkpoint;
 use crate::engine::view::DirectoryView;
 use crate::error::Error;
 use crate::ground::storage::Storage;
@@ -36,7 +36,8 @@ fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
         stem: "a",
         generation: 0,
         offset: 0,
-        meta: record::MetaState::Image(&image),
+        crc: 0,
+        meta: record::MetaState::First(&image),
         bytes: b"{\"role\":\"user\",\"content\":\"1\"}\n",
     };
     let mut records = Vec::new();
@@ -81,6 +82,7 @@ fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
         Record::Delete {
             stem: "../outside",
             generation: 0,
+            before: record::Prior::default(),
         },
         1,
     );
@@ -88,6 +90,7 @@ fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
         Record::Swap {
             stem: "b",
             generation: 1,
+            before: record::Prior::default(),
             image: &image,
             temp: ".sessionlog-/../../outside.tmp",
             base_len: 0,
@@ -108,9 +111,11 @@ fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
             Record::Rebase {
                 stem: "b",
                 generation: 1,
+                before: record::Prior::default(),
                 image: &image,
                 of,
                 len: 0,
+                crc: 0,
                 link,
                 backup,
             },
@@ -129,15 +134,18 @@ fn a_backup_that_is_too_short_takes_nothing_from_the_session_made_of_it() {
     let rebase = Record::Rebase {
         stem: "a",
         generation: 1,
+        before: record::Prior::default(),
         image: &image,
         of: OLD,
         len: 300,
+        crc: 0,
         link: "",
         backup: "",
     };
     let flawed = Record::Delete {
         stem: "..",
         generation: 0,
+        before: record::Prior::default(),
     };
     let (disk, storage) = journalled(&[rebase, flawed]);
     let line = |n: u64| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n");
@@ -163,6 +171,7 @@ fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
             stem: "a",
             generation: 0,
             offset: 99,
+            crc: 0,
             meta: record::MetaState::Patch {
                 skip: 0,
                 count: 2,

@@ -12,7 +12,8 @@ use crate::disk::journal::committer::{Committer, Counters};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::segment::{Lengths, StoreId};
-use crate::engine::open;
+use crate::engine::recovery::foreign::standing::Standing;
+use crate::engine::recovery::run;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 
@@ -34,9 +35,11 @@ impl Repair<'_> {
     ) -> Result<()> {
         let temp = self.free_temp()?;
         self.write(&self.dir.join(&temp), content)?;
+        let standing = Standing::of(&**self.storage, self.dir, stem)?;
         let swap = Record::Swap {
             stem,
             generation: 0,
+            before: standing.prior(),
             image,
             temp: &temp,
             base_len: content.len() as u64,
@@ -88,7 +91,7 @@ impl Repair<'_> {
         sync(self.dir)?;
         sync(&self.home.quarantine)?;
         let mut committer = self.committer(id, sequence, number)?;
-        open::commit_checkpoint(&mut committer, 0, sequence, false, records)
+        run::commit_checkpoint(&mut committer, 0, sequence, false, records)
     }
 
     pub(super) fn committer(&self, id: &StoreId, sequence: u64, number: u64) -> Result<Committer> {

@@ -5,24 +5,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::census::{self, Census};
-use super::content::Content;
 use super::look::Look;
 use super::report::{
     DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
     VerifyReport,
 };
 use super::rounds::Rounds;
-use crate::disk::files::backup::Name;
+use crate::disk::files::{self, backup::Name};
 use crate::disk::journal::inspect::{Inspected, Inspection};
 use crate::disk::journal::scan::{Scan, Tip};
 use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file::{self, Decoded, SessionMeta};
 use crate::engine::home::Home;
+use crate::engine::recovery::bytes::Bytes;
+use crate::engine::recovery::foreign::{Judged, judge};
 use crate::engine::recovery::plan::{Base, Plans};
+use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
-use crate::engine::view::Planned;
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{FileKind, OpenMode, Storage};
 
 /// Damaged lines listed of one session.
 const LISTED: usize = 1000;
@@ -138,7 +139,7 @@ pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: boo
 pub(super) fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String>> {
     let mut faults: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for kept in &planned.plans.backups {
-        let fault = backup_fault(planned.storage, &planned.home.backups, kept);
+        let fault = backup_fault(planned.storage, planned.backups, kept);
         let fault = fault.unwrap_or_else(|error| Some(error.to_string()));
         if let (Some(fault), Some(name)) = (fault, Name::parse(&kept.name)) {
             faults.entry(name.stem).or_default().push(fault);
@@ -169,8 +170,11 @@ impl SessionCheck {
             ..
         } = planned;
         let plan = plans.sessions.get(&self.stem);
+        let judged = plan
+            .map(|plan| judge(planned, &self.stem, plan))
+            .transpose()?;
         if let Some(Base::Swapped(swap)) = plan.map(|plan| &plan.base) {
-            self.rewrite_fault = rewrite_fault(storage, dir, &self.stem, swap)?;
+            self.rewrite_fault = rewrite_fault(storage, dir, swap)?;
         }
         let (sidecar, on_disk) = census::sidecar(storage, dir, &self.stem)?;
         self.sidecar = sidecar;
@@ -184,14 +188,28 @@ impl SessionCheck {
                 meta = Some(plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty(""))));
             }
         }
-        let content = Content::of(planned, &self.stem)?;
+        let content = match judged {
+            None => {
+                let log = files::open_log(storage, dir, &self.stem, OpenMode::Read)?;
+                Bytes::whole(log, dir)?
+            }
+            Some(Judged::Ours { lines, finding }) => {
+                self.changed = finding;
+                lines
+            }
+            Some(Judged::Changed(changed)) => {
+                self.changed = Some(changed.finding());
+                meta.clone_from(&changed.meta);
+                changed.into_lines()
+            }
+        };
         self.count_lines(&content)
             .map_err(|e| Error::io("read", dir, e))?;
         if let Some(meta) = &meta {
             self.key.clone_from(&meta.key);
             (self.skip, self.count) = (meta.skip, meta.count);
             let lines = i64::try_from(self.lines).unwrap_or(i64::MAX);
-            self.mismatch = if content.is_empty() && meta.count > 0 {
+            self.mismatch = if content.size() == 0 && meta.count > 0 {
                 Some(Mismatch::LinesMissing)
             } else if meta.skip > lines {
                 Some(Mismatch::SkipBeyond)
@@ -202,9 +220,9 @@ impl SessionCheck {
         Ok(meta)
     }
 
-    fn count_lines(&mut self, content: &Content) -> std::io::Result<()> {
-        content.for_each_line(|raw, ended| {
-            self.torn_end = !ended;
+    fn count_lines(&mut self, content: &Bytes) -> std::io::Result<()> {
+        content.for_each_line(|raw| {
+            self.torn_end = raw.next() > content.size();
             match session_file::decode(raw.text) {
                 Decoded::Blank => return,
                 Decoded::Control(_) => self.controls += 1,

@@ -2,7 +2,8 @@
 //!
 //! Open reads the journal ([`plan`]), brings the session files up to it and makes that
 //! durable ([`redo`]), and only then serves anything. Everything is an absolute redo, so
-//! a crash in here costs nothing: the next open does the same again.
+//! a crash in here costs nothing: the next open does the same again. Files that another
+//! program changed meanwhile are told from ours first ([`foreign`]).
 //!
 //! # What a crash leaves
 //!
@@ -12,6 +13,12 @@
 //!   is whole: the next open does the same again, before and after.
 //! * *Renames, removals, syncs*. Unfinished: each rename is atomic and stated by the
 //!   journal, and is done again. After: the files hold everything.
+//! * *Changed by others: both files kept as found, a new file and a backup of ours written
+//!   beside*. Unfinished: the files are as they were found, and the next open looks at
+//!   them again; it finds the same copies and backup, and makes no second. After: records
+//!   that put the new files in place stand in the batch of the checkpoint; what follows is
+//!   an ordinary recovery, and a file that is changed once more is told by what its record
+//!   says of it.
 //! * *Lost sidecar put back* (hidden file, sync, damaged one set aside, rename, sync).
 //!   Unfinished: the next open does the same again. After: the sidecar.
 //! * *Checkpoint in a new segment*. Unfinished: the old segments are replayed again.
@@ -24,10 +31,14 @@
 //!   No record names them any more. After: all in `quarantine/`; the open that moved one
 //!   tells so in a finding.
 
+pub(crate) mod bytes;
+pub(crate) mod foreign;
 pub(crate) mod plan;
+pub(crate) mod planned;
 pub(crate) mod redo;
 mod report;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod survey;
 
 pub use report::RecoveryReport;

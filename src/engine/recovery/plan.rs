@@ -1,16 +1,18 @@
 //! What the journal says about each session, folded into one plan.
 
+mod past;
 mod session;
 mod sound;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Swap, count_left};
-use self::session::{Patch, Run};
+pub(crate) use self::past::{Earlier, First, Past, Said, count_lines};
+use self::session::Patch;
+pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Run, Swap};
 pub(crate) use self::sound::flaw;
 use crate::disk::files::backup::Name;
-use crate::disk::journal::record::{MetaState, Record};
+use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::error::{Error, Result};
 
 /// All sessions the journal speaks of, by file name.
@@ -20,6 +22,8 @@ pub(crate) struct Plans<L = Run> {
     /// Backups, in the order in which they were made: a later one may be made
     /// of an earlier one.
     pub(crate) backups: Vec<Kept<L>>,
+    /// Those that went with their session. A crash may have left what was made of them.
+    unmade: Vec<Kept<L>>,
     /// Where each backup stands in `backups`, by its file name.
     places: BTreeMap<String, usize>,
     /// Sessions that were deleted: their backups from before are gone.
@@ -74,34 +78,43 @@ impl<L: Appended> Plans<L> {
             Record::Append {
                 stem,
                 offset,
+                crc,
                 meta,
                 bytes,
                 ..
             } => {
                 let plan = self.plan(stem);
+                plan.begin(|| First::of_append(offset, crc, meta, bytes));
                 plan.appended.append(offset, bytes);
                 match meta {
-                    MetaState::Image(image) => plan.set_image(image),
+                    MetaState::Image { image, .. } | MetaState::First(image) => {
+                        plan.set_image(image);
+                    }
                     MetaState::Patch {
                         skip,
                         count,
                         updated_at,
-                    } => {
-                        plan.patch = Some(Patch {
-                            skip,
-                            count,
-                            updated_at: updated_at.into(),
-                        });
-                    }
+                    } => plan.set_patch(Patch {
+                        skip,
+                        count,
+                        updated_at: updated_at.into(),
+                    }),
                 }
             }
-            Record::Meta { stem, image, .. } => {
+            Record::Meta {
+                stem,
+                before,
+                image,
+                ..
+            } => {
                 let plan = self.plan(stem);
+                plan.past.before(before);
                 plan.revive();
                 plan.set_image(image);
             }
             Record::Swap {
                 stem,
+                before,
                 image,
                 temp,
                 base_len,
@@ -110,36 +123,41 @@ impl<L: Appended> Plans<L> {
                 ..
             } => {
                 let plan = self.plan(stem);
-                *plan = Plan {
-                    base: Base::Swapped(Swap {
-                        temp: temp.into(),
-                        len: base_len,
-                        crc: base_crc,
-                        tail: tail.to_vec(),
-                    }),
-                    ..Plan::default()
-                };
+                plan.past.before(before);
+                let was = plan.replace(Base::Swapped(Swap {
+                    temp: temp.into(),
+                    len: base_len,
+                    crc: base_crc,
+                    tail: tail.to_vec(),
+                }));
+                plan.past.earlier.push(was.into_earlier());
                 plan.set_image(image);
             }
             Record::Rebase {
                 stem,
+                before,
                 image,
                 of,
                 len,
+                crc,
                 link,
                 backup,
                 ..
             } => {
                 let plan = self.plan(stem);
-                let base = Base::Prefix(Prefix {
+                plan.past.before(before);
+                let was = plan.replace(Base::Prefix(Prefix {
                     of: of.into(),
                     len,
+                    crc,
                     kept: backup.into(),
-                });
-                let was = std::mem::take(plan);
-                plan.base = base;
-                plan.set_image(image);
-                if !backup.is_empty() {
+                }));
+                if backup.is_empty() {
+                    plan.past.earlier.push(was.into_earlier());
+                    plan.set_image(image);
+                } else {
+                    plan.past.earlier.push(Earlier::Kept(backup.into()));
+                    plan.set_image(image);
                     self.keep(Kept {
                         name: backup.into(),
                         link: link.into(),
@@ -147,26 +165,39 @@ impl<L: Appended> Plans<L> {
                     });
                 }
             }
-            Record::Delete { stem, .. } => {
-                let other = |kept: &Kept<L>| Name::parse(&kept.name).is_none_or(|n| n.stem != stem);
-                let kept = std::mem::take(&mut self.backups);
-                self.places.clear();
-                kept.into_iter()
-                    .filter(other)
-                    .for_each(|kept| self.keep(kept));
-                self.deleted.insert(stem.into());
-                *self.plan(stem) = Plan {
-                    base: Base::Deleted,
-                    ..Plan::default()
-                };
-            }
+            Record::Delete { stem, before, .. } => self.delete(stem, before),
             Record::Checkpoint { .. } | Record::Commit(_) => {}
         }
+    }
+
+    /// The session and its backups are gone.
+    fn delete(&mut self, stem: &str, before: Prior<'_>) {
+        let own = |kept: &Kept<L>| Name::parse(&kept.name).is_some_and(|n| n.stem == stem);
+        let all = std::mem::take(&mut self.backups);
+        let (unmade, others): (Vec<_>, Vec<_>) = all.into_iter().partition(own);
+        self.unmade.extend(unmade);
+        self.places.clear();
+        for kept in others {
+            self.keep(kept);
+        }
+        self.deleted.insert(stem.into());
+        let plan = self.plan(stem);
+        plan.past.before(before);
+        let was = plan.replace(Base::Deleted);
+        plan.past.earlier.push(was.into_earlier());
+        plan.past.deleted = true;
+        plan.past.said.push(Said::Nothing);
     }
 
     /// The backup of this name, if the journal made it.
     pub(crate) fn backup(&self, name: &str) -> Option<&Kept<L>> {
         self.places.get(name).map(|&place| &self.backups[place])
+    }
+
+    /// The same, also if it went with its session since.
+    pub(crate) fn ever_backup(&self, name: &str) -> Option<&Kept<L>> {
+        let unmade = || self.unmade.iter().rev().find(|kept| kept.name == name);
+        self.backup(name).or_else(unmade)
     }
 
     fn keep(&mut self, kept: Kept<L>) {
@@ -197,6 +228,7 @@ mod tests {
             stem,
             generation: 1,
             offset,
+            crc: 0,
             meta: MetaState::Patch {
                 skip: 0,
                 count: 1,
@@ -230,6 +262,7 @@ mod tests {
         let delete = Record::Delete {
             stem: "a",
             generation: 1,
+            before: Prior::default(),
         };
         assert!(is_sound(&[
             append("a", 5, b"{}\n"),
@@ -240,6 +273,7 @@ mod tests {
         let swap = |temp, base_len| Record::Swap {
             stem: "a",
             generation: 2,
+            before: Prior::default(),
             image: b"{}",
             temp,
             base_len,

@@ -2,6 +2,7 @@
 //! written beside what is there is written and synced; then names change. A
 //! crash between them finds the journal untouched and both sets of files whole.
 
+mod adopt;
 mod backups;
 mod lines;
 mod log;
@@ -14,14 +15,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::lines::{alone, glued, ours, resumed_at};
-pub(crate) use self::place::is_one_file;
+pub(crate) use self::adopt::Adopted;
 pub(crate) use self::rewritten::{backup_fault, rewrite_fault};
 pub(super) use self::scratch::SCRATCH_PREFIX;
 pub(crate) use self::scratch::is_scratch_name;
-use super::plan::{Plan, Plans};
+use super::bytes::Bytes;
+use super::foreign::{Changed, Judged, judge};
+use super::plan::{Base, Plan, Plans};
+use super::planned::Planned;
 use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
+use crate::disk::files::backup::Name;
 use crate::disk::files::{self, log_path};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
@@ -36,8 +40,9 @@ pub(crate) struct Places<'a> {
     pub(crate) backups: &'a Path,
 }
 
-/// Brings all session files and backups up to the journal and makes them
-/// durable.
+/// Brings all session files and backups up to the journal and makes them durable, but
+/// for those that another program changed: for them, what the journal must say first.
+/// Hidden files that are made for it are numbered from `temps`.
 ///
 /// # Errors
 /// As the operating system reports them. The journal is untouched then, and
@@ -46,43 +51,30 @@ pub(crate) fn redo(
     storage: &dyn Storage,
     places: Places<'_>,
     plans: &Plans,
+    temps: u64,
+    copies: &mut Copies<'_>,
+    report: &mut RecoveryReport,
+) -> Result<Adopted> {
+    let mut redo = Redo::new(storage, places, temps, report);
+    redo.clear_scratch()?;
+    redo.clear_ways(plans)?;
+    let changed = redo.judge(plans)?;
+    redo.carry_out(plans, &changed, copies)
+}
+
+/// Brings session files up to what the journal says since they were looked at.
+///
+/// # Errors
+/// As [`redo`].
+pub(crate) fn redo_adopted(
+    storage: &dyn Storage,
+    places: Places<'_>,
+    plans: &Plans,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let Places {
-        dir,
-        quarantine,
-        backups,
-    } = places;
-    let mut redo = Redo {
-        storage,
-        dir,
-        quarantine,
-        backups,
-        kept: BTreeMap::new(),
-        report,
-        renames: Vec::new(),
-        removals: Vec::new(),
-        counter: 0,
-    };
-    redo.clear_scratch()?;
-    if plans.sessions.is_empty() {
-        // A sync of the whole file system waits for what every other program
-        // wrote; there is nothing of ours to wait for.
-        return redo.clear_temps(plans);
-    }
-    for kept in &plans.backups {
-        redo.backup(kept)?;
-    }
-    for (stem, plan) in &plans.sessions {
-        redo.session(stem, plan, copies)?;
-    }
-    redo.remove_backups(plans)?;
-    let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
-    sync()?;
-    redo.change_names()?;
-    redo.clear_temps(plans)?;
-    sync()
+    let mut redo = Redo::new(storage, places, 0, report);
+    redo.carry_out(plans, &BTreeMap::new(), copies).map(drop)
 }
 
 struct Redo<'a> {
@@ -93,25 +85,128 @@ struct Redo<'a> {
     /// Where the bytes of each backup that the journal made are now, by its
     /// file name.
     kept: BTreeMap<String, PathBuf>,
+    /// The lines of sessions that were taken back.
+    made: BTreeMap<String, Bytes>,
     report: &'a mut RecoveryReport,
     renames: Vec<(PathBuf, PathBuf)>,
     removals: Vec<PathBuf>,
     counter: u64,
+    next_temp: u64,
 }
 
-impl Redo<'_> {
-    fn session(&mut self, stem: &str, plan: &Plan, copies: &mut Copies<'_>) -> Result<()> {
-        for path in [log_path(self.dir, stem), self.sidecar_path(stem)] {
-            self.clear_way(&path)?;
+impl<'a> Redo<'a> {
+    fn new(
+        storage: &'a dyn Storage,
+        places: Places<'a>,
+        temps: u64,
+        report: &'a mut RecoveryReport,
+    ) -> Self {
+        Self {
+            storage,
+            dir: places.dir,
+            quarantine: places.quarantine,
+            backups: places.backups,
+            kept: BTreeMap::new(),
+            made: BTreeMap::new(),
+            report,
+            renames: Vec::new(),
+            removals: Vec::new(),
+            counter: 0,
+            next_temp: temps,
         }
+    }
+
+    fn carry_out(
+        &mut self,
+        plans: &Plans,
+        changed: &BTreeMap<&str, Changed>,
+        copies: &mut Copies<'_>,
+    ) -> Result<Adopted> {
+        let mut adopted = Adopted::default();
+        if plans.sessions.is_empty() {
+            // A sync of the whole file system waits for what every other program
+            // wrote; there is nothing of ours to wait for.
+            self.clear_temps(plans, &[])?;
+            return Ok(adopted);
+        }
+        let planned = self.planned(plans);
+        // First: what is kept as it was found must not be written to before.
+        for (stem, changed) in changed {
+            self.adopt(planned, stem, changed, &mut adopted)?;
+        }
+        for kept in &plans.backups {
+            let name = Name::parse(&kept.name);
+            let shared = name.is_some_and(|name| changed.contains_key(&*name.stem));
+            self.backup(kept, shared)?;
+        }
+        for (stem, plan) in &plans.sessions {
+            if !changed.contains_key(&**stem) {
+                self.session(stem, plan, copies)?;
+            }
+        }
+        self.remove_backups(plans, &adopted.made)?;
+        let (storage, dir) = (self.storage, self.dir);
+        let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
+        sync()?;
+        self.change_names()?;
+        self.clear_temps(plans, &adopted.temps)?;
+        sync()?;
+        Ok(adopted)
+    }
+
+    fn planned<'p>(&self, plans: &'p Plans) -> Planned<'p>
+    where
+        'a: 'p,
+    {
+        Planned {
+            storage: self.storage,
+            dir: self.dir,
+            backups: self.backups,
+            plans,
+        }
+    }
+
+    /// The sessions whose files another program changed.
+    fn judge<'p>(&mut self, plans: &'p Plans) -> Result<BTreeMap<&'p str, Changed>>
+    where
+        'a: 'p,
+    {
+        let planned = self.planned(plans);
+        let mut all = BTreeMap::new();
+        for (stem, plan) in &plans.sessions {
+            match judge(planned, stem, plan)? {
+                Judged::Ours { finding, lines } => {
+                    self.report.findings.extend(finding);
+                    if matches!(plan.base, Base::Prefix(_)) {
+                        self.made.insert(stem.clone(), lines);
+                    }
+                }
+                Judged::Changed(changed) => {
+                    all.insert(&**stem, *changed);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn clear_ways(&mut self, plans: &Plans) -> Result<()> {
+        for stem in plans.sessions.keys() {
+            for path in [log_path(self.dir, stem), self.sidecar_path(stem)] {
+                self.clear_way(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn session(&mut self, stem: &str, plan: &Plan, copies: &mut Copies<'_>) -> Result<()> {
         if !plan.exists() {
             self.removals.push(log_path(self.dir, stem));
             self.removals.push(self.sidecar_path(stem));
             return Ok(());
         }
         let before = self.renames.len();
-        let left = self.log(stem, plan)?;
-        self.sidecar(stem, plan, (left, before), copies)
+        self.log(stem, plan)?;
+        self.sidecar(stem, plan, before, copies)
     }
 
     /// Sets aside what is no file and has the name of one of a session's that the
@@ -159,113 +254,5 @@ fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
     match storage.remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::recovery::plan::{Base, Swap};
-    use crate::testing::disk_model::MemoryStorage;
-
-    /// Cut short after the write, recovery does the same again.
-    #[test]
-    fn lines_put_behind_what_another_program_wrote_are_put_there_once() {
-        let storage = MemoryStorage::new();
-        storage.write_foreign("/cli.jsonl", b"{}\nedited").unwrap();
-        let mut plans = Plans::default();
-        let appended = Some((3, b"{\"a\":1}\n{\"b\":2}\n".to_vec()));
-        let plan = Plan {
-            appended,
-            ..Plan::default()
-        };
-        plans.sessions.insert(String::from("cli"), plan);
-        for _ in 0..2 {
-            syncs(&storage, &plans);
-            let log = storage.read_foreign("/cli.jsonl").unwrap();
-            assert_eq!(log, b"{}\nedited\n{\"a\":1}\n{\"b\":2}\n");
-        }
-        storage
-            .write_foreign("/cli.jsonl", b"{}\nedited\n{\"a\":1}\n\0\"b")
-            .unwrap();
-        syncs(&storage, &plans);
-        let log = storage.read_foreign("/cli.jsonl").unwrap();
-        assert_eq!(log, b"{}\nedited\n{\"a\":1}\n{\"b\":2}\n");
-    }
-
-    fn planned(base: Base, at: u64, lines: &[u8]) -> Plans {
-        let plan = Plan {
-            base,
-            appended: Some((at, lines.to_vec())),
-            ..Plan::default()
-        };
-        let mut plans = Plans::default();
-        plans.sessions.insert(String::from("cli"), plan);
-        plans
-    }
-
-    /// The rewrite was renamed into place, and then the file was changed.
-    #[test]
-    fn lines_acknowledged_since_a_rewrite_are_kept_where_its_file_was_changed() {
-        let storage = MemoryStorage::new();
-        storage
-            .write_foreign("/cli.jsonl", b"{\"edited\":1}\n")
-            .unwrap();
-        let swap = Swap {
-            temp: String::from(".sessionlog-0.tmp"),
-            len: 4,
-            crc: 1,
-            tail: Vec::new(),
-        };
-        syncs(&storage, &planned(Base::Swapped(swap), 4, b"{\"a\":1}\n"));
-        let log = storage.read_foreign("/cli.jsonl").unwrap();
-        assert_eq!(log, b"{\"edited\":1}\n{\"a\":1}\n");
-    }
-
-    #[test]
-    fn a_damaged_line_before_journalled_ones_does_not_take_the_first_along() {
-        let storage = MemoryStorage::new();
-        storage
-            .write_foreign("/cli.jsonl", b"{}\0\0\0\0\0:1}\n")
-            .unwrap();
-        syncs(&storage, &planned(Base::OnDisk, 3, b"{\"a\":1}\n"));
-        let log = storage.read_foreign("/cli.jsonl").unwrap();
-        assert_eq!(log, b"{}\n{\"a\":1}\n");
-    }
-
-    fn syncs(storage: &MemoryStorage, plans: &Plans) -> usize {
-        let mut report = RecoveryReport::default();
-        let places = Places {
-            dir: Path::new("/"),
-            quarantine: Path::new("/quarantine"),
-            backups: Path::new("/backups"),
-        };
-        let mut copies = Copies::new(storage, places.dir, Path::new("/copies"));
-        redo(storage, places, plans, &mut copies, &mut report).unwrap();
-        let calls = storage.last_calls(100);
-        calls
-            .iter()
-            .filter(|call| call.contains("sync_all"))
-            .count()
-    }
-
-    #[test]
-    fn a_journal_that_asks_for_nothing_costs_no_sync_of_the_file_system() {
-        assert_eq!(syncs(&MemoryStorage::new(), &Plans::default()), 0);
-    }
-
-    /// Bytes first, then names: a name that reached the disk before its bytes
-    /// would show a file of zeros.
-    #[test]
-    fn what_the_journal_holds_is_synced_before_and_after_names_change() {
-        let mut plans = Plans::default();
-        plans.sessions.insert(
-            String::from("cli"),
-            Plan {
-                appended: Some((0, b"{}\n".to_vec())),
-                ..Plan::default()
-            },
-        );
-        assert_eq!(syncs(&MemoryStorage::new(), &plans), 2);
     }
 }

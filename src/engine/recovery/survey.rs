@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// Enters every session of `dir` into `catalog`: those with files, and those
-/// that `plans` makes or unmakes without its having been carried out yet. Returns
-/// what `copies` say of sidecars that are missing or do not decode, by file name.
+/// that `plans` makes or unmakes without its having been carried out yet. Of sessions that
+/// it unmakes, those in `revived` were made again by another program. Returns what `copies` say of sidecars that are missing or do not decode, by file name.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub(crate) fn survey(
     storage: &dyn Storage,
     dir: &Path,
-    plans: &Plans,
+    (plans, revived): (&Plans, Vec<(String, Option<SessionMeta>)>),
     catalog: &Catalog,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
@@ -37,7 +37,16 @@ pub(crate) fn survey(
     // Names of sidecars that are not lost, whatever they say.
     let mut taken: HashSet<String> = linked.into_iter().collect();
     let planned = |stem: &str| plans.sessions.get(stem);
-    sidecars.retain(|stem| planned(stem).is_none_or(|plan| plan.exists() && plan.image.is_none()));
+    let there: HashSet<&str> = logs.iter().map(String::as_str).collect();
+    let exists =
+        |stem: &str, plan: &Plan| plan.exists() && (plan.may_be_absent() || there.contains(stem));
+    sidecars
+        .retain(|stem| planned(stem).is_none_or(|plan| exists(stem, plan) && plan.image.is_none()));
+    let images = plans.sessions.iter();
+    let images: Vec<_> = images
+        .filter(|(stem, plan)| exists(stem, plan))
+        .filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?)))
+        .collect();
     logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
     sidecars.sort_by_cached_key(|stem| session_file::sidecar_name(stem));
     let Sidecars {
@@ -47,8 +56,13 @@ pub(crate) fn survey(
         damaged,
     } = read_sidecars(storage, dir, &sidecars, report);
     sidecars.retain(|stem| !unimported.contains(stem));
-    let images = plans.sessions.iter().filter(|(_, plan)| plan.exists());
-    metas.extend(images.filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?))));
+    metas.extend(images);
+    for (stem, meta) in revived {
+        match meta {
+            Some(meta) => metas.push((stem, meta)),
+            None => logs.push(stem),
+        }
+    }
     taken.extend(metas.iter().map(|(stem, _)| stem.clone()));
     taken.extend(unread.into_iter().chain(unimported.iter().cloned()));
     let mut restored = BTreeMap::new();

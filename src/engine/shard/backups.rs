@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::files::backup::{self, Name, Stored};
+use crate::disk::files::{self, sidecar};
+use crate::disk::session_file::{self, SessionMeta};
 use crate::ground::storage::{OpenMode, Storage};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::AtomicBool;
@@ -38,7 +40,7 @@ impl Backups {
     /// As the operating system reports them.
     pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf) -> io::Result<Self> {
         let found = backup::list(storage, &dir)?;
-        let marks = backup::files(storage, &dir)?;
+        let marks = files::names(storage, &dir)?;
         let backups = Self {
             dir,
             synced: Arc::default(),
@@ -88,6 +90,12 @@ impl Backups {
         let mut known = self.known.lock();
         let marked = known.marked.entry(stem.into()).or_default();
         *marked = number.max(*marked);
+    }
+
+    /// The sidecar that went with a backup, if one was kept.
+    pub(crate) fn sidecar(&self, storage: &dyn Storage, name: &Name) -> Option<SessionMeta> {
+        let bytes = sidecar::read_bytes(storage, &self.dir.join(name.sidecar())).ok()?;
+        session_file::decode_sidecar(&bytes).ok()
     }
 
     /// Where a backup stands.
@@ -154,7 +162,7 @@ impl Backups {
         let last = known.marked.remove(stem);
         let own = [known.here.remove(stem), known.dying.remove(stem)];
         let stored = own.into_iter().flatten().flat_map(BTreeMap::into_values);
-        let names = stored.map(|stored| stored.name.to_text());
+        let names = stored.flat_map(|stored| stored.name.files());
         let marker = last.map(|number| backup::number_marker(stem, number));
         names
             .chain(marker)

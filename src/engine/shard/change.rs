@@ -31,6 +31,8 @@ pub(crate) enum Change {
         /// Length of its lines. They stand in the session's tail.
         len: usize,
         lines: u64,
+        /// CRC-32 of the whole log after it.
+        crc: u32,
         meta: Meta,
     },
     Meta {
@@ -55,6 +57,8 @@ pub(crate) struct Swap {
     /// Length of the lines that were added to the prepared file since.
     pub(crate) tail: u64,
     pub(crate) tail_lines: u64,
+    /// CRC-32 of the whole file.
+    pub(crate) crc: u32,
     pub(crate) origin: Origin,
 }
 

@@ -175,8 +175,8 @@ fn put_sidecar(
 ) -> io::Result<Put> {
     let storage = &*turn.shared.storage;
     let put = match sidecar {
-        Sidecar::Present if in_journal => overwrite(storage, path, bytes, exact),
-        Sidecar::Present => replace(path, bytes, turn),
+        Sidecar::Present if in_journal => overwrite(path, bytes, exact, turn),
+        Sidecar::Present | Sidecar::Unlike => replace(path, bytes, turn),
         Sidecar::Missing => create(storage, path, bytes),
         Sidecar::Corrupt => create_in_place_of(stem, path, bytes, turn),
     };
@@ -219,11 +219,18 @@ fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Put> {
     Ok((false, file))
 }
 
+/// Sidecars are filled up with blanks to a multiple of this, bytes, so that they seldom
+/// grow.
+const ROOM: usize = 64;
+
 /// Writes over a sidecar in place: replacing it costs an inode and thirty times
 /// as long. If the text gets shorter, blanks fill up to the old length, so
 /// that a reader never meets the end of the old text; cutting them off costs as
-/// much as everything else together, and waits for the store to be idle.
-fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> io::Result<Put> {
+/// much as everything else together, and waits for the store to be idle. One that is too
+/// long for the old file takes its place: a reader who met the old end first, and read
+/// on, would put the end of the new text after the old one.
+fn overwrite(path: &Path, bytes: &[u8], exact: bool, turn: &Turn<'_>) -> io::Result<Put> {
+    let storage = &*turn.shared.storage;
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return create(storage, path, bytes);
@@ -231,16 +238,20 @@ fn overwrite(storage: &dyn Storage, path: &Path, bytes: &[u8], exact: bool) -> i
         other => other?,
     };
     let old = file.info()?.len as usize;
-    if old <= bytes.len() {
-        return file.write_all_at(bytes, 0).map(|()| (false, file));
-    }
     let mut padded = bytes.to_vec();
-    padded.resize(old, b' ');
+    if !exact {
+        padded.resize(bytes.len().next_multiple_of(ROOM), b' ');
+    }
+    if old < bytes.len() {
+        // What a power loss leaves of it is mended from the journal.
+        return exchange(path, &padded, false, turn).map(|file| (!exact, file));
+    }
+    padded.resize(old.max(padded.len()), b' ');
     file.write_all_at(&padded, 0)?;
-    if exact {
+    if exact && old > bytes.len() {
         file.set_len(bytes.len() as u64)?;
     }
-    Ok((!exact, file))
+    Ok((padded.len() > bytes.len() && !exact, file))
 }
 
 fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
@@ -252,12 +263,25 @@ fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
         // Somebody's link or pipe is set aside, not replaced.
         return Err(io::ErrorKind::InvalidInput.into());
     }
+    exchange(path, bytes, true, turn).map(|file| (false, file))
+}
+
+/// Puts a new file in a sidecar's place.
+fn exchange(
+    path: &Path,
+    bytes: &[u8],
+    synced: bool,
+    turn: &Turn<'_>,
+) -> io::Result<Arc<dyn StorageFile>> {
+    let storage = &*turn.shared.storage;
     let temp = turn.shared.dir.join(turn.shared.next_temp());
     let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
         file.write_all_at(bytes, 0)?;
-        file.sync_data()?;
+        if synced {
+            file.sync_data()?;
+        }
         storage.rename(&temp, path)?;
-        Ok((false, file))
+        Ok(file)
     });
     written.inspect_err(|_| {
         let _ = storage.remove_file(&temp);

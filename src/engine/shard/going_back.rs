@@ -16,7 +16,6 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
     pub(super) len: u64,
-    pub(super) lines: u64,
     /// Lines that are hidden then.
     pub(super) skip: u64,
     /// What its control records say.
@@ -50,8 +49,6 @@ impl Shard {
         let target = Target::Prefix {
             file,
             len: beginning.len,
-            lines: beginning.lines,
-            start: self.session(id).start.min(beginning.len),
         };
         self.start_rebase(id, rebasing, (target, beginning.skip), answer, turn);
     }
@@ -104,6 +101,7 @@ impl Shard {
             synced: shared.backups.synced.clone(),
             keep,
             target,
+            skip,
         });
         let origin = Origin::Rebase(Box::new(rebasing));
         self.start_rewrite(id, source, origin, Ack::Done(answer), turn);

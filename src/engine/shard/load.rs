@@ -91,12 +91,14 @@ impl Shard {
         session.start = loaded.extent.start;
         session.settled = Position {
             end: loaded.extent.end,
+            crc: loaded.extent.crc,
             lines: loaded.extent.lines,
             torn: loaded.extent.torn,
             meta: loaded.meta,
         };
         session.staged = session.settled.clone();
         session.synced_meta.clone_from(&session.settled.meta);
+        session.recorded.clone_from(&session.settled.meta);
         session.written = loaded.extent.end;
         session.synced = loaded.extent.end;
         session.file = loaded.file;

@@ -6,7 +6,7 @@
 //! the beginning of, so that recovery can make it again; a sync of the copy would
 //! make going back cost as much as the session is long.
 
-use crate::disk::files::extent;
+use crate::disk::files::{self, extent};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::rewrite::{Hidden, Prepared};
 use super::shared::Shared;
 use crate::disk::files::backup::Name;
-use crate::disk::journal::record::Record;
+use crate::disk::journal::record::{Prior, Record};
 use crate::disk::session_file::Conversation;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -68,15 +68,17 @@ impl Names {
         &'a self,
         stem: &'a str,
         generation: u64,
-        image: &'a [u8],
-        len: u64,
+        (before, image): (Prior<'a>, &'a [u8]),
+        (len, crc): (u64, u32),
     ) -> Record<'a> {
         Record::Rebase {
             stem,
             generation,
+            before,
             image,
             of: &self.of,
             len,
+            crc,
             link: &self.link,
             backup: &self.backup,
         }
@@ -94,26 +96,20 @@ pub(crate) struct Rebase {
     /// keep.
     pub(crate) keep: Option<(PathBuf, PathBuf)>,
     pub(crate) target: Target,
+    /// How many of the new file's lines are hidden.
+    pub(crate) skip: u64,
 }
 
 /// What the new file holds.
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// The first bytes of the session's file, how many lines they are, and where
-    /// those begin that are not hidden.
+    /// The first bytes of the session's file.
     Prefix {
         file: Arc<dyn StorageFile>,
         len: u64,
-        lines: u64,
-        start: u64,
     },
-    /// A backup, and how many of its lines are hidden.
-    Backup {
-        path: PathBuf,
-        skip: u64,
-        /// Its length.
-        len: u64,
-    },
+    /// A backup, and its length.
+    Backup { path: PathBuf, len: u64 },
 }
 
 impl Rebase {
@@ -139,7 +135,7 @@ pub(crate) fn prepare(
         keep(storage, rebase, log, link)?;
     }
     let path = dir.join(temp);
-    copy(storage, &path, temp, &rebase.target).map_err(|e| {
+    copy(storage, &path, temp, rebase).map_err(|e| {
         let _ = storage.remove_file(&path);
         if let Some((_, link)) = &rebase.keep {
             let _ = storage.remove_file(link);
@@ -152,11 +148,7 @@ pub(crate) fn prepare(
 fn keep(storage: &dyn Storage, rebase: &Rebase, log: &Path, link: &Path) -> Result<()> {
     let backups = &rebase.backups;
     make_directory(storage, backups, &rebase.synced)?;
-    let linked = match storage.link(log, link) {
-        Err(e) if cannot_link(&e) => duplicate(storage, log, link),
-        other => other,
-    };
-    linked.map_err(|e| {
+    files::keep(storage, log, link).map_err(|e| {
         let _ = storage.remove_file(link);
         Error::io("keep", log, e)
     })?;
@@ -186,55 +178,30 @@ fn make_directory(storage: &dyn Storage, backups: &Path, synced: &AtomicBool) ->
     Ok(())
 }
 
-/// Whether this is a file system without second names.
-fn cannot_link(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Unsupported
-            | io::ErrorKind::PermissionDenied
-            | io::ErrorKind::TooManyLinks
-            | io::ErrorKind::CrossesDevices
-    )
-}
-
-/// A copy, synced: unlike a second name it does not share what the journal
-/// says of the session's file.
-fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Result<()> {
-    let file = storage.open(log, OpenMode::Read)?;
-    let copy = storage.open(to, OpenMode::CreateNew)?;
-    file.copy_to(&*copy, file.info()?.len)?;
-    copy.sync_data()
-}
-
-fn copy(storage: &dyn Storage, path: &Path, temp: &str, target: &Target) -> io::Result<Prepared> {
+fn copy(storage: &dyn Storage, path: &Path, temp: &str, rebase: &Rebase) -> io::Result<Prepared> {
     let new = storage.open(path, OpenMode::CreateNew)?;
-    let (len, lines, start, torn) = match target {
-        Target::Prefix {
-            file,
-            len,
-            lines,
-            start,
-        } => {
+    let len = match &rebase.target {
+        Target::Prefix { file, len } => {
             file.copy_to(&*new, *len)?;
-            (*len, *lines, *start, false)
+            *len
         }
-        Target::Backup { path, skip, .. } => {
+        Target::Backup { path, .. } => {
             let file = storage.open(path, OpenMode::Read)?;
             let len = file.info()?.len;
             file.copy_to(&*new, len)?;
-            let skip = i64::try_from(*skip).unwrap_or(i64::MAX);
-            let extent = extent::measure(Some(&*new), len, &[], skip)?;
-            (len, extent.lines, extent.start, extent.torn)
+            len
         }
     };
+    let skip = i64::try_from(rebase.skip).unwrap_or(i64::MAX);
+    let extent = extent::measure(Some(&*new), len, &[], skip)?;
     Ok(Prepared {
         temp: temp.to_owned(),
         file: new,
         len,
-        crc: 0,
-        lines,
-        start,
-        torn,
+        crc: extent.crc,
+        lines: extent.lines,
+        start: extent.start,
+        torn: extent.torn,
         hidden: Hidden::default(),
     })
 }

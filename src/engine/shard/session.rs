@@ -11,6 +11,7 @@ use super::request::{Manner, Request};
 use super::rewrite::Prepared;
 use super::turn::Turn;
 use super::waiting::Waiting;
+use crate::disk::journal::record::Prior;
 use crate::disk::session_file::{self, Conversation};
 use crate::disk::session_file::{Meta, MetaText};
 use crate::engine::catalog::Entry;
@@ -23,8 +24,9 @@ use crate::ground::sync::watch::WatchSender;
 /// everything staged.
 #[derive(Debug, Clone)]
 pub(crate) struct Position {
-    /// Length of the session's log.
+    /// Length of the session's log, and the CRC-32 of all its bytes.
     pub(crate) end: u64,
+    pub(crate) crc: u32,
     /// Raw non-empty lines in it.
     pub(crate) lines: u64,
     /// Whether its last line lacks the LF. The next append starts with one:
@@ -111,6 +113,8 @@ pub(crate) struct Session {
     /// What readers see.
     pub(crate) settled: Position,
     pub(crate) staged: Position,
+    /// The sidecar as the last staged record has it.
+    pub(crate) recorded: Meta,
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     /// Length of the session file. What is settled beyond it stands in `tail`.
     pub(crate) written: u64,
@@ -162,6 +166,7 @@ impl Session {
     pub(crate) fn vacant(entry: Arc<Entry>) -> Self {
         let position = Position {
             end: 0,
+            crc: 0,
             lines: 0,
             torn: false,
             meta: Meta::empty(&entry.key),
@@ -174,6 +179,7 @@ impl Session {
             start: 0,
             tail: Tail::new(position.meta.clone()),
             synced_meta: position.meta.clone(),
+            recorded: position.meta.clone(),
             staged: position.clone(),
             settled: position,
             file: None,
@@ -276,10 +282,12 @@ impl Session {
         }
     }
 
-    /// A session that is written to for the first time was created now.
+    /// A session that is written to for the first time was created now. Then its record
+    /// carries the whole sidecar: a patch would not say when.
     pub(super) fn created(&mut self, now: &Stamp) {
         if !self.dated && self.staged.meta.text.created_at == ZERO_TIME {
             self.staged.meta.text_mut().created_at = now.to_string();
+            self.imaged_staged = 0;
         }
         self.dated = true;
     }
@@ -301,9 +309,33 @@ impl Session {
         self.imaged >= epoch && self.sidecar == Sidecar::Present
     }
 
+    /// What its two files are to be before the record that is staged next; `sidecar`
+    /// is its [sidecar](Self::recorded_sidecar) then.
+    pub(super) fn before<'a>(&self, sidecar: &'a [u8]) -> Prior<'a> {
+        Prior {
+            len: self.staged.end,
+            crc: self.staged.crc,
+            sidecar,
+        }
+    }
+
+    /// The sidecar as the last staged record has it; empty if there is none.
+    pub(super) fn recorded_sidecar(&self) -> Vec<u8> {
+        if self.has_no_sidecar() {
+            return Vec::new();
+        }
+        session_file::encode_sidecar(&self.recorded.to_sidecar())
+    }
+
+    /// Whether neither the disk has a sidecar that decodes, nor the journal.
+    pub(super) fn has_no_sidecar(&self) -> bool {
+        !self.sidecar.is_read() && !self.sidecar_dirty && self.inflight == 0
+    }
+
     /// Nothing is staged any more but what is settled.
     pub(super) fn unstage(&mut self) {
         self.staged = self.settled.clone();
+        self.recorded.clone_from(&self.settled.meta);
         self.dated = false;
     }
 }

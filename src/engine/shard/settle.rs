@@ -19,7 +19,12 @@ impl Shard {
     pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
         let id = op.session;
         match &op.change {
-            Change::Append { len, lines, meta } => self.show_append(id, *len, *lines, meta),
+            Change::Append {
+                len,
+                lines,
+                crc,
+                meta,
+            } => self.show_append(id, (*len, *lines), *crc, meta),
             Change::Meta { meta } => self.replace_meta(id, meta.clone(), turn),
             // They hold their session: nothing of it may be staged on top of what is
             // not synced.
@@ -101,8 +106,14 @@ impl Shard {
         for op in inflight {
             session.imaged_staged = session.imaged_staged.max(op.imaged);
             match &op.change {
-                Change::Append { len, lines, meta } if !op.shown => {
+                Change::Append {
+                    len,
+                    lines,
+                    crc,
+                    meta,
+                } if !op.shown => {
                     session.staged.end += *len as u64;
+                    session.staged.crc = *crc;
                     session.staged.lines += lines;
                     session.staged.torn = false;
                     session.staged.meta.clone_from(meta);
@@ -111,13 +122,15 @@ impl Shard {
                 _ => {}
             }
         }
+        session.recorded.clone_from(&session.staged.meta);
         session.forget_refused();
     }
 
-    fn show_append(&mut self, id: usize, len: usize, lines: u64, meta: &Meta) {
+    fn show_append(&mut self, id: usize, (len, lines): (usize, u64), crc: u32, meta: &Meta) {
         let session = self.session(id);
         session.tail.show(len, meta);
         session.settled.end += len as u64;
+        session.settled.crc = crc;
         session.settled.lines += lines;
         session.settled.torn = false;
         session.settled.meta.clone_from(meta);

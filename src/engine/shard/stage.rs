@@ -85,11 +85,14 @@ impl Shard {
     ) {
         let shard = self.id;
         let session = self.session(id);
+        let sidecar = session.recorded_sidecar();
         let image = session.image(turn.epoch);
+        session.recorded.clone_from(&session.staged.meta);
         session.inflight += 1;
         let record = Record::Meta {
             stem: &session.entry.stem,
             generation: session.generation,
+            before: session.before(&sidecar),
             image: &image,
         };
         let op = Op {

@@ -105,9 +105,10 @@ impl Shard {
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
                 let swap = Swap {
-                    prepared,
                     tail: 0,
                     tail_lines: 0,
+                    crc: prepared.crc,
+                    prepared,
                     origin,
                 };
                 self.push_swap(id, swap, &[], ack, turn);
@@ -133,18 +134,25 @@ impl Shard {
     ) {
         let shard = self.id;
         let session = self.session(id);
+        let sidecar = session.recorded_sidecar();
         let image = session.image(turn.epoch);
+        session.recorded.clone_from(&session.staged.meta);
         session.hold();
         let names = match &swap.origin {
             Origin::Rebase(rebasing) => Some(rebasing.names()),
             Origin::Compaction | Origin::Lines => None,
         };
+        let before = session.before(&sidecar);
         let (stem, generation) = (&*session.entry.stem, session.generation + 1);
         let record = match &names {
-            Some(names) => names.record(stem, generation, &image, swap.prepared.len),
+            Some(names) => {
+                let new = (swap.prepared.len, swap.prepared.crc);
+                names.record(stem, generation, (before, &image), new)
+            }
             None => Record::Swap {
                 stem,
                 generation,
+                before,
                 image: &image,
                 temp: &swap.prepared.temp,
                 base_len: swap.prepared.len,
@@ -227,6 +235,7 @@ impl Session {
             prepared,
             tail,
             tail_lines,
+            crc,
             origin,
         } = swap;
         let end = prepared.len + tail;
@@ -234,6 +243,7 @@ impl Session {
         self.generation += 1;
         self.start = prepared.start;
         self.settled.end = end;
+        self.settled.crc = crc;
         self.settled.lines = prepared.lines + tail_lines;
         self.settled.torn = prepared.torn && tail == 0;
         self.conversation = match origin {
@@ -245,6 +255,7 @@ impl Session {
         let replaced = self.file.replace(prepared.file);
         self.publish();
         self.staged.end = end;
+        self.staged.crc = crc;
         self.staged.lines = self.settled.lines;
         self.staged.torn = self.settled.torn;
         replaced

@@ -57,7 +57,10 @@ impl Loop {
     /// Does what is asked or due. `false` once the store has ended.
     pub(crate) fn turn(&mut self, request: Timeout<Request>, wait: &mut impl Wait) -> bool {
         match request {
-            Timeout::Item(Request::Active) => self.busy = true,
+            Timeout::Item(Request::Active) => {
+                self.busy = true;
+                self.supervisor.went_active();
+            }
             Timeout::Item(Request::SegmentFull) => {
                 if self.supervisor.journal_is_long() {
                     self.flush_quietly(false, wait);
@@ -75,7 +78,7 @@ impl Loop {
             }
             Timeout::TimedOut => match self.supervisor.tick() {
                 Due::Idle => self.busy = !self.flush_quietly(true, wait),
-                Due::Long => {
+                Due::Busy => {
                     self.flush_quietly(false, wait);
                 }
                 Due::Nothing => {}

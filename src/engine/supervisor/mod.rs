@@ -2,9 +2,10 @@
 //!
 //! A flush brings every session file and sidecar up to date, syncs them, and then says so
 //! in the journal with a checkpoint record; only segments that record covers are given
-//! up. It follows the journal's size and idleness, not a clock: an append that is alone
+//! up. It follows the journal's size and idleness first: an append that is alone
 //! in its session costs a whole page when it is flushed, and an idle store should lie on
-//! disk complete.
+//! disk complete. A store that is never idle is flushed after a time
+//! ([`checkpoint_every`](crate::StoreOptions::checkpoint_every)).
 //!
 //! # What a crash leaves
 //!
@@ -89,6 +90,9 @@ pub(crate) struct Supervisor {
     commits_seen: u64,
     changed_at: Duration,
     sidecars_at: Duration,
+    /// Since when the journal holds what no checkpoint covers, and how long it may.
+    uncovered_since: Duration,
+    checkpoint_every: Duration,
 }
 
 impl Supervisor {
@@ -99,7 +103,7 @@ impl Supervisor {
         progress: Arc<Progress>,
         active: Arc<AtomicBool>,
         outcomes: EventReceiver<Outcome>,
-        copies: CopyFile,
+        (copies, checkpoint_every): (CopyFile, Duration),
     ) -> Self {
         Self {
             workers: alarm.workers.clone(),
@@ -116,6 +120,8 @@ impl Supervisor {
             commits_seen: 0,
             changed_at: Duration::ZERO,
             sidecars_at: Duration::ZERO,
+            uncovered_since: Duration::ZERO,
+            checkpoint_every,
         }
     }
 
@@ -142,13 +148,19 @@ impl Supervisor {
         if let Err(error) = self.pool.fit() {
             self.warn(&error, "spare journal segments stay");
         }
+        let old = now >= self.uncovered_since.saturating_add(self.checkpoint_every);
         if now >= self.changed_at + IDLE {
             Due::Idle
-        } else if self.journal_is_long() {
-            Due::Long
+        } else if old || self.journal_is_long() {
+            Due::Busy
         } else {
             Due::Nothing
         }
+    }
+
+    /// Something was committed that no checkpoint covers, the first since the last flush.
+    pub(crate) fn went_active(&mut self) {
+        self.uncovered_since = self.shared.clock.monotonic();
     }
 
     /// Whether the journal has grown enough for a flush.
@@ -361,8 +373,10 @@ pub(crate) enum Due {
     Nothing,
     /// A flush: nothing was written for a while.
     Idle,
-    /// A flush: the journal has grown long.
-    Long,
+    /// A flush: the journal has grown long, or what it holds old. What other programs
+    /// do to the files after a crash is told from ours by the journal, line by line; the
+    /// less it holds, the less there is to tell.
+    Busy,
 }
 
 /// A flush under way.

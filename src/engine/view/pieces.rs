@@ -7,12 +7,17 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::bytes::Bytes;
+use crate::disk::copies::lost::Restored;
 use crate::disk::files::conversation;
+use crate::disk::files::log_path;
 use crate::disk::files::sidecar::Sidecar;
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{Meta, SessionMeta};
+use crate::engine::recovery::bytes::Bytes;
+use crate::engine::recovery::foreign::{Changed, Judged, judge};
+use crate::engine::recovery::plan::Plan;
+use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
 /// A session from its two files alone.
@@ -26,7 +31,65 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
         bytes: Bytes::whole(file, dir)?,
         meta,
         sidecar,
+        changed: false,
     })
+}
+
+/// A session as the journal would have it, or as another program left it.
+///
+/// # Errors
+/// If its files cannot be read.
+pub(super) fn planned(
+    planned: Planned<'_>,
+    restored: Option<&Restored>,
+    (stem, key): (&str, &str),
+    plan: &Plan,
+) -> Result<Pieces> {
+    let lines = match judge(planned, stem, plan)? {
+        Judged::Ours { lines, .. } => lines,
+        Judged::Changed(changed) => {
+            still_there(planned, stem, &changed)?;
+            let meta = changed.meta.clone();
+            return Ok(Pieces {
+                meta: Meta::of(meta.unwrap_or_else(|| SessionMeta::empty(key))),
+                bytes: changed.into_lines(),
+                sidecar: Sidecar::Present,
+                changed: true,
+            });
+        }
+    };
+    if !plan.exists() {
+        return Ok(Pieces::empty(key));
+    }
+    let (on_disk, sidecar) = sidecar::read_sidecar(planned.storage, planned.dir, stem, key)?;
+    let meta = match restored {
+        Some(restored) if !sidecar.is_read() => plan.meta_restored(restored),
+        _ => plan.meta(|| on_disk.to_sidecar()),
+    };
+    Ok(Pieces {
+        bytes: lines,
+        meta: Meta::of(meta),
+        sidecar,
+        changed: false,
+    })
+}
+
+/// Beside a writer, a file that was renamed between two of our looks seems to be gone, or
+/// another's.
+fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<()> {
+    let path = log_path(planned.dir, stem);
+    let wrap = |e| Error::io("read", &path, e);
+    let file = changed.found.as_ref().and_then(|found| found.file.as_ref());
+    let found = file.map(|file| file.info()).transpose().map_err(wrap)?;
+    let now = match planned.storage.info(&path) {
+        Ok(info) => Some(info),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(wrap(e)),
+    };
+    if found.map(|info| info.inode) == now.map(|info| info.inode) {
+        return Ok(());
+    }
+    Err(wrap(io::Error::other("it was replaced meanwhile")))
 }
 
 /// What a session is made of when nobody owns it.
@@ -36,6 +99,9 @@ pub(crate) struct Pieces {
     pub(super) meta: Meta,
     /// Where `meta` comes from.
     pub(super) sidecar: Sidecar,
+    /// Whether another program changed it. Beside a writer, files that are ahead of the
+    /// journal that was read look the same.
+    pub(super) changed: bool,
 }
 
 impl Pieces {
@@ -44,6 +110,7 @@ impl Pieces {
             bytes: Bytes::none(),
             meta: Meta::empty(key),
             sidecar: Sidecar::Missing,
+            changed: false,
         }
     }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::disk::journal::record::{MetaState, Record};
+use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::engine::recovery::plan::Plans;
 use crate::testing::disk_model::MemoryStorage;
 
@@ -21,15 +21,18 @@ fn taken_back(plans: &mut Plans) {
             stem: "cli",
             generation: 0,
             offset: 3,
-            meta: MetaState::Image(&image),
+            crc: crc32fast::hash(b"{}\n"),
+            meta: MetaState::First(&image),
             bytes: b"{ }\n",
         });
         plans.add(&Record::Rebase {
             stem: "cli",
             generation: 0,
+            before: Prior::default(),
             image: &image,
             of: &backup_name(number),
             len: 3,
+            crc: crc32fast::hash(b"{}\n"),
             link: ".sessionlog-0000000000000001.tmp",
             backup: &backup_name(number),
         });
@@ -46,6 +49,7 @@ fn however_often_a_session_was_taken_back_it_is_read() {
     }
     disk.write_foreign(home.backups.join(backup_name(1)).to_str().unwrap(), b"{}\n")
         .unwrap();
+    disk.write_foreign("/cli.jsonl", b"{}\n").unwrap();
     let mut moment = Moment::default();
     taken_back(&mut moment.plans);
     assert!(moment.catalog.enter("cli", "cli", true));

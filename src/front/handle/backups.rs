@@ -79,10 +79,15 @@ impl BackupLimits {
 /// Backups. Reverting and clearing a conversation, and restoring a backup, keep
 /// what the session's file was. Backups are no sessions: they are not listed
 /// with them, and no verb but these finds them. Deleting a session deletes its
-/// backups. Those of a session whose files were removed by hand are moved to
-/// `.sessionlog/quarantine` when the store is opened, and
-/// [reported](crate::RecoveryReport::findings): their names do not say whose they
-/// are beyond the name of the files, which another key may get next.
+/// backups.
+///
+/// If another program changes a session's files after a crash, before the next open, what
+/// this store had acknowledged and is not in them becomes a backup too
+/// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)); its session may be gone
+/// then, and is there again when the backup is restored. Other backups of a session whose
+/// files were removed by hand are moved to `.sessionlog/quarantine` when the store is
+/// opened, and [reported](crate::RecoveryReport::findings): their names do not say whose
+/// they are beyond the name of the files, which another key may get next.
 impl StoreHandle {
     /// A session's backups, oldest first.
     ///
@@ -108,7 +113,8 @@ impl StoreHandle {
 
     /// Makes a session's file what it was when backup `number` was made. What it
     /// is now becomes a backup, unless it is empty; the restored one stays.
-    /// Summary, scope and aliases are left alone. Readers that hold a snapshot
+    /// Summary, scope and aliases are left alone; a session that another program removed
+    /// gets those back that it had. Readers that hold a snapshot
     /// finish with it. Always durable.
     ///
     /// # Errors
@@ -189,13 +195,16 @@ fn remove(engine: &Engine, mut forgotten: Forgotten) -> Result<usize> {
     forgotten.names.reverse();
     let mut removed = 0;
     while let Some(name) = forgotten.names.last() {
-        let path = shared.backups.path(name);
-        match shared.storage.remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &path, e));
+        for file in name.files().iter().rev() {
+            let path = shared.backups.dir.join(file);
+            match shared.storage.remove_file(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path, e));
+                }
+                _ => {}
             }
-            _ => shared.backups.gone(name),
         }
+        shared.backups.gone(name);
         forgotten.names.pop();
         removed += 1;
     }

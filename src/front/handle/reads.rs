@@ -174,13 +174,33 @@ impl StoreHandle {
     /// Whether there is a session that `key` means to this handle, which may take
     /// it literally. Blocks.
     pub(crate) fn exists(&self, key: &str) -> Result<bool> {
+        Ok(self.existing(key)?.is_some())
+    }
+
+    /// The key of that session. Blocks.
+    pub(crate) fn existing(&self, key: &str) -> Result<Option<Arc<str>>> {
         match &self.side {
             Side::Writer(engine) => {
                 let catalog = &engine.shared.catalog;
-                Ok(catalog.has_files(&self.canonical(catalog, key)?))
+                let key = self.canonical(catalog, key)?;
+                Ok(catalog.has_files(&key).then_some(key))
             }
-            Side::Reader(view) => view.exists(key, self.resolve),
+            Side::Reader(view) => view.existing(key, self.resolve),
         }
+    }
+
+    /// The names, without extension, of files that name no session. As a key, such a
+    /// name has these files. Blocks.
+    pub(crate) fn orphans(&self) -> Result<Vec<String>> {
+        match &self.side {
+            Side::Writer(engine) => Ok(engine.shared.catalog.orphans()),
+            Side::Reader(view) => view.orphans(),
+        }
+    }
+
+    /// One moment of a session. Blocks.
+    pub(crate) fn moment(&self, key: &str) -> Result<Arc<Snapshot>> {
+        pollster::block_on(self.snapshot(key, Place::Here))
     }
 
     /// All lines of a session as they are, hidden ones included, and where the

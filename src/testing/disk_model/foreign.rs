@@ -28,6 +28,14 @@ impl Tree {
         self.settle_name(path)
     }
 
+    /// Gives a file's name to a new one, which is all on the disk.
+    pub(super) fn replace_foreign(&mut self, path: &Path, node: Node) -> io::Result<()> {
+        if self.lookup(path).is_ok() {
+            self.remove_file(path)?;
+        }
+        self.place_foreign(path, node)
+    }
+
     /// A file node with bytes that are on the disk.
     pub(super) fn foreign_file(&mut self, bytes: &[u8]) -> Node {
         let inode = Inode::settled(Content::from_bytes(bytes), self.tick());

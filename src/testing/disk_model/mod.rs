@@ -190,6 +190,35 @@ impl MemoryStorage {
         machine.tree.place_foreign(path.as_ref(), node)
     }
 
+    /// Puts a new file in the place of one, or where none was, as a program does
+    /// that renames what it wrote over it: who has the old one open keeps that. Else
+    /// as [`MemoryStorage::write_foreign`].
+    ///
+    /// # Errors
+    /// Where a directory has the name, or a file that of a directory.
+    pub fn replace_foreign(&self, path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        let mut machine = self.machine.lock();
+        let node = machine.tree.foreign_file(bytes);
+        machine.tree.replace_foreign(path.as_ref(), node)
+    }
+
+    /// Adds to the end of a file, or makes it, as a program does that opens it to
+    /// append and syncs: what others wrote to it is on the disk then, too. Else as
+    /// [`MemoryStorage::write_foreign`].
+    ///
+    /// # Errors
+    /// Where a directory has the name, or a file that of a directory.
+    pub fn append_foreign(&self, path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        let mut machine = self.machine.lock();
+        let ino = machine.tree.lookup(path.as_ref()).ok();
+        let mut all = ino
+            .and_then(|ino| machine.tree.bytes(ino))
+            .unwrap_or_default();
+        all.extend_from_slice(bytes);
+        let node = machine.tree.foreign_file(&all);
+        machine.tree.place_foreign(path.as_ref(), node)
+    }
+
     /// Makes a symbolic link, as [`MemoryStorage::write_foreign`] makes a file.
     ///
     /// # Errors

@@ -179,6 +179,29 @@ fn what_is_foreign_is_on_the_disk_already() {
 }
 
 #[test]
+fn who_has_a_file_open_sees_what_others_append_and_not_what_replaces_it() {
+    let storage = MemoryStorage::new();
+    let open = create(&storage, "a", b"ours, ");
+    storage.append_foreign("a", b"theirs").unwrap();
+    let mut bytes = [0; 12];
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"ours, theirs");
+    storage.replace_foreign("a", b"new").unwrap();
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"ours, theirs");
+    let info = storage.info(Path::new("a")).unwrap();
+    assert_ne!(info.inode, open.info().unwrap().inode);
+    storage.replace_foreign("b/c", b"made").unwrap();
+    storage.append_foreign("b/d", b"made, too").unwrap();
+    for image in POWER_LOSS {
+        let left = storage.image(image);
+        assert_eq!(left.read_foreign("a").unwrap(), b"new", "{image:?}");
+        assert_eq!(left.read_foreign("b/c").unwrap(), b"made", "{image:?}");
+        assert_eq!(left.read_foreign("b/d").unwrap(), b"made, too", "{image:?}");
+    }
+}
+
+#[test]
 fn nothing_is_open_or_locked_after_a_crash() {
     let storage = MemoryStorage::new();
     let lock = Path::new("lock");

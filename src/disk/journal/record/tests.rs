@@ -1,11 +1,18 @@
 use super::*;
 
+const BEFORE: Prior<'_> = Prior {
+    len: 9,
+    crc: 7,
+    sidecar: b"{ }",
+};
+
 fn samples() -> Vec<Record<'static>> {
     vec![
         Record::Append {
             stem: "telegram_1",
             generation: 3,
             offset: 77,
+            crc: 4,
             meta: MetaState::Patch {
                 skip: -3,
                 count: 9,
@@ -17,17 +24,32 @@ fn samples() -> Vec<Record<'static>> {
             stem: "a",
             generation: 0,
             offset: 0,
-            meta: MetaState::Image(b"{}"),
+            crc: 0,
+            meta: MetaState::Image {
+                image: b"{}",
+                skip: 2,
+                updated_at: "2026-01-01T00:00:00Z",
+            },
+            bytes: b"",
+        },
+        Record::Append {
+            stem: "a",
+            generation: 0,
+            offset: 0,
+            crc: 0,
+            meta: MetaState::First(b"{}"),
             bytes: b"",
         },
         Record::Meta {
             stem: "a",
             generation: 1,
+            before: BEFORE,
             image: b"{\"key\":\"a\"}",
         },
         Record::Swap {
             stem: "a",
             generation: 2,
+            before: BEFORE,
             image: b"{}",
             temp: ".t",
             base_len: 10,
@@ -37,15 +59,18 @@ fn samples() -> Vec<Record<'static>> {
         Record::Rebase {
             stem: "a",
             generation: 3,
+            before: BEFORE,
             image: b"{}",
             of: "a.1-revert-0-0.jsonl",
             len: 7,
+            crc: 0,
             link: ".l",
             backup: "a.2-restore-0-0.jsonl",
         },
         Record::Delete {
             stem: "a",
             generation: 3,
+            before: BEFORE,
         },
         Record::Checkpoint {
             sequence: 8,

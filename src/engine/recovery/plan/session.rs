@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::past::{Earlier, First, Past, Said};
 use crate::disk::copies::lost::Restored;
-use crate::disk::session_file::{self, Kind, SessionMeta};
+use crate::disk::session_file::{self, SessionMeta};
 
 /// What must be true of a session's files. `L` is what the journal gives of the
 /// lines after the base: a run of them, unless records are missing.
@@ -16,6 +17,8 @@ pub(crate) struct Plan<L = Run> {
     pub(crate) image: Option<SessionMeta>,
     /// What changed since, or since the sidecar on disk.
     pub(crate) patch: Option<Patch>,
+    /// How the files got there.
+    pub(crate) past: Past<L>,
 }
 
 /// Where the first line after a base begins, and all of them: records of one
@@ -70,6 +73,7 @@ pub(crate) struct Prefix {
     /// The backup's file name.
     pub(crate) of: String,
     pub(crate) len: u64,
+    pub(crate) crc: u32,
     /// The file name of the backup that the session's file became; empty if it
     /// became none.
     pub(crate) kept: String,
@@ -100,11 +104,42 @@ impl<L: Appended> Plan<L> {
         !matches!(self.base, Base::Deleted) || self.appended.is_given()
     }
 
+    /// Notes what the files were before the first record that speaks of them.
+    pub(super) fn begin(&mut self, first: impl FnOnce() -> First) {
+        self.past.first.get_or_insert_with(first);
+    }
+
+    /// Another file takes the session file's place; the plan of the old one.
+    pub(super) fn replace(&mut self, base: Base) -> Self {
+        let past = std::mem::take(&mut self.past);
+        self.past.first.clone_from(&past.first);
+        let new = Self {
+            base,
+            past,
+            ..Self::default()
+        };
+        std::mem::replace(self, new)
+    }
+
+    pub(super) fn into_earlier(self) -> Earlier<L> {
+        Earlier::Replaced {
+            base: self.base,
+            appended: self.appended,
+        }
+    }
+
     pub(super) fn set_image(&mut self, image: &[u8]) {
         // Images are our own encoding behind a checksum; one that does not
         // decode leaves the sidecar that is there.
         self.image = session_file::decode_sidecar(image).ok();
         self.patch = None;
+        let whole = self.image.clone().map(|meta| Said::Whole(Box::new(meta)));
+        self.past.said.extend(whole);
+    }
+
+    pub(super) fn set_patch(&mut self, patch: Patch) {
+        self.past.said.push(Said::Patch(patch.clone()));
+        self.patch = Some(patch);
     }
 
     /// A sidecar written after a deletion makes the session exist again.
@@ -126,6 +161,28 @@ impl Plan {
             (None, Base::Prefix(prefix)) => Some(prefix.len),
             (None, Base::OnDisk) => None,
         }
+    }
+
+    /// Where the lines begin that the journal holds, as far as it tells.
+    pub(crate) fn base_end(&self) -> Option<u64> {
+        match (&self.base, &self.appended) {
+            (Base::OnDisk, Some((start, _))) => Some(*start),
+            (Base::OnDisk, None) => self.past.first.as_ref().map(|first| first.len),
+            (Base::Swapped(swap), _) => Some(swap.len),
+            (Base::Prefix(prefix), _) => Some(prefix.len),
+            (Base::Deleted, _) => Some(0),
+        }
+    }
+
+    /// Whether nothing comes before the lines that the journal holds.
+    pub(crate) fn begins_empty(&self) -> bool {
+        self.base == Base::OnDisk && self.base_end() == Some(0)
+    }
+
+    /// Whether the session may have had no file when its process died.
+    pub(crate) fn may_be_absent(&self) -> bool {
+        let was_empty = self.past.first.as_ref().is_some_and(|first| first.len == 0);
+        was_empty || self.past.deleted
     }
 
     /// Whether it says what `before` said, and perhaps of more lines after: the
@@ -190,18 +247,6 @@ impl Plan {
         }
         meta
     }
-}
-
-/// What holds of a sidecar if, of the lines it counts, only the last are left.
-/// It hides those of them that it hid before, and no others: else truncated ones
-/// would come back, or acknowledged ones not be shown.
-pub(crate) fn count_left(meta: &mut SessionMeta, left: &[u8]) {
-    let lines = session_file::lines(left);
-    let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);
-    let lines = i64::try_from(lines.count()).unwrap_or(i64::MAX);
-    let lost = meta.count.saturating_sub(lines).max(0);
-    meta.skip = meta.skip.saturating_sub(lost).clamp(0, lines);
-    meta.count = lines;
 }
 
 impl Patch {

@@ -7,20 +7,24 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::lines::glued;
+use super::lines::put;
 use super::rewritten::holds;
 use super::{Redo, remove};
-use crate::disk::files::backup::{self, Name};
+use crate::disk::files::backup::Name;
 use crate::disk::files::is_taken;
 use crate::disk::files::{self, is_temp_name};
+use crate::engine::recovery::bytes::Bytes;
+use crate::engine::recovery::foreign::arrived;
 use crate::engine::recovery::plan::{Base, Kept, Plan, Plans, Prefix};
 use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
+use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Redo<'_> {
-    /// Brings one backup up to the journal.
-    pub(super) fn backup(&mut self, kept: &Kept) -> Result<()> {
+    /// Brings one backup up to the journal. If it is `shared`, it may be the file of a
+    /// session that another program changed, and must not be written to.
+    pub(super) fn backup(&mut self, kept: &Kept, shared: bool) -> Result<()> {
         let path = self.backups.join(&kept.name);
         let anew = match &kept.plan.base {
             Base::Prefix(prefix) => self.rebuild(prefix, &kept.plan)?,
@@ -46,17 +50,59 @@ impl Redo<'_> {
                 path.display()
             ));
         }
-        match kept.plan.journalled() {
-            Some((offset, lines)) if !lines.is_empty() => {
-                self.put(&*file, place, offset, &lines)?;
-            }
-            _ => {}
+        let exact = Self::is_exact(&*file, place, &kept.plan)?;
+        if !exact {
+            let found = self.keep_found(place)?;
+            let found = found.map_or(String::new(), |found| format!("; {found}"));
+            self.report.findings.push(format!(
+                "{} is not as the journal says, and is made anew{found}",
+                place.display()
+            ));
         }
+        if shared || !exact {
+            let scratch = self.anew(file, place, &kept.plan)?;
+            self.kept.insert(kept.name.clone(), scratch.clone());
+            self.renames.push((scratch, path));
+            self.removals.extend(linked.then_some(link));
+            return Ok(());
+        }
+        let (offset, lines) = kept.plan.journalled().unwrap_or_default();
+        put(&*file, place, offset, &lines)?;
         self.kept.insert(kept.name.clone(), place.clone());
         if linked {
             self.renames.push((link, path));
         }
         Ok(())
+    }
+
+    /// Whether a file has nothing but what the journal says, as far as it was written.
+    fn is_exact(file: &dyn StorageFile, path: &Path, plan: &Plan) -> Result<bool> {
+        let wrap = |e| Error::io("recover", path, e);
+        let len = file.info().map_err(wrap)?.len;
+        let Some(offset) = plan.base_end() else {
+            return Ok(true);
+        };
+        let (_, lines) = plan.journalled().unwrap_or_default();
+        if len < offset || len > offset + lines.len() as u64 {
+            return Ok(false);
+        }
+        let mut found = vec![0; (len - offset) as usize];
+        file.read_exact_at(&mut found, offset).map_err(wrap)?;
+        Ok(arrived(&found, &lines))
+    }
+
+    /// A backup without what others added to it, while it was a session's file.
+    fn anew(&mut self, file: Arc<dyn StorageFile>, path: &Path, plan: &Plan) -> Result<PathBuf> {
+        let (_, lines) = plan.journalled().unwrap_or_default();
+        let found = Bytes::whole(Some(file), path)?;
+        let end = plan.base_end().unwrap_or_default();
+        let whole = if found.size() < end {
+            found.followed(&lines)
+        } else {
+            found.continued(end, &lines)
+        };
+        let whole = whole.map_err(|e| Error::io("recover", path, e))?;
+        self.scratch_with(&whole)
     }
 
     /// A backup is gone: what the journal holds of it is no history to go back
@@ -99,33 +145,21 @@ impl Redo<'_> {
             ));
             return Ok(None);
         };
-        let (scratch, file) = self.scratch()?;
-        let (at, lines) = match &plan.appended {
-            Some((at, lines)) => (*at, &lines[..]),
-            None => (prefix.len, &[][..]),
-        };
-        debug_assert_eq!(at, prefix.len);
-        let wrap = |e| Error::io("recover", &scratch, e);
-        source.copy_to(&*file, prefix.len).map_err(wrap)?;
-        if !lines.is_empty() && glued(&*file, prefix.len, lines).map_err(wrap)? {
-            self.report.findings.push(format!(
-                "{} is damaged before byte {}, where journalled lines begin",
-                path.display(),
-                prefix.len,
-            ));
-            file.write_all_at(b"\n", prefix.len - 1).map_err(wrap)?;
-        }
-        file.write_all_at(lines, prefix.len).map_err(wrap)?;
-        Ok(Some(scratch))
+        let whole = Bytes::whole(Some(source), &path)?;
+        let whole = whole.continued(prefix.len, plan.appended());
+        let whole = whole.map_err(|e| Error::io("recover", &path, e))?;
+        self.scratch_with(&whole).map(Some)
     }
 
     /// Backups of sessions that were deleted go with them.
-    pub(super) fn remove_backups(&mut self, plans: &Plans) -> Result<()> {
+    pub(super) fn remove_backups(&mut self, plans: &Plans, made: &[String]) -> Result<()> {
         if plans.deleted.is_empty() {
             return Ok(());
         }
-        for file in self.backup_files()? {
-            if Name::parse(&file).is_some_and(|name| plans.unmakes(&name)) {
+        for file in files::entries(self.storage, self.backups)? {
+            let unmade = Name::parse(&file).filter(|name| plans.unmakes(name));
+            if let Some(name) = unmade.filter(|_| !made.contains(&file)) {
+                self.removals.push(self.backups.join(name.sidecar()));
                 self.removals.push(self.backups.join(file));
             }
         }
@@ -137,7 +171,7 @@ impl Redo<'_> {
     /// process died would come back with a power loss, and stay until the next
     /// open.
     pub(super) fn clear_links(&self) -> Result<()> {
-        let mut strays = self.backup_files()?;
+        let mut strays = files::entries(self.storage, self.backups)?;
         strays.retain(|file| is_temp_name(file));
         match self.storage.info(self.backups) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -149,9 +183,5 @@ impl Redo<'_> {
         self.storage
             .sync_dir(self.backups)
             .map_err(|e| Error::io("sync", self.backups, e))
-    }
-
-    fn backup_files(&self) -> Result<Vec<String>> {
-        backup::files(self.storage, self.backups).map_err(|e| Error::io("list", self.backups, e))
     }
 }

@@ -13,7 +13,7 @@ use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 ///
 /// # Errors
 /// If that cannot be told.
-pub(crate) fn is_one_file(storage: &dyn Storage, one: &Path, other: &Path) -> Result<bool> {
+pub(super) fn is_one_file(storage: &dyn Storage, one: &Path, other: &Path) -> Result<bool> {
     let inode = |path: &Path| match storage.info(path) {
         Ok(info) => Ok(Some(info.inode)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

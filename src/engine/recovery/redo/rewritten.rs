@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use crate::disk::files::log_path;
 use crate::engine::recovery::plan::{Base, Kept, Swap};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -43,7 +42,6 @@ pub(crate) fn backup_fault(
 pub(crate) fn rewrite_fault(
     storage: &dyn Storage,
     dir: &Path,
-    stem: &str,
     swap: &Swap,
 ) -> Result<Option<String>> {
     let temp = dir.join(&swap.temp);
@@ -51,10 +49,8 @@ pub(crate) fn rewrite_fault(
         let sound = holds(&*file, swap, &temp)?;
         return Ok((!sound).then(|| DAMAGED.into()));
     }
-    // Renamed already, perhaps over something else's bytes: that is a finding
-    // of recovery's, and no line is gone.
-    let there = opened(storage, &log_path(dir, stem))?.is_some();
-    Ok((!there).then(|| String::from("the rewritten session file is missing")))
+    // Renamed already, or removed with its session: what is there now tells.
+    Ok(None)
 }
 
 fn opened(storage: &dyn Storage, path: &Path) -> Result<Option<std::sync::Arc<dyn StorageFile>>> {

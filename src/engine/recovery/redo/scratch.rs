@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Redo, remove};
 use crate::disk::files::is_temp_name;
+use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, StorageFile};
@@ -38,20 +39,29 @@ impl Redo<'_> {
         Ok(path)
     }
 
+    /// A scratch file with all of `bytes`.
+    pub(super) fn scratch_with(&mut self, bytes: &Bytes) -> Result<PathBuf> {
+        let (path, file) = self.scratch()?;
+        let written = bytes.write_to(&*file);
+        written.map_err(|e| Error::io("recover", &path, e))?;
+        Ok(path)
+    }
+
     /// What an earlier recovery wrote and did not come to rename.
     pub(super) fn clear_scratch(&self) -> Result<()> {
         self.clear(is_scratch_name)
     }
 
     /// Prepared files that no record names: their commit never happened.
-    pub(super) fn clear_temps(&self, plans: &Plans) -> Result<()> {
+    pub(super) fn clear_temps(&self, plans: &Plans, spared: &[String]) -> Result<()> {
         let named = |name: &str| {
             plans.sessions.values().any(|plan| match &plan.base {
                 Base::Swapped(swap) => swap.temp == name,
                 Base::OnDisk | Base::Deleted | Base::Prefix(_) => false,
             })
         };
-        self.clear(|name| is_temp_name(name) && !named(name))?;
+        let spared = |name: &str| named(name) || spared.iter().any(|spared| spared == name);
+        self.clear(|name| is_temp_name(name) && !spared(name))?;
         self.clear_links()
     }
 

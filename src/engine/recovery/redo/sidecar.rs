@@ -1,15 +1,13 @@
 //! Bringing a session's sidecar up to the journal.
 
-use crate::disk::files::sidecar;
-use std::io;
 use std::path::PathBuf;
 
 use super::Redo;
-use super::log::Left;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files::is_taken;
 use crate::disk::session_file::{self, SessionMeta};
-use crate::engine::recovery::plan::{Plan, count_left};
+use crate::engine::recovery::foreign::sidecar::{OnDisk, is_torn};
+use crate::engine::recovery::plan::Plan;
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
@@ -17,35 +15,16 @@ impl Redo<'_> {
         &mut self,
         stem: &str,
         plan: &Plan,
-        (left, before): (Left, usize),
+        before: usize,
         copies: &mut Copies<'_>,
     ) -> Result<()> {
         if plan.image.is_none() && plan.patch.is_none() {
             return Ok(());
         }
         let path = self.sidecar_path(stem);
-        let mut damaged = false;
-        let mut hidden = None;
-        let on_disk = match sidecar::read_bytes(self.storage, &path) {
-            Ok(bytes) if session_file::holds_session(&bytes) => {
-                self.set_aside(&path, "it is no sidecar")?;
-                None
-            }
-            Ok(bytes) => {
-                let decoded = session_file::decode_sidecar(&bytes).ok();
-                damaged = decoded.is_none();
-                hidden = decoded.as_ref().map(|meta| meta.skip);
-                decoded
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            // No store writes one that is too large to be read.
-            Err(e) if is_taken(&e) || e.kind() == io::ErrorKind::InvalidData => {
-                self.set_aside(&path, &e.to_string())?;
-                None
-            }
-            Err(e) => return Err(Error::io("read", &path, e)),
-        };
-        let mut meta = if on_disk.is_none() && plan.image.is_none() {
+        let on_disk = OnDisk::read(self.storage, self.dir, stem)?;
+        let hidden = on_disk.meta().map(|meta| meta.skip);
+        let restored = if on_disk.meta().is_none() && plan.image.is_none() {
             let Some(restored) = restored(stem, copies)? else {
                 self.report.findings.push(format!(
                     "{} is missing or damaged, and the journal holds only part of it",
@@ -53,22 +32,25 @@ impl Redo<'_> {
                 ));
                 return Ok(());
             };
-            if damaged {
+            self.report.findings.push(restored.finding.clone());
+            Some(restored)
+        } else {
+            None
+        };
+        match &on_disk {
+            OnDisk::Other(why) => self.set_aside(&path, why)?,
+            OnDisk::Damaged(bytes) if restored.is_some() || !is_torn(plan, bytes) => {
                 self.set_aside(&path, "it does not decode")?;
             }
-            self.report.findings.push(restored.finding.clone());
-            plan.meta_restored(&restored)
-        } else {
-            plan.meta(|| on_disk.unwrap_or_else(|| SessionMeta::empty("")))
+            _ => {}
+        }
+        let meta = match &restored {
+            Some(restored) => plan.meta_restored(restored),
+            None => plan.meta(|| match on_disk.meta() {
+                Some(meta) => meta.clone(),
+                None => SessionMeta::empty(""),
+            }),
         };
-        if let (Left::Journalled, Some((_, lines))) = (left, plan.journalled())
-            && !lines.is_empty()
-        {
-            count_left(&mut meta, &lines);
-        }
-        if left == Left::Changed {
-            meta.skip = hidden.unwrap_or(0);
-        }
         let (temp, file) = self.scratch()?;
         file.write_all_at(&session_file::encode_sidecar(&meta), 0)
             .map_err(|e| Error::io("recover", &temp, e))?;

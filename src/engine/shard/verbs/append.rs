@@ -56,16 +56,23 @@ impl Shard {
         } = append;
         let session = self.reclaim(id, turn);
         session.end_torn_line(&mut lines);
-        let offset = session.staged.end;
-        session.count_lines(lines.len(), count, turn);
+        let (offset, crc) = (session.staged.end, session.staged.crc);
+        let first = session.has_no_sidecar();
+        session.count_lines(&lines, count, turn);
         let image = session.image_due(turn.epoch);
         session.inflight += 1;
         let record = Record::Append {
             stem: &session.entry.stem,
             generation: session.generation,
             offset,
+            crc,
             meta: match &image {
-                Some(image) => MetaState::Image(image),
+                Some(image) if first => MetaState::First(image),
+                Some(image) => MetaState::Image {
+                    image,
+                    skip: session.recorded.skip,
+                    updated_at: session.recorded.updated_at.as_str(),
+                },
                 None => MetaState::Patch {
                     skip: session.staged.meta.skip,
                     count: session.staged.meta.count,
@@ -84,10 +91,12 @@ impl Shard {
             change: Change::Append {
                 len: lines.len(),
                 lines: u64::from(count),
+                crc: session.staged.crc,
                 meta: session.staged.meta.clone(),
             },
         };
         turn.staging.push(op, &record, level);
+        session.recorded.clone_from(&session.staged.meta);
     }
 }
 
@@ -99,9 +108,12 @@ impl Session {
         }
     }
 
-    fn count_lines(&mut self, len: usize, count: u32, turn: &Turn<'_>) {
+    fn count_lines(&mut self, lines: &[u8], count: u32, turn: &Turn<'_>) {
         let before = i64::try_from(self.staged.lines).unwrap_or(i64::MAX);
-        self.staged.end += len as u64;
+        let mut crc = crc32fast::Hasher::new_with_initial(self.staged.crc);
+        crc.update(lines);
+        self.staged.crc = crc.finalize();
+        self.staged.end += lines.len() as u64;
         self.staged.lines += u64::from(count);
         self.created(turn.now);
         let meta = &mut self.staged.meta;

@@ -163,10 +163,13 @@ impl Shard {
         meta.skip = i64::try_from(prepared.hidden.skip).unwrap_or(i64::MAX);
         meta.count = i64::try_from(prepared.lines + tail_lines).unwrap_or(i64::MAX);
         meta.updated_at = turn.now.clone();
+        let mut crc = crc32fast::Hasher::new_with_initial(prepared.crc);
+        crc.update(tail);
         let swap = Swap {
             prepared,
             tail: tail.len() as u64,
             tail_lines,
+            crc: crc.finalize(),
             origin: Origin::Compaction,
         };
         self.push_swap(id, swap, tail, ack, turn);

@@ -41,12 +41,15 @@ impl Verb for Delete {
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let number = shard.id();
         let session = shard.session(id);
-        if !session.exists {
+        let has_backups = || !turn.shared.backups.of(&session.entry.stem).is_empty();
+        if !session.exists && (session.deleted || !has_backups()) {
             return turn.out.answer(answer, Ok(()));
         }
+        let sidecar = session.recorded_sidecar();
         let record = Record::Delete {
             stem: &session.entry.stem,
             generation: session.generation + 1,
+            before: session.before(&sidecar),
         };
         session.inflight += 1;
         session.busy = true;

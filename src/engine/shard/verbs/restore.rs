@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk::files::backup::{BackupReason, Name};
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::rebase::{Rebasing, Target};
@@ -39,7 +40,7 @@ impl Verb for Restore {
         let entry = shard.session(id).entry.clone();
         // A deleted session's file name may be another session's by now, and so
         // would be the backup.
-        if !shard.session(id).exists {
+        if shard.session(id).deleted {
             return turn.out.answer(answer, Err(self.not_found(&entry.key)));
         }
         let backups = &turn.shared.backups;
@@ -51,10 +52,15 @@ impl Verb for Restore {
             return turn.out.answer(answer, Err(error));
         }
         let (of, len) = (stored.name, stored.size);
+        let session = shard.session(id);
+        if !session.exists
+            && let Some(was) = backups.sidecar(&*turn.shared.storage, &of)
+        {
+            session.staged.meta = Meta::of(was);
+        }
         let skip = of.skip;
         let target = Target::Backup {
             path: backups.path(&of),
-            skip,
             len,
         };
         let rebasing = Rebasing {

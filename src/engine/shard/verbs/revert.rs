@@ -43,14 +43,13 @@ impl Verb for Revert {
         let session = shard.session(id);
         let mut conversation = session.conversation.clone().unwrap_or_default();
         let now = conversation.before(session.settled.end);
-        let (len, lines) = match now.existing(self.checkpoint, session.start) {
-            Ok(mark) => (mark.offset, mark.lines),
+        let len = match now.existing(self.checkpoint, session.start) {
+            Ok(mark) => mark.offset,
             Err(error) => return turn.out.answer(answer, Err(error)),
         };
         Arc::make_mut(&mut conversation).cut(len);
         let beginning = Beginning {
             len,
-            lines,
             skip: u64::try_from(session.settled.meta.skip).unwrap_or(0),
             conversation,
         };

@@ -1,0 +1,70 @@
+//! Lines as PicoClaw reads them, and what it cannot read.
+
+use std::borrow::Cow;
+
+use crate::Message;
+use crate::disk::session_file::{self, Decoded, PICOCLAW_LINE};
+
+/// How much of a session is left out.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    unread: usize,
+    controls: usize,
+    too_long: usize,
+    thoughts: usize,
+    parts: usize,
+}
+
+impl Losses {
+    /// A line as it goes to PicoClaw, if it does. One that no history shows is no loss.
+    pub(super) fn exportable<'a>(&mut self, raw: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let line = match session_file::decode(raw) {
+            Decoded::Blank | Decoded::Transient(_) => return None,
+            Decoded::Corrupt(_) => {
+                self.unread += 1;
+                return None;
+            }
+            Decoded::Control(_) => {
+                self.controls += 1;
+                return None;
+            }
+            Decoded::Message(message) if message.content_parts().is_none() => Cow::Borrowed(raw),
+            Decoded::Message(message) => Cow::Owned(self.flattened(message)?),
+        };
+        if line.len() > PICOCLAW_LINE {
+            self.too_long += 1;
+            return None;
+        }
+        Some(line)
+    }
+
+    /// The line of a message that was a list of parts, unless PicoClaw would hide it.
+    fn flattened(&mut self, message: Message) -> Option<Vec<u8>> {
+        let (message, homeless) = message.flattened();
+        if message.is_transient() {
+            self.thoughts += 1;
+            return None;
+        }
+        self.parts += homeless;
+        Some(session_file::encode(&message, None))
+    }
+
+    /// What was left out, and how often.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> {
+        let counts = [
+            (self.unread, "lines that do not decode"),
+            (self.too_long, "lines of more than 10,485,759 bytes"),
+            (
+                self.controls,
+                "control records (checkpoints, token counts, system prompts)",
+            ),
+            (self.thoughts, "messages that are thoughts and nothing else"),
+            (
+                self.parts,
+                "parts of messages, or fields of them, that PicoClaw has no place for",
+            ),
+        ];
+        let some = counts.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, what)| format!("{what}: {count}"))
+    }
+}

@@ -1,0 +1,99 @@
+//! What a record says of a session's files before it, and of the sidecar after it.
+
+use super::fields::{Reader, put_bytes, put_str, put_u32, put_u64};
+
+/// How a record states the sidecar that holds after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetaState<'a> {
+    /// The whole sidecar. The first record of a session after each flush
+    /// carries one: sidecars are overwritten in place, and a torn one can only
+    /// be mended from here.
+    Image {
+        image: &'a [u8],
+        /// What it said before; all else follows from the lines.
+        skip: i64,
+        updated_at: &'a str,
+    },
+    /// The same, of a session that had no sidecar, or none that decoded.
+    First(&'a [u8]),
+    /// The fields an append changes.
+    Patch {
+        skip: i64,
+        count: i64,
+        updated_at: &'a str,
+    },
+}
+
+/// What a session's two files were, or were to be, before a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Prior<'a> {
+    /// Length of the session file, and its CRC-32; 0 and 0 without one.
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+    /// The sidecar as it is encoded; empty if there was none that decodes.
+    pub(crate) sidecar: &'a [u8],
+}
+
+const IMAGE: u8 = 1;
+const PATCH: u8 = 2;
+const FIRST: u8 = 3;
+
+pub(super) fn put_before(out: &mut Vec<u8>, before: Prior<'_>) {
+    put_u64(out, before.len);
+    put_u32(out, before.crc);
+    put_bytes(out, before.sidecar);
+}
+
+pub(super) fn before<'a>(reader: &mut Reader<'a>) -> Option<Prior<'a>> {
+    Some(Prior {
+        len: reader.u64()?,
+        crc: reader.u32()?,
+        sidecar: reader.bytes()?,
+    })
+}
+
+pub(super) fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
+    match meta {
+        MetaState::Image {
+            image,
+            skip,
+            updated_at,
+        } => {
+            out.push(IMAGE);
+            put_bytes(out, image);
+            out.extend_from_slice(&skip.to_le_bytes());
+            put_str(out, updated_at);
+        }
+        MetaState::First(image) => {
+            out.push(FIRST);
+            put_bytes(out, image);
+        }
+        MetaState::Patch {
+            skip,
+            count,
+            updated_at,
+        } => {
+            out.push(PATCH);
+            out.extend_from_slice(&skip.to_le_bytes());
+            out.extend_from_slice(&count.to_le_bytes());
+            put_str(out, updated_at);
+        }
+    }
+}
+
+pub(super) fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
+    match reader.byte()? {
+        IMAGE => Some(MetaState::Image {
+            image: reader.bytes()?,
+            skip: reader.i64()?,
+            updated_at: reader.str()?,
+        }),
+        FIRST => Some(MetaState::First(reader.bytes()?)),
+        PATCH => Some(MetaState::Patch {
+            skip: reader.i64()?,
+            count: reader.i64()?,
+            updated_at: reader.str()?,
+        }),
+        _ => None,
+    }
+}

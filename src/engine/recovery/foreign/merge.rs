@@ -1,0 +1,251 @@
+//! What a session is after another program changed its files: theirs, ours, or both.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+
+use super::super::bytes::Bytes;
+use super::super::plan::{Plan, count_lines};
+use crate::disk::files::extent;
+use crate::disk::session_file::{self, Decoded, Kind, SessionMeta};
+
+/// Which of the fields of a sidecar are known from our own: another program left them as
+/// it found them.
+#[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each field of a sidecar"
+)]
+struct Unchanged {
+    summary: bool,
+    scope: bool,
+    aliases: bool,
+    created_at: bool,
+    skip: bool,
+    least_skip: Option<i64>,
+}
+
+impl Unchanged {
+    fn of(plan: &Plan, theirs: &SessionMeta, added: i64) -> Self {
+        let mut known = Self::default();
+        let scope = |meta: &SessionMeta| meta.scope.as_ref().map(|scope| scope.get().to_owned());
+        plan.past.any_sidecar(Some(theirs), |said| {
+            let Some(said) = said else { return false };
+            let count = theirs.count.saturating_sub(said.count);
+            known.summary |= said.summary == theirs.summary;
+            known.scope |= scope(said) == scope(theirs);
+            known.aliases |= said.aliases == theirs.aliases;
+            known.created_at |= said.created_at == theirs.created_at;
+            known.skip |= said.skip == theirs.skip && count == added;
+            let least = known.least_skip.get_or_insert(said.skip);
+            *least = said.skip.min(*least);
+            false
+        });
+        known
+    }
+}
+
+/// A sidecar of both: theirs as far as they changed it, ours as far as they did not.
+pub(super) fn sidecar(
+    plan: &Plan,
+    theirs: &SessionMeta,
+    ours: Option<&SessionMeta>,
+) -> SessionMeta {
+    let mut meta = theirs.clone();
+    let Some(ours) = ours else { return meta };
+    let known = Unchanged::of(plan, theirs, 0);
+    if known.summary {
+        meta.summary.clone_from(&ours.summary);
+    }
+    if known.scope {
+        meta.scope.clone_from(&ours.scope);
+    }
+    if known.aliases {
+        meta.aliases.clone_from(&ours.aliases);
+    }
+    if known.created_at {
+        meta.created_at.clone_from(&ours.created_at);
+    }
+    if !ours.key.is_empty() {
+        meta.key.clone_from(&ours.key);
+    }
+    meta
+}
+
+/// A session of which both have lines.
+pub(super) struct Both<'a> {
+    pub(super) plan: &'a Plan,
+    /// What the journal makes of it, and how many lines of that are hidden.
+    pub(super) ours: Bytes,
+    pub(super) skip: i64,
+    /// The file that was found, and where the lines of others begin in it.
+    pub(super) found: Option<&'a Bytes>,
+    pub(super) from: Option<u64>,
+    /// The sidecar that was found, if another program wrote it.
+    pub(super) theirs: Option<&'a SessionMeta>,
+}
+
+impl Both<'_> {
+    /// Our lines, then those that they added and did not hide again; and how many lines
+    /// of all that are hidden.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(super) fn join(mut self) -> io::Result<(Bytes, i64)> {
+        let mut added = Vec::new();
+        let mut before = 0;
+        if let (Some(found), Some(from)) = (self.found, self.from) {
+            found.read(from, (found.size() - from) as usize, &mut added)?;
+            let ours = found.clone().cut(from);
+            // A part of a line of ours, and what they wrote after it, is one line of theirs.
+            before = lines_of(&ours)? - i64::from(ours.would_glue(b"{")?);
+        }
+        let hidden = self.hidden(count_lines(&added));
+        let mut skip = self.skip;
+        match hidden {
+            Hidden::AsOurs => {}
+            Hidden::Fewer(theirs) => skip = theirs,
+            Hidden::First(theirs) => {
+                skip = self.hide(theirs)?;
+                added = without_first(&added, theirs.saturating_sub(before));
+            }
+        }
+        let end = self.ours.size();
+        self.ours = self.ours.continued(end, &added)?;
+        Ok((self.ours, skip))
+    }
+
+    fn hidden(&self, added: i64) -> Hidden {
+        let Some(theirs) = self.theirs else {
+            return Hidden::AsOurs;
+        };
+        let known = Unchanged::of(self.plan, theirs, added);
+        match known.least_skip {
+            _ if known.skip => Hidden::AsOurs,
+            Some(least) if theirs.skip < least => Hidden::Fewer(theirs.skip.max(0)),
+            _ => Hidden::First(theirs.skip.max(0)),
+        }
+    }
+
+    /// Hides, of our lines, those that are among the first so many of the file found. Some
+    /// that they never saw may stand between: those stay visible, and what they hid after
+    /// them goes.
+    fn hide(&mut self, first: i64) -> io::Result<i64> {
+        let Some(found) = self.found else {
+            return Ok(self.skip);
+        };
+        let mut gone: HashMap<u64, u64> = HashMap::new();
+        each_line(found, |nth, line| {
+            if nth < first {
+                *gone.entry(hash(line)).or_default() += 1;
+            }
+        })?;
+        let (mut skip, mut open) = (self.skip, true);
+        let (mut kept, mut drops) = (Vec::new(), false);
+        each_line(&self.ours, |nth, line| {
+            let left = gone.get_mut(&hash(line)).filter(|left| **left > 0);
+            let goes = left.is_some();
+            if let Some(left) = left {
+                *left -= 1;
+            }
+            let live = nth >= self.skip;
+            open &= !live || goes;
+            skip += i64::from(live && open);
+            drops |= goes && !open;
+            if !(goes && live) || open {
+                kept.extend_from_slice(line);
+                kept.push(b'\n');
+            }
+        })?;
+        if drops {
+            self.ours = Bytes::of(kept);
+        }
+        Ok(skip)
+    }
+}
+
+/// What another program hides of a session.
+enum Hidden {
+    AsOurs,
+    /// Lines that were hidden before are not any more.
+    Fewer(i64),
+    /// So many lines of the file found.
+    First(i64),
+}
+
+/// How many lines `bytes` has.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
+    let extent = extent::measure(bytes.file.as_deref(), bytes.len, &bytes.behind, 0)?;
+    Ok(i64::try_from(extent.lines).unwrap_or(i64::MAX))
+}
+
+/// Whether lines of ours that nobody truncated are not among those of `found`, of which
+/// the first `hidden` are not shown.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(super) fn misses(
+    (found, hidden): (Option<&Bytes>, i64),
+    ours: &Bytes,
+    skip: i64,
+) -> io::Result<bool> {
+    let mut there: HashMap<u64, u64> = HashMap::new();
+    if let Some(found) = found {
+        each_line(found, |nth, line| {
+            if nth >= hidden {
+                *there.entry(message_hash(line)).or_default() += 1;
+            }
+        })?;
+    }
+    let mut missing = false;
+    each_line(ours, |nth, line| {
+        if nth < skip || session_file::classify(line) == Kind::Transient {
+            return;
+        }
+        match there.get_mut(&message_hash(line)) {
+            Some(left) if *left > 0 => *left -= 1,
+            _ => missing = true,
+        }
+    })?;
+    Ok(missing)
+}
+
+/// Calls `visit` with every line that `skip` counts, and its number.
+fn each_line(bytes: &Bytes, mut visit: impl FnMut(i64, &[u8])) -> io::Result<()> {
+    let mut nth = 0;
+    bytes.for_each_line(|raw| {
+        if session_file::classify(raw.text) != Kind::Blank {
+            visit(nth, raw.text);
+            nth += 1;
+        }
+    })
+}
+
+fn without_first(lines: &[u8], count: i64) -> Vec<u8> {
+    let mut nth = 0;
+    let mut lines_left = session_file::lines(lines).filter(|(_, line)| {
+        let counts = session_file::classify(line) != Kind::Blank;
+        nth += i64::from(counts);
+        counts && nth > count
+    });
+    let at = lines_left.next().map_or(lines.len(), |(at, _)| at);
+    drop(lines_left);
+    lines[at..].to_vec()
+}
+
+fn hash(line: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    line.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The same for all ways of writing one message: who rewrites a file writes its lines anew.
+fn message_hash(line: &[u8]) -> u64 {
+    match session_file::decode(line) {
+        Decoded::Message(message) => hash(&session_file::encode(&message, None)),
+        _ => hash(line),
+    }
+}

@@ -1,0 +1,144 @@
+//! Whether a sidecar is as its store may have left it.
+
+use std::io;
+use std::path::Path;
+
+use super::super::plan::Plan;
+use super::lineage::arrived;
+use crate::disk::files::{is_taken, sidecar};
+use crate::disk::session_file::{self, SessionMeta};
+use crate::error::{Error, Result};
+use crate::ground::clock::ZERO_TIME;
+use crate::ground::storage::Storage;
+
+/// What stands in a sidecar's place.
+#[derive(Debug)]
+pub(crate) enum OnDisk {
+    Missing,
+    /// It decodes.
+    Meta {
+        meta: Box<SessionMeta>,
+        bytes: Vec<u8>,
+    },
+    /// It does not.
+    Damaged(Vec<u8>),
+    /// No sidecar: a directory, a session of an older store, a file too large to be one.
+    Other(String),
+}
+
+/// What became of a sidecar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    AsLeft,
+    Removed,
+    /// Another program wrote it.
+    Changed,
+}
+
+impl OnDisk {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If the operating system refuses to.
+    pub(crate) fn read(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Self> {
+        let path = dir.join(session_file::sidecar_name(stem));
+        let bytes = match sidecar::read_bytes(storage, &path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
+            // No store writes one that is too large to be read.
+            Err(e) if is_taken(&e) || e.kind() == io::ErrorKind::InvalidData => {
+                return Ok(Self::Other(e.to_string()));
+            }
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        if session_file::holds_session(&bytes) {
+            return Ok(Self::Other(String::from("it is no sidecar")));
+        }
+        Ok(match session_file::decode_sidecar(&bytes) {
+            Ok(meta) => Self::Meta {
+                meta: Box::new(meta),
+                bytes,
+            },
+            Err(_) => Self::Damaged(bytes),
+        })
+    }
+
+    pub(crate) fn meta(&self) -> Option<&SessionMeta> {
+        match self {
+            Self::Meta { meta, .. } => Some(meta),
+            _ => None,
+        }
+    }
+
+    pub(super) fn found(&self, plan: &Plan) -> Found {
+        let as_left = match self {
+            // Recovery sets it aside, and says so.
+            Self::Other(_) | Self::Damaged(_) => true,
+            Self::Missing => {
+                let known = |said: Option<&SessionMeta>| said.is_none();
+                return if plan.past.any_sidecar(None, known) {
+                    Found::AsLeft
+                } else {
+                    Found::Removed
+                };
+            }
+            Self::Meta { meta, bytes } => {
+                let said =
+                    |said: Option<&SessionMeta>| said.is_some_and(|said| is_same(said, meta));
+                plan.past.any_sidecar(Some(meta), said) || is_torn(plan, bytes)
+            }
+        };
+        if as_left {
+            Found::AsLeft
+        } else {
+            Found::Changed
+        }
+    }
+}
+
+fn is_same(said: &SessionMeta, found: &SessionMeta) -> bool {
+    let scope = |meta: &SessionMeta| meta.scope.as_ref().map(|scope| scope.get().to_owned());
+    (said.skip, said.count) == (found.skip, found.count)
+        && said.updated_at == found.updated_at
+        && (said.key == found.key || found.key.is_empty())
+        // The first append gives it a date.
+        && (said.created_at == found.created_at || found.created_at == ZERO_TIME)
+        && said.summary == found.summary
+        && said.aliases == found.aliases
+        && (scope(said) == scope(found) || encoded(said) == encoded(found))
+}
+
+fn encoded(meta: &SessionMeta) -> Vec<u8> {
+    session_file::encode_sidecar(&SessionMeta {
+        key: String::new(),
+        created_at: String::new(),
+        ..meta.clone()
+    })
+}
+
+/// What a disk writes at once, bytes.
+const SECTOR: usize = 512;
+
+/// Whether a power loss or a full disk may have made this of a sidecar that was written
+/// over in place: every sector is one of a sidecar that the store wrote, or it begins as
+/// one of them and ends as another.
+pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
+    let arrived_len = memchr::memrchr(b'}', found).map_or(0, |end| end + 1);
+    let on_disk = session_file::decode_sidecar(&found[..arrived_len]).ok();
+    let mut ours = vec![false; found.len().div_ceil(SECTOR)];
+    let (mut begins, mut ends) = (0, 0);
+    plan.past.any_sidecar(on_disk.as_ref(), |said| {
+        let mut said = said.map(session_file::encode_sidecar).unwrap_or_default();
+        // Blanks fill a shorter one up.
+        said.resize(found.len().max(said.len()), b' ');
+        let said = &said[..found.len()];
+        for ((nth, sector), said) in found.chunks(SECTOR).enumerate().zip(said.chunks(SECTOR)) {
+            ours[nth] |= arrived(sector, said);
+        }
+        let same = |(found, said): &(&u8, &u8)| found == said;
+        begins = begins.max(found.iter().zip(said).take_while(same).count());
+        let back = found.iter().rev().zip(said.iter().rev());
+        ends = ends.max(back.take_while(same).count());
+        begins + ends >= found.len() || ours.iter().all(|ours| *ours)
+    })
+}

@@ -1,0 +1,57 @@
+//! What a session's two files are: what the record that is written next says of them.
+
+use std::path::Path;
+
+use super::super::bytes::crc_of;
+use super::sidecar::OnDisk;
+use crate::disk::files::{self, log_path};
+use crate::disk::journal::record::Prior;
+use crate::disk::session_file;
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage};
+
+/// What a session's two files are.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    len: u64,
+    crc: u32,
+    sidecar: Vec<u8>,
+}
+
+impl Standing {
+    /// Reads them whole.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn of(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Self> {
+        let path = log_path(dir, stem);
+        let log = files::open_log(storage, dir, stem, OpenMode::Read)?;
+        let (mut len, mut crc) = (0, 0);
+        if let Some(log) = log {
+            let wrap = |e| Error::io("read", &path, e);
+            len = log.info().map_err(wrap)?.len;
+            crc = crc_of(&*log, len).map_err(wrap)?;
+        }
+        let on_disk = OnDisk::read(storage, dir, stem)?;
+        let sidecar = on_disk.meta().map(session_file::encode_sidecar);
+        Ok(Self {
+            len,
+            crc,
+            sidecar: sidecar.unwrap_or_default(),
+        })
+    }
+
+    /// Whether the sidecar is this.
+    pub(crate) fn says(&self, image: &[u8]) -> bool {
+        self.sidecar == image
+    }
+
+    /// What a record says of them.
+    pub(crate) fn prior(&self) -> Prior<'_> {
+        Prior {
+            len: self.len,
+            crc: self.crc,
+            sidecar: &self.sidecar,
+        }
+    }
+}

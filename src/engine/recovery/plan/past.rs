@@ -1,0 +1,186 @@
+//! What a session's files were before the journal's records, and have been since: all
+//! states in which its own store may have left them.
+
+use super::session::{Appended, Base, Patch};
+use crate::disk::journal::record::{MetaState, Prior};
+use crate::disk::session_file::{self, Kind, SessionMeta};
+
+/// The states that a session's files may have been left in.
+#[derive(Debug, Clone)]
+pub(crate) struct Past<L> {
+    /// What they were before the first record.
+    pub(crate) first: Option<First>,
+    /// The session's files before the present one, oldest first.
+    pub(crate) earlier: Vec<Earlier<L>>,
+    /// Whether the session was deleted since: its file may be missing.
+    pub(crate) deleted: bool,
+    /// What the first record that changes more of the sidecar than appends do says of it
+    /// before.
+    text: Option<Box<SessionMeta>>,
+    /// What the sidecar said after each record.
+    pub(crate) said: Vec<Said>,
+}
+
+/// A session's two files before the first record that speaks of it.
+#[derive(Debug, Clone)]
+pub(crate) struct First {
+    /// Length of the session file, and the CRC-32 of its bytes.
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+    pub(crate) sidecar: Sidecar,
+}
+
+/// A sidecar before the first record.
+#[derive(Debug, Clone)]
+pub(crate) enum Sidecar {
+    /// There was none, or none that decoded.
+    None,
+    /// Written by the flush before.
+    Written(Box<SessionMeta>),
+    /// The first record appended so many lines, and changed nothing else but the time
+    /// and a `skip` beyond the file: what both were, if it says so.
+    Appended {
+        lines: i64,
+        was: Option<(i64, String)>,
+    },
+}
+
+/// A session's file before it was replaced or deleted.
+#[derive(Debug, Clone)]
+pub(crate) enum Earlier<L> {
+    /// It became the backup of this name.
+    Kept(String),
+    Replaced {
+        base: Base,
+        appended: L,
+    },
+}
+
+/// What a record made of a sidecar.
+#[derive(Debug, Clone)]
+pub(crate) enum Said {
+    Whole(Box<SessionMeta>),
+    Patch(Patch),
+    /// The session was deleted.
+    Nothing,
+}
+
+impl<L> Default for Past<L> {
+    fn default() -> Self {
+        Self {
+            first: None,
+            earlier: Vec::new(),
+            deleted: false,
+            text: None,
+            said: Vec::new(),
+        }
+    }
+}
+
+impl First {
+    /// Prior a record that states it.
+    fn of(before: Prior<'_>) -> Self {
+        let Prior { len, crc, sidecar } = before;
+        let sidecar = session_file::decode_sidecar(sidecar).ok();
+        Self {
+            len,
+            crc,
+            sidecar: sidecar.map_or(Sidecar::None, |meta| Sidecar::Written(Box::new(meta))),
+        }
+    }
+
+    /// Prior lines were appended.
+    pub(super) fn of_append(len: u64, crc: u32, meta: MetaState<'_>, bytes: &[u8]) -> Self {
+        let was = match meta {
+            MetaState::Image {
+                skip, updated_at, ..
+            } => Some((skip, updated_at.into())),
+            MetaState::First(_) | MetaState::Patch { .. } => None,
+        };
+        let sidecar = match meta {
+            MetaState::First(_) => Sidecar::None,
+            MetaState::Image { .. } | MetaState::Patch { .. } => Sidecar::Appended {
+                lines: count_lines(bytes),
+                was,
+            },
+        };
+        Self { len, crc, sidecar }
+    }
+}
+
+impl Said {
+    fn whole(&self) -> Option<&SessionMeta> {
+        match self {
+            Self::Whole(meta) => Some(meta),
+            Self::Patch(_) | Self::Nothing => None,
+        }
+    }
+}
+
+impl<L: Appended> Past<L> {
+    /// Takes in what a record says of the files before it.
+    pub(super) fn before(&mut self, prior: Prior<'_>) {
+        if self.first.is_none() {
+            self.first = Some(First::of(prior));
+        } else if self.text.is_none() && self.said.iter().all(|said| said.whole().is_none()) {
+            self.text = session_file::decode_sidecar(prior.sidecar)
+                .ok()
+                .map(Box::new);
+        }
+    }
+
+    /// Whether any sidecar that the store may have left, oldest first, is what is looked
+    /// for; `None` stands for no sidecar. What records that only patch it leave unsaid is
+    /// taken from `on_disk`.
+    pub(crate) fn any_sidecar(
+        &self,
+        on_disk: Option<&SessionMeta>,
+        mut is_it: impl FnMut(Option<&SessionMeta>) -> bool,
+    ) -> bool {
+        let mut now = self.before_first(on_disk);
+        if is_it(now.as_ref()) {
+            return true;
+        }
+        self.said.iter().any(|said| {
+            match said {
+                Said::Whole(meta) => now = Some((**meta).clone()),
+                Said::Nothing => now = None,
+                Said::Patch(patch) => {
+                    if let Some(now) = &mut now {
+                        patch.apply(now);
+                    }
+                }
+            }
+            is_it(now.as_ref())
+        })
+    }
+
+    fn before_first(&self, on_disk: Option<&SessionMeta>) -> Option<SessionMeta> {
+        let (lines, was) = match &self.first.as_ref()?.sidecar {
+            Sidecar::None => return None,
+            Sidecar::Written(meta) => return Some((**meta).clone()),
+            Sidecar::Appended { lines, was } => (*lines, was),
+        };
+        let whole = || self.said.iter().find_map(Said::whole);
+        let text = self.text.as_deref().or_else(whole);
+        let mut meta = text.or(on_disk)?.clone();
+        if let Some(Said::Patch(first)) = self.said.first() {
+            first.apply(&mut meta);
+        }
+        meta.count = meta.count.saturating_sub(lines);
+        if let Some((skip, updated_at)) = was {
+            meta.skip = *skip;
+            meta.updated_at.clone_from(updated_at);
+        } else if let Some(on_disk) = on_disk {
+            meta.updated_at.clone_from(&on_disk.updated_at);
+        }
+        Some(meta)
+    }
+}
+
+/// Lines as `skip` counts them.
+pub(crate) fn count_lines(bytes: &[u8]) -> i64 {
+    let lines = session_file::lines(bytes);
+    let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);
+    i64::try_from(lines.count()).unwrap_or(i64::MAX)
+}

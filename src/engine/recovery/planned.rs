@@ -1,0 +1,195 @@
+//! Sessions and backups as the journal would have them, put together without being
+//! written.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::bytes::Bytes;
+use super::plan::{Base, Kept, Plan, Plans, Prefix};
+use crate::disk::files::is_taken;
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+
+/// What the journal may hold more of than the files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Planned<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) dir: &'a Path,
+    pub(crate) backups: &'a Path,
+    pub(crate) plans: &'a Plans,
+}
+
+impl<'p> Planned<'p> {
+    /// All lines of a session; `None` if part of what they are made of is gone. `log`
+    /// is the session's file, if it is the one that the plan speaks of.
+    ///
+    /// # Errors
+    /// If the files cannot be read.
+    pub(crate) fn session(self, plan: &Plan, log: Option<Bytes>) -> Result<Option<Bytes>> {
+        if let Some(own) = self.own_beginning(plan, log.as_ref())? {
+            let len = own.size();
+            return self.continued(own, len, plan.appended()).map(Some);
+        }
+        self.bytes(Level::Session(plan), log)
+    }
+
+    /// A backup, if it is there.
+    ///
+    /// # Errors
+    /// If the files cannot be read.
+    pub(crate) fn backup(self, name: &str) -> Result<Option<Bytes>> {
+        match self.plans.ever_backup(name) {
+            Some(kept) => self.bytes(Level::Backup(kept), None),
+            None => self.unplanned(name),
+        }
+    }
+
+    /// The beginning of a backup that a session became, if the backup has it still as it
+    /// was then.
+    ///
+    /// # Errors
+    /// If the files cannot be read.
+    pub(super) fn beginning(self, prefix: &Prefix) -> Result<Option<Bytes>> {
+        let whole = self.backup(&prefix.of)?;
+        let beginning = whole.filter(|whole| whole.size() >= prefix.len);
+        self.sound(beginning.map(|whole| whole.cut(prefix.len)), prefix)
+    }
+
+    fn sound(self, beginning: Option<Bytes>, prefix: &Prefix) -> Result<Option<Bytes>> {
+        let Some(beginning) = beginning else {
+            return Ok(None);
+        };
+        let crc = beginning.crc();
+        let crc = crc.map_err(|e| Error::io("read", self.dir, e))?;
+        Ok((crc == prefix.crc).then_some(beginning))
+    }
+
+    /// The beginning that a session became, as its own file has it: what it was copied of
+    /// is gone, or damaged since.
+    fn own_beginning(self, plan: &Plan, log: Option<&Bytes>) -> Result<Option<Bytes>> {
+        let (Base::Prefix(prefix), Some(log)) = (&plan.base, log) else {
+            return Ok(None);
+        };
+        let whole = Some(log.clone()).filter(|log| log.size() >= prefix.len);
+        self.sound(whole.map(|log| log.cut(prefix.len)), prefix)
+    }
+
+    /// What a session or backup is made of.
+    ///
+    /// What was taken back many times is the beginning of a backup, which is the
+    /// beginning of another, and so on: as deep as there were reverts since the
+    /// last checkpoint, so it is walked down and up, not recursed into.
+    fn bytes<'a>(self, mut level: Level<'a>, log: Option<Bytes>) -> Result<Option<Bytes>>
+    where
+        'p: 'a,
+    {
+        let mut above = Vec::new();
+        let mut bytes = loop {
+            let Base::Prefix(prefix) = &level.plan().base else {
+                break self.grounded(level, log)?;
+            };
+            above.push((prefix.len, level));
+            match self.plans.ever_backup(&prefix.of) {
+                Some(kept) => level = Level::Backup(kept),
+                None => break self.unplanned(&prefix.of)?,
+            }
+        };
+        for (len, level) in above.into_iter().rev() {
+            // Of what is gone, or shorter, nothing can be the beginning.
+            bytes = match bytes.filter(|bytes| bytes.size() >= len) {
+                Some(whole) => Some(self.continued(whole, len, level.plan().appended())?),
+                None => self.kept_as_is(level)?,
+            };
+        }
+        Ok(bytes)
+    }
+
+    /// [`bytes`](Self::bytes) of what is the beginning of no backup.
+    fn grounded(self, level: Level<'_>, log: Option<Bytes>) -> Result<Option<Bytes>> {
+        let plan = level.plan();
+        let lines = plan.journalled().unwrap_or_default().1;
+        if plan.base == Base::Deleted {
+            return Ok(Some(Bytes::of(lines.into_owned())));
+        }
+        let temp = match &plan.base {
+            Base::Swapped(swap) => self.open_if_there(&self.dir.join(&swap.temp))?,
+            _ => None,
+        };
+        let found = match (temp, level) {
+            (Some(temp), _) => Some(Bytes::whole(Some(temp), self.dir)?),
+            (None, Level::Session(_)) => log.or_else(|| plan.begins_empty().then(Bytes::none)),
+            (None, Level::Backup(_)) => self.kept_as_is(level)?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        let end = plan.base_end().unwrap_or_else(|| found.size());
+        if found.size() < end {
+            // Somebody cut it short: what is left, and what came after it.
+            let followed = found.followed(&lines);
+            return followed
+                .map(Some)
+                .map_err(|e| Error::io("read", self.dir, e));
+        }
+        self.continued(found, end, &lines).map(Some)
+    }
+
+    fn continued(self, bytes: Bytes, len: u64, lines: &[u8]) -> Result<Bytes> {
+        let continued = bytes.continued(len, lines);
+        continued.map_err(|e| Error::io("read", self.dir, e))
+    }
+
+    /// A backup's file as it stands.
+    fn kept_as_is(self, level: Level<'_>) -> Result<Option<Bytes>> {
+        let Level::Backup(kept) = level else {
+            return Ok(None);
+        };
+        let file = self.kept_log(kept)?;
+        let bytes = file.map(|file| Bytes::whole(Some(file), self.dir));
+        bytes.transpose()
+    }
+
+    /// A backup that the journal does not speak of, if it is there.
+    fn unplanned(self, name: &str) -> Result<Option<Bytes>> {
+        let path = self.backups.join(name);
+        let file = self.open_if_there(&path)?;
+        let there = file.map(|file| Bytes::whole(Some(file), &path));
+        there.transpose()
+    }
+
+    /// The file of a backup that the journal made. Its second name becomes the
+    /// backup's between two looks, never the other way round.
+    fn kept_log(self, kept: &Kept) -> Result<Option<Arc<dyn StorageFile>>> {
+        for name in [&kept.name, &kept.link, &kept.name] {
+            let found = self.open_if_there(&self.backups.join(name))?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_if_there(self, path: &Path) -> Result<Option<Arc<dyn StorageFile>>> {
+        match self.storage.open(path, OpenMode::Read) {
+            Ok(file) => Ok(Some(file)),
+            // What else has the name is nothing of ours.
+            Err(e) if e.kind() == io::ErrorKind::NotFound || is_taken(&e) => Ok(None),
+            Err(e) => Err(Error::io("open", path, e)),
+        }
+    }
+}
+
+/// A plan, and what it is of.
+#[derive(Debug, Clone, Copy)]
+enum Level<'a> {
+    Session(&'a Plan),
+    Backup(&'a Kept),
+}
+
+impl<'a> Level<'a> {
+    fn plan(self) -> &'a Plan {
+        match self {
+            Self::Session(plan) => plan,
+            Self::Backup(kept) => &kept.plan,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Carrying out what is to become of sessions whose files another program changed.
+//!
+//! What is there is kept under a second name, and the new file is written beside it. The
+//! records that put it in place go into the batch that covers everything before: after it
+//! a crash finds an ordinary journal, whose records say what the files were that were
+//! looked at. A file that was changed once more meanwhile is told by that.
+
+use std::io;
+use std::path::Path;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::Redo;
+use super::place::is_one_file;
+use crate::disk::files::backup::{self, BackupReason, Name};
+use crate::disk::files::{self, log_path, temp_name};
+use crate::disk::journal::record::{self, Record};
+use crate::disk::session_file::{self, SessionMeta};
+use crate::engine::recovery::bytes::{Bytes, crc_of};
+use crate::engine::recovery::foreign::standing::Standing;
+use crate::engine::recovery::foreign::{Changed, Conflict};
+use crate::engine::recovery::plan::Plans;
+use crate::engine::recovery::planned::Planned;
+use crate::error::{Error, Result};
+use crate::ground::storage::OpenMode;
+
+/// What the journal must say of sessions that were changed.
+#[derive(Debug, Default)]
+pub(crate) struct Adopted {
+    /// Its records, to be committed with the checkpoint over all before.
+    pub(crate) records: Vec<u8>,
+    /// What they ask for, once they are committed.
+    pub(crate) plans: Plans,
+    /// Hidden files that they name.
+    pub(super) temps: Vec<String>,
+    /// Backups that are to stay, whatever the journal says of older ones.
+    pub(super) made: Vec<String>,
+}
+
+impl Adopted {
+    fn add(&mut self, record: &Record<'_>) {
+        record::encode(&mut self.records, record);
+        self.plans.apply(record);
+    }
+}
+
+impl Redo<'_> {
+    /// Prepares what is to become of one session.
+    pub(super) fn adopt(
+        &mut self,
+        planned: Planned<'_>,
+        stem: &str,
+        changed: &Changed,
+        adopted: &mut Adopted,
+    ) -> Result<()> {
+        let standing = Standing::of(self.storage, self.dir, stem)?;
+        let mut told = vec![changed.finding()];
+        if let Some(conflict) = &changed.conflict {
+            told.push(self.keep_ours(planned, stem, conflict, adopted)?);
+        }
+        if changed.lines.is_some() {
+            told.extend(self.keep_found(&log_path(self.dir, stem))?);
+        }
+        let sidecar = self.sidecar_path(stem);
+        match &changed.meta {
+            None if changed.gone && files::is_there(self.storage, &sidecar)? => {
+                let aside = self.free_aside(&sidecar)?;
+                told.push(format!("its sidecar is now {}", aside.display()));
+                self.renames.push((sidecar, aside));
+            }
+            None => {}
+            Some(meta) => {
+                let image = session_file::encode_sidecar(meta);
+                if changed.lines.is_some() || !standing.says(&image) {
+                    told.extend(self.keep_found(&sidecar)?);
+                }
+                self.say(stem, changed.lines.as_ref(), (&standing, &image), adopted)?;
+            }
+        }
+        let told = told.join("; ");
+        if changed.lost {
+            self.report.lose(told);
+        } else {
+            self.report.findings.push(told);
+        }
+        Ok(())
+    }
+
+    fn say(
+        &mut self,
+        stem: &str,
+        lines: Option<&Bytes>,
+        (standing, image): (&Standing, &[u8]),
+        adopted: &mut Adopted,
+    ) -> Result<()> {
+        let (generation, before) = (0, standing.prior());
+        let Some(lines) = lines else {
+            if !standing.says(image) {
+                adopted.add(&Record::Meta {
+                    stem,
+                    generation,
+                    before,
+                    image,
+                });
+            }
+            return Ok(());
+        };
+        let temp = self.free_temp()?;
+        let path = self.dir.join(&temp);
+        let file = self.storage.open(&path, OpenMode::CreateNew);
+        let base_crc = file
+            .and_then(|file| lines.write_to(&*file))
+            .map_err(|e| Error::io("recover", &path, e))?;
+        adopted.add(&Record::Swap {
+            stem,
+            generation,
+            before,
+            image,
+            temp: &temp,
+            base_len: lines.size(),
+            base_crc,
+            tail: b"",
+        });
+        adopted.temps.push(temp);
+        Ok(())
+    }
+
+    fn free_temp(&mut self) -> Result<String> {
+        loop {
+            let name = temp_name(self.next_temp);
+            self.next_temp += 1;
+            if !files::is_there(self.storage, &self.dir.join(&name))? {
+                return Ok(name);
+            }
+        }
+    }
+
+    /// Keeps a file as it was found, unless an attempt that was cut short did.
+    pub(super) fn keep_found(&mut self, path: &Path) -> Result<Option<String>> {
+        if !files::is_there(self.storage, path)? {
+            return Ok(None);
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let told = |kept: &Path| Some(format!("as found, it is {}", kept.display()));
+        let aside = files::entries(self.storage, self.quarantine)?;
+        for earlier in aside.iter().filter(|other| other.starts_with(&*name)) {
+            let earlier = self.quarantine.join(earlier);
+            if is_one_file(self.storage, &earlier, path)? {
+                return Ok(told(&earlier));
+            }
+        }
+        let aside = self.free_aside(path)?;
+        files::keep(self.storage, path, &aside).map_err(|e| Error::io("keep", path, e))?;
+        Ok(told(&aside))
+    }
+
+    /// Makes a backup of what we acknowledged; in words, where it is. Another session
+    /// that has the file name must not be shown it.
+    fn keep_ours(
+        &mut self,
+        planned: Planned<'_>,
+        stem: &str,
+        conflict: &Conflict,
+        adopted: &mut Adopted,
+    ) -> Result<String> {
+        let (log, sidecar, told) = if conflict.displaced {
+            let log = self.free_aside(&log_path(self.dir, stem))?;
+            let sidecar = self.free_aside(&self.sidecar_path(stem))?;
+            let told = format!("what it was is {}", log.display());
+            (log, sidecar, told)
+        } else {
+            let name = self.conflict_name(planned, stem, conflict)?;
+            adopted.made.extend([name.to_text(), name.sidecar()]);
+            let told = format!("what was acknowledged is its backup {}", name.number);
+            let place = |name: &str| self.backups.join(name);
+            (place(&name.to_text()), place(&name.sidecar()), told)
+        };
+        let image = session_file::encode_sidecar(&conflict.meta);
+        for (bytes, to) in [(&Bytes::of(image), sidecar), (&conflict.lines, log)] {
+            let scratch = self.scratch_with(bytes)?;
+            self.renames.push((scratch, to));
+        }
+        Ok(told)
+    }
+
+    /// The name of a backup: that of an attempt that was cut short, if it is the same.
+    fn conflict_name(&self, planned: Planned<'_>, stem: &str, conflict: &Conflict) -> Result<Name> {
+        match self.storage.create_dir(self.backups) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::io("create", self.backups, e));
+            }
+            _ => {}
+        }
+        let mut name = Name {
+            stem: stem.into(),
+            number: 1,
+            reason: BackupReason::Conflict,
+            millis: millis(&conflict.meta),
+            skip: u64::try_from(conflict.meta.skip).unwrap_or(0),
+        };
+        let mut last = 0;
+        for file in files::entries(self.storage, self.backups)? {
+            if let Some((_, number)) =
+                backup::parse_number_marker(&file).filter(|(other, _)| *other == stem)
+            {
+                last = last.max(number);
+            }
+            let Some(other) = Name::parse(&file).filter(|other| other.stem == stem) else {
+                continue;
+            };
+            last = last.max(other.number);
+            name.number = other.number;
+            if name == other && self.is_copy(&self.backups.join(&file), &conflict.lines)? {
+                return Ok(name);
+            }
+        }
+        let planned = planned.plans.backups.iter();
+        let planned = planned.filter_map(|kept| Name::parse(&kept.name));
+        let planned = planned.filter(|name| name.stem == stem);
+        last = planned.fold(last, |last, name| last.max(name.number));
+        name.number = last + 1;
+        Ok(name)
+    }
+
+    fn is_copy(&self, path: &Path, lines: &Bytes) -> Result<bool> {
+        let wrap = |e| Error::io("read", path, e);
+        let file = self.storage.open(path, OpenMode::Read).map_err(wrap)?;
+        let len = file.info().map_err(wrap)?.len;
+        if len != lines.size() {
+            return Ok(false);
+        }
+        let ours = lines.crc().map_err(wrap)?;
+        Ok(crc_of(&*file, len).map_err(wrap)? == ours)
+    }
+}
+
+/// When a session was last written to, milliseconds since 1970.
+fn millis(meta: &SessionMeta) -> i64 {
+    let time = OffsetDateTime::parse(&meta.updated_at, &Rfc3339);
+    let millis = time.map_or(0, |time| time.unix_timestamp_nanos() / 1_000_000);
+    i64::try_from(millis).unwrap_or(0).max(0)
+}

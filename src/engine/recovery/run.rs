@@ -1,0 +1,155 @@
+//! Recovery from beginning to end: what the journal says is carried out, and a checkpoint
+//! says so.
+
+use std::path::Path;
+
+use super::plan::Plans;
+use super::redo::{Adopted, redo, redo_adopted};
+use super::{RecoveryReport, restore};
+use crate::disk::copies::copy_file::CopyFile;
+use crate::disk::copies::lost::Copies;
+use crate::disk::files;
+use crate::disk::journal::committer::{Committer, Outcome, Ticket};
+use crate::disk::journal::group::Batch;
+use crate::disk::journal::record::{self, Record};
+use crate::disk::journal::scan::Scan;
+use crate::engine::home::Home;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, Storage};
+
+/// What recovery did, and what it leaves to be done.
+pub(crate) struct Recovered {
+    pub(crate) report: RecoveryReport,
+    pub(crate) adopted: Adopted,
+}
+
+/// Brings the session files up to the journal, but for those that another program
+/// changed: what becomes of them is [journalled first](Ending::supersede).
+///
+/// # Errors
+/// As the operating system reports them; the journal is whole then.
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    dir: &Path,
+    home: &Home,
+    scan: &Scan,
+    copy_file: &mut CopyFile,
+) -> Result<Recovered> {
+    let mut copies = Copies::new(storage, dir, &home.copies);
+    let mut plans = Plans::default();
+    scan.replay(storage, |record| plans.add(record))?;
+    plans.require_sound(&home.journal)?;
+    scan.persist(storage)?;
+    let mut report = RecoveryReport {
+        clean: scan.clean || scan.is_empty(),
+        replayed_records: plans.records,
+        torn_bytes: scan.torn_bytes,
+        ..RecoveryReport::default()
+    };
+    // First, for on a full disk their room is what the lines need that follow.
+    remove_strays(storage, home, scan)?;
+    // No record in the journal has these names, also none of an attempt cut short.
+    let temps = scan.next_number << 32;
+    let places = home.places(dir);
+    let adopted = redo(storage, places, &plans, temps, &mut copies, &mut report)?;
+    restore::copy(storage, dir, &plans, copy_file)?;
+    Ok(Recovered { report, adopted })
+}
+
+/// Removes half-made segments and spares of the last run, which hold no record.
+fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> {
+    for stray in &scan.strays {
+        let path = home.journal.join(stray);
+        // A directory is nobody's of us, and in nobody's way.
+        let is_file = files::kind_of(storage, &path) == Some(FileKind::File);
+        if is_file && stray.strip_suffix(".tmp").is_some() {
+            storage
+                .remove_file(&path)
+                .map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// The end of a recovery.
+pub(crate) struct Ending<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) dir: &'a Path,
+    pub(crate) home: &'a Home,
+    pub(crate) scan: &'a Scan,
+    pub(crate) producer: usize,
+}
+
+impl Ending<'_> {
+    /// Says in a new segment that everything before it is in the session files, or is
+    /// what its own records say, and removes the segments that held it. In that order:
+    /// with the old segments partly gone and nothing to cover them, what is left would
+    /// be replayed onto files that are ahead of it. Then it carries the records out.
+    /// Returns the last batch.
+    ///
+    /// # Errors
+    /// As the operating system reports them; the next open goes on.
+    pub(crate) fn supersede(
+        &self,
+        committer: &mut Committer,
+        adopted: &Adopted,
+        copy_file: &mut CopyFile,
+    ) -> Result<u64> {
+        let (storage, dir, home, scan) = (self.storage, self.dir, self.home, self.scan);
+        let upto = scan.sequence;
+        if scan.is_empty() {
+            return Ok(upto);
+        }
+        commit_checkpoint(committer, self.producer, upto, false, &adopted.records)?;
+        for path in scan.paths() {
+            storage
+                .remove_file(path)
+                .map_err(|e| Error::io("remove journal segment", path, e))?;
+        }
+        storage
+            .sync_dir(&home.journal)
+            .map_err(|e| Error::io("sync", &home.journal, e))?;
+        if adopted.records.is_empty() {
+            return Ok(upto + 1);
+        }
+        let mut copies = Copies::new(storage, dir, &home.copies);
+        let mut report = RecoveryReport::default();
+        let plans = &adopted.plans;
+        redo_adopted(storage, home.places(dir), plans, &mut copies, &mut report)?;
+        restore::copy(storage, dir, plans, copy_file)?;
+        commit_checkpoint(committer, self.producer, upto + 1, false, b"")?;
+        Ok(upto + 2)
+    }
+}
+
+/// Commits, alone, that everything up to batch `sequence` is in the session
+/// files, and `records` with it.
+///
+/// # Errors
+/// As the committer reports them.
+pub(crate) fn commit_checkpoint(
+    committer: &mut Committer,
+    producer: usize,
+    sequence: u64,
+    clean: bool,
+    records: &[u8],
+) -> Result<()> {
+    let mut batch = Batch::new();
+    let checkpoint = Record::Checkpoint { sequence, clean };
+    record::encode(&mut batch.bytes, &checkpoint);
+    batch.bytes.extend_from_slice(records);
+    batch.tickets.push(Ticket {
+        producer,
+        number: 0,
+        refusals: 0,
+        len: batch.bytes.len(),
+    });
+    batch.durable = true;
+    let mut refused = None;
+    committer.commit(&mut batch, &mut |signal| {
+        if let Outcome::Refused(error) = signal.outcome {
+            refused = Some(error);
+        }
+    })?;
+    refused.map_or(Ok(()), Err)
+}

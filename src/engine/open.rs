@@ -20,7 +20,7 @@ use crate::engine::catalog::Catalog;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::restore;
-use crate::engine::recovery::run::{Ending, Recovered, recover};
+use crate::engine::recovery::run::{Ending, recover};
 use crate::engine::recovery::survey::survey;
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
@@ -83,10 +83,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copy_file = home.copy_file(&shared, site.dir);
-    let Recovered {
-        mut report,
-        adopted,
-    } = recover(storage, site.dir, &home, &scan, &mut copy_file)?;
+    let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file)?;
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
         shared.clone(),
@@ -110,7 +107,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         scan: &scan,
         producer: site.workers,
     };
-    ending.supersede(&mut committer, &adopted, &mut copy_file)?;
+    ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
+    let mut report = recovered.report;
     let catalog = take_stock(storage, site.dir, &home, &mut report)?;
     // Not before: a record that names a backup would not find it any more.
     set_aside_strays(storage, &home, &catalog, &mut report)?;

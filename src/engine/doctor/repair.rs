@@ -16,6 +16,7 @@ use crate::disk::journal::scan::Scan;
 use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file;
 use crate::engine::home::Home;
+use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::standing::Standing;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::run;
@@ -282,12 +283,9 @@ impl Repair<'_> {
     fn settle(&mut self, id: &StoreId) -> Result<()> {
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         let mut copies = self.home.copy_file(self.storage, self.dir);
-        let recovered = run::recover(&**self.storage, self.dir, self.home, &scan, &mut copies)?;
-        let mut done = recovered.report.findings.clone();
-        done.retain(|finding| !recovered.report.losses.contains(finding));
-        self.report.done.extend(done);
-        self.report.losses.extend(recovered.report.losses.clone());
+        let mut recovered = run::recover(&**self.storage, self.dir, self.home, &scan, &mut copies)?;
         if scan.is_empty() {
+            self.tell(recovered.report);
             return Ok(());
         }
         let mut committer = self.committer(id, scan.sequence, scan.next_number)?;
@@ -298,11 +296,20 @@ impl Repair<'_> {
             scan: &scan,
             producer: 0,
         };
-        let upto = ending.supersede(&mut committer, &recovered.adopted, &mut copies)?;
+        let upto = ending.supersede(&mut committer, &mut recovered, &mut copies)?;
+        self.tell(recovered.report);
         run::commit_checkpoint(&mut committer, 0, upto, true, b"")?;
         // The clean checkpoint stood beside the last of the others.
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         self.remove(scan.paths())
+    }
+
+    fn tell(&mut self, recovered: RecoveryReport) {
+        let losses = recovered.losses;
+        let mut done = recovered.findings;
+        done.retain(|finding| !losses.contains(finding));
+        self.report.done.extend(done);
+        self.report.losses.extend(losses);
     }
 
     /// Mends session files and sidecars.

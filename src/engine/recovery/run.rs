@@ -92,7 +92,7 @@ impl Ending<'_> {
     pub(crate) fn supersede(
         &self,
         committer: &mut Committer,
-        adopted: &Adopted,
+        Recovered { report, adopted }: &mut Recovered,
         copy_file: &mut CopyFile,
     ) -> Result<u64> {
         let (storage, dir, home, scan) = (self.storage, self.dir, self.home, self.scan);
@@ -113,9 +113,8 @@ impl Ending<'_> {
             return Ok(upto + 1);
         }
         let mut copies = Copies::new(storage, dir, &home.copies);
-        let mut report = RecoveryReport::default();
         let plans = &adopted.plans;
-        redo_adopted(storage, home.places(dir), plans, &mut copies, &mut report)?;
+        redo_adopted(storage, home.places(dir), plans, &mut copies, report)?;
         restore::copy(storage, dir, plans, copy_file)?;
         commit_checkpoint(committer, self.producer, upto + 1, false, b"")?;
         Ok(upto + 2)

@@ -346,3 +346,6 @@ fn time_of(line: &[u8]) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::io;
 use super::super::bytes::Bytes;
 use super::super::plan::{Plan, count_lines};
 use crate::disk::files::extent;
+use crate::disk::files::lines::Raw;
 use crate::disk::session_file::{self, Decoded, Kind, SessionMeta};
 
 /// Which of the fields of a sidecar are known from our own: another program left them as
@@ -135,15 +136,15 @@ impl Both<'_> {
             return Ok(self.skip);
         };
         let mut gone: HashMap<u64, u64> = HashMap::new();
-        each_line(found, |nth, line| {
+        each_line(found, |nth, raw| {
             if nth < first {
-                *gone.entry(hash(line)).or_default() += 1;
+                *gone.entry(hash(raw.text)).or_default() += 1;
             }
         })?;
         let (mut skip, mut open) = (self.skip, true);
         let (mut kept, mut drops) = (Vec::new(), false);
-        each_line(&self.ours, |nth, line| {
-            let left = gone.get_mut(&hash(line)).filter(|left| **left > 0);
+        each_line(&self.ours, |nth, raw| {
+            let left = gone.get_mut(&hash(raw.text)).filter(|left| **left > 0);
             let goes = left.is_some();
             if let Some(left) = left {
                 *left -= 1;
@@ -153,15 +154,25 @@ impl Both<'_> {
             skip += i64::from(live && open);
             drops |= goes && !open;
             if !(goes && live) || open {
-                kept.extend_from_slice(line);
-                kept.push(b'\n');
+                kept.push((raw.begin, raw.len));
             }
         })?;
         if drops {
-            self.ours = Bytes::of(kept);
+            self.ours = only(&self.ours, &kept)?;
         }
         Ok(skip)
     }
+}
+
+/// The lines that stand at these offsets, with these lengths, also those too long to walk.
+fn only(bytes: &Bytes, lines: &[(u64, u64)]) -> io::Result<Bytes> {
+    let (mut all, mut line) = (Vec::new(), Vec::new());
+    for &(begin, len) in lines {
+        bytes.read(begin, len as usize, &mut line)?;
+        all.extend_from_slice(&line);
+        all.push(b'\n');
+    }
+    Ok(Bytes::of(all))
 }
 
 /// What another program hides of a session.
@@ -194,18 +205,18 @@ pub(super) fn misses(
 ) -> io::Result<bool> {
     let mut there: HashMap<u64, u64> = HashMap::new();
     if let Some(found) = found {
-        each_line(found, |nth, line| {
+        each_line(found, |nth, raw| {
             if nth >= hidden {
-                *there.entry(message_hash(line)).or_default() += 1;
+                *there.entry(message_hash(raw.text)).or_default() += 1;
             }
         })?;
     }
     let mut missing = false;
-    each_line(ours, |nth, line| {
-        if nth < skip || session_file::classify(line) == Kind::Transient {
+    each_line(ours, |nth, raw| {
+        if nth < skip || session_file::classify(raw.text) == Kind::Transient {
             return;
         }
-        match there.get_mut(&message_hash(line)) {
+        match there.get_mut(&message_hash(raw.text)) {
             Some(left) if *left > 0 => *left -= 1,
             _ => missing = true,
         }
@@ -214,11 +225,11 @@ pub(super) fn misses(
 }
 
 /// Calls `visit` with every line that `skip` counts, and its number.
-fn each_line(bytes: &Bytes, mut visit: impl FnMut(i64, &[u8])) -> io::Result<()> {
+fn each_line(bytes: &Bytes, mut visit: impl FnMut(i64, Raw<'_>)) -> io::Result<()> {
     let mut nth = 0;
     bytes.for_each_line(|raw| {
         if session_file::classify(raw.text) != Kind::Blank {
-            visit(nth, raw.text);
+            visit(nth, raw);
             nth += 1;
         }
     })
@@ -249,3 +260,6 @@ fn message_hash(line: &[u8]) -> u64 {
         _ => hash(line),
     }
 }
+
+#[cfg(test)]
+mod tests;

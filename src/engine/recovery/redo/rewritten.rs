@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use crate::engine::recovery::bytes::crc_of;
 use crate::engine::recovery::plan::{Base, Kept, Swap};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -67,17 +68,8 @@ fn opened(storage: &dyn Storage, path: &Path) -> Result<Option<std::sync::Arc<dy
 /// As the operating system reports them.
 pub(super) fn holds(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<bool> {
     let wrap = |e| Error::io("read", path, e);
-    let mut crc = crc32fast::Hasher::new();
-    let mut chunk = vec![0; (1 << 20).min(swap.len as usize)];
-    let mut at = 0;
     if file.info().map_err(wrap)?.len < swap.len {
         return Ok(false);
     }
-    while at < swap.len {
-        let want = (swap.len - at).min(chunk.len() as u64) as usize;
-        file.read_exact_at(&mut chunk[..want], at).map_err(wrap)?;
-        crc.update(&chunk[..want]);
-        at += want as u64;
-    }
-    Ok(crc.finalize() == swap.crc)
+    Ok(crc_of(file, swap.len).map_err(wrap)? == swap.crc)
 }

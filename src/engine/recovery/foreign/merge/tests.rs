@@ -1,0 +1,95 @@
+use super::*;
+use crate::disk::files::lines::LONGEST;
+
+fn line(text: &str) -> String {
+    format!(r#"{{"role":"user","content":"{text}"}}"#) + "\n"
+}
+
+fn lines(texts: &str) -> Vec<u8> {
+    texts
+        .split_whitespace()
+        .flat_map(|text| line(text).into_bytes())
+        .collect()
+}
+
+/// What is left of `ours`, of which the first `skip` lines are hidden, and how many lines
+/// of that are, if another program hid the first `first` of `found`.
+fn hidden(ours: &[u8], skip: i64, found: &[u8], first: i64) -> (Vec<u8>, i64) {
+    let mut both = Both {
+        plan: &Plan::default(),
+        ours: Bytes::of(ours.to_vec()),
+        skip,
+        found: Some(&Bytes::of(found.to_vec())),
+        from: None,
+        theirs: None,
+    };
+    let skip = both.hide(first).unwrap();
+    (both.ours.behind, skip)
+}
+
+#[test]
+fn what_others_hid_at_the_beginning_is_hidden_and_stays_in_the_file() {
+    let ours = lines("a b c d");
+    assert_eq!(hidden(&ours, 0, &lines("a b c"), 2), (ours.clone(), 2));
+    // More than ours hid, and less.
+    assert_eq!(hidden(&ours, 1, &lines("a b c"), 3), (ours.clone(), 3));
+    assert_eq!(hidden(&ours, 3, &lines("a b c"), 2), (ours, 3));
+}
+
+#[test]
+fn lines_that_others_never_saw_stay_visible_between_those_they_hid() {
+    // `b` was written after they had looked.
+    let (left, skip) = hidden(&lines("a b c"), 0, &lines("a c"), 2);
+    assert_eq!((left, skip), (lines("a b"), 1));
+}
+
+#[test]
+fn a_line_hidden_once_hides_one_of_two_that_are_the_same() {
+    let (left, skip) = hidden(&lines("a a b"), 0, &lines("a b"), 1);
+    assert_eq!((left, skip), (lines("a a b"), 1));
+}
+
+#[test]
+fn a_line_too_long_to_walk_is_kept_whole_if_lines_after_it_go() {
+    let mut ours = lines("a");
+    ours.resize(ours.len() + LONGEST as usize + 1, b'x');
+    ours.push(b'\n');
+    let kept = ours.len();
+    ours.extend(lines("b"));
+    let (left, skip) = hidden(&ours, 0, &lines("a b"), 2);
+    assert_eq!(skip, 1);
+    assert!(
+        left == ours[..kept],
+        "{} of {kept} bytes are left",
+        left.len()
+    );
+}
+
+#[test]
+fn a_line_is_missed_unless_it_is_shown_as_often_as_it_was_written() {
+    let misses = |found: &str, hidden, ours: &str, skip| {
+        let found = Bytes::of(lines(found));
+        misses((Some(&found), hidden), &Bytes::of(lines(ours)), skip).unwrap()
+    };
+    assert!(!misses("a b", 0, "a b", 0));
+    assert!(misses("a b", 1, "a b", 0));
+    assert!(!misses("a b", 1, "a b", 1));
+    assert!(misses("a b", 0, "a a b", 0));
+    let ours = Bytes::of(lines("a"));
+    assert!(super::misses((None, 0), &ours, 0).unwrap());
+    assert!(!super::misses((None, 0), &ours, 1).unwrap());
+}
+
+#[test]
+fn a_message_written_anew_with_other_spaces_and_order_is_the_same() {
+    let anew = Bytes::of(b"{ \"content\": \"a\", \"role\": \"user\" }\n".to_vec());
+    assert!(!misses((Some(&anew), 0), &Bytes::of(lines("a")), 0).unwrap());
+}
+
+#[test]
+fn only_lines_that_count_are_counted_off() {
+    let text = b"\n{\"role\":\"user\"}\n\n{\"role\":\"tool\"}\n";
+    assert_eq!(without_first(text, 0), text[1..]);
+    assert_eq!(without_first(text, 1), text[18..]);
+    assert_eq!(without_first(text, 2), b"");
+}

@@ -32,8 +32,11 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    /// Never one whose last digit is zero: it would be left out, and what was written
+    /// with the time could not be written over in place.
     fn now(&self) -> OffsetDateTime {
-        OffsetDateTime::now_utc()
+        let now = OffsetDateTime::now_utc();
+        now + Duration::from_nanos(now.nanosecond().is_multiple_of(10).into())
     }
 
     fn monotonic(&self) -> Duration {
@@ -119,7 +122,7 @@ pub const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
 #[cfg(test)]
 mod tests {
-    use super::{Stamp, ZERO_TIME, rfc3339};
+    use super::{Clock, Stamp, SystemClock, ZERO_TIME, rfc3339};
     use proptest::prelude::*;
     use time::OffsetDateTime;
     use time::format_description::well_known::Rfc3339;
@@ -133,6 +136,17 @@ mod tests {
             let when = OffsetDateTime::from_unix_timestamp(seconds).unwrap();
             let when = when.replace_nanosecond(nanos).unwrap();
             prop_assert_eq!(rfc3339(when), when.format(&Rfc3339).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_times_of_the_system_have_texts_of_one_length() {
+        let clock = SystemClock::default();
+        for _ in 0..1_000 {
+            assert_eq!(
+                rfc3339(clock.now()).len(),
+                "2026-01-02T03:04:05.123456789Z".len()
+            );
         }
     }
 

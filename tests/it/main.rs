@@ -15,6 +15,7 @@ mod defects;
 mod intercept;
 mod kimi_file;
 mod leaving;
+mod pacing;
 mod read_only;
 mod scheduler;
 mod stress;

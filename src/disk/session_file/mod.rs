@@ -92,6 +92,6 @@ pub use scope::SessionScope;
 pub(crate) use scope::check_scope;
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{
-    decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
-    encoded_len as encoded_sidecar_len,
+    any_mixture_decodes, decode as decode_sidecar, encode as encode_sidecar,
+    encode_flat as encode_flat_sidecar, encoded_len as encoded_sidecar_len,
 };

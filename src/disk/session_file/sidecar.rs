@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memmem};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -71,6 +72,26 @@ impl SessionMeta {
 /// line if it is the line breaks that would make it large.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
     lay_out(&fields(meta))
+}
+
+/// Whether whoever reads a sidecar that is written over meets one, in whatever order the
+/// bytes arrive. Digits of the count, and of the last change without its date and hour,
+/// may come from both; nothing else may differ.
+pub(crate) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
+    let field = |name: &[u8], from, end| {
+        let begin = memmem::find(new, name)? + name.len() + from;
+        Some(begin..begin + memchr(end, new.get(begin..)?)?)
+    };
+    let free = [
+        field(b"\n  \"count\": ", 0, b','),
+        field(b"\n  \"updated_at\": \"", "2026-01-02T03:".len(), b'"'),
+    ];
+    let is_free = |at| free.iter().flatten().any(|range| range.contains(&at));
+    let mut both = old.iter().zip(new).enumerate();
+    old.len() == new.len()
+        && both.all(|(at, (old, new))| {
+            old == new || (old.is_ascii_digit() && new.is_ascii_digit() && is_free(at))
+        })
 }
 
 /// How long [`encode`] makes it.

@@ -38,27 +38,21 @@ impl Shard {
     }
 
     /// Writes a session's lines and sidecar out, taken off the dirty list
-    /// before. With `exact`, no blanks are left at the sidecar's end.
+    /// before.
     ///
     /// # Errors
     /// The session is dirty again then.
     pub(super) fn flush_one(
         &mut self,
         id: usize,
-        exact: bool,
         turn: &mut Turn<'_>,
     ) -> Result<(Flushed, Option<Copy>)> {
-        let session = self.session(id);
-        session.sidecar_dirty |= exact && session.sidecar_padded;
         let result = self
             .write_out(id, turn)
-            .and_then(|()| self.write_sidecar(id, exact, turn));
+            .and_then(|()| self.write_sidecar(id, turn));
         if let Err(error) = result {
             self.mark_dirty(id);
             return Err(error);
-        }
-        if self.session(id).sidecar_padded {
-            self.mark_dirty(id);
         }
         let copy = self.copy_sidecar(id, turn);
         Ok((self.owed(id), copy))
@@ -123,12 +117,7 @@ impl Shard {
     /// # Errors
     /// It stays behind then; what is on disk is the old one, or can be set
     /// right from the journal.
-    pub(super) fn write_sidecar(
-        &mut self,
-        id: usize,
-        exact: bool,
-        turn: &mut Turn<'_>,
-    ) -> Result<()> {
+    pub(super) fn write_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
         let session = self.session(id);
         if !session.sidecar_dirty || !session.exists {
             return Ok(());
@@ -138,12 +127,11 @@ impl Shard {
         let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
         let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
         let stem = session.entry.stem.clone();
-        let (padded, file) = self.with_descriptor(&turn.shared.keeper, || {
-            put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, exact, turn)
+        let file = self.with_descriptor(&turn.shared.keeper, || {
+            put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, turn)
                 .map_err(|e| Error::io("write", &path, e))
         })?;
         let session = self.session(id);
-        session.sidecar_padded = padded;
         session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;
         session.owed.sidecar(file, &turn.shared.keeper);
@@ -162,20 +150,16 @@ impl Session {
     }
 }
 
-/// Whether blanks were left at a sidecar's end, and the file.
-type Put = (bool, Arc<dyn StorageFile>);
-
 fn put_sidecar(
     sidecar: Sidecar,
     in_journal: bool,
     (stem, path): (&str, &Path),
     bytes: &[u8],
-    exact: bool,
     turn: &Turn<'_>,
-) -> io::Result<Put> {
+) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*turn.shared.storage;
     let put = match sidecar {
-        Sidecar::Present if in_journal => overwrite(path, bytes, exact, turn),
+        Sidecar::Present if in_journal => overwrite(path, bytes, turn),
         Sidecar::Present | Sidecar::Unlike => replace(path, bytes, turn),
         Sidecar::Missing => create(storage, path, bytes),
         Sidecar::Corrupt => create_in_place_of(stem, path, bytes, turn),
@@ -193,7 +177,12 @@ fn put_sidecar(
 }
 
 /// Sets aside what has the sidecar's name, and writes the sidecar.
-fn create_in_place_of(stem: &str, path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
+fn create_in_place_of(
+    stem: &str,
+    path: &Path,
+    bytes: &[u8],
+    turn: &Turn<'_>,
+) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*turn.shared.storage;
     let name = session_file::sidecar_name(stem);
     let aside = free_path(storage, &turn.shared.quarantine, &name).map_err(io::Error::other)?;
@@ -210,26 +199,18 @@ fn create_in_place_of(stem: &str, path: &Path, bytes: &[u8], turn: &Turn<'_>) ->
     create(storage, path, bytes)
 }
 
-fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Put> {
+fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Arc<dyn StorageFile>> {
     let file = storage.open(path, OpenMode::CreateNew)?;
     file.write_all_at(bytes, 0).inspect_err(|_| {
         // Half a sidecar would look like damage.
         let _ = storage.remove_file(path);
     })?;
-    Ok((false, file))
+    Ok(file)
 }
 
-/// Sidecars are filled up with blanks to a multiple of this, bytes, so that they seldom
-/// grow.
-const ROOM: usize = 64;
-
-/// Writes over a sidecar in place: replacing it costs an inode and thirty times
-/// as long. If the text gets shorter, blanks fill up to the old length, so
-/// that a reader never meets the end of the old text; cutting them off costs as
-/// much as everything else together, and waits for the store to be idle. One that is too
-/// long for the old file takes its place: a reader who met the old end first, and read
-/// on, would put the end of the new text after the old one.
-fn overwrite(path: &Path, bytes: &[u8], exact: bool, turn: &Turn<'_>) -> io::Result<Put> {
+/// Writes over a sidecar in place, if nothing but its last times and counts changes:
+/// replacing it costs an inode and thirty times as long.
+fn overwrite(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*turn.shared.storage;
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -237,24 +218,19 @@ fn overwrite(path: &Path, bytes: &[u8], exact: bool, turn: &Turn<'_>) -> io::Res
         }
         other => other?,
     };
-    let old = file.info()?.len as usize;
-    let mut padded = bytes.to_vec();
-    if !exact {
-        padded.resize(bytes.len().next_multiple_of(ROOM), b' ');
+    let mut old = vec![0; bytes.len()];
+    if file.info()?.len == old.len() as u64 {
+        file.read_exact_at(&mut old, 0)?;
     }
-    if old < bytes.len() {
+    if !session_file::any_mixture_decodes(&old, bytes) {
         // What a power loss leaves of it is mended from the journal.
-        return exchange(path, &padded, false, turn).map(|file| (!exact, file));
+        return exchange(path, bytes, false, turn);
     }
-    padded.resize(old.max(padded.len()), b' ');
-    file.write_all_at(&padded, 0)?;
-    if exact && old > bytes.len() {
-        file.set_len(bytes.len() as u64)?;
-    }
-    Ok((padded.len() > bytes.len() && !exact, file))
+    file.write_all_at(bytes, 0)?;
+    Ok(file)
 }
 
-fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
+fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*turn.shared.storage;
     if matches!(
         kind_of(storage, path),
@@ -263,7 +239,7 @@ fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Put> {
         // Somebody's link or pipe is set aside, not replaced.
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    exchange(path, bytes, true, turn).map(|file| (false, file))
+    exchange(path, bytes, true, turn)
 }
 
 /// Puts a new file in a sidecar's place.

@@ -146,8 +146,6 @@ pub(crate) struct Session {
     pub(crate) watch: Option<WatchSender<Standing>>,
     pub(crate) sidecar: Sidecar,
     pub(crate) sidecar_dirty: bool,
-    /// Blanks stand at its end, for the next exact flush to cut off.
-    pub(crate) sidecar_padded: bool,
     /// What its copy says, as far as known.
     pub(crate) copied: Option<LastCopy>,
     /// Whether it stands in the shard's list of sessions to flush.
@@ -196,7 +194,6 @@ impl Session {
             watch: None,
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
-            sidecar_padded: false,
             copied: None,
             listed_dirty: false,
             owed: Owed::default(),

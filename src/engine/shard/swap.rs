@@ -220,7 +220,7 @@ impl Shard {
             return;
         }
         session.sidecar_dirty = true;
-        if let Err(error) = self.write_sidecar(id, false, turn) {
+        if let Err(error) = self.write_sidecar(id, turn) {
             // It is written again with the next flush.
             turn.shared
                 .warn(&error, "a sidecar stays behind its session file");

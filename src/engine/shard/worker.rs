@@ -107,7 +107,6 @@ struct Owned {
 
 #[derive(Debug)]
 struct FlushTask {
-    exact: bool,
     queue: VecDeque<(usize, usize)>,
     part: FlushPart,
     promise: Promise<FlushPart>,
@@ -240,7 +239,7 @@ impl Worker {
             Event::Fatal(error) => {
                 self.out.stop_store(&error);
             }
-            Event::Flush { exact, promise } => self.start_flush(exact, promise),
+            Event::Flush(promise) => self.start_flush(promise),
             Event::Sidecars => self.start_sidecars(),
             Event::Drain(promise) => self.start_drain(promise),
             // A turn looks at the bells anyway, and `Exit` ends it before it gets

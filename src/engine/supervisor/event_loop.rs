@@ -63,11 +63,11 @@ impl Loop {
             }
             Timeout::Item(Request::SegmentFull) => {
                 if self.supervisor.journal_is_long() {
-                    self.flush_quietly(false, wait);
+                    self.flush_quietly(wait);
                 }
             }
             Timeout::Item(Request::Flush(promise)) => {
-                let result = self.flush(true, wait);
+                let result = self.flush(wait);
                 self.busy |= result.is_err();
                 wake_one(promise.fulfil(result));
             }
@@ -77,9 +77,9 @@ impl Loop {
                 return false;
             }
             Timeout::TimedOut => match self.supervisor.tick() {
-                Due::Idle => self.busy = !self.flush_quietly(true, wait),
+                Due::Idle => self.busy = !self.flush_quietly(wait),
                 Due::Busy => {
-                    self.flush_quietly(false, wait);
+                    self.flush_quietly(wait);
                 }
                 Due::Nothing => {}
             },
@@ -88,8 +88,8 @@ impl Loop {
         true
     }
 
-    fn flush_quietly(&mut self, exact: bool, wait: &mut impl Wait) -> bool {
-        match self.flush(exact, wait) {
+    fn flush_quietly(&mut self, wait: &mut impl Wait) -> bool {
+        match self.flush(wait) {
             Ok(()) => true,
             Err(error) => {
                 self.supervisor
@@ -100,26 +100,26 @@ impl Loop {
         }
     }
 
-    fn flush(&mut self, exact: bool, wait: &mut impl Wait) -> Result<()> {
-        let upto = self.flush_files(exact, wait)?;
+    fn flush(&mut self, wait: &mut impl Wait) -> Result<()> {
+        let upto = self.flush_files(wait)?;
         self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)
     }
 
     /// Brings all files up to date. If there is no space for it the journal gives
     /// up its spares: what full segments hold would wait for that for ever.
-    fn flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
-        match self.try_flush_files(exact, wait) {
+    fn flush_files(&mut self, wait: &mut impl Wait) -> Result<u64> {
+        match self.try_flush_files(wait) {
             Err(Error::StorageFull { .. }) if self.supervisor.give_way()? => {
-                self.try_flush_files(exact, wait)
+                self.try_flush_files(wait)
             }
             other => other,
         }
     }
 
-    fn try_flush_files(&mut self, exact: bool, wait: &mut impl Wait) -> Result<u64> {
+    fn try_flush_files(&mut self, wait: &mut impl Wait) -> Result<u64> {
         self.supervisor.sync_journal(wait)?;
-        let flush = self.supervisor.begin(exact);
+        let flush = self.supervisor.begin();
         let mut parts = Vec::new();
         for slot in flush.slots {
             parts.push(wait.answer(slot).ok_or_else(|| self.failure())?);
@@ -166,7 +166,7 @@ impl Loop {
         if let Some(reason) = self.alarm.group.poisoned() {
             return Err(Error::Poisoned { reason });
         }
-        let upto = self.flush_files(true, wait)?;
+        let upto = self.flush_files(wait)?;
         self.supervisor.clear_gone()?;
         self.checkpoint(upto, true, wait)
     }

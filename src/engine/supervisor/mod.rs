@@ -190,9 +190,11 @@ impl Supervisor {
         self.await_synced(wait)
     }
 
-    /// Starts a flush: every worker brings its sessions up to date. With `exact`
-    /// the files are what PicoClaw would have written.
-    pub(crate) fn begin(&self, exact: bool) -> Flush {
+    /// Starts a flush: every worker brings its sessions up to date.
+    pub(crate) fn begin(&mut self) -> Flush {
+        // What nobody writes to must come to rest: were it always old, its flushes, which
+        // are commits too, would keep it from ever being idle.
+        self.uncovered_since = self.shared.clock.monotonic();
         // Before the watermark is read: what is committed from here on starts
         // the next flush.
         // Swapped, not stored: a commit whose swap came before this one is seen in
@@ -205,7 +207,7 @@ impl Supervisor {
         let upto = self.progress.synced();
         let slots = self.workers.iter().map(|worker| {
             let (promise, slot) = slot();
-            worker.send(Event::Flush { exact, promise });
+            worker.send(Event::Flush(promise));
             slot
         });
         Flush {

@@ -97,7 +97,7 @@ impl Eavesdropper {
                 Event::Journal(signal) if matches!(signal.outcome, Outcome::Synced) => {
                     Heard::Synced(signal.number)
                 }
-                Event::Flush { .. } => Heard::Flush,
+                Event::Flush(_) => Heard::Flush,
                 _ => Heard::Other,
             })
             .collect()

@@ -149,6 +149,7 @@ fn a_panic_anywhere_poisons_the_store_and_hangs_nobody() {
         let work = chats.clone();
         within(&place, move || {
             let _ = work.add_message("cli", "user", "3").wait();
+            let _ = work.flush().wait();
             let _ = work.add_message("fresh", "user", "0").wait();
             let _ = work.truncate_history("cli", 2).wait();
             let _ = work.flush().wait();

@@ -238,7 +238,10 @@ fn what_another_program_left_after_a_crash_is_not_hidden_nor_compacted_away() {
     store.close().unwrap();
     let store = Store::open(left.path()).unwrap();
     assert_eq!(texts(&store.handle(), "a"), found);
-    // What they had not seen is a backup.
+    // What they had not seen is a backup: they saw it if it had come to the file.
+    if found.contains(&String::from("50")) {
+        return;
+    }
     let chats = store.handle();
     let backups = chats.list_backups("a").wait().unwrap();
     let newest = backups.last().unwrap();

@@ -440,9 +440,10 @@ fn a_full_disk_fails_no_flush_for_a_copy_and_the_next_one_writes_it() {
     wait_for_spare_segment(&disk);
     let copied = disk.read_foreign(in_memory(COPIES)).unwrap();
     let used: usize = disk.dump().values().map(Vec::len).sum();
-    disk.capacity(used as u64);
-    // Shorter than the one before, the sidecar needs no space of its own.
-    chats.set_summary(KEY, "two").wait().unwrap();
+    // Enough for a new sidecar, which frees that of the old one: no copy fits in there.
+    let sidecar = disk.read_foreign(in_memory(SIDECAR)).unwrap().len();
+    disk.capacity((used + sidecar) as u64);
+    chats.set_summary(KEY, "two and more").wait().unwrap();
     chats.flush().wait().unwrap();
     assert_eq!(disk.read_foreign(in_memory(COPIES)).unwrap(), copied);
 
@@ -452,7 +453,7 @@ fn a_full_disk_fails_no_flush_for_a_copy_and_the_next_one_writes_it() {
     store.close().unwrap();
     disk.remove_foreign(in_memory(SIDECAR)).unwrap();
     let store = open_memory(&disk).unwrap();
-    assert_eq!(store.handle().summary(KEY).wait().unwrap(), "two");
+    assert_eq!(store.handle().summary(KEY).wait().unwrap(), "two and more");
     store.close().unwrap();
 }
 

@@ -3,12 +3,17 @@
 use proptest::prelude::*;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::kind;
 use crate::disk::session_file::scan::Scanner;
 use crate::disk::session_file::{Attachment, Decoded, Message, SessionMeta, SystemPart};
-use crate::disk::session_file::{classify, decode, decode_sidecar, encode, encode_sidecar};
+use crate::disk::session_file::{
+    any_mixture_decodes, classify, decode, decode_sidecar, encode, encode_sidecar,
+};
 use crate::disk::session_file::{encoded_sidecar_len, hashed_stem, is_safe_stem};
+use crate::ground::clock::rfc3339;
 
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![".*", "[ \u{0}-\u{1f}\"\\\\<>&\u{2028}\u{2029}\u{3000}a]*"]
@@ -132,6 +137,42 @@ proptest! {
         let again = decode_sidecar(&bytes).unwrap();
         prop_assert_eq!(again.skip, skip);
         prop_assert_eq!(again.scope.map(|scope| scope.get().to_owned()), Some(scope));
+    }
+
+    #[test]
+    fn a_sidecar_may_be_written_over_only_if_every_mixture_is_one(
+        key in any_text(),
+        counts in prop::array::uniform2(prop_oneof![0..120_i64, 995..1_005_i64]),
+        skips in prop::array::uniform2(prop_oneof![9 => Just(8_i64), 1 => 0..20_i64]),
+        seconds in prop::array::uniform2(1_767_312_000..1_767_320_000_i64),
+        nanos in prop::array::uniform2(prop_oneof![9 => 999_999_991..1_000_000_000_u32, 1 => 0..100_u32]),
+        aliases in prop::array::uniform2(prop_oneof![9 => Just(1), 1 => 0..3]),
+        mixtures in prop::collection::vec(any::<u64>(), 8),
+    ) {
+        let sidecar = |nth: usize| {
+            let when = OffsetDateTime::from_unix_timestamp(seconds[nth]).unwrap();
+            let mut meta = SessionMeta::empty(key.clone());
+            meta.skip = skips[nth];
+            meta.count = counts[nth];
+            meta.updated_at = rfc3339(when.replace_nanosecond(nanos[nth]).unwrap());
+            meta.aliases.push(format!("u{}", aliases[nth]));
+            encode_sidecar(&meta)
+        };
+        let (old, new) = (sidecar(0), sidecar(1));
+        let may = any_mixture_decodes(&old, &new);
+        let rest_is_same = skips[0] == skips[1] && aliases[0] == aliases[1];
+        prop_assert!(rest_is_same || !may);
+        let is_same_hour = seconds[0] / 3_600 == seconds[1] / 3_600;
+        prop_assert_eq!(may, rest_is_same && is_same_hour && old.len() == new.len());
+        for mixture in mixtures.into_iter().filter(|_| may) {
+            let parts = old.iter().zip(&new).enumerate();
+            let mixed: Vec<u8> = parts
+                .map(|(at, (old, new))| if mixture >> (at % 61) & 1 == 0 { *old } else { *new })
+                .collect();
+            let meta = decode_sidecar(&mixed).unwrap();
+            prop_assert_eq!((meta.key.as_str(), meta.skip), (key.as_str(), skips[0]));
+            prop_assert!(OffsetDateTime::parse(&meta.updated_at, &Rfc3339).is_ok());
+        }
     }
 
     #[test]

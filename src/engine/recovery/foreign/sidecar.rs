@@ -129,8 +129,7 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
     let (mut begins, mut ends) = (0, 0);
     plan.past.any_sidecar(on_disk.as_ref(), |said| {
         let mut said = said.map(session_file::encode_sidecar).unwrap_or_default();
-        // Blanks fill a shorter one up.
-        said.resize(found.len().max(said.len()), b' ');
+        said.resize(found.len().max(said.len()), 0);
         let said = &said[..found.len()];
         for ((nth, sector), said) in found.chunks(SECTOR).enumerate().zip(said.chunks(SECTOR)) {
             ours[nth] |= arrived(sector, said);

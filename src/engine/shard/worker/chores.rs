@@ -30,7 +30,7 @@ const MAX_UNWRITTEN: usize = 32 << 20;
 const SLICE: usize = 8;
 
 impl Worker {
-    pub(super) fn start_flush(&mut self, exact: bool, promise: Promise<FlushPart>) {
+    pub(super) fn start_flush(&mut self, promise: Promise<FlushPart>) {
         if let Some(error) = &self.poisoned {
             let part = FlushPart {
                 error: Some(error.clone()),
@@ -48,7 +48,6 @@ impl Worker {
         }
         self.flushing = true;
         self.flush = Some(FlushTask {
-            exact,
             queue,
             part: FlushPart::default(),
             promise,
@@ -151,9 +150,7 @@ impl Worker {
             let Some((shard, session)) = self.sidecars.pop_front() else {
                 return;
             };
-            let written = self.with(shard, |shard, turn| {
-                shard.write_sidecar(session, false, turn)
-            });
+            let written = self.with(shard, |shard, turn| shard.write_sidecar(session, turn));
             if let Err(error) = written {
                 let what = "sidecars stay behind until they can be written";
                 self.shared.warn(&error, what);
@@ -173,8 +170,7 @@ impl Worker {
                 self.out.wakers.extend(waker);
                 return;
             };
-            let exact = task.exact;
-            match self.with(shard, |shard, turn| shard.flush_one(session, exact, turn)) {
+            match self.with(shard, |shard, turn| shard.flush_one(session, turn)) {
                 Ok(flushed) => task.part.add(flushed),
                 Err(error) => return self.abandon_flush(task, error),
             }

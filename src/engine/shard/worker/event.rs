@@ -17,12 +17,8 @@ pub(crate) enum Event {
     Done { owner: Owner, done: Done },
     /// The store must stop.
     Fatal(Error),
-    /// Bring every session file up to date; with `exact`, as PicoClaw would
-    /// have written it.
-    Flush {
-        exact: bool,
-        promise: Promise<FlushPart>,
-    },
+    /// Bring every session file up to date.
+    Flush(Promise<FlushPart>),
     /// Bring the sidecars up to date.
     Sidecars,
     /// Take no more commands; say when all are carried out.

@@ -296,7 +296,7 @@ fn a_flush_beside_a_command_counts_as_none() {
     let appended = append(&store, "a", Durability::Durable);
     until_idle(&store);
     assert!(
-        seat.drive(|worker, _| worker.start_flush(true, promise))
+        seat.drive(|worker, _| worker.start_flush(promise))
             .is_some()
     );
     until_idle(&store);

@@ -21,7 +21,7 @@ use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::restore;
 use crate::engine::recovery::run::{Ending, recover};
-use crate::engine::recovery::survey::survey;
+use crate::engine::recovery::survey::{Others, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::owed::Keeper;
@@ -152,7 +152,7 @@ fn take_stock(
     let restored = survey(
         storage,
         dir,
-        (&plans, Vec::new()),
+        (&plans, Others::default()),
         &catalog,
         &mut copies,
         report,

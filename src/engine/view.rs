@@ -100,8 +100,8 @@ impl DirectoryView {
         for (stem, plan) in &moment.plans.sessions {
             match judge(planned, stem, plan)? {
                 Judged::Ours { finding, .. } => report.findings.extend(finding),
-                Judged::Changed(changed) if changed.lost => report.lose(changed.finding()),
-                Judged::Changed(changed) => report.findings.push(changed.finding()),
+                Judged::Changed(changed) if changed.lost => report.lose(changed.finding.clone()),
+                Judged::Changed(changed) => report.findings.push(changed.finding.clone()),
             }
         }
         if self.is_current(&moment) {

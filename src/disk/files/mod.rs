@@ -163,7 +163,10 @@ pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> Result
 const LONGEST_NAME: usize = 255;
 
 /// A name that file systems take, also if `name` is as long as they allow.
-fn numbered(name: &str, number: u64) -> String {
+pub(crate) fn numbered(name: &str, number: u64) -> String {
+    if number == 0 {
+        return name.into();
+    }
     let number = format!(".{number}");
     let mut end = name.len().min(LONGEST_NAME - number.len());
     while !name.is_char_boundary(end) {

@@ -198,7 +198,7 @@ impl SessionCheck {
                 lines
             }
             Some(Judged::Changed(changed)) => {
-                self.changed = Some(changed.finding());
+                self.changed = Some(changed.finding.clone());
                 meta.clone_from(&changed.meta);
                 changed.into_lines()
             }

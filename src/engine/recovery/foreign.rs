@@ -29,7 +29,7 @@ pub(super) use self::lineage::arrived;
 use self::merge::{Both, lines_of, misses};
 use self::sidecar::OnDisk;
 use super::bytes::Bytes;
-use super::plan::{Plan, count_lines};
+use super::plan::Plan;
 use super::planned::Planned;
 use crate::disk::files::{self, log_path};
 use crate::disk::session_file::{self, SessionMeta};
@@ -51,8 +51,8 @@ pub(crate) enum Judged {
 /// A session whose files were changed.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// What was done to them, in words.
-    pub(crate) what: String,
+    /// What was done to them, and what the session is then, in words.
+    pub(crate) finding: String,
     /// The lines, if the file that is there does not have them.
     pub(crate) lines: Option<Bytes>,
     /// The file that is there.
@@ -68,11 +68,6 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
-    /// What was found, for a person.
-    pub(crate) fn finding(&self) -> String {
-        format!("{} by another program", self.what)
-    }
-
     /// The lines of the session.
     pub(crate) fn into_lines(self) -> Bytes {
         let there = self.found.filter(|_| !self.gone);
@@ -107,16 +102,38 @@ pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Jud
         None => None,
     };
     let on_disk = OnDisk::read(planned.storage, planned.dir, stem)?;
-    let (found, present) = lineage::find(planned, plan, log.as_ref())?;
+    let sidecar = on_disk.found(plan);
+    let (mut found, mut present) = lineage::find(planned, plan, (&path, log.as_ref()))?;
+    if found == Found::Doubtful && sidecar == sidecar::Found::Changed {
+        (found, present) = (Found::Rewritten, false);
+    }
+    if found == Found::AsLeft && plan.had_sidecar() && log.is_none() && on_disk.is_missing() {
+        found = Found::Gone;
+    }
+    let ours = planned.session(plan, log.clone().filter(|_| present))?;
+    let pieces = match &ours {
+        Some(_) => Bytes::none(),
+        // Lines of others would be taken for ours.
+        None => match (found, &log) {
+            (Found::Added { .. } | Found::Edited | Found::Doubtful, Some(log)) => {
+                let lines = plan.journalled().unwrap_or_default().1;
+                let wrap = |e| Error::io("read", &path, e);
+                log.clone().followed(&lines).map_err(wrap)?
+            }
+            _ => planned.pieced(plan, log.clone().filter(|_| found == Found::AsLeft))?,
+        },
+    };
     let case = Case {
         stem,
         plan,
         path: path.display().to_string(),
-        sidecar: on_disk.found(plan),
-        ours: planned.session(plan, log.clone().filter(|_| present))?,
+        ours,
+        pieces,
         log,
+        sidecar,
         on_disk,
         found,
+        present,
     };
     case.judge().map_err(|e| match e {
         Fault::Io(e) => Error::io("read", &path, e),
@@ -149,10 +166,14 @@ struct Case<'a> {
     /// The file that is there, and what it is.
     log: Option<Bytes>,
     found: Found,
+    /// Whether it is the present one, not one that was replaced.
+    present: bool,
     on_disk: OnDisk,
     sidecar: sidecar::Found,
     /// What the journal makes of the session, if that can be put together.
     ours: Option<Bytes>,
+    /// If not: what it was before its file was replaced, and the lines since.
+    pieces: Bytes,
 }
 
 impl Case<'_> {
@@ -160,8 +181,7 @@ impl Case<'_> {
         if self.is_anothers() {
             return self.rewritten("is another session's now", true);
         }
-        let doubtful = self.found == Found::Doubtful;
-        if doubtful && self.sidecar == sidecar::Found::Changed {
+        if self.is_cut_by_them()? {
             self.found = Found::Rewritten;
         }
         let from = match self.found {
@@ -173,16 +193,14 @@ impl Case<'_> {
         let Some(ours) = self.ours.take() else {
             return self.incomplete();
         };
-        if let (Some(from), Some(log)) = (from, &self.log) {
-            let mut added = Vec::new();
-            log.read(from, (log.size() - from) as usize, &mut added)?;
-            if lineage::shares(&added, &ours)? {
-                self.ours = Some(ours);
-                return self.rewritten("was rewritten", false);
-            }
+        if let (Some(from), Some(log)) = (from, &self.log)
+            && lineage::shares(log, from, &ours)?
+        {
+            self.ours = Some(ours);
+            return self.rewritten("was rewritten", false);
         }
         let what = match (self.found, self.sidecar) {
-            (Found::AsLeft, sidecar::Found::Changed) => "is as it was, and its sidecar was changed",
+            (Found::AsLeft, sidecar::Found::Changed) => "is as it was, but its sidecar was changed",
             (Found::AsLeft, _) => return Ok(self.ours(ours)),
             (Found::Added { .. }, _) => "has lines that were added",
             _ => "was changed in place",
@@ -194,9 +212,24 @@ impl Case<'_> {
         let removed = self.sidecar == sidecar::Found::Removed && self.plan.exists();
         let finding = removed.then(|| {
             let path = &self.path;
-            format!("the sidecar of {path} is missing; it was made again of the journal")
+            format!("the sidecar of {path} is missing; it is made again of the journal")
         });
         Judged::Ours { lines, finding }
+    }
+
+    /// The file may be what a crash left of ours, but they wrote a sidecar beside it that
+    /// shows just these lines, and nothing else that is new: they cut it.
+    fn is_cut_by_them(&self) -> io::Result<bool> {
+        let (Some(theirs), Some(log), Some(ours)) = (self.their_meta(), &self.log, &self.ours)
+        else {
+            return Ok(false);
+        };
+        let is_present = self.found == Found::AsLeft && self.present;
+        if !is_present || theirs.skip != 0 || merge::is_new(self.plan, theirs) {
+            return Ok(false);
+        }
+        let lines = lines_of(log)?;
+        Ok(theirs.count == lines && lines < lines_of(ours)?)
     }
 
     /// The key in the sidecar is another's that has this file name, too. One that leads to
@@ -268,12 +301,27 @@ impl Case<'_> {
             self.merged_meta()
         };
         if let (Some(meta), Some(log)) = (&mut meta, &self.log) {
-            // As many lines are hidden as they saw hidden.
-            let hidden = self.on_disk.meta().map_or(0, |meta| meta.skip);
             meta.count = lines_of(log)?;
-            meta.skip = hidden.clamp(0, meta.count);
+            meta.skip = self.hidden(log, displaced)?.clamp(0, meta.count);
         }
         Ok(self.changed(what, None, meta, conflict))
+    }
+
+    /// How many lines of the file that was found are hidden: as many as they hid. If the
+    /// sidecar is as we left it, or a crash tore it, all that we had truncated, so that as
+    /// many are shown as we showed.
+    fn hidden(&self, log: &Bytes, displaced: bool) -> io::Result<i64> {
+        let seen = self.on_disk.meta().map_or(0, |meta| meta.skip);
+        let left_alone = self.sidecar == sidecar::Found::AsLeft && !displaced;
+        let Some(ours) = self.our_meta().filter(|_| left_alone) else {
+            return Ok(seen);
+        };
+        // The lines that the journal holds may not have come to the file.
+        let journalled = self.plan.journalled().unwrap_or_default().1;
+        let shown = ours.count.saturating_sub(ours.skip);
+        let shown = shown.saturating_sub(merge::missing(log, &journalled)?);
+        let others = lines_of(log)?.saturating_sub(shown.max(0));
+        Ok(seen.max(ours.skip.min(others)))
     }
 
     /// Both files count as removed, if the one with the lines is.
@@ -282,18 +330,14 @@ impl Case<'_> {
         Ok(self.changed("was removed", None, None, conflict))
     }
 
-    /// A backup or prepared file of ours is gone, that the session was made of: it stays
-    /// what it is, and what was acknowledged since comes after it.
+    /// A backup or prepared file of ours is gone, that the session was made of: it is what
+    /// it was before, and what was acknowledged since comes after it.
     fn incomplete(self) -> std::result::Result<Judged, Fault> {
-        let what = "was to be made of a file that is gone, and stays as it was";
-        let there = self.log.clone().unwrap_or_else(Bytes::none);
-        let lines = self.plan.journalled().unwrap_or_default().1;
-        let lines = there.followed(&lines)?;
+        let what = "was to be made of a file that was removed";
+        let lines = self.pieces.clone();
         let mut meta = self.merged_meta();
         if let Some(meta) = &mut meta {
-            let hidden = self.on_disk.meta().map_or(0, |meta| meta.skip);
-            meta.count = lines_of(&lines)?;
-            meta.skip = hidden.clamp(0, meta.count);
+            show_the_last(meta, &lines)?;
         }
         let mut judged = self.changed(what, Some(lines), meta, None);
         if let Judged::Changed(changed) = &mut judged {
@@ -310,12 +354,20 @@ impl Case<'_> {
         conflict: Option<Conflict>,
     ) -> Judged {
         let sidecar = match self.sidecar {
-            sidecar::Found::Changed if self.found != Found::AsLeft => ", its sidecar was changed",
-            sidecar::Found::Removed => ", its sidecar is missing",
+            sidecar::Found::Changed if self.found != Found::AsLeft => ", and so was its sidecar",
+            sidecar::Found::Removed => ", and its sidecar is missing",
             _ => "",
         };
+        let then = match self.found {
+            Found::Gone => "the session is deleted",
+            Found::Rewritten => "what is there is its history",
+            _ => "its history has the lines of both",
+        };
+        let key = self.our_meta().or_else(|| self.on_disk.meta().cloned());
+        let key = key.map(|meta| meta.key).unwrap_or_default();
+        let path = &self.path;
         Judged::Changed(Box::new(Changed {
-            what: format!("{} {what}{sidecar}", self.path),
+            finding: format!("session {key:?}: {path} {what} by another program{sidecar}; {then}"),
             lines,
             gone: self.found == Found::Gone,
             found: self.log,
@@ -330,9 +382,11 @@ impl Case<'_> {
         let Some(mut meta) = self.our_meta() else {
             return Ok(None);
         };
-        let lines = match &self.ours {
-            Some(ours) => ours.clone(),
-            None => self.journalled(&mut meta),
+        let lines = if let Some(ours) = &self.ours {
+            ours.clone()
+        } else {
+            show_the_last(&mut meta, &self.pieces)?;
+            self.pieces.clone()
         };
         let there = self.log.as_ref().filter(|_| !displaced);
         let hidden = self.on_disk.meta().map_or(0, |meta| meta.skip);
@@ -346,12 +400,12 @@ impl Case<'_> {
             displaced,
         }))
     }
+}
 
-    /// The lines that the journal alone holds. It hides those of them that it hid before.
-    fn journalled(&self, meta: &mut SessionMeta) -> Bytes {
-        let lines = self.plan.journalled().unwrap_or_default().1;
-        let before = meta.count.saturating_sub(count_lines(&lines)).max(0);
-        meta.skip = meta.skip.saturating_sub(before).max(0);
-        Bytes::of(lines.into_owned())
-    }
+/// Shows as many of these lines as the sidecar shows of those it was written for, the last.
+fn show_the_last(meta: &mut SessionMeta, lines: &Bytes) -> io::Result<()> {
+    let shown = meta.count.saturating_sub(meta.skip).max(0);
+    meta.count = lines_of(lines)?;
+    meta.skip = meta.count.saturating_sub(shown).max(0);
+    Ok(())
 }

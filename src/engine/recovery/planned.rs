@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::bytes::Bytes;
-use super::plan::{Base, Kept, Plan, Plans, Prefix};
+use super::plan::{Base, Earlier, Kept, Plan, Plans, Prefix};
 use crate::disk::files::is_taken;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -32,6 +32,63 @@ impl<'p> Planned<'p> {
             return self.continued(own, len, plan.appended()).map(Some);
         }
         self.bytes(Level::Session(plan), log)
+    }
+
+    /// The last of the session's earlier files that can be put together, and all lines
+    /// that the journal put into later ones. `log` is the session's file, if it is one that
+    /// it had.
+    ///
+    /// # Errors
+    /// If the files cannot be read.
+    pub(crate) fn pieced(self, plan: &Plan, log: Option<Bytes>) -> Result<Bytes> {
+        let wrap = |e| Error::io("read", self.dir, e);
+        // What a compaction copied last was appended to the file before.
+        let mut since = vec![plan.appended()];
+        for earlier in plan.past.earlier.iter().rev() {
+            let (whole, lines) = match earlier {
+                Earlier::Kept(name) => {
+                    let Some(kept) = self.plans.ever_backup(name) else {
+                        continue;
+                    };
+                    (self.backup(name)?, kept.plan.appended())
+                }
+                Earlier::Replaced { base, appended } => {
+                    let mut file = Plan {
+                        base: base.clone(),
+                        appended: appended.clone(),
+                        ..Plan::default()
+                    };
+                    file.past.first.clone_from(&plan.past.first);
+                    let whole = self.session(&file, self.own(&file, log.clone())?)?;
+                    (whole, appended.as_ref().map_or(&[][..], |(_, lines)| lines))
+                }
+            };
+            if let Some(mut whole) = whole {
+                for lines in since.into_iter().rev() {
+                    whole = whole.followed(lines).map_err(wrap)?;
+                }
+                return Ok(whole);
+            }
+            since.push(lines);
+        }
+        let there = log.unwrap_or_else(Bytes::none);
+        let lines = plan.journalled().unwrap_or_default().1;
+        there.followed(&lines).map_err(wrap)
+    }
+
+    /// A file, if it begins as one of a session's did.
+    fn own(self, plan: &Plan, log: Option<Bytes>) -> Result<Option<Bytes>> {
+        let (len, crc) = match (&plan.base, &plan.past.first) {
+            (Base::Swapped(swap), _) => (swap.len, swap.crc),
+            (Base::OnDisk, Some(first)) => (first.len, first.crc),
+            _ => return Ok(None),
+        };
+        let Some(log) = log.filter(|log| log.size() >= len) else {
+            return Ok(None);
+        };
+        let begins = log.clone().cut(len).crc();
+        let begins = begins.map_err(|e| Error::io("read", self.dir, e))? == crc;
+        Ok(begins.then_some(log))
     }
 
     /// A backup, if it is there.

@@ -11,7 +11,7 @@ mod rewritten;
 mod scratch;
 mod sidecar;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,7 @@ pub(crate) use self::adopt::Adopted;
 pub(crate) use self::rewritten::{backup_fault, rewrite_fault};
 pub(super) use self::scratch::SCRATCH_PREFIX;
 pub(crate) use self::scratch::is_scratch_name;
-use super::bytes::Bytes;
-use super::foreign::{Changed, Judged, judge};
+use super::foreign::{Judged, judge};
 use super::plan::{Base, Plan, Plans};
 use super::planned::Planned;
 use super::report::RecoveryReport;
@@ -57,6 +56,8 @@ pub(crate) fn redo(
 ) -> Result<Adopted> {
     let mut redo = Redo::new(storage, places, temps, report);
     redo.clear_scratch()?;
+    // What attempts that failed prepared: on a full disk each would take more.
+    redo.clear_temps_from(temps)?;
     redo.clear_ways(plans)?;
     let changed = redo.judge(plans)?;
     redo.carry_out(plans, &changed, copies)
@@ -74,7 +75,7 @@ pub(crate) fn redo_adopted(
     report: &mut RecoveryReport,
 ) -> Result<()> {
     let mut redo = Redo::new(storage, places, 0, report);
-    redo.carry_out(plans, &BTreeMap::new(), copies).map(drop)
+    redo.carry_out(plans, &BTreeSet::new(), copies).map(drop)
 }
 
 struct Redo<'a> {
@@ -85,10 +86,12 @@ struct Redo<'a> {
     /// Where the bytes of each backup that the journal made are now, by its
     /// file name.
     kept: BTreeMap<String, PathBuf>,
-    /// The lines of sessions that were taken back.
-    made: BTreeMap<String, Bytes>,
     report: &'a mut RecoveryReport,
     renames: Vec<(PathBuf, PathBuf)>,
+    /// Names in the quarantine that were given away.
+    asides: BTreeSet<PathBuf>,
+    /// Every backup's file name, and whether the backup is made; empty until asked for.
+    backup_names: BTreeMap<String, bool>,
     removals: Vec<PathBuf>,
     counter: u64,
     next_temp: u64,
@@ -107,9 +110,10 @@ impl<'a> Redo<'a> {
             quarantine: places.quarantine,
             backups: places.backups,
             kept: BTreeMap::new(),
-            made: BTreeMap::new(),
             report,
             renames: Vec::new(),
+            asides: BTreeSet::new(),
+            backup_names: BTreeMap::new(),
             removals: Vec::new(),
             counter: 0,
             next_temp: temps,
@@ -119,7 +123,7 @@ impl<'a> Redo<'a> {
     fn carry_out(
         &mut self,
         plans: &Plans,
-        changed: &BTreeMap<&str, Changed>,
+        changed: &BTreeSet<&str>,
         copies: &mut Copies<'_>,
     ) -> Result<Adopted> {
         let mut adopted = Adopted::default();
@@ -131,17 +135,22 @@ impl<'a> Redo<'a> {
         }
         let planned = self.planned(plans);
         // First: what is kept as it was found must not be written to before.
-        for (stem, changed) in changed {
-            self.adopt(planned, stem, changed, &mut adopted)?;
+        for stem in changed {
+            // Looked at once more: what was seen of thousands would keep as many files open.
+            if let Some(plan) = plans.sessions.get(*stem)
+                && let Judged::Changed(changed) = judge(planned, stem, plan)?
+            {
+                self.adopt(planned, stem, &changed, &mut adopted)?;
+            }
         }
         for kept in &plans.backups {
             let name = Name::parse(&kept.name);
-            let shared = name.is_some_and(|name| changed.contains_key(&*name.stem));
+            let shared = name.is_some_and(|name| changed.contains(&*name.stem));
             self.backup(kept, shared)?;
         }
         for (stem, plan) in &plans.sessions {
-            if !changed.contains_key(&**stem) {
-                self.session(stem, plan, copies)?;
+            if !changed.contains(&**stem) {
+                self.session(planned, stem, plan, copies)?;
             }
         }
         self.remove_backups(plans, &adopted.made)?;
@@ -167,26 +176,36 @@ impl<'a> Redo<'a> {
     }
 
     /// The sessions whose files another program changed.
-    fn judge<'p>(&mut self, plans: &'p Plans) -> Result<BTreeMap<&'p str, Changed>>
+    fn judge<'p>(&mut self, plans: &'p Plans) -> Result<BTreeSet<&'p str>>
     where
         'a: 'p,
     {
         let planned = self.planned(plans);
-        let mut all = BTreeMap::new();
+        let mut changed = BTreeSet::new();
         for (stem, plan) in &plans.sessions {
-            match judge(planned, stem, plan)? {
-                Judged::Ours { finding, lines } => {
-                    self.report.findings.extend(finding);
-                    if matches!(plan.base, Base::Prefix(_)) {
-                        self.made.insert(stem.clone(), lines);
-                    }
+            match judge(planned, stem, plan) {
+                Ok(Judged::Ours { finding, .. }) => self.report.findings.extend(finding),
+                Ok(Judged::Changed(_)) => {
+                    changed.insert(&**stem);
                 }
-                Judged::Changed(changed) => {
-                    all.insert(&**stem, *changed);
+                // A block of one session must not keep all others from being served.
+                Err(error) if !error.may_pass() && self.is_no_longer(stem, plan)? => {
+                    let finding = format!("{error}; what the journal holds is written there");
+                    self.report.findings.push(finding);
                 }
+                Err(error) => return Err(error),
             }
         }
-        Ok(all)
+        Ok(changed)
+    }
+
+    /// Whether a session's file has no room for lines of others after ours.
+    fn is_no_longer(&self, stem: &str, plan: &Plan) -> Result<bool> {
+        let path = log_path(self.dir, stem);
+        let info = self.storage.info(&path);
+        let len = info.map_err(|e| Error::io("look at", &path, e))?.len;
+        let lines = plan.appended().len() as u64;
+        Ok(plan.base == Base::OnDisk && plan.base_end().is_some_and(|end| len <= end + lines))
     }
 
     fn clear_ways(&mut self, plans: &Plans) -> Result<()> {
@@ -198,14 +217,20 @@ impl<'a> Redo<'a> {
         Ok(())
     }
 
-    fn session(&mut self, stem: &str, plan: &Plan, copies: &mut Copies<'_>) -> Result<()> {
+    fn session(
+        &mut self,
+        planned: Planned<'_>,
+        stem: &str,
+        plan: &Plan,
+        copies: &mut Copies<'_>,
+    ) -> Result<()> {
         if !plan.exists() {
             self.removals.push(log_path(self.dir, stem));
             self.removals.push(self.sidecar_path(stem));
             return Ok(());
         }
         let before = self.renames.len();
-        self.log(stem, plan)?;
+        self.log(planned, stem, plan)?;
         self.sidecar(stem, plan, before, copies)
     }
 

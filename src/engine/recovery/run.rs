@@ -109,12 +109,12 @@ impl Ending<'_> {
         storage
             .sync_dir(&home.journal)
             .map_err(|e| Error::io("sync", &home.journal, e))?;
-        if adopted.records.is_empty() {
-            return Ok(upto + 1);
-        }
         let mut copies = Copies::new(storage, dir, &home.copies);
         let plans = &adopted.plans;
         redo_adopted(storage, home.places(dir), plans, &mut copies, report)?;
+        if adopted.records.is_empty() {
+            return Ok(upto + 1);
+        }
         restore::copy(storage, dir, plans, copy_file)?;
         commit_checkpoint(committer, self.producer, upto + 1, false, b"")?;
         Ok(upto + 2)

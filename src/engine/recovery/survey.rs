@@ -14,16 +14,26 @@ use crate::engine::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
+/// What other programs did to sessions that the journal speaks of.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// Sessions that are deleted, and were made again.
+    pub(crate) revived: Vec<(String, Option<SessionMeta>)>,
+    /// Sessions whose files were removed.
+    pub(crate) gone: HashSet<String>,
+}
+
 /// Enters every session of `dir` into `catalog`: those with files, and those
-/// that `plans` makes or unmakes without its having been carried out yet. Of sessions that
-/// it unmakes, those in `revived` were made again by another program. Returns what `copies` say of sidecars that are missing or do not decode, by file name.
+/// that `plans` makes or unmakes without its having been carried out yet, but for what
+/// others did to those. Returns what `copies` say of sidecars that are missing or do not
+/// decode, by file name.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub(crate) fn survey(
     storage: &dyn Storage,
     dir: &Path,
-    (plans, revived): (&Plans, Vec<(String, Option<SessionMeta>)>),
+    (plans, others): (&Plans, Others),
     catalog: &Catalog,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
@@ -37,9 +47,7 @@ pub(crate) fn survey(
     // Names of sidecars that are not lost, whatever they say.
     let mut taken: HashSet<String> = linked.into_iter().collect();
     let planned = |stem: &str| plans.sessions.get(stem);
-    let there: HashSet<&str> = logs.iter().map(String::as_str).collect();
-    let exists =
-        |stem: &str, plan: &Plan| plan.exists() && (plan.may_be_absent() || there.contains(stem));
+    let exists = |stem: &str, plan: &Plan| plan.exists() && !others.gone.contains(stem);
     sidecars
         .retain(|stem| planned(stem).is_none_or(|plan| exists(stem, plan) && plan.image.is_none()));
     let images = plans.sessions.iter();
@@ -57,7 +65,7 @@ pub(crate) fn survey(
     } = read_sidecars(storage, dir, &sidecars, report);
     sidecars.retain(|stem| !unimported.contains(stem));
     metas.extend(images);
-    for (stem, meta) in revived {
+    for (stem, meta) in others.revived {
         match meta {
             Some(meta) => metas.push((stem, meta)),
             None => logs.push(stem),

@@ -202,6 +202,7 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, rebase: &Rebase) -> io::
         lines: extent.lines,
         start: extent.start,
         torn: extent.torn,
+        small: Vec::new(),
         hidden: Hidden::default(),
     })
 }

@@ -31,9 +31,16 @@ pub(crate) struct Prepared {
     pub(crate) start: u64,
     /// Whether its last line lacks the LF.
     pub(crate) torn: bool,
+    /// All of it for the journal, if it is at most [`JOURNALLED`] and in no other record.
+    pub(crate) small: Vec<u8>,
     /// What a compaction's copy hides.
     pub(crate) hidden: Hidden,
 }
+
+/// How long a new history may be that the journal holds whole, bytes: a program that
+/// replaces the file after a crash takes nothing then that was acknowledged. Longer ones
+/// would hold up all other commits.
+const JOURNALLED: u64 = 64 << 10;
 
 /// How much a compaction's copy hides: what was truncated while it was made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,7 +118,12 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
             // Prepared above.
             Source::Rebase(_) => {}
         }
-        out.finish(temp.to_owned())
+        let mut prepared = out.finish(temp.to_owned())?;
+        if !matches!(source, Source::Live { .. }) && prepared.len <= JOURNALLED {
+            prepared.small.resize(prepared.len as usize, 0);
+            prepared.file.read_exact_at(&mut prepared.small, 0)?;
+        }
+        Ok(prepared)
     };
     let prepared = attempt().map_err(|e| {
         let _ = storage.remove_file(&path);
@@ -336,6 +348,7 @@ impl<'a> Output<'a> {
             lines: self.lines,
             start: self.start,
             torn: self.torn,
+            small: Vec::new(),
             hidden: self.hidden,
         })
     }

@@ -127,11 +127,16 @@ impl Shard {
     pub(super) fn push_swap(
         &mut self,
         id: usize,
-        swap: Swap,
+        mut swap: Swap,
         tail: &[u8],
         ack: Ack,
         turn: &mut Turn<'_>,
     ) {
+        let small = std::mem::take(&mut swap.prepared.small);
+        let (base_len, base_crc, tail) = match &*small {
+            [] => (swap.prepared.len, swap.prepared.crc, tail),
+            all => (0, 0, all),
+        };
         let shard = self.id;
         let session = self.session(id);
         let sidecar = session.recorded_sidecar();
@@ -155,8 +160,8 @@ impl Shard {
                 before,
                 image: &image,
                 temp: &swap.prepared.temp,
-                base_len: swap.prepared.len,
-                base_crc: swap.prepared.crc,
+                base_len,
+                base_crc,
                 tail,
             },
         };

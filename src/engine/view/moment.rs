@@ -7,14 +7,13 @@ use std::sync::Arc;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files::{self, log_path};
 use crate::disk::journal::scan::{End, Scan, Tip};
-use crate::disk::session_file::SessionMeta;
 use crate::engine::catalog::Catalog;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::{Judged, judge};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
-use crate::engine::recovery::survey::survey;
+use crate::engine::recovery::survey::{Others, survey};
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
@@ -104,27 +103,32 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         ..
     } = &mut moment;
     let mut copies = Copies::new(storage, dir, &home.copies);
-    let revived = revived(Planned {
+    let others = others(Planned {
         storage,
         dir,
         backups: &home.backups,
         plans,
     })?;
-    moment.restored = survey(storage, dir, (plans, revived), catalog, &mut copies, report)?;
+    moment.restored = survey(storage, dir, (plans, others), catalog, &mut copies, report)?;
     Ok(moment)
 }
 
-/// Deleted sessions that another program wrote to before their files were removed.
-fn revived(planned: Planned<'_>) -> Result<Vec<(String, Option<SessionMeta>)>> {
-    let mut revived = Vec::new();
+/// Sessions that have no file and should, or have one and should not.
+fn others(planned: Planned<'_>) -> Result<Others> {
+    let mut others = Others::default();
     for (stem, plan) in &planned.plans.sessions {
-        if plan.exists() || !files::is_there(planned.storage, &log_path(planned.dir, stem))? {
+        if plan.exists() == files::is_there(planned.storage, &log_path(planned.dir, stem))? {
             continue;
         }
         match judge(planned, stem, plan)? {
-            Judged::Changed(changed) if !changed.gone => revived.push((stem.clone(), changed.meta)),
+            Judged::Changed(changed) if changed.gone => {
+                others.gone.insert(stem.clone());
+            }
+            Judged::Changed(changed) if !plan.exists() => {
+                others.revived.push((stem.clone(), changed.meta));
+            }
             _ => {}
         }
     }
-    Ok(revived)
+    Ok(others)
 }

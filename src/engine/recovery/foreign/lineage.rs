@@ -2,15 +2,18 @@
 //! of others begin.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
+use std::ops::Range;
+use std::path::Path;
 
 use memchr::memchr;
 
-use super::super::bytes::{Bytes, CHUNK, crc_of};
-use super::super::plan::{Base, Earlier, Past, Plan, Run};
+use super::super::bytes::{Bytes, CHUNK};
+use super::super::plan::{Base, Earlier, Past, Plan, Prefix, Run};
 use super::super::planned::Planned;
 use crate::disk::files;
+use crate::disk::files::lines::LONGEST;
 use crate::disk::session_file::{self, Decoded, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
@@ -36,31 +39,35 @@ pub(super) enum Found {
 
 /// A file that the session had, as far as the journal knows it.
 struct Reference<'a> {
-    base: Known,
+    base: Known<'a>,
     /// The lines that the journal puts after that.
     rest: Cow<'a, [u8]>,
 }
 
-enum Known {
+#[derive(Clone, Copy)]
+enum Known<'a> {
     Sum {
         len: u64,
         crc: u32,
     },
-    /// A copy that nobody synced: as much of it may be there as arrived. What it is a
-    /// copy of may be gone.
-    Copy {
-        len: u64,
-        crc: u32,
-        of: Option<Bytes>,
-    },
+    /// A copy that nobody synced: as much of it may be there as arrived.
+    Copy(&'a Prefix),
 }
 
-impl Known {
-    fn sum(&self) -> (u64, u32) {
+impl Known<'_> {
+    fn sum(self) -> (u64, u32) {
         match self {
-            Self::Sum { len, crc } | Self::Copy { len, crc, .. } => (*len, *crc),
+            Self::Sum { len, crc } => (len, crc),
+            Self::Copy(prefix) => (prefix.len, prefix.crc),
         }
     }
+}
+
+/// A reference that a file may be, and how much of it is the same.
+struct Fit<'a> {
+    found: Found,
+    same: u64,
+    of: Reference<'a>,
 }
 
 /// Finds out what `log` is, and whether it is the session's present file.
@@ -70,50 +77,44 @@ impl Known {
 pub(super) fn find(
     planned: Planned<'_>,
     plan: &Plan,
-    log: Option<&Bytes>,
+    (path, log): (&Path, Option<&Bytes>),
 ) -> Result<(Found, bool)> {
+    let waits = waits_for_its_name(planned, plan)?;
     let Some((log, file)) = log.and_then(|log| Some((log, log.file.as_deref()?))) else {
-        let found = if plan.may_be_absent() {
+        let found = if plan.may_be_absent(waits) {
             Found::AsLeft
         } else {
             Found::Gone
         };
         return Ok((found, false));
     };
-    let waits = waits_for_its_name(planned, plan)?;
     let in_place = !waits && matches!(plan.base, Base::OnDisk | Base::Swapped(_));
+    let wrap = |e| Error::io("read", path, e);
+    let bases = files_of(planned, plan).filter_map(|(base, _, past)| known(base, past));
+    let sums = Sums::of(file, log.len, bases.map(|base| base.sum().0)).map_err(wrap)?;
     // Of all that it may have been, the one of which most is there.
-    let mut best = (Found::Rewritten, false);
-    let mut most = None;
-    let mut present = true;
-    for reference in references(planned, plan) {
-        if let Some(reference) = reference? {
-            let fit = reference.fit(file, log.len);
-            let (found, same) = fit.map_err(|e| Error::io("read", planned.dir, e))?;
-            if found == Found::AsLeft {
-                return Ok((found, present));
-            }
-            // What replaced it was made of what it was.
-            let is_edited = !matches!(found, Found::Added { sound: true, .. });
-            let damaged = match found {
-                Found::Edited | Found::Doubtful => is_damaged_before(log, reference.base.sum().0),
-                _ => Ok(false),
-            };
-            let damaged = damaged.map_err(|e| Error::io("read", planned.dir, e));
-            let found = if is_edited && !(present && in_place) && !damaged? {
-                Found::Rewritten
-            } else {
-                found
-            };
-            let possible = !(present && waits);
-            if possible && most.is_none_or(|most| most < same) {
-                most = Some(same);
-                best = (found, present && found != Found::Rewritten);
-            }
+    let mut best: Option<(Fit<'_>, bool)> = None;
+    for (nth, (base, appended, past)) in files_of(planned, plan).enumerate() {
+        let Some(sum) = known(base, past) else {
+            continue;
+        };
+        let (base, rest) = (sum, lines_after(base, appended));
+        let (present, of) = (nth == 0, Reference { base, rest });
+        let (found, same) = of.fit(planned, (path, file, log.len), &sums)?;
+        if found == Found::AsLeft {
+            return Ok((Found::AsLeft, present));
         }
-        present = false;
+        let possible = !(present && waits);
+        if possible && best.as_ref().is_none_or(|(best, _)| best.same < same) {
+            best = Some((Fit { found, same, of }, present));
+        }
     }
-    Ok(best)
+    let Some((fit, present)) = best else {
+        return Ok((Found::Rewritten, false));
+    };
+    let holds = fit.holds(log, present && in_place).map_err(wrap)?;
+    let found = if holds { fit.found } else { Found::Rewritten };
+    Ok((found, present && found != Found::Rewritten))
 }
 
 /// Whether the present file was prepared, and has not got the session file's name.
@@ -125,10 +126,10 @@ fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
 }
 
 /// The files that the session had, the present one first.
-fn references<'a>(
+fn files_of<'a>(
     planned: Planned<'a>,
     plan: &'a Plan,
-) -> impl Iterator<Item = Result<Option<Reference<'a>>>> {
+) -> impl Iterator<Item = (&'a Base, &'a Run, &'a Past<Run>)> {
     let now = (&plan.base, &plan.appended, &plan.past);
     let earlier = plan.past.earlier.iter().rev();
     let earlier = earlier.filter_map(move |earlier| match earlier {
@@ -138,48 +139,78 @@ fn references<'a>(
             Some((&kept.base, &kept.appended, &kept.past))
         }
     });
-    std::iter::once(now)
-        .chain(earlier)
-        .map(move |(base, appended, past)| reference(planned, base, appended, past))
+    std::iter::once(now).chain(earlier)
 }
 
-fn reference<'a>(
-    planned: Planned<'a>,
-    base: &'a Base,
-    appended: &'a Run,
-    past: &'a Past<Run>,
-) -> Result<Option<Reference<'a>>> {
-    let lines = appended.as_ref().map_or(&[][..], |(_, lines)| lines);
-    let (base, rest) = match base {
+fn known<'a>(base: &'a Base, past: &Past<Run>) -> Option<Known<'a>> {
+    Some(match base {
         Base::OnDisk => {
-            let Some(first) = &past.first else {
-                return Ok(None);
-            };
+            let first = past.first.as_ref()?;
             let (len, crc) = (first.len, first.crc);
-            (Known::Sum { len, crc }, lines.into())
+            Known::Sum { len, crc }
         }
-        Base::Deleted => (Known::Sum { len: 0, crc: 0 }, lines.into()),
+        Base::Deleted => Known::Sum { len: 0, crc: 0 },
         Base::Swapped(swap) => {
             let (len, crc) = (swap.len, swap.crc);
-            (Known::Sum { len, crc }, [&swap.tail, lines].concat().into())
+            Known::Sum { len, crc }
         }
-        Base::Prefix(prefix) => {
-            let (len, crc) = (prefix.len, prefix.crc);
-            let of = planned.beginning(prefix)?;
-            (Known::Copy { len, crc, of }, lines.into())
+        Base::Prefix(prefix) => Known::Copy(prefix),
+    })
+}
+
+fn lines_after<'a>(base: &'a Base, appended: &'a Run) -> Cow<'a, [u8]> {
+    let lines = appended.as_ref().map_or(&[][..], |(_, lines)| lines);
+    match base {
+        Base::Swapped(swap) if !swap.tail.is_empty() => [&swap.tail, lines].concat().into(),
+        Base::OnDisk | Base::Deleted | Base::Swapped(_) | Base::Prefix(_) => lines.into(),
+    }
+}
+
+/// CRC-32 of the beginnings of a file, all read at once: a session may have been taken
+/// back a thousand times.
+struct Sums(BTreeMap<u64, u32>);
+
+impl Sums {
+    fn of(file: &dyn StorageFile, len: u64, bases: impl Iterator<Item = u64>) -> io::Result<Self> {
+        let lens: BTreeSet<u64> = bases.filter(|base| *base <= len).collect();
+        let mut crc = crc32fast::Hasher::new();
+        let mut chunk = vec![0; CHUNK.min(lens.last().copied().unwrap_or(0)) as usize];
+        let (mut at, mut sums) = (0, BTreeMap::new());
+        for len in lens {
+            while at < len {
+                let want = (len - at).min(CHUNK) as usize;
+                file.read_exact_at(&mut chunk[..want], at)?;
+                crc.update(&chunk[..want]);
+                at += want as u64;
+            }
+            sums.insert(len, crc.clone().finalize());
         }
-    };
-    Ok(Some(Reference { base, rest }))
+        Ok(Self(sums))
+    }
+
+    fn is(&self, len: u64, crc: u32) -> bool {
+        self.0.get(&len) == Some(&crc)
+    }
 }
 
 impl Reference<'_> {
     /// What a file is if it was this one, and how much of it is the same.
-    fn fit(&self, file: &dyn StorageFile, len: u64) -> io::Result<(Found, u64)> {
+    fn fit(
+        &self,
+        planned: Planned<'_>,
+        (path, file, len): (&Path, &dyn StorageFile, u64),
+        sums: &Sums,
+    ) -> Result<(Found, u64)> {
+        let wrap = |e| Error::io("read", path, e);
         let (base, crc) = self.base.sum();
-        let whole = len >= base && crc_of(file, base)? == crc;
-        let sound = match &self.base {
-            Known::Copy { of, .. } if !whole => is_part(file, len.min(base), of.as_ref())?,
-            _ => whole,
+        let sound = match self.base {
+            _ if sums.is(base, crc) => true,
+            Known::Copy(prefix) => {
+                // What it is a copy of may be gone.
+                let of = planned.beginning(prefix)?;
+                is_part(file, len.min(base), of.as_ref()).map_err(wrap)?
+            }
+            Known::Sum { .. } => false,
         };
         if len < base {
             let found = if sound {
@@ -189,21 +220,70 @@ impl Reference<'_> {
             };
             return Ok((found, 0));
         }
-        let mut after = vec![0; (len - base) as usize];
-        file.read_exact_at(&mut after, base)?;
-        let (whole, others) = walk(&after, &self.rest);
-        let same = base + others.unwrap_or(after.len()) as u64;
-        let found = match (sound, others) {
-            (true, None) => Found::AsLeft,
-            (false, None) if whole > 0 => Found::Edited,
-            (false, None) => return Ok((Found::Doubtful, 0)),
-            (_, Some(from)) if shares_lines(&after[from..], &self.rest) => Found::Rewritten,
+        let more = len - base > self.rest.len() as u64;
+        let after = whole_lines(file, base..len, self.rest.len()).map_err(wrap)?;
+        let (whole, others) = walk(&after, &self.rest, more);
+        let same = base + others.map_or(len - base, |at| at as u64);
+        Ok(match (sound, others) {
+            (true, None) => (Found::AsLeft, same),
+            (false, None) if whole > 0 => (Found::Edited, same),
+            (false, None) => (Found::Doubtful, 0),
             // Of a file that shows nothing of ours nothing tells that it is ours.
-            (_, Some(_)) if whole > 0 || sound && base > 0 => Found::Added { from: same, sound },
-            _ => return Ok((Found::Rewritten, 0)),
-        };
-        Ok((found, same))
+            (_, Some(_)) if whole > 0 || sound && base > 0 => {
+                (Found::Added { from: same, sound }, same)
+            }
+            _ => (Found::Rewritten, 0),
+        })
     }
+}
+
+impl Fit<'_> {
+    /// Whether the rest of the file speaks for it, too.
+    fn holds(&self, log: &Bytes, in_place: bool) -> io::Result<bool> {
+        let base = self.of.base.sum().0;
+        // A file written anew may have our lines anywhere.
+        let ours = Marks::of(&self.of.rest);
+        Ok(match self.found {
+            Found::Added { from, sound } => {
+                let others = tells(log, from..log.size(), |line| ours.tell(line))?;
+                !others && (sound || in_place)
+            }
+            Found::Edited | Found::Doubtful if in_place => {
+                !tells(log, 0..base, |line| ours.lines.contains(line))?
+                    || is_damaged_before(log, base)?
+            }
+            Found::Edited | Found::Doubtful => is_damaged_before(log, base)?,
+            Found::AsLeft | Found::Rewritten | Found::Gone => true,
+        })
+    }
+}
+
+/// The first bytes of a range of a file, and the rest of the line that those end in, unless
+/// no store writes one that long.
+fn whole_lines(file: &dyn StorageFile, range: Range<u64>, least: usize) -> io::Result<Vec<u8>> {
+    let left = |read: usize| range.end - range.start - read as u64;
+    let mut bytes = vec![0; left(0).min(least as u64) as usize];
+    file.read_exact_at(&mut bytes, range.start)?;
+    let mut chunk = Vec::new();
+    while bytes.last() != Some(&b'\n')
+        && left(bytes.len()) > 0
+        && bytes.len() < least + LONGEST as usize
+    {
+        chunk.resize(left(bytes.len()).min(CHUNK) as usize, 0);
+        file.read_exact_at(&mut chunk, range.start + bytes.len() as u64)?;
+        let end = memchr(b'\n', &chunk).map_or(chunk.len(), |lf| lf + 1);
+        bytes.extend_from_slice(&chunk[..end]);
+    }
+    Ok(bytes)
+}
+
+/// Whether one of the lines that begin in `range` is what is looked for.
+fn tells(log: &Bytes, range: Range<u64>, is_it: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+    let mut found = false;
+    log.for_each_line(|raw| {
+        found = found || (range.contains(&raw.begin) && is_it(raw.text));
+    })?;
+    Ok(found)
 }
 
 /// Whether the first `len` bytes of a file are those of `copy`, or zeros where they
@@ -236,8 +316,8 @@ pub(in crate::engine::recovery) fn arrived(found: &[u8], ours: &[u8]) -> bool {
 }
 
 /// How many of our lines stand whole where they belong, and where the lines of others
-/// begin, if there are any.
-fn walk(found: &[u8], ours: &[u8]) -> (usize, Option<usize>) {
+/// begin, if there are any. Whether there is `more` in the file than ours is said apart.
+fn walk(found: &[u8], ours: &[u8], more: bool) -> (usize, Option<usize>) {
     let mut whole = 0;
     let mut at = 0;
     while at < ours.len() && at < found.len() {
@@ -251,8 +331,7 @@ fn walk(found: &[u8], ours: &[u8]) -> (usize, Option<usize>) {
         }
         at = end;
     }
-    let others = found.len() > ours.len();
-    (whole, others.then_some(ours.len()))
+    (whole, more.then_some(ours.len()))
 }
 
 /// Whether lines that were synced do not decode: who edits a file leaves none.
@@ -297,23 +376,22 @@ fn seam(found: &[u8], ours: &[u8]) -> usize {
     starts.find(|&at| decodes(at)).unwrap_or(0)
 }
 
-/// Whether lines of ours are among those of others, as they were or edited: then the file
-/// was written anew.
-fn shares_lines(others: &[u8], ours: &[u8]) -> bool {
-    let others = Marks::of(others);
-    let mut ours = session_file::lines(ours);
-    ours.any(|(_, line)| others.tell(line))
-}
-
-/// The same, of lines that a whole session has.
+/// Whether lines of others, from an offset on, are among ours, as they were or edited: then
+/// the file was written anew.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(super) fn shares(others: &[u8], ours: &Bytes) -> io::Result<bool> {
-    let others = Marks::of(others);
-    let mut found = false;
-    ours.for_each_line(|raw| found = found || others.tell(raw.text))?;
-    Ok(found)
+pub(super) fn shares(log: &Bytes, from: u64, ours: &Bytes) -> io::Result<bool> {
+    let mut fewer = Vec::new();
+    // The shorter ones in memory.
+    if log.size() - from <= ours.size() {
+        log.read(from, (log.size() - from) as usize, &mut fewer)?;
+        let others = Marks::of(&fewer);
+        return tells(ours, 0..ours.size(), |line| others.tell(line));
+    }
+    ours.read(0, ours.size() as usize, &mut fewer)?;
+    let ours = Marks::of(&fewer);
+    tells(log, from..log.size(), |line| ours.tell(line))
 }
 
 /// What tells a line.

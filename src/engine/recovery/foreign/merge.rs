@@ -1,6 +1,6 @@
 //! What a session is after another program changed its files: theirs, ours, or both.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 
@@ -44,6 +44,12 @@ impl Unchanged {
         });
         known
     }
+}
+
+/// Whether another program's sidecar says of more than lines what none of ours said.
+pub(super) fn is_new(plan: &Plan, theirs: &SessionMeta) -> bool {
+    let known = Unchanged::of(plan, theirs, 0);
+    !(known.summary && known.scope && known.aliases)
 }
 
 /// A sidecar of both: theirs as far as they changed it, ours as far as they did not.
@@ -94,12 +100,13 @@ impl Both<'_> {
     /// As the operating system reports them.
     pub(super) fn join(mut self) -> io::Result<(Bytes, i64)> {
         let mut added = Vec::new();
-        let mut before = 0;
+        let (mut before, mut seen) = (0, self.found.cloned());
         if let (Some(found), Some(from)) = (self.found, self.from) {
             found.read(from, (found.size() - from) as usize, &mut added)?;
             let ours = found.clone().cut(from);
             // A part of a line of ours, and what they wrote after it, is one line of theirs.
             before = lines_of(&ours)? - i64::from(ours.would_glue(b"{")?);
+            seen = Some(ours);
         }
         let hidden = self.hidden(count_lines(&added));
         let mut skip = self.skip;
@@ -107,7 +114,7 @@ impl Both<'_> {
             Hidden::AsOurs => {}
             Hidden::Fewer(theirs) => skip = theirs,
             Hidden::First(theirs) => {
-                skip = self.hide(theirs)?;
+                skip = self.hide(seen.as_ref(), theirs)?;
                 added = without_first(&added, theirs.saturating_sub(before));
             }
         }
@@ -128,27 +135,26 @@ impl Both<'_> {
         }
     }
 
-    /// Hides, of our lines, those that are among the first so many of the file found. Some
+    /// Hides, of our lines, those that are among the first so many they `saw`. Some
     /// that they never saw may stand between: those stay visible, and what they hid after
-    /// them goes.
-    fn hide(&mut self, first: i64) -> io::Result<i64> {
-        let Some(found) = self.found else {
+    /// them goes. A line of ours is one that they saw only if the two stand in the same
+    /// order: who writes the same twice has not hidden both.
+    fn hide(&mut self, saw: Option<&Bytes>, first: i64) -> io::Result<i64> {
+        let Some(saw) = saw else {
             return Ok(self.skip);
         };
-        let mut gone: HashMap<u64, u64> = HashMap::new();
-        each_line(found, |nth, raw| {
-            if nth < first {
-                *gone.entry(hash(raw.text)).or_default() += 1;
-            }
+        let mut places: HashMap<u64, Vec<i64>> = HashMap::new();
+        each_line(saw, |nth, raw| {
+            places.entry(hash(raw.text)).or_default().push(nth);
         })?;
+        let mut next = 0;
         let (mut skip, mut open) = (self.skip, true);
         let (mut kept, mut drops) = (Vec::new(), false);
         each_line(&self.ours, |nth, raw| {
-            let left = gone.get_mut(&hash(raw.text)).filter(|left| **left > 0);
-            let goes = left.is_some();
-            if let Some(left) = left {
-                *left -= 1;
-            }
+            let places = places.get(&hash(raw.text)).map_or(&[][..], Vec::as_slice);
+            let place = places.get(places.partition_point(|place| *place < next));
+            next = place.map_or(next, |place| place + 1);
+            let goes = place.is_some_and(|place| *place < first);
             let live = nth >= self.skip;
             open &= !live || goes;
             skip += i64::from(live && open);
@@ -191,6 +197,22 @@ enum Hidden {
 pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
     let extent = extent::measure(bytes.file.as_deref(), bytes.len, &bytes.behind, 0)?;
     Ok(i64::try_from(extent.lines).unwrap_or(i64::MAX))
+}
+
+/// How many of these lines are not in `found`.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(super) fn missing(found: &Bytes, lines: &[u8]) -> io::Result<i64> {
+    let mut there = HashSet::new();
+    each_line(found, |_, raw| {
+        there.insert(hash(raw.text));
+    })?;
+    let mut missing = 0;
+    each_line(&Bytes::of(lines.to_vec()), |_, raw| {
+        missing += i64::from(!there.contains(&hash(raw.text)));
+    })?;
+    Ok(missing)
 }
 
 /// Whether lines of ours that nobody truncated are not among those of `found`, of which

@@ -70,6 +70,10 @@ impl OnDisk {
         }
     }
 
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+
     pub(super) fn found(&self, plan: &Plan) -> Found {
         let as_left = match self {
             // Recovery sets it aside, and says so.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::past::{Earlier, First, Past, Said};
+use super::past::{Earlier, First, Past, Said, Sidecar};
 use crate::disk::copies::lost::Restored;
 use crate::disk::session_file::{self, SessionMeta};
 
@@ -176,13 +176,22 @@ impl Plan {
 
     /// Whether nothing comes before the lines that the journal holds.
     pub(crate) fn begins_empty(&self) -> bool {
-        self.base == Base::OnDisk && self.base_end() == Some(0)
+        matches!(self.base, Base::OnDisk | Base::Swapped(_)) && self.base_end() == Some(0)
     }
 
-    /// Whether the session may have had no file when its process died.
-    pub(crate) fn may_be_absent(&self) -> bool {
+    /// Whether the session may have had no file when its process died, given whether a
+    /// prepared one waits for the name. It is synced before the journal names it.
+    pub(crate) fn may_be_absent(&self, waits: bool) -> bool {
         let was_empty = self.past.first.as_ref().is_some_and(|first| first.len == 0);
-        was_empty || self.past.deleted
+        let replaced = matches!(self.base, Base::Swapped(_));
+        (was_empty || self.past.deleted) && (waits || !replaced)
+    }
+
+    /// Whether the session had a sidecar before the journal's first record: it was synced.
+    pub(crate) fn had_sidecar(&self) -> bool {
+        let first = self.past.first.as_ref();
+        let had = first.is_some_and(|first| !matches!(first.sidecar, Sidecar::None));
+        had && self.base == Base::OnDisk
     }
 
     /// Whether it says what `before` said, and perhaps of more lines after: the

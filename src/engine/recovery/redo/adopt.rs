@@ -55,12 +55,12 @@ impl Redo<'_> {
         adopted: &mut Adopted,
     ) -> Result<()> {
         let standing = Standing::of(self.storage, self.dir, stem)?;
-        let mut told = vec![changed.finding()];
+        let mut told = vec![changed.finding.clone()];
         if let Some(conflict) = &changed.conflict {
             told.push(self.keep_ours(planned, stem, conflict, adopted)?);
         }
         if changed.lines.is_some() {
-            told.extend(self.keep_found(&log_path(self.dir, stem))?);
+            told.extend(self.keep_found(&log_path(self.dir, stem), "file")?);
         }
         let sidecar = self.sidecar_path(stem);
         match &changed.meta {
@@ -73,7 +73,7 @@ impl Redo<'_> {
             Some(meta) => {
                 let image = session_file::encode_sidecar(meta);
                 if changed.lines.is_some() || !standing.says(&image) {
-                    told.extend(self.keep_found(&sidecar)?);
+                    told.extend(self.keep_found(&sidecar, "sidecar")?);
                 }
                 self.say(stem, changed.lines.as_ref(), (&standing, &image), adopted)?;
             }
@@ -137,17 +137,19 @@ impl Redo<'_> {
     }
 
     /// Keeps a file as it was found, unless an attempt that was cut short did.
-    pub(super) fn keep_found(&mut self, path: &Path) -> Result<Option<String>> {
+    pub(super) fn keep_found(&mut self, path: &Path, what: &str) -> Result<Option<String>> {
         if !files::is_there(self.storage, path)? {
             return Ok(None);
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let told = |kept: &Path| Some(format!("as found, it is {}", kept.display()));
-        let aside = files::entries(self.storage, self.quarantine)?;
-        for earlier in aside.iter().filter(|other| other.starts_with(&*name)) {
-            let earlier = self.quarantine.join(earlier);
+        let told = |kept: &Path| Some(format!("the {what} as found is {}", kept.display()));
+        for nth in 0.. {
+            let earlier = self.quarantine.join(files::numbered(&name, nth));
             if is_one_file(self.storage, &earlier, path)? {
                 return Ok(told(&earlier));
+            }
+            if !files::is_there(self.storage, &earlier)? {
+                break;
             }
         }
         let aside = self.free_aside(path)?;
@@ -167,12 +169,15 @@ impl Redo<'_> {
         let (log, sidecar, told) = if conflict.displaced {
             let log = self.free_aside(&log_path(self.dir, stem))?;
             let sidecar = self.free_aside(&self.sidecar_path(stem))?;
-            let told = format!("what it was is {}", log.display());
+            let told = format!("what the journal held of ours is {}", log.display());
             (log, sidecar, told)
         } else {
             let name = self.conflict_name(planned, stem, conflict)?;
             adopted.made.extend([name.to_text(), name.sidecar()]);
-            let told = format!("what was acknowledged is its backup {}", name.number);
+            let told = format!(
+                "what the journal held of ours is its backup {}",
+                name.number
+            );
             let place = |name: &str| self.backups.join(name);
             (place(&name.to_text()), place(&name.sidecar()), told)
         };
@@ -185,7 +190,12 @@ impl Redo<'_> {
     }
 
     /// The name of a backup: that of an attempt that was cut short, if it is the same.
-    fn conflict_name(&self, planned: Planned<'_>, stem: &str, conflict: &Conflict) -> Result<Name> {
+    fn conflict_name(
+        &mut self,
+        planned: Planned<'_>,
+        stem: &str,
+        conflict: &Conflict,
+    ) -> Result<Name> {
         match self.storage.create_dir(self.backups) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::io("create", self.backups, e));
@@ -200,7 +210,7 @@ impl Redo<'_> {
             skip: u64::try_from(conflict.meta.skip).unwrap_or(0),
         };
         let mut last = 0;
-        for file in files::entries(self.storage, self.backups)? {
+        for (file, is_made) in self.backups_of(planned, stem)? {
             if let Some((_, number)) =
                 backup::parse_number_marker(&file).filter(|(other, _)| *other == stem)
             {
@@ -211,16 +221,30 @@ impl Redo<'_> {
             };
             last = last.max(other.number);
             name.number = other.number;
-            if name == other && self.is_copy(&self.backups.join(&file), &conflict.lines)? {
+            let found = is_made && name == other;
+            if found && self.is_copy(&self.backups.join(&file), &conflict.lines)? {
                 return Ok(name);
             }
         }
-        let planned = planned.plans.backups.iter();
-        let planned = planned.filter_map(|kept| Name::parse(&kept.name));
-        let planned = planned.filter(|name| name.stem == stem);
-        last = planned.fold(last, |last, name| last.max(name.number));
         name.number = last + 1;
         Ok(name)
+    }
+
+    /// The names of a session's backups, and of others that begin as they do, and whether
+    /// they are made.
+    fn backups_of(&mut self, planned: Planned<'_>, stem: &str) -> Result<Vec<(String, bool)>> {
+        if self.backup_names.is_empty() {
+            let to_make = planned.plans.backups.iter();
+            let to_make = to_make.map(|kept| (kept.name.clone(), false));
+            self.backup_names.extend(to_make);
+            let made = files::entries(self.storage, self.backups)?;
+            self.backup_names
+                .extend(made.into_iter().map(|name| (name, true)));
+        }
+        let begin = format!("{stem}.");
+        let names = self.backup_names.range(begin.clone()..);
+        let names = names.take_while(|(name, _)| name.starts_with(&begin));
+        Ok(names.map(|(name, made)| (name.clone(), *made)).collect())
     }
 
     fn is_copy(&self, path: &Path, lines: &Bytes) -> Result<bool> {

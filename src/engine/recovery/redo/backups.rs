@@ -52,7 +52,7 @@ impl Redo<'_> {
         }
         let exact = Self::is_exact(&*file, place, &kept.plan)?;
         if !exact {
-            let found = self.keep_found(place)?;
+            let found = self.keep_found(place, "file")?;
             let found = found.map_or(String::new(), |found| format!("; {found}"));
             self.report.findings.push(format!(
                 "{} is not as the journal says, and is made anew{found}",

@@ -6,18 +6,21 @@ use super::rewritten::holds;
 use crate::disk::files::{self, log_path};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plan, Swap};
+use crate::engine::recovery::planned::Planned;
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
     /// Carries out what the journal says of a file that is as it left it.
-    pub(super) fn log(&mut self, stem: &str, plan: &Plan) -> Result<()> {
+    pub(super) fn log(&mut self, planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<()> {
         let path = log_path(self.dir, stem);
         let (offset, lines) = plan.journalled().unwrap_or_default();
         match &plan.base {
             Base::Swapped(swap) => return self.swap(stem, swap, &lines),
             // Its copy may never have reached the disk.
             Base::Prefix(_) => {
-                if let Some(lines) = self.made.remove(stem) {
+                let log = self.open_place(&path)?;
+                let log = log.map(|log| Bytes::whole(Some(log), &path)).transpose()?;
+                if let Some(lines) = planned.session(plan, log)? {
                     let scratch = self.scratch_with(&lines)?;
                     self.renames.push((scratch, path));
                 }

@@ -51,11 +51,11 @@ impl Redo<'_> {
     }
 
     /// A name in the quarantine that is free, and will be.
-    pub(super) fn free_aside(&self, path: &Path) -> Result<PathBuf> {
+    pub(super) fn free_aside(&mut self, path: &Path) -> Result<PathBuf> {
         let own = path.file_name().unwrap_or_default().to_string_lossy();
         let free = |name: &str| files::free_path(self.storage, self.quarantine, name);
         let (mut aside, mut taken) = (free(&own)?, 0);
-        while self.renames.iter().any(|(_, to)| *to == aside) {
+        while !self.asides.insert(aside.clone()) {
             taken += 1;
             aside = free(&format!("{own}.{taken}"))?;
         }

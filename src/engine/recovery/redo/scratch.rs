@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Redo, remove};
-use crate::disk::files::is_temp_name;
+use crate::disk::files::{is_temp_name, temp_name};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::{Error, Result};
@@ -63,6 +63,12 @@ impl Redo<'_> {
         let spared = |name: &str| named(name) || spared.iter().any(|spared| spared == name);
         self.clear(|name| is_temp_name(name) && !spared(name))?;
         self.clear_links()
+    }
+
+    /// Prepared files that are numbered from `first`.
+    pub(super) fn clear_temps_from(&self, first: u64) -> Result<()> {
+        let first = temp_name(first);
+        self.clear(|name| is_temp_name(name) && *name >= *first)
     }
 
     fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<()> {

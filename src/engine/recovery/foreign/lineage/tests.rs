@@ -9,10 +9,19 @@ fn with(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
+fn walk(found: &[u8], ours: &[u8]) -> (usize, Option<usize>) {
+    super::walk(found, ours, found.len() > ours.len())
+}
+
+fn shares(log: &[u8], ours: &[u8]) -> bool {
+    let (log, ours) = (Bytes::of(log.to_vec()), Bytes::of(ours.to_vec()));
+    super::shares(&log, 0, &ours).unwrap()
+}
+
 #[test]
 fn every_cut_of_our_lines_is_a_state_that_a_crash_leaves() {
     for cut in 0..=OURS.len() {
-        let whole = OURS[..cut].iter().filter(|byte| **byte == b'\n').count();
+        let whole = memchr::memchr_iter(b'\n', &OURS[..cut]).count();
         assert_eq!(walk(&OURS[..cut], OURS), (whole, None), "cut at {cut}");
     }
 }
@@ -61,11 +70,12 @@ fn a_damaged_line_of_ours_is_no_line_of_others() {
 
 #[test]
 fn who_wrote_a_file_anew_has_our_lines_after_others() {
-    assert!(shares_lines(&with(&[THEIRS, &OURS[FIRST..]]), OURS));
-    assert!(!shares_lines(THEIRS, OURS));
+    assert!(shares(&with(&[THEIRS, &OURS[FIRST..]]), OURS));
+    assert!(shares(OURS, &with(&[THEIRS, &OURS[FIRST..]])));
+    assert!(!shares(THEIRS, OURS));
     let at = |text: &str| {
         let line = r#"{"role":"user","content":"TEXT","created_at":"2026-01-02T03:04:05Z"}"#;
         line.replace("TEXT", text).into_bytes()
     };
-    assert!(shares_lines(&at("edited"), &at("as it was")));
+    assert!(shares(&at("edited"), &at("as it was")));
 }

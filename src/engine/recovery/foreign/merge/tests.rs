@@ -23,7 +23,7 @@ fn hidden(ours: &[u8], skip: i64, found: &[u8], first: i64) -> (Vec<u8>, i64) {
         from: None,
         theirs: None,
     };
-    let skip = both.hide(first).unwrap();
+    let skip = both.hide(both.found, first).unwrap();
     (both.ours.behind, skip)
 }
 

@@ -130,6 +130,9 @@ impl StoreOptions {
     /// # store.close()
     /// # }
     /// ```
+    ///
+    /// It is [`max_line_bytes`](Self::max_line_bytes) with PicoClaw's number, also for
+    /// summaries, scopes and aliases: of the two, the last call holds.
     #[must_use]
     pub fn picoclaw_lines(self) -> Self {
         self.max_line_bytes(session_file::PICOCLAW_LINE)

@@ -70,6 +70,9 @@ const IMPORTS: Rung = Rung {
 const REMOVALS: Rung = test("corruption", "removed_files");
 /// Deeds of other programs after a crash.
 const MATRIX: Rung = test("foreign", "what_another_program_does");
+/// What reviewers of recovery found.
+const REPORTED: Rung = test("foreign", "reported");
+const PACING: Rung = test("it", "pacing");
 const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
@@ -437,9 +440,38 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "lines-others-hid-are-back",
         file: "src/engine/recovery/foreign/merge.rs",
-        original: r#"                skip = self.hide(theirs)?;"#,
-        replacement: r#"                let _ = self.hide(theirs)?;"#,
+        original: r#"                skip = self.hide(seen.as_ref(), theirs)?;"#,
+        replacement: r#"                let _ = self.hide(seen.as_ref(), theirs)?;"#,
         rung: MATRIX,
+    },
+    Bug {
+        name: "cleared-by-others-and-back",
+        file: "src/engine/recovery/foreign/case.rs",
+        original: r#"        if self.is_cut_by_them()? {"#,
+        replacement: r#"        if self.is_cut_by_them()? && false {"#,
+        rung: REPORTED,
+    },
+    Bug {
+        name: "new-history-in-the-file-alone",
+        file: "src/engine/shard/rewrite.rs",
+        original: r#"prepared.len <= JOURNALLED {"#,
+        replacement: r#"prepared.len > JOURNALLED {"#,
+        rung: REPORTED,
+    },
+    Bug {
+        name: "what-failed-attempts-prepared-stays",
+        file: "src/engine/recovery/redo.rs",
+        original: r#"    redo.clear_temps_from(temps)?;"#,
+        replacement: r#""#,
+        rung: REPORTED,
+    },
+    Bug {
+        name: "an-idle-store-flushes-for-ever",
+        file: "src/engine/supervisor/mod.rs",
+        original: r#"would keep it from ever being idle.
+        self.uncovered_since = self.shared.clock.monotonic();"#,
+        replacement: r#"would keep it from ever being idle."#,
+        rung: PACING,
     },
     Bug {
         name: "acknowledged-lines-without-a-backup",

@@ -18,7 +18,8 @@ use crate::error::{Error, Result};
 /// Writes every session of a store into `dir`, as files that PicoClaw's JSONL store
 /// reads in full: what it has no place for is left out, and reported.
 ///
-/// `dir` must be new or empty; directories above it are made. Of each session there are
+/// `dir` must be new or empty, and may lie in the store's own, where no verb looks for it;
+/// directories above it are made. Of each session there are
 ///
 /// * `<key>.jsonl`, `:`, `/` and `\` in the key as `_`: the messages that
 ///   [`history`](StoreHandle::history) shows. No control record, no truncated message.

@@ -30,12 +30,14 @@ pub enum BackupReason {
     /// An older store's file was imported over it.
     Import,
     /// Another program changed the session's files before a crash was recovered from, and
-    /// what this store had acknowledged is not in them. `created_at` is when it was last
-    /// written to then.
+    /// what the journal held is not in them. It has the lines since the last checkpoint,
+    /// and those before as far as they were still in the file. `created_at` is when the
+    /// session was last written to.
     Conflict,
 }
 
-/// A session's file as it was before it was replaced.
+/// A session's file as it was before it was replaced; of a
+/// [conflict](BackupReason::Conflict), what was left of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {

@@ -127,8 +127,9 @@ pub struct SessionCheck {
     /// Why a rewrite that the journal holds cannot be carried out as it was meant,
     /// if it cannot. Opening goes on with what is left of the session.
     pub rewrite_fault: Option<String>,
-    /// What another program did to its files after a crash, if it did. The next open
-    /// keeps both sides' lines, and says how.
+    /// What another program did to its files after a crash, if it did, and what the
+    /// session is with the next open. What the journal holds and is not in it will be a
+    /// backup.
     pub changed: Option<String>,
     /// What is wrong with backups that the journal made, one line each.
     pub backup_faults: Vec<String>,

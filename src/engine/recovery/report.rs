@@ -19,6 +19,11 @@ pub struct RecoveryReport {
     /// Aliases that several sessions claim; see
     /// [`StoreHandle::alias_conflicts`](crate::StoreHandle::alias_conflicts).
     pub contested_aliases: usize,
+    /// Sessions, by key, that another program changed before this open, and the numbers
+    /// of the backups that hold what the journal had of them and they did not keep
+    /// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)). An open that was cut
+    /// short may have made more, and logged them.
+    pub conflicts: Vec<(String, u64)>,
     /// Everything else that was met, one line each, for a person: damaged
     /// sidecars, keys claimed twice, files another program changed.
     pub findings: Vec<String>,

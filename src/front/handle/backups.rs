@@ -82,7 +82,7 @@ impl BackupLimits {
 /// backups.
 ///
 /// If another program changes a session's files after a crash, before the next open, what
-/// this store had acknowledged and is not in them becomes a backup too
+/// the journal held and is not in them becomes a backup too, often of the newest lines only
 /// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)); its session may be gone
 /// then, and is there again when the backup is restored. Other backups of a session whose
 /// files were removed by hand are moved to `.sessionlog/quarantine` when the store is
@@ -111,7 +111,7 @@ impl StoreHandle {
         }
     }
 
-    /// Makes a session's file what it was when backup `number` was made. What it
+    /// Makes backup `number` the session's file. What it
     /// is now becomes a backup, unless it is empty; the restored one stays.
     /// Summary, scope and aliases are left alone; a session that another program removed
     /// gets those back that it had. Readers that hold a snapshot

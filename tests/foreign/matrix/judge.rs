@@ -22,6 +22,8 @@ pub(super) struct After {
     /// What they wrote, and what they took away.
     added: BTreeSet<String>,
     dropped: BTreeSet<String>,
+    /// What they replaced or removed with a whole file, and we had journalled.
+    taken: BTreeSet<String>,
     /// What they hid, and then took the sidecar away that said so.
     free: BTreeSet<String>,
     /// What they saw last.
@@ -47,6 +49,7 @@ impl After {
             may_lack_files: script.may_lack_files(),
             added: BTreeSet::new(),
             dropped: BTreeSet::new(),
+            taken: BTreeSet::new(),
             free: BTreeSet::new(),
             seen: BTreeSet::new(),
             rewritten: false,
@@ -98,6 +101,11 @@ impl After {
             // Also lines that the file had, and they did not see.
             let (had, has) = (texts_in(found[0].as_ref()), texts_in(left[0].as_ref()));
             self.dropped.extend(had.difference(&has).cloned());
+        }
+        let whole = ["set", "set_add", "clear"].contains(&deed.name) && rewrites;
+        if self.deeds == 1 && (whole || removed) {
+            let lost = self.known.journalled.difference(&after);
+            self.taken.extend(lost.cloned());
         }
         if deed.name.contains("truncate") {
             // A power loss may have left a sidecar that hid lines from them already.
@@ -231,6 +239,9 @@ fn lines(disk: &MemoryStorage, after: &After, history: &[String]) -> Result<(), 
         must.filter(|text| !after.dropped.contains(*text) && !after.free.contains(*text));
     if let Some(lost) = must.find(|text| !there(text)) {
         return Err(format!("lost {lost}"));
+    }
+    if let Some(lost) = after.taken.iter().find(|text| !there(text)) {
+        return Err(format!("taken by them, and in no backup {lost}"));
     }
     let theirs = |text: &&String| after.rewritten && after.seen.contains(*text);
     let mut gone = after.known.gone.iter().filter(|text| !theirs(text));

@@ -60,6 +60,13 @@ pub(super) fn deeds() -> Vec<Deed> {
             set(p, tag);
             add(p, "user", "theirs", tag);
         }),
+        rewrite("clear", |p, _| {
+            p.set_history(KEY, &[]).unwrap_or_default();
+        }),
+        rewrite("truncate_all_compact", |p, _| {
+            let _ = p.truncate(KEY, 0);
+            let _ = p.compact(KEY);
+        }),
         rewrite("compact", |p, _| p.compact(KEY).unwrap_or_default()),
         rewrite("truncate_compact_add", |p, tag| {
             let _ = p.truncate(KEY, 1);

@@ -54,6 +54,8 @@ impl Script {
 pub(super) struct Known {
     /// Acknowledged, and not taken away again.
     pub(super) must: BTreeSet<String>,
+    /// Of these, what no checkpoint covers.
+    pub(super) journalled: BTreeSet<String>,
     /// Taken away, and that acknowledged.
     pub(super) gone: BTreeSet<String>,
     /// The summary, if it is certain.
@@ -63,6 +65,7 @@ pub(super) struct Known {
 pub(super) fn scripts() -> Vec<Script> {
     use Op::*;
     let flushed = vec![Add(&["one", "two", "three"]), Summary("before"), Flush];
+    let equal = vec![Add(&["aa", "bb"]), Flush];
     let hidden = vec![Add(&["one", "two", "three", "four"]), Truncate(2), Flush];
     let talk = vec![Add(&["one"]), Checkpoint, Add(&["two", "three"]), Flush];
     let backup = vec![Add(&["one", "two"]), Clear, Add(&["three"]), Flush];
@@ -78,6 +81,7 @@ pub(super) fn scripts() -> Vec<Script> {
             &flushed,
             vec![Add(&["four"]), Pause(50), Add(&["five", "six"])],
         ),
+        script("equal", &equal, vec![Add(&["cc"]), Pause(50), Add(&["dd"])]),
         script(
             "buffered",
             &flushed,
@@ -170,6 +174,8 @@ struct Play {
     ever: BTreeSet<String>,
     /// What a power loss may take: it was answered as buffered.
     loose: BTreeSet<String>,
+    /// Acknowledged since the last checkpoint.
+    since: BTreeSet<String>,
     marked: usize,
     backup: Vec<String>,
     summary: &'static str,
@@ -184,6 +190,7 @@ impl Play {
             next: None,
             ever: BTreeSet::new(),
             loose: BTreeSet::new(),
+            since: BTreeSet::new(),
             marked: 0,
             backup: Vec::new(),
             summary: "",
@@ -200,6 +207,12 @@ impl Play {
             self.ever.extend(after.iter().cloned());
             let answered = self.acknowledged(*op);
             match op {
+                Op::Add(texts) | Op::Set(texts) => {
+                    self.since
+                        .extend(texts.iter().map(|text| (*text).to_owned()));
+                }
+                // A store that is idle for 300 ms makes a checkpoint.
+                Op::Flush | Op::Pause(300..) => self.since.clear(),
                 Op::Buffered(text) => drop(self.loose.insert((*text).to_owned())),
                 Op::Summary(text) => (self.summary, self.sure) = (*text, answered),
                 Op::Delete => self.sure = false,
@@ -258,6 +271,7 @@ impl Play {
         must.retain(|text| !self.loose.contains(text));
         gone.retain(|text| !self.loose.contains(text));
         Known {
+            journalled: must.intersection(&self.since).cloned().collect(),
             must,
             gone,
             summary: self.sure.then_some(self.summary),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::super::plan::Plan;
-use super::lineage::arrived;
+use super::traces::arrived;
 use crate::disk::files::{is_taken, sidecar};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::error::{Error, Result};
@@ -68,10 +68,6 @@ impl OnDisk {
             Self::Meta { meta, .. } => Some(meta),
             _ => None,
         }
-    }
-
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
     }
 
     pub(super) fn found(&self, plan: &Plan) -> Found {

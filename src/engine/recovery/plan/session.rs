@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::past::{Earlier, First, Past, Said, Sidecar};
+use super::past::{Earlier, First, Past, Said};
 use crate::disk::copies::lost::Restored;
 use crate::disk::session_file::{self, SessionMeta};
 
@@ -185,13 +185,6 @@ impl Plan {
         let was_empty = self.past.first.as_ref().is_some_and(|first| first.len == 0);
         let replaced = matches!(self.base, Base::Swapped(_));
         (was_empty || self.past.deleted) && (waits || !replaced)
-    }
-
-    /// Whether the session had a sidecar before the journal's first record: it was synced.
-    pub(crate) fn had_sidecar(&self) -> bool {
-        let first = self.past.first.as_ref();
-        let had = first.is_some_and(|first| !matches!(first.sidecar, Sidecar::None));
-        had && self.base == Base::OnDisk
     }
 
     /// Whether it says what `before` said, and perhaps of more lines after: the

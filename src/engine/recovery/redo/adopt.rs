@@ -79,6 +79,9 @@ impl Redo<'_> {
             }
         }
         let told = told.join("; ");
+        // Now: the open may be cut short after the journal has it, and the next finds
+        // nothing changed.
+        tracing::warn!("{told}");
         if changed.lost {
             self.report.lose(told);
         } else {
@@ -174,6 +177,8 @@ impl Redo<'_> {
         } else {
             let name = self.conflict_name(planned, stem, conflict)?;
             adopted.made.extend([name.to_text(), name.sidecar()]);
+            let conflict = (conflict.meta.key.clone(), name.number);
+            self.report.conflicts.push(conflict);
             let told = format!(
                 "what the journal held of ours is its backup {}",
                 name.number

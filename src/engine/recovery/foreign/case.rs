@@ -1,0 +1,283 @@
+//! What becomes of one session.
+
+use std::io;
+
+use super::super::bytes::Bytes;
+use super::super::plan::Plan;
+use super::lineage::Found;
+use super::merge::{self, Both, lines_of, misses};
+use super::sidecar::{self, OnDisk};
+use super::traces::shares;
+use super::{Changed, Conflict, Judged};
+use crate::disk::session_file::{self, SessionMeta};
+use crate::error::Error;
+
+/// Why a session could not be judged.
+pub(super) enum Fault {
+    Io(io::Error),
+    Error(Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Everything that is known of a session.
+pub(super) struct Case<'a> {
+    pub(super) stem: &'a str,
+    pub(super) plan: &'a Plan,
+    pub(super) path: String,
+    /// The file that is there, and what it is.
+    pub(super) log: Option<Bytes>,
+    pub(super) found: Found,
+    /// Whether it is the present one, not one that was replaced.
+    pub(super) present: bool,
+    pub(super) on_disk: OnDisk,
+    pub(super) sidecar: sidecar::Found,
+    /// What the journal makes of the session, if that can be put together.
+    pub(super) ours: Option<Bytes>,
+    /// If not: what it was before its file was replaced, and the lines since.
+    pub(super) pieces: Bytes,
+}
+
+impl Case<'_> {
+    pub(super) fn judge(mut self) -> std::result::Result<Judged, Fault> {
+        if self.is_anothers() {
+            return self.rewritten("is another session's now", true);
+        }
+        if self.is_cut_by_them()? {
+            self.found = Found::Rewritten;
+        }
+        let from = match self.found {
+            Found::Gone => return self.gone(),
+            Found::Rewritten => return self.rewritten("was rewritten", false),
+            Found::Added { from, .. } => Some(from),
+            Found::AsLeft | Found::Edited | Found::Doubtful => None,
+        };
+        let Some(ours) = self.ours.take() else {
+            return self.incomplete();
+        };
+        if let (Some(from), Some(log)) = (from, &self.log)
+            && shares(log, from, &ours)?
+        {
+            self.ours = Some(ours);
+            return self.rewritten("was rewritten", false);
+        }
+        let what = match (self.found, self.sidecar) {
+            (Found::AsLeft, sidecar::Found::Changed) => "is as it was, but its sidecar was changed",
+            (Found::AsLeft, _) => return Ok(self.ours(ours)),
+            (Found::Added { .. }, _) => "has lines that were added",
+            _ => "was changed in place",
+        };
+        self.joined(what, ours, from)
+    }
+
+    fn ours(self, lines: Bytes) -> Judged {
+        let removed = self.sidecar == sidecar::Found::Removed && self.plan.exists();
+        let finding = removed.then(|| {
+            let path = &self.path;
+            format!("the sidecar of {path} is missing; it is made again of the journal")
+        });
+        Judged::Ours { lines, finding }
+    }
+
+    /// The file may be what a crash left of ours, but they wrote a sidecar beside it that
+    /// shows just these lines, and nothing else that is new: they cut it.
+    fn is_cut_by_them(&self) -> io::Result<bool> {
+        let (Some(theirs), Some(log), Some(ours)) = (self.their_meta(), &self.log, &self.ours)
+        else {
+            return Ok(false);
+        };
+        let is_present = self.found == Found::AsLeft && self.present;
+        if !is_present || theirs.skip != 0 || merge::is_new(self.plan, theirs) {
+            return Ok(false);
+        }
+        let lines = lines_of(log)?;
+        Ok(theirs.count == lines && lines < lines_of(ours)?)
+    }
+
+    /// The key in the sidecar is another's that has this file name, too. One that leads to
+    /// other files is damage.
+    fn is_anothers(&self) -> bool {
+        let theirs = self.on_disk.meta().map_or("", |meta| &meta.key);
+        let ours = self.our_meta().map(|meta| meta.key).unwrap_or_default();
+        let changed = self.sidecar == sidecar::Found::Changed;
+        let stems = [
+            session_file::plain_stem(theirs),
+            session_file::hashed_stem(theirs),
+        ];
+        let leads_here = stems.iter().any(|stem| *stem == self.stem);
+        changed && !theirs.is_empty() && !ours.is_empty() && theirs != ours && leads_here
+    }
+
+    /// The sidecar as the journal would have it.
+    fn our_meta(&self) -> Option<SessionMeta> {
+        let before = || match self.on_disk.meta() {
+            Some(meta) => meta.clone(),
+            None => SessionMeta::empty(""),
+        };
+        self.plan.exists().then(|| self.plan.meta(before))
+    }
+
+    /// The sidecar if another program wrote it.
+    fn their_meta(&self) -> Option<&SessionMeta> {
+        let changed = self.sidecar == sidecar::Found::Changed;
+        self.on_disk.meta().filter(|_| changed)
+    }
+
+    fn merged_meta(&self) -> Option<SessionMeta> {
+        let ours = self.our_meta();
+        match self.their_meta() {
+            Some(theirs) => Some(merge::sidecar(self.plan, theirs, ours.as_ref())),
+            None => ours.or_else(|| self.on_disk.meta().cloned()),
+        }
+    }
+
+    fn joined(
+        self,
+        what: &str,
+        ours: Bytes,
+        from: Option<u64>,
+    ) -> std::result::Result<Judged, Fault> {
+        let meta = self.merged_meta();
+        let both = Both {
+            plan: self.plan,
+            ours,
+            skip: self.our_meta().map_or(0, |meta| meta.skip),
+            found: self.log.as_ref(),
+            from,
+            theirs: self.their_meta(),
+        };
+        let (lines, skip) = both.join()?;
+        let count = lines_of(&lines)?;
+        let mut meta = meta.unwrap_or_else(|| SessionMeta::empty(""));
+        meta.skip = skip.clamp(0, count);
+        meta.count = count;
+        Ok(self.changed(what, Some(lines), Some(meta), None))
+    }
+
+    /// Theirs is the history.
+    fn rewritten(self, what: &str, displaced: bool) -> std::result::Result<Judged, Fault> {
+        let conflict = self.conflict(displaced)?;
+        let mut meta = if displaced {
+            self.on_disk.meta().cloned()
+        } else {
+            self.merged_meta()
+        };
+        if let (Some(meta), Some(log)) = (&mut meta, &self.log) {
+            meta.count = lines_of(log)?;
+            meta.skip = self.hidden(log, displaced)?.clamp(0, meta.count);
+        }
+        Ok(self.changed(what, None, meta, conflict))
+    }
+
+    /// How many lines of the file that was found are hidden: as many as they hid. If the
+    /// sidecar is as we left it, or a crash tore it, all that we had truncated, so that as
+    /// many are shown as we showed.
+    fn hidden(&self, log: &Bytes, displaced: bool) -> io::Result<i64> {
+        let seen = self.on_disk.meta().map_or(0, |meta| meta.skip);
+        let left_alone = self.sidecar == sidecar::Found::AsLeft && !displaced;
+        let Some(ours) = self.our_meta().filter(|_| left_alone) else {
+            return Ok(seen);
+        };
+        // The lines that the journal holds may not have come to the file.
+        let journalled = self.plan.journalled().unwrap_or_default().1;
+        let shown = ours.count.saturating_sub(ours.skip);
+        let shown = shown.saturating_sub(merge::missing(log, &journalled)?);
+        let others = lines_of(log)?.saturating_sub(shown.max(0));
+        Ok(seen.max(ours.skip.min(others)))
+    }
+
+    /// Both files count as removed, if the one with the lines is.
+    fn gone(self) -> std::result::Result<Judged, Fault> {
+        let conflict = self.conflict(false)?;
+        Ok(self.changed("was removed", None, None, conflict))
+    }
+
+    /// A backup or prepared file of ours is gone, that the session was made of: it is what
+    /// it was before, and what was acknowledged since comes after it.
+    fn incomplete(self) -> std::result::Result<Judged, Fault> {
+        let what = "was to be made of a file that was removed";
+        let lines = self.pieces.clone();
+        let mut meta = self.merged_meta();
+        if let Some(meta) = &mut meta {
+            show_the_last(meta, &lines)?;
+        }
+        let mut judged = self.changed(what, Some(lines), meta, None);
+        if let Judged::Changed(changed) = &mut judged {
+            changed.lost = true;
+        }
+        Ok(judged)
+    }
+
+    fn changed(
+        self,
+        what: &str,
+        lines: Option<Bytes>,
+        meta: Option<SessionMeta>,
+        conflict: Option<Conflict>,
+    ) -> Judged {
+        let sidecar = match self.sidecar {
+            sidecar::Found::Changed if self.found != Found::AsLeft => ", and so was its sidecar",
+            sidecar::Found::Removed => ", and its sidecar is missing",
+            _ => "",
+        };
+        let then = match self.found {
+            Found::Gone => "the session is deleted",
+            Found::Rewritten => "what is there is its history",
+            _ => "its history has the lines of both",
+        };
+        let key = self.our_meta().or_else(|| self.on_disk.meta().cloned());
+        let key = key.map(|meta| meta.key).unwrap_or_default();
+        let path = &self.path;
+        Judged::Changed(Box::new(Changed {
+            finding: format!("session {key:?}: {path} {what} by another program{sidecar}; {then}"),
+            lines,
+            gone: self.found == Found::Gone,
+            found: self.log,
+            meta,
+            conflict,
+            lost: false,
+        }))
+    }
+
+    /// What we acknowledged, if not all of it is in the file that is there.
+    fn conflict(&self, displaced: bool) -> std::result::Result<Option<Conflict>, Fault> {
+        let Some(mut meta) = self.our_meta() else {
+            return Ok(None);
+        };
+        let lines = if let Some(ours) = &self.ours {
+            ours.clone()
+        } else {
+            show_the_last(&mut meta, &self.pieces)?;
+            self.pieces.clone()
+        };
+        let there = self.log.as_ref().filter(|_| !displaced);
+        let hidden = self.on_disk.meta().map_or(0, |meta| meta.skip);
+        if !misses((there, hidden), &lines, meta.skip)? {
+            return Ok(None);
+        }
+        meta.count = lines_of(&lines)?;
+        Ok(Some(Conflict {
+            lines,
+            meta,
+            displaced,
+        }))
+    }
+}
+
+/// Shows as many of these lines as the sidecar shows of those it was written for, the last.
+fn show_the_last(meta: &mut SessionMeta, lines: &Bytes) -> io::Result<()> {
+    let shown = meta.count.saturating_sub(meta.skip).max(0);
+    meta.count = lines_of(lines)?;
+    meta.skip = meta.count.saturating_sub(shown).max(0);
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What of ours is left in a text, and what in it is of others.
+
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+
+use memchr::memchr;
+
+use super::super::bytes::Bytes;
+use crate::disk::session_file::{self, Decoded, Kind};
+
+/// Whether these are our bytes, or zeros: what a power loss makes of blocks that did not
+/// reach the disk.
+pub(in crate::engine::recovery) fn arrived(found: &[u8], ours: &[u8]) -> bool {
+    let same = |(&found, &ours): (&u8, &u8)| found == ours || found == 0;
+    found.iter().zip(ours).all(same)
+}
+
+/// How many of our lines stand whole where they belong, and where the lines of others
+/// begin, if there are any. Whether there is `more` in the file than ours is said apart.
+pub(super) fn walk(found: &[u8], ours: &[u8], more: bool) -> (usize, Option<usize>) {
+    let mut whole = 0;
+    let mut at = 0;
+    while at < ours.len() && at < found.len() {
+        let end = memchr(b'\n', &ours[at..]).map_or(ours.len(), |lf| at + lf + 1);
+        let line = &ours[at..end];
+        let there = &found[at..end.min(found.len())];
+        if there == line {
+            whole += 1;
+        } else if !arrived(there, line) && !is_damaged(there, line) {
+            return (whole, Some(at + seam(&found[at..], line)));
+        }
+        at = end;
+    }
+    (whole, more.then_some(ours.len()))
+}
+
+/// Whether lines that were synced do not decode: who edits a file leaves none.
+pub(super) fn is_damaged_before(log: &Bytes, base: u64) -> io::Result<bool> {
+    let mut damaged = false;
+    let synced = log.clone().cut(base);
+    synced.for_each_line(|raw| {
+        let line = without_zeros(raw.text);
+        let first_lost = raw.begin == 0 && line.is_empty();
+        damaged = damaged || first_lost || session_file::classify(line) == Kind::Corrupt;
+    })?;
+    Ok(damaged)
+}
+
+/// A line without what a power loss left of the one before or after it.
+fn without_zeros(line: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| *byte != 0;
+    let begin = line.iter().position(is_text).unwrap_or(line.len());
+    let end = line
+        .iter()
+        .rposition(is_text)
+        .map_or(begin, |last| last + 1);
+    &line[begin..end]
+}
+
+/// Whether this is our line with damage in it, and no line of somebody else.
+fn is_damaged(there: &[u8], line: &[u8]) -> bool {
+    let ends = |bytes: &[u8]| memchr(b'\n', bytes).is_some_and(|lf| lf + 1 == bytes.len());
+    there.len() == line.len()
+        && ends(there)
+        && session_file::classify(&there[..there.len() - 1]) == Kind::Corrupt
+}
+
+/// Where in a line the text of others begins, if they wrote after the part of ours that a
+/// crash had left.
+fn seam(found: &[u8], ours: &[u8]) -> usize {
+    let line = &found[..memchr(b'\n', found).unwrap_or(found.len())];
+    let decodes = |at: usize| session_file::classify(&line[at..]) != Kind::Corrupt;
+    let same = |(found, ours): (&u8, &u8)| found == ours || *found == 0;
+    let common = line.iter().zip(ours).take_while(|pair| same(*pair)).count();
+    let mut starts = (0..=common.min(line.len())).filter(|&at| line.get(at) == Some(&b'{'));
+    starts.find(|&at| decodes(at)).unwrap_or(0)
+}
+
+/// Whether lines of others, from an offset on, are among ours, as they were or edited: then
+/// the file was written anew.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(super) fn shares(log: &Bytes, from: u64, ours: &Bytes) -> io::Result<bool> {
+    let mut fewer = Vec::new();
+    // The shorter ones in memory.
+    if log.size() - from <= ours.size() {
+        log.read(from, (log.size() - from) as usize, &mut fewer)?;
+        let others = Marks::of(&fewer);
+        return tells(ours, 0..ours.size(), |line| others.tell(line));
+    }
+    ours.read(0, ours.size() as usize, &mut fewer)?;
+    let ours = Marks::of(&fewer);
+    tells(log, from..log.size(), |line| ours.tell(line))
+}
+
+/// What tells a line.
+pub(super) struct Marks<'a> {
+    pub(super) lines: HashSet<&'a [u8]>,
+    /// When messages were made: who edits one leaves that alone.
+    times: HashSet<String>,
+}
+
+impl<'a> Marks<'a> {
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        let lines = session_file::lines(bytes).map(|(_, line)| line);
+        let lines: HashSet<_> = lines.filter(|line| !line.is_empty()).collect();
+        Self {
+            times: lines.iter().filter_map(|line| time_of(line)).collect(),
+            lines,
+        }
+    }
+
+    /// Whether this is one of the lines, or was.
+    pub(super) fn tell(&self, line: &[u8]) -> bool {
+        let same_time = || time_of(line).is_some_and(|time| self.times.contains(&time));
+        !line.is_empty() && (self.lines.contains(line) || same_time())
+    }
+}
+
+fn time_of(line: &[u8]) -> Option<String> {
+    match session_file::decode(line) {
+        Decoded::Message(message) => message.created_at().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// Whether one of the lines that begin in `range` is what is looked for.
+pub(super) fn tells(
+    log: &Bytes,
+    range: Range<u64>,
+    is_it: impl Fn(&[u8]) -> bool,
+) -> io::Result<bool> {
+    let mut found = false;
+    log.for_each_line(|raw| {
+        found = found || (range.contains(&raw.begin) && is_it(raw.text));
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

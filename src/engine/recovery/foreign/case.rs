@@ -69,6 +69,7 @@ impl Case<'_> {
             && shares(log, from, &ours)?
         {
             self.ours = Some(ours);
+            self.found = Found::Rewritten;
             return self.rewritten("was rewritten", false);
         }
         let what = match (self.found, self.sidecar) {
@@ -230,7 +231,9 @@ impl Case<'_> {
             sidecar::Found::Removed => ", and its sidecar is missing",
             _ => "",
         };
+        let displaced = conflict.as_ref().is_some_and(|conflict| conflict.displaced);
         let then = match self.found {
+            _ if displaced => "the session is deleted",
             Found::Gone => "the session is deleted",
             Found::Rewritten => "what is there is its history",
             _ => "its history has the lines of both",

@@ -158,15 +158,19 @@ fn a_new_history_that_another_program_replaced_or_removed_is_a_backup() {
                     .unwrap();
             }
             let mut sim = open(&disk).unwrap();
-            let there: &[&str] = if removed { &[] } else { &["t"] };
-            assert_eq!(history(&mut sim, "a"), there, "flushed {flushed}");
+            let new = ["x", "y", "z"];
+            let there: &[&str] = match (removed, flushed) {
+                // It may be that the crash came before there was a file.
+                (true, false) => &new,
+                (true, true) => &[],
+                (false, _) => &["t"],
+            };
+            let what = format!("removed {removed}, flushed {flushed}");
+            assert_eq!(history(&mut sim, "a"), there, "{what}");
             let listed = run(&mut sim, sessionlog::StoreHandle::list_sessions);
-            assert_eq!(listed.len(), there.len(), "flushed {flushed}: {listed:?}");
-            assert_eq!(
-                backups(&mut sim, "a"),
-                [["x", "y", "z"]],
-                "flushed {flushed}"
-            );
+            assert_eq!(listed.is_empty(), there.is_empty(), "{what}: {listed:?}");
+            let kept = backups(&mut sim, "a");
+            assert!(there == new || kept == [new], "{what}: {kept:?}");
         }
     }
 }

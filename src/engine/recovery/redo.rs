@@ -183,7 +183,11 @@ impl<'a> Redo<'a> {
         let planned = self.planned(plans);
         let mut changed = BTreeSet::new();
         for (stem, plan) in &plans.sessions {
-            match judge(planned, stem, plan) {
+            let judged = match judge(planned, stem, plan) {
+                Err(error) if !error.may_pass() => judge(planned, stem, plan),
+                judged => judged,
+            };
+            match judged {
                 Ok(Judged::Ours { finding, .. }) => self.report.findings.extend(finding),
                 Ok(Judged::Changed(_)) => {
                     changed.insert(&**stem);

@@ -180,11 +180,12 @@ impl Plan {
     }
 
     /// Whether the session may have had no file when its process died, given whether a
-    /// prepared one waits for the name. It is synced before the journal names it.
+    /// prepared one waits for the name. It is synced before the journal names it; one that
+    /// the journal holds whole may have been removed before it got the name.
     pub(crate) fn may_be_absent(&self, waits: bool) -> bool {
         let was_empty = self.past.first.as_ref().is_some_and(|first| first.len == 0);
-        let replaced = matches!(self.base, Base::Swapped(_));
-        (was_empty || self.past.deleted) && (waits || !replaced)
+        let prepared = matches!(&self.base, Base::Swapped(swap) if swap.len > 0);
+        (was_empty || self.past.deleted) && (waits || !prepared)
     }
 
     /// Whether it says what `before` said, and perhaps of more lines after: the

@@ -48,10 +48,14 @@ impl Redo<'_> {
         let temp = self.dir.join(&swap.temp);
         let Some(file) = self.open_place(&temp)? else {
             // Renamed before the crash.
-            let Some(file) = self.open_place(&path)? else {
-                return Ok(());
-            };
-            return put(&*file, &path, swap.len, lines);
+            if let Some(file) = self.open_place(&path)? {
+                return put(&*file, &path, swap.len, lines);
+            }
+            if swap.len == 0 {
+                let scratch = self.scratch_of(lines)?;
+                self.renames.push((scratch, path));
+            }
+            return Ok(());
         };
         if holds(&*file, swap, &temp)? {
             put(&*file, &temp, swap.len, lines)?;

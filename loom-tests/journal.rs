@@ -49,7 +49,7 @@ fn a_flush_covers_what_its_worker_was_told_before() {
         control,
         worker,
         mut journal,
-        supervisor,
+        mut supervisor,
         ..
     } = rig;
     let listening = worker.eavesdrop();
@@ -105,7 +105,7 @@ fn what_a_flush_missed_calls_for_another() {
     let Rig {
         control,
         mut journal,
-        supervisor,
+        mut supervisor,
         ..
     } = rig;
     let start = control.synced();

@@ -183,8 +183,8 @@ impl Supervisor {
 
     /// Begins a flush: the watermark it will cover.
     #[must_use]
-    pub fn begin(&self) -> u64 {
-        self.0.supervisor.begin(false).upto
+    pub fn begin(&mut self) -> u64 {
+        self.0.supervisor.begin().upto
     }
 
     /// Whether anyone asked for a flush when the store falls idle.

@@ -64,6 +64,19 @@ fn count(log: &[u8]) -> usize {
         .count()
 }
 
+/// The disk after a crash, and after others removed the session or wrote it anew.
+fn taken(disk: &MemoryStorage, removed: bool) -> MemoryStorage {
+    let disk = disk.image(Image::ProcessDeath);
+    disk.remove_foreign(path("a.jsonl")).unwrap();
+    let _ = disk.remove_foreign(path("a.meta.json"));
+    if !removed {
+        let (log, meta) = (theirs("t"), sidecar(0, 1));
+        disk.replace_foreign(path("a.jsonl"), &log).unwrap();
+        disk.replace_foreign(path("a.meta.json"), &meta).unwrap();
+    }
+    disk
+}
+
 fn temps(disk: &MemoryStorage) -> Vec<PathBuf> {
     let mut names: Vec<_> = disk.dump().into_keys().map(PathBuf::from).collect();
     names.retain(|name| {
@@ -149,14 +162,7 @@ fn a_new_history_that_another_program_replaced_or_removed_is_a_backup() {
             add(&mut sim, "a", &["z"]);
             sim.pause(Duration::from_millis(200));
             drop(sim);
-            let disk = disk.image(Image::ProcessDeath);
-            disk.remove_foreign(path("a.jsonl")).unwrap();
-            let _ = disk.remove_foreign(path("a.meta.json"));
-            if !removed {
-                disk.replace_foreign(path("a.jsonl"), &theirs("t")).unwrap();
-                disk.replace_foreign(path("a.meta.json"), &sidecar(0, 1))
-                    .unwrap();
-            }
+            let disk = taken(&disk, removed);
             let mut sim = open(&disk).unwrap();
             let new = ["x", "y", "z"];
             let there: &[&str] = match (removed, flushed) {
@@ -185,14 +191,7 @@ fn what_the_journal_holds_of_a_compacted_session_that_they_replaced_is_a_backup(
     add(&mut sim, "a", &["4"]);
     drop(sim);
     for removed in [false, true] {
-        let disk = disk.image(Image::ProcessDeath);
-        disk.remove_foreign(path("a.jsonl")).unwrap();
-        let _ = disk.remove_foreign(path("a.meta.json"));
-        if !removed {
-            disk.replace_foreign(path("a.jsonl"), &theirs("t")).unwrap();
-            disk.replace_foreign(path("a.meta.json"), &sidecar(0, 1))
-                .unwrap();
-        }
+        let disk = taken(&disk, removed);
         let mut sim = open(&disk).unwrap();
         let there: &[&str] = if removed { &[] } else { &["t"] };
         assert_eq!(history(&mut sim, "a"), there);

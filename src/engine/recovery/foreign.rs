@@ -24,7 +24,7 @@ pub(crate) mod sidecar;
 pub(crate) mod standing;
 mod traces;
 
-use self::case::{Case, Fault};
+use self::case::Case;
 use self::lineage::Found;
 use self::sidecar::OnDisk;
 pub(super) use self::traces::arrived;
@@ -132,8 +132,5 @@ pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Jud
         found,
         present,
     };
-    case.judge().map_err(|e| match e {
-        Fault::Io(e) => Error::io("read", &path, e),
-        Fault::Error(e) => e,
-    })
+    case.judge().map_err(|e| Error::io("read", &path, e))
 }

@@ -10,25 +10,6 @@ use super::sidecar::{self, OnDisk};
 use super::traces::shares;
 use super::{Changed, Conflict, Judged};
 use crate::disk::session_file::{self, SessionMeta};
-use crate::error::Error;
-
-/// Why a session could not be judged.
-pub(super) enum Fault {
-    Io(io::Error),
-    Error(Error),
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
 
 /// Everything that is known of a session.
 pub(super) struct Case<'a> {
@@ -49,7 +30,7 @@ pub(super) struct Case<'a> {
 }
 
 impl Case<'_> {
-    pub(super) fn judge(mut self) -> std::result::Result<Judged, Fault> {
+    pub(super) fn judge(mut self) -> io::Result<Judged> {
         if self.is_anothers() {
             return self.rewritten("is another session's now", true);
         }
@@ -142,12 +123,7 @@ impl Case<'_> {
         }
     }
 
-    fn joined(
-        self,
-        what: &str,
-        ours: Bytes,
-        from: Option<u64>,
-    ) -> std::result::Result<Judged, Fault> {
+    fn joined(self, what: &str, ours: Bytes, from: Option<u64>) -> io::Result<Judged> {
         let meta = self.merged_meta();
         let both = Both {
             plan: self.plan,
@@ -166,7 +142,7 @@ impl Case<'_> {
     }
 
     /// Theirs is the history.
-    fn rewritten(self, what: &str, displaced: bool) -> std::result::Result<Judged, Fault> {
+    fn rewritten(self, what: &str, displaced: bool) -> io::Result<Judged> {
         let conflict = self.conflict(displaced)?;
         let mut meta = if displaced {
             self.on_disk.meta().cloned()
@@ -198,14 +174,14 @@ impl Case<'_> {
     }
 
     /// Both files count as removed, if the one with the lines is.
-    fn gone(self) -> std::result::Result<Judged, Fault> {
+    fn gone(self) -> io::Result<Judged> {
         let conflict = self.conflict(false)?;
         Ok(self.changed("was removed", None, None, conflict))
     }
 
     /// A backup or prepared file of ours is gone, that the session was made of: it is what
     /// it was before, and what was acknowledged since comes after it.
-    fn incomplete(self) -> std::result::Result<Judged, Fault> {
+    fn incomplete(self) -> io::Result<Judged> {
         let what = "was to be made of a file that was removed";
         let lines = self.pieces.clone();
         let mut meta = self.merged_meta();
@@ -253,7 +229,7 @@ impl Case<'_> {
     }
 
     /// What we acknowledged, if not all of it is in the file that is there.
-    fn conflict(&self, displaced: bool) -> std::result::Result<Option<Conflict>, Fault> {
+    fn conflict(&self, displaced: bool) -> io::Result<Option<Conflict>> {
         let Some(mut meta) = self.our_meta() else {
             return Ok(None);
         };

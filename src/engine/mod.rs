@@ -124,13 +124,13 @@
 //! | `MAILBOX` (open) | 1,024 commands per shard |
 //! | `max_batch_bytes`, `max_line_bytes` (options) | 64 MiB in one command, 16 MiB in one line |
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
-//! | `MAX_INFLIGHT` (shard/worker) | 64 MiB of records per worker |
+//! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms, 1 ms |
 //! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |
 //! | `SLICE` (shard/worker/chores) | 8 sessions |
 //! | `QUICK_BYTES` (shard/request), `INLINE` (shard/locate) | 64 KiB, 256 KiB |
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
-//! | `TAKEN_HERE`, `SETTLED_HERE` (shard/worker/quick) | 256 commands, 32 KiB |
+//! | `SETTLED_HERE` (shard/worker/quick) | 32 KiB |
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |

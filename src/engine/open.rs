@@ -28,6 +28,7 @@ use crate::engine::shard::owed::Keeper;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
+use crate::engine::shard::worker::limits::Limits;
 use crate::engine::shard::worker::seat::Seat;
 use crate::engine::shard::worker::{Parts, Worker};
 use crate::engine::stats::Counters;
@@ -58,6 +59,8 @@ pub(crate) struct Site<'a> {
     /// Commands one shard's mailbox holds. Its slots are made at once: a test
     /// that opens often has fewer.
     pub(crate) mailbox: usize,
+    /// How much a worker does at a time.
+    pub(crate) limits: Limits,
 }
 
 /// A store that is recovered and ready to run.
@@ -259,6 +262,7 @@ fn assemble(
         .map(|(id, ((seat, inbox), shards))| {
             let worker = Worker::new(Parts {
                 id,
+                limits: site.limits,
                 shared: shared.clone(),
                 shards,
                 open_files_per_shard: open_files,

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::doctor::{self, RepairOptions, RepairReport, VerifyReport};
 use crate::engine::open::{self, Site};
 use crate::engine::recovery::RecoveryReport;
+use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result};
@@ -119,6 +120,7 @@ impl Store {
             options,
             workers: workers(),
             mailbox: open::MAILBOX,
+            limits: Limits::USUAL,
         })?;
         let threads =
             Threads::start(opened.machine).map_err(|e| Error::io("start threads for", dir, e))?;

@@ -8,6 +8,8 @@ pub mod mailbox_conformance;
 mod parts;
 #[cfg(all(feature = "testing", sessionlog_loom))]
 pub mod rig;
+#[cfg(all(feature = "testing", sessionlog_shuttle))]
+pub mod running;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
 pub mod sim;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::task::{Context as Task, Poll, Waker};
 
 use crate::disk::journal::group::Taken;
 use crate::engine::open::{self, Opened, Site};
+use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::journal::Journal;
 use crate::error::Result;
 use crate::front::handle::Side;
@@ -22,6 +23,7 @@ pub const DIR: &str = "/sessions";
 pub(super) struct Size {
     pub(super) workers: usize,
     pub(super) mailbox: usize,
+    pub(super) limits: Limits,
 }
 
 /// Opens a store and says who may use it.
@@ -41,6 +43,7 @@ pub(super) fn take_apart(
         options,
         workers: size.workers,
         mailbox: size.mailbox,
+        limits: size.limits,
     })?;
     let handle = StoreHandle::new(Side::Writer(opened.engine.clone()), options);
     Ok((handle, opened))

@@ -16,11 +16,12 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::parts::{Size, now, take_apart};
+use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::machine::Machine;
 use crate::ground::clock::Clock;
 use crate::ground::storage::{LockGuard, Storage};
 use crate::ground::sync::Mutex;
-use crate::{Reply, StoreHandle, StoreOptions};
+use crate::{Durability, Reply, StoreHandle, StoreOptions};
 
 pub use super::parts::DIR;
 pub use control::{Control, Moment};
@@ -42,6 +43,13 @@ pub struct Setup {
     pub few_files: bool,
     /// Compactions start only when asked for.
     pub manual_compaction: bool,
+    /// A worker for each of the two shards, not one for both.
+    pub two_workers: bool,
+    /// What a worker does at a time, and how much may be in flight, is reached by few
+    /// commands, and a mailbox holds one.
+    pub small_limits: bool,
+    /// Nothing is synced before somebody asks for it, or some time has passed.
+    pub buffered: bool,
 }
 
 /// The parts of one store.
@@ -51,8 +59,10 @@ pub struct Rig {
     pub handle: StoreHandle,
     /// What the model's threads share.
     pub control: Control,
-    /// Carries all shards.
+    /// Carries all shards, or the first.
     pub worker: Worker,
+    /// Carries the second shard, if there are two workers.
+    pub second: Option<Worker>,
     /// Commits.
     pub journal: Journal,
     /// Does what takes long.
@@ -72,16 +82,25 @@ impl Rig {
         let mut options = StoreOptions::new().auto_compact(!setup.manual_compaction);
         let largest = if setup.small_segments { 4352 } else { 1 << 14 };
         options = options.journal_segments(largest, largest);
+        if setup.buffered {
+            options = options.durability(Durability::Buffered);
+        }
         if setup.few_files {
             options.max_open_files = Some(NonZeroUsize::MIN);
         }
         let clock: Arc<dyn Clock> = Arc::new(Standstill);
         let size = Size {
-            workers: 1,
-            mailbox: MAILBOX,
+            workers: if setup.two_workers { 2 } else { 1 },
+            mailbox: if setup.small_limits { 1 } else { MAILBOX },
+            limits: if setup.small_limits {
+                Limits::SMALL
+            } else {
+                Limits::USUAL
+            },
         };
         let apart = take_apart(storage, clock.clone(), &options, &size);
         let (handle, opened) = apart.expect("opens");
+        let control = Control::of(&opened);
         let Machine {
             mut workers,
             journal,
@@ -92,14 +111,10 @@ impl Rig {
         } = opened.machine;
         Self {
             handle,
-            control: Control {
-                engine: opened.engine,
-                progress: supervisor.supervisor.progress.clone(),
-                pool: journal.pool.clone(),
-                alarm: alarm.clone(),
-            },
+            control,
             journal: Journal { journal, clock },
             worker: Worker(workers.remove(0)),
+            second: workers.pop().map(Worker),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
                 shared,
@@ -132,9 +147,10 @@ impl Rig {
 
     fn step(&mut self) -> bool {
         let worked = self.worker.step();
+        let second = self.second.as_mut().is_some_and(Worker::step);
         let done = self.background.step();
         let committed = self.journal.step();
-        worked || done || committed
+        worked || second || done || committed
     }
 }
 

@@ -21,8 +21,14 @@ pub(crate) const PICOCLAW_STEM: usize = 245;
 const MAX_PREFIX_BYTES: usize = 80;
 
 /// How many shards a store has: as many as `PicoClaw` has locks. Two if loom
-/// explores them.
-pub(crate) const SHARDS: usize = if cfg!(sessionlog_loom) { 2 } else { 64 };
+/// explores them, and some for random schedules.
+pub(crate) const SHARDS: usize = if cfg!(sessionlog_shuttle) {
+    8
+} else if cfg!(sessionlog_loom) {
+    2
+} else {
+    64
+};
 
 /// The file name PicoClaw gives a key, without extension. Several keys can
 /// share it, and it need not be safe.

@@ -12,6 +12,7 @@ mod chores;
 pub(crate) mod driver;
 pub(crate) mod event;
 mod intake;
+pub(crate) mod limits;
 mod quick;
 mod rest;
 pub(crate) mod seat;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use self::alarm::Alarm;
 use self::bells::Bells;
 use self::event::Event;
+use self::limits::Limits;
 use super::Shard;
 use super::buffers::Buffers;
 use super::change::Staging;
@@ -43,15 +45,8 @@ use crate::ground::clock::Stamp;
 use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::ground::sync::slot::Promise;
 
-/// Events handled in one turn.
-const EVENTS: usize = 256;
-
 /// Records handed to the journal at a time, bytes.
 const MAX_BATCH: usize = 8 << 20;
-
-/// Records in flight beyond which no mailbox is drained, bytes: back-pressure
-/// reaches the callers through their mailbox.
-const MAX_INFLIGHT: usize = 64 << 20;
 
 /// Due when told.
 const NEVER: Duration = Duration::MAX;
@@ -60,6 +55,7 @@ const NEVER: Duration = Duration::MAX;
 #[derive(Debug)]
 pub(crate) struct Worker {
     id: usize,
+    limits: Limits,
     shared: Arc<Shared>,
     shards: Vec<Owned>,
     /// Where a shard stands in `shards`.
@@ -116,6 +112,7 @@ struct FlushTask {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) id: usize,
+    pub(crate) limits: Limits,
     pub(crate) shared: Arc<Shared>,
     /// The shards it drives, with their mailboxes.
     pub(crate) shards: Vec<(usize, Receiver<Command>)>,
@@ -137,6 +134,7 @@ impl Worker {
         }
         Self {
             id: parts.id,
+            limits: parts.limits,
             shards,
             places,
             group: parts.alarm.group.clone(),
@@ -210,7 +208,7 @@ impl Worker {
 
     fn handle_all(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {
         let mut next = first;
-        for left in (0..EVENTS).rev() {
+        for left in (0..self.limits.events).rev() {
             let Some(event) = next else { break };
             // Sent once. Passed over in a burst, it would leave this thread
             // waiting for ever, and with it whoever closes the store.

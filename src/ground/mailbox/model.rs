@@ -143,10 +143,22 @@ impl<T> EventReceiver<T> {
         self.0.state.lock().events.pop_front()
     }
 
-    /// As [`recv`](Self::recv): under loom the time never runs out.
+    /// As [`recv`](Self::recv), blocking for at most `timeout`. Under loom it never runs
+    /// out.
     #[must_use]
-    pub fn recv_timeout(&self, _timeout: Duration) -> Timeout<T> {
-        self.recv().map_or(Timeout::Disconnected, Timeout::Item)
+    pub fn recv_timeout(&self, timeout: Duration) -> Timeout<T> {
+        let mut state = self.0.state.lock();
+        loop {
+            if let Some(event) = state.events.pop_front() {
+                return Timeout::Item(event);
+            }
+            if state.senders == 0 {
+                return Timeout::Disconnected;
+            }
+            if self.0.changed.wait_timeout(&mut state, timeout) {
+                return Timeout::TimedOut;
+            }
+        }
     }
 }
 

@@ -1,12 +1,22 @@
-//! The explored half: the same names over loom.
+//! The explored half: the same names over loom, or over shuttle if
+//! `cfg(sessionlog_shuttle)` is set as well.
 //!
-//! Loom's limits shape the rest of the crate: a timed wait never expires, a
-//! condition never wakes spuriously, at most five threads run (the model's own
-//! included), and a `SeqCst` access is no stronger than `AcqRel`. Its locks poison
+//! Loom explores every schedule of a few threads. Its limits shape the rest of the
+//! crate: a timed wait never expires, a condition never wakes spuriously, at most five
+//! threads run (the model's own included), and a `SeqCst` access is no stronger than
+//! `AcqRel`. Shuttle runs one schedule of many threads, at random; every access is
+//! `SeqCst`, and [time](clock) passes while threads wait for it. The locks of both poison
 //! when a thread panics; ours do not, in either half.
 
+#[cfg(sessionlog_shuttle)]
+pub mod clock;
 pub mod map;
 pub(super) mod watch;
+
+#[cfg(not(sessionlog_shuttle))]
+pub(crate) use loom as explorer;
+#[cfg(sessionlog_shuttle)]
+pub(crate) use shuttle as explorer;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
@@ -14,35 +24,75 @@ use std::time::Duration;
 
 /// A mutual exclusion lock; see the production type.
 #[derive(Debug)]
-pub struct Mutex<T>(loom::sync::Mutex<T>);
+pub struct Mutex<T> {
+    lock: explorer::sync::Mutex<T>,
+    edges: Edges,
+}
 
 /// Access to what a [`Mutex`] guards. Empty only inside [`Condvar::wait`].
 #[derive(Debug)]
-pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+pub struct MutexGuard<'a, T> {
+    held: Option<explorer::sync::MutexGuard<'a, T>>,
+    mutex: &'a Mutex<T>,
+}
+
+/// Where a lock is about to be given up, and where it is tried for. To loom, giving up is
+/// nothing that happens: without these, nobody would ever try for a lock whose holder has
+/// done all but give it up. Shuttle sees both.
+/// Swapped, not loaded: loom lets a load see any older value, one schedule for each.
+#[derive(Debug)]
+struct Edges(explorer::sync::atomic::AtomicBool);
+
+impl Edges {
+    fn meet(&self) {
+        if !cfg!(sessionlog_shuttle) && !std::thread::panicking() {
+            self.0.swap(true, atomic::Ordering::Relaxed);
+        }
+    }
+}
 
 impl<T> Mutex<T> {
     /// An unlocked mutex around `value`.
     pub fn new(value: T) -> Self {
-        Self(loom::sync::Mutex::new(value))
+        Self {
+            lock: explorer::sync::Mutex::new(value),
+            edges: Edges(explorer::sync::atomic::AtomicBool::new(false)),
+        }
     }
 
     /// Blocks this thread until it holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        self.guard(self.lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What it guards; see the production type.
     pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.lock
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the lock if nobody holds it; see the production type.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(held) => Some(MutexGuard(Some(held))),
-            Err(TryLockError::Poisoned(held)) => Some(MutexGuard(Some(held.into_inner()))),
+        self.edges.meet();
+        match self.lock.try_lock() {
+            Ok(held) => Some(self.guard(held)),
+            Err(TryLockError::Poisoned(held)) => Some(self.guard(held.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    fn guard<'a>(&'a self, held: explorer::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard {
+            held: Some(held),
+            mutex: self,
+        }
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.mutex.edges.meet();
     }
 }
 
@@ -50,68 +100,103 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("held outside of a wait")
+        self.held.as_ref().expect("held outside of a wait")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("held outside of a wait")
+        self.held.as_mut().expect("held outside of a wait")
     }
 }
 
 /// Lets threads sleep until a change is reported; see the production type.
 #[derive(Debug, Default)]
-pub struct Condvar(loom::sync::Condvar);
+pub struct Condvar {
+    told: explorer::sync::Condvar,
+    /// How often anyone was told: those who wait for a time look at it.
+    #[cfg(sessionlog_shuttle)]
+    times: std::sync::atomic::AtomicUsize,
+}
 
 impl Condvar {
     /// A condition nobody waits for yet.
     #[must_use]
     pub fn new() -> Self {
-        Self(loom::sync::Condvar::new())
+        Self::default()
     }
 
     /// Releases the lock, sleeps until notified, and takes the lock again.
     #[expect(clippy::missing_panics_doc, reason = "a guard is empty only in here")]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let held = guard.0.take().expect("held outside of a wait");
-        guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+        let held = guard.held.take().expect("held outside of a wait");
+        let woken = self.told.wait(held);
+        guard.held = Some(woken.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// As [`wait`](Self::wait): under loom time never runs out, so a model
     /// proves that progress does not depend on it.
+    #[cfg(not(sessionlog_shuttle))]
     pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> bool {
         self.wait(guard);
         false
     }
 
+    /// As [`wait`](Self::wait), for at most `timeout`. True if the time ran out.
+    #[cfg(sessionlog_shuttle)]
+    pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+        use atomic::Ordering::Relaxed;
+        let (until, times) = (clock::now() + timeout, self.times.load(Relaxed));
+        guard.held = None;
+        let timed_out = loop {
+            shuttle::thread::yield_now();
+            if self.times.load(Relaxed) != times {
+                break false;
+            }
+            if clock::now() >= until {
+                break true;
+            }
+            clock::pass(timeout);
+        };
+        let held = guard.mutex.lock.lock();
+        guard.held = Some(held.unwrap_or_else(PoisonError::into_inner));
+        timed_out
+    }
+
     /// Wakes one waiting thread, if there is one.
     pub fn notify_one(&self) {
-        self.0.notify_one();
+        self.told.notify_one();
+        self.count();
     }
 
     /// Wakes every waiting thread.
     pub fn notify_all(&self) {
-        self.0.notify_all();
+        self.told.notify_all();
+        self.count();
+    }
+
+    fn count(&self) {
+        #[cfg(sessionlog_shuttle)]
+        self.times.fetch_add(1, atomic::Ordering::Relaxed);
     }
 }
 
 /// Many readers or one writer; see the production type.
 #[derive(Debug)]
-pub struct RwLock<T>(loom::sync::RwLock<T>);
+pub struct RwLock<T>(explorer::sync::RwLock<T>);
 
 /// Shared access to what a [`RwLock`] guards.
 #[derive(Debug)]
-pub struct RwLockReadGuard<'a, T>(loom::sync::RwLockReadGuard<'a, T>);
+pub struct RwLockReadGuard<'a, T>(explorer::sync::RwLockReadGuard<'a, T>);
 
 /// Exclusive access to what a [`RwLock`] guards.
 #[derive(Debug)]
-pub struct RwLockWriteGuard<'a, T>(loom::sync::RwLockWriteGuard<'a, T>);
+pub struct RwLockWriteGuard<'a, T>(explorer::sync::RwLockWriteGuard<'a, T>);
 
 impl<T> RwLock<T> {
     /// An unlocked lock around `value`.
     pub fn new(value: T) -> Self {
-        Self(loom::sync::RwLock::new(value))
+        Self(explorer::sync::RwLock::new(value))
     }
 
     /// Blocks until no writer holds the lock.
@@ -161,12 +246,16 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
 
 /// Atomic numbers and flags, with the weak memory orders explored.
 pub mod atomic {
-    pub use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    use super::explorer;
+
+    pub use explorer::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// Threads that loom schedules.
+/// Threads that the explorer schedules.
 pub mod thread {
     use std::io;
+
+    use super::explorer;
 
     /// See the production type. Nothing here: loom's threads share the locals of
     /// one, and models wait wherever they want to.
@@ -193,14 +282,14 @@ pub mod thread {
 
     /// A running thread.
     #[derive(Debug)]
-    pub struct JoinHandle(loom::thread::JoinHandle<()>);
+    pub struct JoinHandle(explorer::thread::JoinHandle<()>);
 
     /// Starts a thread called `name`.
     ///
     /// # Errors
     /// Never; a fifth thread fails the model instead.
     pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle> {
-        loom::thread::Builder::new()
+        explorer::thread::Builder::new()
             .name(name.to_owned())
             .spawn(body)
             .map(JoinHandle)

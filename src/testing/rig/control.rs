@@ -7,11 +7,13 @@ use crate::disk::journal::committer::{Progress, Ticket};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::engine::Engine;
+use crate::engine::open::Opened;
 use crate::engine::reader;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::snapshot::View;
 use crate::engine::supervisor::Request;
+use crate::engine::supervisor::machine::Machine;
 use crate::error::Result;
 use crate::ground::sync::slot::Slot;
 
@@ -36,6 +38,21 @@ pub struct Moment {
 }
 
 impl Control {
+    pub(in crate::testing) fn of(opened: &Opened) -> Self {
+        let Machine {
+            journal,
+            supervisor,
+            alarm,
+            ..
+        } = &opened.machine;
+        Self {
+            engine: opened.engine.clone(),
+            progress: supervisor.supervisor.progress.clone(),
+            pool: journal.pool.clone(),
+            alarm: alarm.clone(),
+        }
+    }
+
     /// What [`Store::close`](crate::Store::close) asks for, short of joining the
     /// threads.
     ///
@@ -104,9 +121,11 @@ impl Control {
         self.alarm.group.close();
     }
 
-    /// Ends the worker.
+    /// Ends the workers.
     pub fn end_worker(&self) {
-        self.alarm.workers[0].send(Event::Exit);
+        for worker in &self.alarm.workers {
+            worker.send(Event::Exit);
+        }
     }
 
     /// Why the store takes no more records, if it does not.

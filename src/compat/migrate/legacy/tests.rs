@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{MigrationReport, migrate_from_json, migrate_from_json_report};
 use crate::engine::open::{self, Opened, Site};
+use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::front::handle::Side;
@@ -37,6 +38,7 @@ impl Rig {
             options: &options,
             workers: 1,
             mailbox: 16,
+            limits: Limits::USUAL,
         })?;
         let threads = Threads::start(machine).unwrap();
         Ok(Self {

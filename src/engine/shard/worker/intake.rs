@@ -1,10 +1,7 @@
 //! Commands on their way from the mailboxes into the shards.
 
-use super::{MAX_BATCH, MAX_INFLIGHT, Worker};
+use super::{MAX_BATCH, Worker};
 use crate::engine::shard::request::Command;
-
-/// Commands taken from one mailbox at a time.
-const DRAIN: usize = 256;
 
 impl Worker {
     pub(super) fn accept_held(&mut self) {
@@ -17,7 +14,7 @@ impl Worker {
 
     /// Whether so much is in flight that nothing more is taken in.
     pub(super) fn is_full(&self) -> bool {
-        self.inflight.bytes() > MAX_INFLIGHT
+        self.inflight.bytes() > self.limits.in_flight
     }
 
     pub(super) fn drain_again(&mut self) {
@@ -36,7 +33,8 @@ impl Worker {
                 break;
             };
             let place = self.places[shard];
-            if self.shards[place].mailbox.drain(&mut commands, DRAIN) {
+            let mailbox = &self.shards[place].mailbox;
+            if mailbox.drain(&mut commands, self.limits.drained) {
                 self.again.push_back(shard);
             }
             for command in commands.drain(..) {

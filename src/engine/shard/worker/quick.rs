@@ -12,10 +12,6 @@ use crate::engine::shard::request::Command;
 /// work, and the next commit does not wait for it.
 const SETTLED_HERE: usize = 32 << 10;
 
-/// Commands that whoever finds the seat free takes in for others: more are the
-/// worker's thread's.
-const TAKEN_HERE: usize = 256;
-
 impl Worker {
     /// Takes in what is in the mailboxes. A command that may have to wait for a
     /// file is held back for the worker's thread, with all that come after it.
@@ -27,7 +23,7 @@ impl Worker {
         self.begin_turn();
         self.again.extend(bells.answer());
         self.drain(|worker, shard, command| {
-            if worker.staging.ops.len() >= TAKEN_HERE {
+            if worker.staging.ops.len() >= worker.limits.taken_here {
                 worker.held.push_back((shard, command));
             } else if let Err(command) = worker.accept_quickly(shard, command) {
                 worker.held.push_back((shard, command));

@@ -15,6 +15,7 @@ use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::truncate::Truncate;
 use crate::engine::shard::worker::event::Event;
+use crate::engine::shard::worker::limits::Limits;
 use crate::ground::clock::SystemClock;
 use crate::ground::sync::Mutex;
 use crate::ground::sync::slot::{Slot, slot};
@@ -30,6 +31,7 @@ fn opened() -> Opened {
         options: &StoreOptions::new(),
         workers: 1,
         mailbox: 16,
+        limits: Limits::USUAL,
     };
     open::open(&site).unwrap()
 }

@@ -1,0 +1,172 @@
+//! Those who read, flush, share a session, or go by its aliases.
+
+use std::sync::Arc;
+
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::rig::Control;
+use sessionlog::testing::running::read_only;
+use sessionlog::{Error, StoreHandle};
+use shuttle::future::block_on;
+
+use crate::dice::Dice;
+use crate::picoclaw::{Trouble, texts};
+use crate::states::{States, Texts};
+
+/// The session that several append to.
+pub(crate) const SHARED: &str = "shared";
+
+/// Whoever is no session's only writer.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) handle: StoreHandle,
+    pub(crate) control: Control,
+    pub(crate) storage: MemoryStorage,
+    pub(crate) sessions: Vec<(String, Arc<States>)>,
+    pub(crate) trouble: Trouble,
+    pub(crate) dice: Dice,
+}
+
+impl Caller {
+    /// Looks at sessions that others write to, now and as a power loss would leave them.
+    pub(crate) fn read(mut self, times: usize) {
+        for _ in 0..times {
+            let (key, states) = self.any_session();
+            let (seen, kept) = states.mark();
+            match self.dice.below(4) {
+                0 | 1 => match block_on(self.handle.history(&key)) {
+                    Ok(messages) => states.check(seen, &texts(&messages), "a reader"),
+                    Err(error) => self.may_be_told(&error),
+                },
+                2 if self.trouble != Trouble::Failing => {
+                    if let Some(moment) = self.control.moment(&key) {
+                        let (lines, live) = (moment.lines.len() as i64, moment.count - moment.skip);
+                        assert_eq!(lines, live, "{key}: torn");
+                    }
+                }
+                _ => {
+                    let image = self.storage.image(Image::AllLost);
+                    let lost = after_crash(image, &key);
+                    states.check(kept, &lost, "a power loss");
+                }
+            }
+        }
+    }
+
+    /// Flushes, and compacts others' sessions.
+    pub(crate) fn tidy(mut self, times: usize) {
+        for _ in 0..times {
+            if self.dice.once_in(2) {
+                let (key, _) = self.any_session();
+                if let Err(error) = block_on(self.handle.compact(&key)) {
+                    self.may_be_told(&error);
+                }
+                continue;
+            }
+            let marks: Vec<_> = self.sessions.iter().map(|(_, s)| s.mark().0).collect();
+            match block_on(self.handle.flush()) {
+                Ok(()) => {
+                    for ((_, states), mark) in self.sessions.iter().zip(marks) {
+                        states.keep(mark);
+                    }
+                }
+                Err(error) => self.may_be_told(&error),
+            }
+        }
+    }
+
+    /// Appends to the session that others append to as well: every line once, in order.
+    pub(crate) fn share(self, name: &str, times: usize) -> Texts {
+        let mut accepted = Texts::new();
+        for number in 0..times {
+            let text = format!("{name}.{number}");
+            match block_on(self.handle.add_message(SHARED, "user", &text)) {
+                Ok(()) => accepted.push(text),
+                Err(error) => {
+                    self.may_be_told(&error);
+                    if !matches!(error, Error::StorageFull { .. }) {
+                        return accepted;
+                    }
+                    continue;
+                }
+            }
+            match block_on(self.handle.history(SHARED)) {
+                Ok(messages) => check_shared(&texts(&messages), name, &accepted),
+                Err(error) => self.may_be_told(&error),
+            }
+        }
+        accepted
+    }
+
+    /// Is told of every line of the shared session until the store ends; how many lines,
+    /// unless the store ended first.
+    pub(crate) fn listen(self) -> Option<u64> {
+        let mut watch = block_on(self.handle.subscribe(SHARED)).ok()?;
+        let mut lines = watch.latest().lines;
+        loop {
+            if self.trouble != Trouble::Failing
+                && let Some(moment) = self.control.moment(SHARED)
+            {
+                let seen = moment.lines.len() as u64;
+                assert!(seen >= lines, "told of {lines} lines, saw {seen}");
+            }
+            let Ok(state) = block_on(watch.changed()) else {
+                return Some(lines);
+            };
+            assert!(state.lines >= lines, "lines went away");
+            lines = state.lines;
+        }
+    }
+
+    /// Gives a session aliases, one of which another session claims as well.
+    pub(crate) fn name(self, key: &str, times: usize) {
+        for number in 0..times {
+            let own = format!("{key}-alias-{number}");
+            let aliases = vec![own.clone(), "claimed-by-two".into()];
+            match block_on(self.handle.upsert_session_meta(key, None, aliases)) {
+                Ok(()) => {}
+                Err(error) => return self.may_be_told(&error),
+            }
+            self.check_resolved(&own, |found| found == Some(key));
+            self.check_resolved("claimed-by-two", |found| found.is_some());
+            match block_on(self.handle.upsert_session_meta(key, None, Vec::new())) {
+                Ok(()) => self.check_resolved(&own, |found| found.is_none()),
+                Err(error) => return self.may_be_told(&error),
+            }
+        }
+    }
+
+    fn check_resolved(&self, key: &str, expected: impl Fn(Option<&str>) -> bool) {
+        match block_on(self.handle.resolve_session_key(key)) {
+            Ok(found) => assert!(expected(found.as_deref()), "{key} is {found:?}"),
+            Err(error) => self.may_be_told(&error),
+        }
+    }
+
+    fn any_session(&mut self) -> (String, Arc<States>) {
+        let at = self.dice.below(self.sessions.len());
+        self.sessions[at].clone()
+    }
+
+    fn may_be_told(&self, error: &Error) {
+        let expected = match self.trouble {
+            Trouble::None => matches!(error, Error::Closed),
+            Trouble::Full => matches!(error, Error::Closed | Error::StorageFull { .. }),
+            Trouble::Failing => true,
+        };
+        assert!(expected, "{error}");
+    }
+}
+
+/// What a session says after a crash that left this disk.
+pub(crate) fn after_crash(storage: MemoryStorage, key: &str) -> Texts {
+    let reader = read_only(Arc::new(storage)).expect("opens after a crash");
+    let messages = block_on(reader.history(key)).expect("is readable after a crash");
+    texts(&messages)
+}
+
+/// Every accepted line of `name` is there once, in order, and none that was refused.
+pub(crate) fn check_shared(seen: &Texts, name: &str, accepted: &Texts) {
+    let prefix = format!("{name}.");
+    let own = seen.iter().filter(|text| text.starts_with(&prefix));
+    assert!(own.eq(accepted), "{name}: {accepted:?} accepted, {seen:?} seen");
+}

@@ -1,0 +1,202 @@
+//! One who writes a session as kimi-cli does: with checkpoints, and ways back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sessionlog::{BackupLimits, Error, Message, Result, StoreHandle};
+use shuttle::future::block_on;
+
+use crate::dice::Dice;
+use crate::picoclaw::{Trouble, texts};
+use crate::states::{States, Texts};
+
+/// What a session holds: messages and checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Line {
+    Text(String),
+    Checkpoint(i64),
+}
+
+pub(crate) struct Kimi {
+    pub(crate) handle: StoreHandle,
+    pub(crate) key: String,
+    pub(crate) states: Arc<States>,
+    pub(crate) dice: Dice,
+    pub(crate) trouble: Trouble,
+    pub(crate) durable: bool,
+    now: Vec<Line>,
+    /// What the backups hold, by their number.
+    backups: BTreeMap<u64, Vec<Line>>,
+    said: usize,
+    over: bool,
+}
+
+impl Kimi {
+    pub(crate) fn new(handle: StoreHandle, key: &str, states: Arc<States>, dice: Dice) -> Self {
+        Self {
+            handle,
+            key: key.into(),
+            states,
+            dice,
+            trouble: Trouble::None,
+            durable: true,
+            now: Vec::new(),
+            backups: BTreeMap::new(),
+            said: 0,
+            over: false,
+        }
+    }
+
+    pub(crate) fn write(mut self, times: usize) {
+        for _ in 0..times {
+            self.go_on();
+            if self.over {
+                return;
+            }
+            if self.dice.once_in(3) {
+                self.look();
+            }
+        }
+    }
+
+    fn go_on(&mut self) {
+        let context = self.handle.context(&self.key);
+        match self.dice.below(10) {
+            0..4 => {
+                self.said += 1;
+                let text = format!("{}.{}", self.key, self.said);
+                let mut after = self.now.clone();
+                after.push(Line::Text(text.clone()));
+                self.begin(&after);
+                let result = block_on(context.append_message(Message::user(text)));
+                self.told(result, after);
+            }
+            4..6 => {
+                let id = self.checkpoints().max().map_or(0, |last| last + 1);
+                let mut after = self.now.clone();
+                after.push(Line::Checkpoint(id));
+                let given = block_on(context.checkpoint(false));
+                let given = self.told(given, after);
+                assert!(given.is_none_or(|given| given == id), "{given:?}, not {id}");
+            }
+            6 => {
+                let known: Vec<i64> = self.checkpoints().collect();
+                if known.is_empty() {
+                    return;
+                }
+                let id = known[self.dice.below(known.len())];
+                let at = self.now.iter().position(|l| *l == Line::Checkpoint(id));
+                let after = self.now[..at.expect("is known")].to_vec();
+                self.begin(&after);
+                let result = block_on(context.revert_to(id));
+                self.told_with_backup(result, after);
+            }
+            7 => {
+                self.begin(&[]);
+                let result = block_on(context.clear());
+                self.told_with_backup(result, Vec::new());
+            }
+            8 => self.restore(),
+            _ => {
+                let limits = BackupLimits::new().count(self.dice.below(2));
+                let result = block_on(self.handle.prune_backups(&self.key, limits));
+                let same = self.now.clone();
+                self.told(result, same);
+            }
+        }
+    }
+
+    fn restore(&mut self) {
+        let Some(numbers) = self.list() else { return };
+        if numbers.is_empty() {
+            return;
+        }
+        let number = numbers[self.dice.below(numbers.len())];
+        let after = self.backups[&number].clone();
+        self.begin(&after);
+        let result = block_on(self.handle.restore_backup(&self.key, number));
+        self.told_with_backup(result, after);
+    }
+
+    /// The present state went into a backup, if there was anything.
+    fn told_with_backup(&mut self, result: Result<()>, after: Vec<Line>) {
+        let before = self.now.clone();
+        if self.told(result, after).is_none() {
+            return;
+        }
+        let Some(numbers) = self.list() else { return };
+        let fresh: Vec<_> = numbers
+            .iter()
+            .filter(|number| !self.backups.contains_key(number))
+            .collect();
+        match fresh.as_slice() {
+            [] => assert!(before.is_empty(), "{}: no backup of {before:?}", self.key),
+            [number] => {
+                self.backups.insert(**number, before);
+            }
+            more => panic!("{}: backups {more:?} at once", self.key),
+        }
+    }
+
+    fn list(&mut self) -> Option<Vec<u64>> {
+        match block_on(self.handle.list_backups(&self.key)) {
+            Ok(backups) => Some(backups.iter().map(|backup| backup.number).collect()),
+            Err(error) => {
+                self.may_be_told(&error);
+                self.over = true;
+                None
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        match block_on(self.handle.history(&self.key)) {
+            Ok(messages) => assert_eq!(texts(&messages), said(&self.now), "{}", self.key),
+            Err(error) => self.may_be_told(&error),
+        }
+    }
+
+    fn checkpoints(&self) -> impl Iterator<Item = i64> {
+        self.now.iter().filter_map(|line| match line {
+            Line::Checkpoint(id) => Some(*id),
+            Line::Text(_) => None,
+        })
+    }
+
+    fn begin(&self, after: &[Line]) {
+        self.states.begin(said(after));
+    }
+
+    fn told<T>(&mut self, result: Result<T>, after: Vec<Line>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.states.reach(said(&after), self.durable);
+                self.now = after;
+                Some(value)
+            }
+            Err(error) => {
+                self.may_be_told(&error);
+                self.over |= !matches!(error, Error::StorageFull { .. });
+                self.states.begin(said(&self.now));
+                None
+            }
+        }
+    }
+
+    fn may_be_told(&self, error: &Error) {
+        let expected = match self.trouble {
+            Trouble::None => matches!(error, Error::Closed),
+            Trouble::Full => matches!(error, Error::Closed | Error::StorageFull { .. }),
+            Trouble::Failing => true,
+        };
+        assert!(expected, "{}: {error}", self.key);
+    }
+}
+
+fn said(lines: &[Line]) -> Texts {
+    let texts = lines.iter().filter_map(|line| match line {
+        Line::Text(text) => Some(text.clone()),
+        Line::Checkpoint(_) => None,
+    });
+    texts.collect()
+}

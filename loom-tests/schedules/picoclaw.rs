@@ -1,0 +1,310 @@
+//! One who writes a session as PicoClaw does, and knows what it holds.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use sessionlog::{BackupLimits, Error, Message, Reply, Result, StoreHandle};
+use shuttle::future::block_on;
+
+use crate::dice::Dice;
+use crate::states::{States, Texts};
+
+/// The session whose history others take over.
+pub(crate) const SOURCE: &str = "source";
+
+/// What goes wrong in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    None,
+    /// The disk fills up: who is refused has changed nothing.
+    Full,
+    /// A call fails. Who is told so does not know what it came to.
+    Failing,
+}
+
+/// The one who writes a session.
+pub(crate) struct Writer {
+    pub(crate) handle: StoreHandle,
+    pub(crate) key: String,
+    pub(crate) states: Arc<States>,
+    pub(crate) dice: Dice,
+    pub(crate) trouble: Trouble,
+    /// Whether an answer means that the disk has it.
+    pub(crate) durable: bool,
+    /// Whether mailboxes have room for everybody: then what is submitted keeps its order.
+    pub(crate) roomy: bool,
+    now: Texts,
+    said: usize,
+    over: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(handle: StoreHandle, key: &str, states: Arc<States>, dice: Dice) -> Self {
+        Self {
+            handle,
+            key: key.into(),
+            states,
+            dice,
+            trouble: Trouble::None,
+            durable: true,
+            roomy: true,
+            now: Vec::new(),
+            said: 0,
+            over: false,
+        }
+    }
+
+    pub(crate) fn write(mut self, times: usize) {
+        for _ in 0..times {
+            self.go_on();
+            if self.over {
+                return;
+            }
+            if self.dice.once_in(3) {
+                self.look();
+            }
+        }
+    }
+
+    fn go_on(&mut self) {
+        match self.dice.below(16) {
+            0..4 => self.append(1),
+            4 => self.append(2),
+            5..8 => self.append_two(),
+            8 => self.leave(),
+            9..11 => self.truncate(),
+            11 => self.replace(),
+            12 => self.delete(),
+            13 => {
+                let (reply, same) = (self.handle.compact(&self.key), self.now.clone());
+                self.act(reply, same);
+            }
+            14 => self.promote(),
+            _ => self.prune(),
+        }
+    }
+
+    fn append(&mut self, messages: usize) {
+        let texts: Texts = (0..messages).map(|_| self.next_text()).collect();
+        let reply = if let [text] = texts.as_slice() {
+            self.handle.add_message(&self.key, "user", text)
+        } else {
+            let messages = texts.iter().map(Message::user).collect();
+            self.handle.append_all(&self.key, messages)
+        };
+        let after = [self.now.clone(), texts].concat();
+        if self.dice.once_in(2) {
+            self.act(reply, after);
+        } else {
+            self.states.begin(after.clone());
+            let result = reply.wait();
+            self.told(result, after);
+        }
+    }
+
+    /// Two appends under way at once.
+    fn append_two(&mut self) {
+        let (first, second) = (self.next_text(), self.next_text());
+        for texts in [
+            vec![&first],
+            vec![&second],
+            vec![&first, &second],
+            vec![&second, &first],
+        ] {
+            self.states.begin(self.with(&texts));
+        }
+        let mut submitted = [&first, &second].map(|text| {
+            let mut reply = self.handle.add_message(&self.key, "user", text);
+            let early = early(&mut reply);
+            Some((reply, early))
+        });
+        let mut results = submitted.iter_mut().map(|submitted| {
+            let (reply, early) = submitted.take().expect("once");
+            early.unwrap_or_else(|| block_on(reply))
+        });
+        let results = (results.next().expect("two"), results.next().expect("two"));
+        let after = match &results {
+            (Ok(()), Ok(())) if self.roomy => self.with(&[&first, &second]),
+            (Ok(()), Ok(())) => {
+                let either = [[&first, &second], [&second, &first]];
+                return self.find_out(&either.map(|texts| self.with(&texts)));
+            }
+            // Nobody knows what became of either.
+            (Err(Error::Poisoned { .. }), _) | (_, Err(Error::Poisoned { .. })) => {
+                self.over = true;
+                return;
+            }
+            (Ok(()), Err(_)) => self.with(&[&first]),
+            (Err(_), Ok(())) => self.with(&[&second]),
+            (Err(_), Err(_)) => self.now.clone(),
+        };
+        for error in [results.0, results.1].iter().filter_map(|r| r.as_ref().err()) {
+            self.may_be_told(error);
+            self.over |= !matches!(error, Error::StorageFull { .. });
+        }
+        self.now.clone_from(&after);
+        self.states.reach(after, self.durable);
+    }
+
+    /// An append that nobody waits for, and one after it.
+    fn leave(&mut self) {
+        let (left, last) = (self.next_text(), self.next_text());
+        self.states.begin(self.with(&[&left]));
+        self.states.begin(self.with(&[&last]));
+        self.states.begin(self.with(&[&left, &last]));
+        let mut reply = self.handle.add_message(&self.key, "user", &left);
+        drop(early(&mut reply));
+        drop(reply);
+        match block_on(self.handle.add_message(&self.key, "user", &last)) {
+            Ok(()) => {
+                let either = [vec![&last], vec![&left, &last]];
+                self.find_out(&either.map(|texts| self.with(&texts)));
+            }
+            Err(error) => {
+                self.may_be_told(&error);
+                self.over = true;
+            }
+        }
+    }
+
+    fn truncate(&mut self) {
+        let kept = self.dice.below(3);
+        let after = self.now[self.now.len().saturating_sub(kept)..].to_vec();
+        self.act(self.handle.truncate_history(&self.key, kept), after);
+    }
+
+    fn replace(&mut self) {
+        let texts: Texts = (0..2).map(|_| self.next_text()).collect();
+        let messages = texts.iter().map(Message::user).collect();
+        self.act(self.handle.set_history(&self.key, messages), texts);
+    }
+
+    fn delete(&mut self) {
+        self.act(self.handle.delete_session(&self.key), Vec::new());
+    }
+
+    /// Only a session that shows nothing takes another's history over, and what is on
+    /// its way in counts.
+    fn promote(&mut self) {
+        let text = self.next_text();
+        let begun = self.dice.once_in(2);
+        let mut added = None;
+        if begun && self.roomy {
+            self.states.begin(self.with(&[&text]));
+            let mut reply = self.handle.add_message(&self.key, "user", &text);
+            let early = early(&mut reply);
+            added = Some((reply, early));
+            self.now.push(text);
+        }
+        let mut after = self.now.clone();
+        let takes = after.is_empty();
+        if takes {
+            after.push(SOURCE.into());
+        }
+        let promoted = self
+            .handle
+            .promote_alias_history(&self.key, None, vec![SOURCE.into()]);
+        self.states.begin(after.clone());
+        let promoted = block_on(promoted);
+        if let Some((reply, early)) = added {
+            let result = early.unwrap_or_else(|| block_on(reply));
+            if let Err(error) = result {
+                self.may_be_told(&error);
+                self.over = true;
+                return;
+            }
+        }
+        let promoted = self.told(promoted, after);
+        assert!(promoted.is_none_or(|promoted| promoted == takes));
+    }
+
+    fn prune(&mut self) {
+        let limits = BackupLimits::new().count(1);
+        let (reply, same) = (self.handle.prune_backups(&self.key, limits), self.now.clone());
+        self.act(reply, same);
+    }
+
+    /// Who writes alone sees what they wrote.
+    fn look(&mut self) {
+        match block_on(self.handle.history(&self.key)) {
+            Ok(messages) => assert_eq!(texts(&messages), self.now, "{}: written", self.key),
+            Err(error) => self.may_be_told(&error),
+        }
+    }
+
+    fn find_out(&mut self, either: &[Texts]) {
+        match block_on(self.handle.history(&self.key)) {
+            Ok(messages) => {
+                let seen = texts(&messages);
+                assert!(either.contains(&seen), "{seen:?}, not one of {either:?}");
+                self.now.clone_from(&seen);
+                self.states.reach(seen, self.durable);
+            }
+            Err(error) => {
+                self.may_be_told(&error);
+                self.over = true;
+            }
+        }
+    }
+
+    fn act<T: Send + 'static>(&mut self, reply: Reply<T>, after: Texts) -> Option<T> {
+        self.states.begin(after.clone());
+        let result = block_on(reply);
+        self.told(result, after)
+    }
+
+    fn told<T>(&mut self, result: Result<T>, after: Texts) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.now.clone_from(&after);
+                if !self.over {
+                    self.states.reach(after, self.durable);
+                }
+                Some(value)
+            }
+            Err(error) => {
+                self.may_be_told(&error);
+                let unchanged = matches!(error, Error::StorageFull { .. } | Error::Closed);
+                self.over |= !unchanged || matches!(error, Error::Closed);
+                if unchanged {
+                    self.states.reach(self.now.clone(), false);
+                } else {
+                    self.states.begin(self.now.clone());
+                }
+                None
+            }
+        }
+    }
+
+    fn may_be_told(&self, error: &Error) {
+        let expected = match self.trouble {
+            Trouble::None => matches!(error, Error::Closed),
+            Trouble::Full => matches!(error, Error::Closed | Error::StorageFull { .. }),
+            Trouble::Failing => true,
+        };
+        assert!(expected, "{}: {error}", self.key);
+    }
+
+    fn with(&self, texts: &[&String]) -> Texts {
+        let more = texts.iter().map(|text| String::clone(text));
+        self.now.iter().cloned().chain(more).collect()
+    }
+
+    fn next_text(&mut self) -> String {
+        self.said += 1;
+        format!("{}.{}", self.key, self.said)
+    }
+}
+
+/// Submits; the answer, if it is there at once.
+pub(crate) fn early<T: Send + 'static>(reply: &mut Reply<T>) -> Option<Result<T>> {
+    match Pin::new(reply).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
+    }
+}
+
+pub(crate) fn texts(messages: &[Message]) -> Texts {
+    messages.iter().map(|m| m.text().into_owned()).collect()
+}

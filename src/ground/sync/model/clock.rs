@@ -1,0 +1,28 @@
+//! The time of a random schedule: it passes while a thread waits for it, and only then.
+//! Every thread of a run is a coroutine of one thread of the system: it has one time.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+thread_local! {
+    static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Looks that somebody who waits takes until their time is over, if nobody else's passes.
+const LOOKS: u32 = 8;
+
+/// The time since [`reset`].
+#[must_use]
+pub fn now() -> Duration {
+    NOW.get()
+}
+
+/// Somebody who waits so long has looked once.
+pub fn pass(timeout: Duration) {
+    NOW.set(now() + (timeout / LOOKS).max(Duration::from_nanos(1)));
+}
+
+/// A run begins.
+pub fn reset() {
+    NOW.set(Duration::ZERO);
+}

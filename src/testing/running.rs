@@ -1,0 +1,112 @@
+//! A store on the threads that production starts, over a disk in memory, for random
+//! schedules: who runs next is decided outside, and time passes while somebody waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use super::parts::{Size, take_apart};
+use super::rig::Control;
+use crate::engine::supervisor::threads::Threads;
+use crate::engine::shard::worker::limits::Limits;
+use crate::engine::view::DirectoryView;
+use crate::error::Result;
+use crate::front::handle::Side;
+use crate::ground::clock::Clock;
+use crate::ground::storage::{LockGuard, Storage};
+use crate::ground::sync::clock;
+use crate::{StoreHandle, StoreOptions};
+
+pub use crate::ground::sync::clock::reset;
+
+/// How the engine is made up.
+#[derive(Debug, Clone, Copy)]
+pub struct Make {
+    /// Threads that carry the shards.
+    pub workers: usize,
+    /// Commands that a mailbox holds.
+    pub mailbox: usize,
+    /// Whether few commands reach what a worker does at a time.
+    pub small_limits: bool,
+}
+
+/// A store whose threads run.
+#[derive(Debug)]
+pub struct Running {
+    /// Every verb.
+    pub handle: StoreHandle,
+    control: Control,
+    threads: Threads,
+    lock: Box<dyn LockGuard>,
+}
+
+impl Running {
+    /// Opens the store and starts its threads.
+    ///
+    /// # Errors
+    /// As [`Store::open`](crate::Store::open).
+    pub fn open(storage: Arc<dyn Storage>, options: &StoreOptions, make: Make) -> Result<Self> {
+        let size = Size {
+            workers: make.workers,
+            mailbox: make.mailbox,
+            limits: if make.small_limits {
+                Limits::SMALL
+            } else {
+                Limits::USUAL
+            },
+        };
+        let (handle, opened) = take_apart(storage, Arc::new(Passing), options, &size)?;
+        let control = Control::of(&opened);
+        let threads = Threads::start(opened.machine).expect("threads are never refused");
+        Ok(Self {
+            handle,
+            control,
+            threads,
+            lock: opened.lock,
+        })
+    }
+
+    /// What readers and a closer share.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// As [`Store::close`](crate::Store::close).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(self) -> Result<()> {
+        let result = self.control.close();
+        self.threads.join();
+        drop(self.lock);
+        result
+    }
+}
+
+/// The sessions of a disk on which nothing runs, as they are after a crash.
+///
+/// # Errors
+/// As [`Store::open_read_only`](crate::Store::open_read_only).
+pub fn read_only(storage: Arc<dyn Storage>) -> Result<StoreHandle> {
+    let view = DirectoryView::open(storage, super::parts::DIR.into())?;
+    Ok(StoreHandle::new(
+        Side::Reader(Arc::new(view)),
+        &StoreOptions::new(),
+    ))
+}
+
+/// The time that passes while threads wait.
+#[derive(Debug)]
+struct Passing;
+
+impl Clock for Passing {
+    fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH + Duration::from_hours(490_000) + self.monotonic()
+    }
+
+    fn monotonic(&self) -> Duration {
+        clock::now()
+    }
+}

@@ -11,6 +11,7 @@ use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "catalog_aliases",
+        bound: 4,
         at_least: 20,
         runs: &[
             an_alias_is_found_whatever_others_take_away,
@@ -19,21 +20,25 @@ pub(crate) const MODELS: &[Model] = &[
     },
     Model {
         name: "catalog_kept",
+        bound: 4,
         at_least: 8,
         runs: &[an_alias_that_stays_is_found_meanwhile],
     },
     Model {
         name: "catalog_names",
+        bound: 4,
         at_least: 20,
         runs: &[a_file_name_has_one_owner],
     },
     Model {
         name: "catalog_listed",
+        bound: 4,
         at_least: 5,
         runs: &[what_is_listed_is_found],
     },
     Model {
         name: "worker_bells",
+        bound: 3,
         at_least: 20,
         runs: &[a_ring_is_answered_with_what_came_before_it],
     },

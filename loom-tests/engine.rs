@@ -14,51 +14,61 @@ use sessionlog::{Error, Reply};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "engine_append",
+        bound: 2,
         at_least: 1_500,
         runs: &[what_is_answered_is_synced_and_seen],
     },
     Model {
         name: "engine_group",
+        bound: 2,
         at_least: 1_500,
         runs: &[callers_of_one_session_lose_no_line],
     },
     Model {
         name: "engine_bells",
+        bound: 2,
         at_least: 1_200,
         runs: &[whoever_rings_is_answered],
     },
     Model {
         name: "engine_stop",
+        bound: 2,
         at_least: 20_000,
         runs: &[a_closing_store_answers_everyone],
     },
     Model {
         name: "engine_poison",
+        bound: 2,
         at_least: 15_000,
         runs: &[a_failed_sync_reaches_everyone],
     },
     Model {
         name: "engine_panic",
+        bound: 2,
         at_least: 8_000,
         runs: &[a_panic_reaches_everyone],
     },
     Model {
         name: "engine_flush",
+        bound: 2,
         at_least: 50_000,
         runs: &[a_flush_gives_up_nothing_that_is_needed],
     },
     Model {
         name: "engine_compact",
+        bound: 2,
         at_least: 800,
         runs: &[a_compaction_is_neither_doubled_nor_lost],
     },
     Model {
         name: "engine_subscribe",
+        bound: 2,
         at_least: 20_000,
         runs: &[a_subscriber_learns_of_the_first_change],
     },
     Model {
         name: "engine_promote",
+        bound: 2,
         at_least: 15_000,
         runs: &[an_alias_is_promoted_once],
     },

@@ -12,26 +12,31 @@ use std::time::Duration;
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "group_commit",
+        bound: 3,
         at_least: 2_000,
         runs: &[nobody_is_acknowledged_before_their_sync],
     },
     Model {
         name: "group_close",
+        bound: 3,
         at_least: 700,
         runs: &[a_closing_group_commits_what_it_accepted],
     },
     Model {
         name: "group_poison",
+        bound: 3,
         at_least: 400,
         runs: &[a_ticket_ends_in_one_place],
     },
     Model {
         name: "group_linger",
+        bound: 4,
         at_least: 2,
         runs: &[a_lingering_committer_is_let_go],
     },
     Model {
         name: "group_asked",
+        bound: 4,
         at_least: 10,
         runs: &[a_sync_that_is_asked_for_comes],
     },

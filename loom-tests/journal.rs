@@ -10,31 +10,37 @@ use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "journal_watermark",
+        bound: 4,
         at_least: 15,
         runs: &[a_flush_covers_what_its_worker_was_told_before],
     },
     Model {
         name: "journal_progress",
+        bound: 4,
         at_least: 4,
         runs: &[whoever_reads_the_watermark_sees_what_was_told_before],
     },
     Model {
         name: "journal_activity",
+        bound: 4,
         at_least: 12,
         runs: &[what_a_flush_missed_calls_for_another],
     },
     Model {
         name: "journal_owes",
+        bound: 4,
         at_least: 4,
         runs: &[what_was_told_unsynced_is_owed],
     },
     Model {
         name: "journal_pool",
+        bound: 3,
         at_least: 100,
         runs: &[segments_come_in_the_order_of_their_numbers],
     },
     Model {
         name: "journal_retire",
+        bound: 3,
         at_least: 100,
         runs: &[only_covered_segments_are_given_up],
     },

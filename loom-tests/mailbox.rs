@@ -11,11 +11,13 @@ use std::task::Poll;
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "mailbox_conformance",
+        bound: 4,
         at_least: 60,
         runs: &CLAIMS,
     },
     Model {
         name: "mailbox_close",
+        bound: 3,
         at_least: 400,
         runs: &[
             an_item_is_refused_or_returned,
@@ -24,21 +26,25 @@ pub(crate) const MODELS: &[Model] = &[
     },
     Model {
         name: "mailbox_bell",
+        bound: 2,
         at_least: 2_500,
         runs: &[a_queued_item_is_always_drained],
     },
     Model {
         name: "mailbox_room",
+        bound: 3,
         at_least: 1_200,
         runs: &[a_blocked_sender_gets_in],
     },
     Model {
         name: "mailbox_async_waiter",
+        bound: 3,
         at_least: 1_500,
         runs: &[a_waiting_task_gets_in_past_a_cancelled_one],
     },
     Model {
         name: "mailbox_async_close",
+        bound: 4,
         at_least: 150,
         runs: &[waiting_tasks_learn_of_the_close],
     },

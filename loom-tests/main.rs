@@ -24,6 +24,8 @@ mod group_commit;
 #[cfg(sessionlog_loom)]
 mod journal;
 #[cfg(sessionlog_loom)]
+mod limits;
+#[cfg(sessionlog_loom)]
 mod mailbox;
 #[cfg(sessionlog_loom)]
 mod published;
@@ -35,6 +37,10 @@ mod reply;
 mod seat;
 #[cfg(sessionlog_loom)]
 mod stage;
+#[cfg(sessionlog_loom)]
+mod supervisor;
+#[cfg(sessionlog_loom)]
+mod workers;
 
 #[cfg(sessionlog_loom)]
 fn main() -> std::process::ExitCode {
@@ -48,6 +54,9 @@ fn main() -> std::process::ExitCode {
         readers::MODELS,
         seat::MODELS,
         engine::MODELS,
+        limits::MODELS,
+        supervisor::MODELS,
+        workers::MODELS,
     ];
     explore::main(&models.concat())
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 pub(crate) const MODELS: &[Model] = &[Model {
     name: "published_snapshot",
+    bound: 3,
     at_least: 900,
     runs: &[a_reader_sees_one_moment],
 }];

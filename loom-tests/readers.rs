@@ -8,21 +8,25 @@ use sessionlog::testing::rig::{Control, Rig, Setup};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "readers_append",
+        bound: 2,
         at_least: 700,
         runs: &[a_reader_sees_lines_and_their_count_together],
     },
     Model {
         name: "readers_truncate",
+        bound: 3,
         at_least: 500,
         runs: &[a_reader_sees_all_lines_or_those_kept],
     },
     Model {
         name: "readers_swap",
+        bound: 3,
         at_least: 600,
         runs: &[a_reader_sees_the_old_file_or_the_new],
     },
     Model {
         name: "readers_evict",
+        bound: 2,
         at_least: 2_000,
         runs: &[a_reader_keeps_the_file_it_reads],
     },

@@ -12,16 +12,19 @@ use std::task::Poll;
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "slot_wait",
+        bound: 4,
         at_least: 10,
         runs: &[a_blocked_waiter_is_answered, a_blocked_waiter_is_let_go],
     },
     Model {
         name: "slot_poll",
+        bound: 4,
         at_least: 20,
         runs: &[a_polling_waiter_is_answered, a_polling_waiter_is_let_go],
     },
     Model {
         name: "slot_drop",
+        bound: 4,
         at_least: 5,
         runs: &[an_unwanted_answer_is_released],
     },

@@ -9,21 +9,25 @@ use sessionlog::testing::rig::{Rig, Setup};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "seat_callers",
+        bound: 4,
         at_least: 10,
         runs: &[what_a_caller_leaves_another_takes_in],
     },
     Model {
         name: "seat_settle",
+        bound: 2,
         at_least: 1_000,
         runs: &[what_is_synced_is_settled_whoever_drives],
     },
     Model {
         name: "seat_sleep",
+        bound: 3,
         at_least: 40,
         runs: &[what_others_settle_the_thread_writes],
     },
     Model {
         name: "seat_close",
+        bound: 2,
         at_least: 3_000,
         runs: &[a_store_that_closes_answers_who_passed_its_mailboxes],
     },

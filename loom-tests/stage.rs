@@ -19,9 +19,14 @@ pub(crate) fn opened(setup: &Setup) -> (MemoryStorage, Rig) {
 
 /// The texts of session `a` after a power loss now and a recovery.
 pub(crate) fn reopened(storage: &MemoryStorage) -> Vec<String> {
+    reopened_as(storage, "a")
+}
+
+/// The same of any session.
+pub(crate) fn reopened_as(storage: &MemoryStorage, key: &str) -> Vec<String> {
     let storage = storage.image(Image::AllLost);
     let mut rig = Rig::open(Arc::new(storage), &Setup::default());
-    let history = rig.handle.history("a");
+    let history = rig.handle.history(key);
     let messages = rig.carry_out(history);
     messages.iter().map(|m| m.text().into_owned()).collect()
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Seeds every fault of teeth.txt into a copy of the source, one at a time, and
-# asserts that the model named beside it fails.
+# asserts that the model named beside it fails, or a random schedule.
 #
 #   loom-tests/teeth.sh                all faults
 #   loom-tests/teeth.sh mailbox poison those whose names contain one of these
@@ -19,8 +19,9 @@ readonly COPY=$HERE/target/teeth/source
 readonly BUILD=$HERE/target/teeth/build
 filters=("$@")
 export CARGO_TARGET_DIR=$BUILD
-# The library is built anew for every fault, and most are found at once.
-export CARGO_PROFILE_LOOM_OPT_LEVEL=0
+
+# Random schedules tried for a fault that is theirs to catch.
+readonly SEEDS=${TEETH_SEEDS:-20000}
 
 # Exit codes of the models' runner that say nothing about the model.
 readonly MISUSED=2 TOO_FEW=3 TIMED_OUT=124
@@ -56,17 +57,24 @@ apply() {
     printf '%s\n' "${text/"$2"/"$3"}" >"$1"
 }
 
+# The library is built anew for every fault, and most models find theirs at once.
 built() {
-    cargo test --quiet --no-run --profile loom --test loom --message-format=json \
-        --config "build.rustflags=['--cfg','sessionlog_loom','-A','warnings']" 2>"$BUILD/stderr" |
+    local tests=loom level=0 cfgs="'--cfg','sessionlog_loom'"
+    if [[ $model == schedules ]]; then
+        tests=schedules level=1 cfgs+=",'--cfg','sessionlog_shuttle'"
+    fi
+    CARGO_PROFILE_LOOM_OPT_LEVEL=$level \
+        cargo test --quiet --no-run --profile loom --test "$tests" --message-format=json \
+        --config "build.rustflags=[$cfgs,'-A','warnings']" 2>"$BUILD/stderr" |
         grep -o '"executable":"[^"]*"' | tail -1 | cut -d'"' -f4
 }
 
 run_fault() {
-    local binary code=0 start=$SECONDS
+    local binary code=0 start=$SECONDS arguments=("$model")
+    [[ $model == schedules ]] && arguments=(--range 1 "$SEEDS")
     seen=$((seen + 1))
     binary=$(built) || { cat "$BUILD/stderr" >&2; die "fault \"$fault\" does not build"; }
-    timeout "$PATIENCE" "$binary" "$model" >"$BUILD/stdout" 2>&1 || code=$?
+    timeout "$PATIENCE" "$binary" "${arguments[@]}" >"$BUILD/stdout" 2>&1 || code=$?
     case $code in
         0 | "$MISUSED" | "$TOO_FEW" | "$TIMED_OUT")
             missed+=("$model: $fault (exit code $code)")

@@ -168,5 +168,8 @@ pub(crate) fn after_crash(storage: MemoryStorage, key: &str) -> Texts {
 pub(crate) fn check_shared(seen: &Texts, name: &str, accepted: &Texts) {
     let prefix = format!("{name}.");
     let own = seen.iter().filter(|text| text.starts_with(&prefix));
-    assert!(own.eq(accepted), "{name}: {accepted:?} accepted, {seen:?} seen");
+    assert!(
+        own.eq(accepted),
+        "{name}: {accepted:?} accepted, {seen:?} seen"
+    );
 }

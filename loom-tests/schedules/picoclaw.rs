@@ -119,9 +119,16 @@ impl Writer {
             let early = early(&mut reply);
             Some((reply, early))
         });
+        let blocks = self.dice.once_in(2);
         let mut results = submitted.iter_mut().map(|submitted| {
             let (reply, early) = submitted.take().expect("once");
-            early.unwrap_or_else(|| block_on(reply))
+            early.unwrap_or_else(|| {
+                if blocks {
+                    reply.wait()
+                } else {
+                    block_on(reply)
+                }
+            })
         });
         let results = (results.next().expect("two"), results.next().expect("two"));
         let after = match &results {
@@ -139,7 +146,10 @@ impl Writer {
             (Err(_), Ok(())) => self.with(&[&second]),
             (Err(_), Err(_)) => self.now.clone(),
         };
-        for error in [results.0, results.1].iter().filter_map(|r| r.as_ref().err()) {
+        for error in [results.0, results.1]
+            .iter()
+            .filter_map(|r| r.as_ref().err())
+        {
             self.may_be_told(error);
             self.over |= !matches!(error, Error::StorageFull { .. });
         }
@@ -221,7 +231,10 @@ impl Writer {
 
     fn prune(&mut self) {
         let limits = BackupLimits::new().count(1);
-        let (reply, same) = (self.handle.prune_backups(&self.key, limits), self.now.clone());
+        let (reply, same) = (
+            self.handle.prune_backups(&self.key, limits),
+            self.now.clone(),
+        );
         self.act(reply, same);
     }
 

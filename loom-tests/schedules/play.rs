@@ -20,7 +20,6 @@ const PICOCLAW: [&str; 2] = ["chat:1", "chat_1"];
 const KIMI: [&str; 2] = ["kimi:1", "kimi_1"];
 
 pub(crate) fn play(seed: u64) {
-    reset();
     let mut dice = Dice::new(seed);
     let trouble = match dice.below(8) {
         0 => Trouble::Full,
@@ -28,6 +27,9 @@ pub(crate) fn play(seed: u64) {
         _ => Trouble::None,
     };
     let durable = !dice.once_in(3);
+    // Buffered records are synced, and a full disk is tried again, after some time.
+    // Nothing else may need any.
+    reset(trouble == Trouble::Full || !durable || dice.once_in(2));
     let roomy = dice.once_in(2);
     let make = Make {
         workers: 2 + dice.below(3),
@@ -46,9 +48,6 @@ pub(crate) fn play(seed: u64) {
             let repeat = [Repeat::Once, Repeat::Forever][dice.below(2)];
             storage.fail_at(step, Fault::Eio, repeat);
         }
-    }
-    if std::env::var_os("SHOW").is_some() {
-        eprintln!("{make:?} {options:?} {trouble:?} durable {durable} roomy {roomy}");
     }
     let sessions: Vec<_> = PICOCLAW
         .iter()
@@ -76,14 +75,6 @@ pub(crate) fn play(seed: u64) {
         threads.drain(..).for_each(joined);
     }
     let closed = store.close();
-    if std::env::var_os("SHOW").is_some() {
-        eprintln!("{closed:?} {:#?}", storage.last_calls(60));
-        for image in [Image::AllLost, Image::AllKept] {
-            for (name, bytes) in storage.image(image).dump() {
-                eprintln!("{name} {:?}", String::from_utf8_lossy(&bytes).chars().take(600).collect::<String>());
-            }
-        }
-    }
     threads.drain(..).for_each(joined);
     let heard = listener.and_then(|thread| thread.join().expect("did not panic"));
     if trouble == Trouble::None {
@@ -148,7 +139,10 @@ fn sharers(caller: &Caller, shared: &Shared, dice: &Dice) -> Vec<JoinHandle<()>>
         let (caller, shared, times) = (caller.clone(), shared.clone(), dice.below(5));
         threads.push(spawn(move || {
             let accepted = caller.share(name, times);
-            shared.lock().expect("is not poisoned").push((name, accepted));
+            shared
+                .lock()
+                .expect("is not poisoned")
+                .push((name, accepted));
         }));
     }
     threads

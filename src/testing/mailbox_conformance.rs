@@ -30,25 +30,46 @@ pub const CLAIMS: &[(&str, fn())] = &[
 
 /// Items leave in the order they came, and a drain takes no more than asked.
 pub fn items_leave_in_order() {
-    let (sender, receiver) = bounded(3, || {});
-    for item in 1..=3 {
-        sender.try_send(item).unwrap();
-    }
+    let (bell, rings) = events();
+    let (sender, receiver) = bounded(3, move || {
+        bell.send(());
+    });
+    let sending = thread::spawn("sending", move || {
+        for item in 1..=3 {
+            sender.try_send(item).unwrap();
+        }
+    });
     let mut drained = vec![0];
-    assert!(receiver.drain(&mut drained, 2));
-    assert_eq!(drained, [0, 1, 2]);
-    assert!(!receiver.drain(&mut drained, 2));
+    while drained.len() < 4 {
+        assert_eq!(rings.recv_timeout(AMPLE), Timeout::Item(()));
+        let mut left = true;
+        while left {
+            let before = drained.len();
+            left = receiver.drain(&mut drained, 2);
+            assert!(drained.len() <= before + 2);
+        }
+    }
     assert_eq!(drained, [0, 1, 2, 3]);
     assert!(!receiver.drain(&mut drained, 2));
+    sending.unwrap().join().unwrap();
 }
 
-/// A full mailbox refuses, and gives the item back.
+/// A full mailbox refuses, and gives the item back; with room again it does not.
 pub fn a_full_mailbox_refuses() {
     let (sender, receiver) = bounded(1, || {});
     sender.try_send(1).unwrap();
-    assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
-    assert!(!receiver.drain(&mut Vec::new(), 1));
+    let another = sender.clone();
+    let sending = thread::spawn("sending", move || match another.try_send(2) {
+        Ok(()) | Err(TrySendError::Full(2)) => {}
+        Err(other) => panic!("{other:?}"),
+    });
+    let mut drained = Vec::new();
+    receiver.drain(&mut drained, 1);
+    assert_eq!(drained, [1]);
+    sending.unwrap().join().unwrap();
+    receiver.drain(&mut drained, 1);
     assert_eq!(sender.try_send(3), Ok(()));
+    assert_eq!(sender.try_send(4), Err(TrySendError::Full(4)));
 }
 
 /// A sender blocked on a full mailbox gets in once there is room.
@@ -68,33 +89,50 @@ pub fn a_blocked_sender_gets_in() {
     blocked.join().unwrap();
 }
 
-/// The bell rings once until a drain answers it, and again after that.
+/// The bell rings once until a drain answers it, and again after that: who drains
+/// whenever it rang finds everything.
 pub fn the_bell_rings_once_a_drain() {
     let rings = Arc::new(AtomicUsize::new(0));
+    let (bell, heard) = events();
     let (sender, receiver) = {
         let rings = Arc::clone(&rings);
         bounded(3, move || {
             rings.fetch_add(1, Ordering::Relaxed);
+            bell.send(());
         })
     };
     sender.try_send(1).unwrap();
     sender.try_send(2).unwrap();
     assert_eq!(rings.load(Ordering::Relaxed), 1);
-    assert!(receiver.drain(&mut Vec::new(), 1));
-    sender.try_send(3).unwrap();
-    assert_eq!(rings.load(Ordering::Relaxed), 1);
-    assert!(!receiver.drain(&mut Vec::new(), 9));
-    sender.try_send(4).unwrap();
-    assert_eq!(rings.load(Ordering::Relaxed), 2);
+    let another = sender.clone();
+    let sending = thread::spawn("sending", move || another.try_send(3).unwrap());
+    let (mut drained, mut drains) = (Vec::new(), 0);
+    while drained.len() < 3 {
+        assert_eq!(heard.recv_timeout(AMPLE), Timeout::Item(()));
+        while receiver.drain(&mut drained, 1) {}
+        drains += 1;
+    }
+    sending.unwrap().join().unwrap();
+    assert!(rings.load(Ordering::Relaxed) <= drains + 1);
 }
 
 /// Close returns what was accepted, refuses the rest, and is final.
 pub fn close_returns_the_rest() {
-    let (sender, receiver) = bounded(2, || {});
+    let (sender, receiver) = bounded(3, || {});
     sender.send(1).unwrap();
-    sender.send(2).unwrap();
-    assert_eq!(receiver.close(), [1, 2]);
-    assert_eq!(sender.send(3), Err(Closed(3)));
+    let another = sender.clone();
+    let (report, refused) = events();
+    let sending = thread::spawn("sending", move || {
+        for item in [2, 3] {
+            if let Err(Closed(item)) = another.send(item) {
+                report.send(item);
+            }
+        }
+    });
+    let mut all = receiver.close();
+    sending.unwrap().join().unwrap();
+    all.extend(std::iter::from_fn(|| refused.recv()));
+    assert_eq!(all, [1, 2, 3]);
     assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));
     assert!(receiver.close().is_empty());
     assert!(!receiver.drain(&mut Vec::new(), 1));
@@ -111,12 +149,17 @@ pub fn close_ends_a_blocked_send() {
     blocked.unwrap().join().unwrap();
 }
 
-/// Dropping the receiver closes the mailbox.
+/// Dropping the receiver closes the mailbox, also for who sends meanwhile.
 pub fn a_dropped_receiver_closes() {
     let (sender, receiver) = bounded(1, || {});
     sender.send(1).unwrap();
+    let another = sender.clone();
+    let sending = thread::spawn("sending", move || {
+        assert_eq!(another.send(2), Err(Closed(2)));
+    });
     drop(receiver);
-    assert_eq!(sender.send(2), Err(Closed(2)));
+    assert_eq!(sender.send(3), Err(Closed(3)));
+    sending.unwrap().join().unwrap();
 }
 
 /// Events arrive in the order each sender sent them.
@@ -148,8 +191,13 @@ pub fn events_end() {
 /// An event for a receiver that is gone is refused.
 pub fn events_are_refused() {
     let (sender, receiver) = events();
+    let another = sender.clone();
+    let sending = thread::spawn("sending", move || {
+        another.send(1);
+    });
     drop(receiver);
-    assert!(!sender.send(1));
+    assert!(!sender.send(2));
+    sending.unwrap().join().unwrap();
 }
 
 #[cfg(test)]

@@ -46,8 +46,10 @@ pub struct Setup {
     /// A worker for each of the two shards, not one for both.
     pub two_workers: bool,
     /// What a worker does at a time, and how much may be in flight, is reached by few
-    /// commands, and a mailbox holds one.
+    /// commands.
     pub small_limits: bool,
+    /// A mailbox holds one command.
+    pub tiny_mailboxes: bool,
     /// Nothing is synced before somebody asks for it, or some time has passed.
     pub buffered: bool,
 }
@@ -91,7 +93,7 @@ impl Rig {
         let clock: Arc<dyn Clock> = Arc::new(Standstill);
         let size = Size {
             workers: if setup.two_workers { 2 } else { 1 },
-            mailbox: if setup.small_limits { 1 } else { MAILBOX },
+            mailbox: if setup.tiny_mailboxes { 1 } else { MAILBOX },
             limits: if setup.small_limits {
                 Limits::SMALL
             } else {
@@ -117,6 +119,7 @@ impl Rig {
             second: workers.pop().map(Worker),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
+                long: Arc::default(),
                 shared,
                 alarm,
             },

@@ -8,8 +8,8 @@ use time::OffsetDateTime;
 
 use super::parts::{Size, take_apart};
 use super::rig::Control;
-use crate::engine::supervisor::threads::Threads;
 use crate::engine::shard::worker::limits::Limits;
+use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::error::Result;
 use crate::front::handle::Side;

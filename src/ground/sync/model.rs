@@ -26,7 +26,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Mutex<T> {
     lock: explorer::sync::Mutex<T>,
-    edges: Edges,
+    edges: Option<Edges>,
 }
 
 /// Access to what a [`Mutex`] guards. Empty only inside [`Condvar::wait`].
@@ -38,14 +38,15 @@ pub struct MutexGuard<'a, T> {
 
 /// Where a lock is about to be given up, and where it is tried for. To loom, giving up is
 /// nothing that happens: without these, nobody would ever try for a lock whose holder has
-/// done all but give it up. Shuttle sees both.
+/// done all but give it up. Only locks that are tried for have them: to who waits for a lock,
+/// the two are one moment, and every one more costs schedules.
 /// Swapped, not loaded: loom lets a load see any older value, one schedule for each.
 #[derive(Debug)]
 struct Edges(explorer::sync::atomic::AtomicBool);
 
 impl Edges {
     fn meet(&self) {
-        if !cfg!(sessionlog_shuttle) && !std::thread::panicking() {
+        if !std::thread::panicking() {
             self.0.swap(true, atomic::Ordering::Relaxed);
         }
     }
@@ -56,7 +57,18 @@ impl<T> Mutex<T> {
     pub fn new(value: T) -> Self {
         Self {
             lock: explorer::sync::Mutex::new(value),
-            edges: Edges(explorer::sync::atomic::AtomicBool::new(false)),
+            edges: None,
+        }
+    }
+
+    /// An unlocked mutex that some only [try](Self::try_lock) for; see the production
+    /// function.
+    pub fn tried(value: T) -> Self {
+        let edges = Edges(explorer::sync::atomic::AtomicBool::new(false));
+        Self {
+            lock: explorer::sync::Mutex::new(value),
+            // Shuttle sees both by itself.
+            edges: (!cfg!(sessionlog_shuttle)).then_some(edges),
         }
     }
 
@@ -73,12 +85,25 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the lock if nobody holds it; see the production type.
+    ///
+    /// # Panics
+    /// If it was not made for that: a model would pass over what this explores.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.edges.meet();
+        assert!(
+            self.edges.is_some() || cfg!(sessionlog_shuttle),
+            "made by `new`"
+        );
+        self.meet();
         match self.lock.try_lock() {
             Ok(held) => Some(self.guard(held)),
             Err(TryLockError::Poisoned(held)) => Some(self.guard(held.into_inner())),
             Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn meet(&self) {
+        if let Some(edges) = &self.edges {
+            edges.meet();
         }
     }
 
@@ -92,7 +117,7 @@ impl<T> Mutex<T> {
 
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
-        self.mutex.edges.meet();
+        self.mutex.meet();
     }
 }
 
@@ -142,10 +167,14 @@ impl Condvar {
         false
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`. True if the time ran out.
+    /// As [`wait`](Self::wait), for at most `timeout` if time passes. True if it ran out.
     #[cfg(sessionlog_shuttle)]
     pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         use atomic::Ordering::Relaxed;
+        if !clock::passes() {
+            self.wait(guard);
+            return false;
+        }
         let (until, times) = (clock::now() + timeout, self.times.load(Relaxed));
         guard.held = None;
         let timed_out = loop {

@@ -20,6 +20,12 @@ impl<T> Mutex<T> {
         Self(parking_lot::Mutex::new(value))
     }
 
+    /// An unlocked mutex that some only [try](Self::try_lock) for: models explore where it
+    /// is given up as well.
+    pub const fn tried(value: T) -> Self {
+        Self::new(value)
+    }
+
     /// Blocks this thread until it holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(self.0.lock())
@@ -30,7 +36,7 @@ impl<T> Mutex<T> {
         self.0.into_inner()
     }
 
-    /// Takes the lock if nobody holds it. `None` says that somebody did, and
+    /// Takes the lock, made by [`tried`](Self::tried), if nobody holds it. `None` says that somebody did, and
     /// nothing of what they did since.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().map(MutexGuard)

@@ -11,6 +11,7 @@ use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::supervisor::Request;
+use crate::engine::supervisor::background::LongJobs;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::guard::Guard;
 use crate::engine::supervisor::wait::Asleep;
@@ -31,10 +32,11 @@ pub struct Journal {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// One background thread.
-#[derive(Debug)]
+/// One background thread; clones share the queue.
+#[derive(Clone, Debug)]
 pub struct Background {
     pub(super) jobs: Arc<Mutex<EventReceiver<Job>>>,
+    pub(super) long: Arc<LongJobs>,
     pub(super) shared: Arc<Shared>,
     pub(super) alarm: Alarm,
 }
@@ -152,8 +154,7 @@ impl Journal {
 impl Background {
     /// Runs the thread's body.
     pub fn run(self) {
-        let long = background::LongJobs::default();
-        background::run_jobs(&self.jobs, &long, &self.shared, &self.alarm);
+        background::run_jobs(&self.jobs, &self.long, &self.shared, &self.alarm);
     }
 
     /// One job; `false` if there was none.
@@ -192,6 +193,13 @@ impl Supervisor {
     pub fn was_activated(&self) -> bool {
         let asked = std::iter::from_fn(|| self.0.requests.try_recv());
         asked.into_iter().any(|r| matches!(r, Request::Active))
+    }
+
+    /// Ends so many background threads, once they have done what is queued.
+    pub fn end_background(&self, threads: usize) {
+        for _ in 0..threads {
+            self.0.background.send(Job::Stop);
+        }
     }
 
     /// Ends the other threads.

@@ -50,7 +50,7 @@ impl Seat {
     pub(crate) fn new(id: usize, alarm: Alarm, runtime: wake::Runtime) -> Self {
         Self {
             id,
-            worker: Mutex::new(None),
+            worker: Mutex::tried(None),
             bells: Bells::default(),
             alarm,
             runtime,

@@ -1,0 +1,169 @@
+//! Back-pressure, order and refusals, with limits that two or three commands reach.
+
+use crate::explore::Model;
+use crate::stage::{joined, opened, reopened, said, spawned, submitted, wound_up};
+use loom::future::block_on;
+use sessionlog::testing::disk_model::{Fault, Repeat};
+use sessionlog::testing::rig::{Rig, Setup};
+use sessionlog::{Error, Result};
+
+pub(crate) const MODELS: &[Model] = &[
+    Model {
+        name: "limits_order",
+        bound: 2,
+        at_least: 10_000,
+        runs: &[what_one_submits_in_turn_keeps_its_order],
+    },
+    Model {
+        name: "limits_room",
+        bound: 2,
+        at_least: 30_000,
+        runs: &[who_finds_the_mailbox_full_gets_in],
+    },
+    Model {
+        name: "limits_refused",
+        bound: 2,
+        at_least: 4_000,
+        runs: &[what_builds_on_a_refused_line_is_refused_too],
+    },
+    Model {
+        name: "limits_buffered",
+        bound: 2,
+        at_least: 10_000,
+        runs: &[a_flush_covers_what_was_only_written],
+    },
+];
+
+fn small() -> Setup {
+    Setup {
+        small_limits: true,
+        ..Setup::default()
+    }
+}
+
+/// One command goes past the mailbox, one waits in it, one is held back: whoever takes
+/// them in, they stay in the order in which they were submitted.
+fn what_one_submits_in_turn_keeps_its_order() {
+    let (storage, mut rig) = opened(&small());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let replies = ["1", "2", "3"].map(|text| begun(handle.add_message("a", "user", text)));
+    for reply in replies {
+        reply().expect("is accepted");
+    }
+    let seen = said(&control.moment("a").expect("is loaded"));
+    assert_eq!(seen, ["0", "1", "2", "3"]);
+    wound_up(&supervisor, parts);
+    assert_eq!(reopened(&storage), ["0", "1", "2", "3"]);
+}
+
+/// A reply that is submitted; its answer may be there already.
+fn begun(mut reply: sessionlog::Reply<()>) -> impl FnOnce() -> Result<()> {
+    use std::task::{Context, Poll, Waker};
+    let context = &mut Context::from_waker(Waker::noop());
+    let early = match std::pin::Pin::new(&mut reply).poll(context) {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
+    };
+    move || early.unwrap_or_else(|| block_on(reply))
+}
+
+/// Three callers and a mailbox for one command, one of them a task that gives up: the
+/// others are answered all the same.
+fn who_finds_the_mailbox_full_gets_in() {
+    let setup = Setup {
+        tiny_mailboxes: true,
+        ..small()
+    };
+    let (_storage, rig) = opened(&setup);
+    let Rig {
+        handle,
+        control,
+        worker,
+        ..
+    } = rig;
+    drop(submitted(handle.truncate_history("a", 1)));
+    drop(begun(handle.truncate_history("a", 1)));
+    let other = {
+        let handle = handle.clone();
+        spawned(move || block_on(handle.truncate_history("a", 1)).expect("is answered"))
+    };
+    let worker = spawned(|| worker.run());
+    handle.truncate_history("a", 1).wait().expect("is answered");
+    joined([other]);
+    control.end_worker();
+    joined([worker]);
+}
+
+/// The disk is full for one batch: who is refused left no line, and nobody's line stands
+/// on one that is not there.
+fn what_builds_on_a_refused_line_is_refused_too() {
+    let (storage, mut rig) = opened(&small());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    storage.fail_at(storage.steps(), Fault::Enospc, Repeat::Once);
+    let first = begun(handle.add_message("a", "user", "1"));
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let rest = ["2", "3"].map(|text| begun(handle.add_message("a", "user", text)));
+    let [second, third] = rest;
+    let mut accepted = vec!["0"];
+    for (reply, text) in [(first(), "1"), (second(), "2"), (third(), "3")] {
+        match reply {
+            Ok(()) => accepted.push(text),
+            Err(error) => assert!(matches!(error, Error::StorageFull { .. }), "{error}"),
+        }
+    }
+    assert!(accepted.len() < 4, "the disk was not full");
+    let seen = said(&control.moment("a").expect("is loaded"));
+    assert_eq!(seen, accepted);
+    wound_up(&supervisor, parts);
+    assert_eq!(reopened(&storage), accepted);
+}
+
+/// Buffered appends are answered when they are written; a flush after that answer has
+/// them synced, and what comes meanwhile hides none of them.
+fn a_flush_covers_what_was_only_written() {
+    let setup = Setup {
+        buffered: true,
+        small_segments: true,
+        ..Setup::default()
+    };
+    let (storage, mut rig) = opened(&setup);
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        mut supervisor,
+        ..
+    } = rig;
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    handle
+        .add_message("a", "user", "1")
+        .wait()
+        .expect("is accepted");
+    let later = begun(handle.add_message("a", "user", "2"));
+    let flushed = control.start_flush();
+    supervisor.serve();
+    assert!(matches!(flushed.wait(), Some(Ok(()))), "did not flush");
+    let kept = reopened(&storage);
+    assert_eq!(kept[..2], ["0", "1"], "flushed and lost");
+    later().expect("is accepted");
+    wound_up(&supervisor, parts);
+}

@@ -1,0 +1,168 @@
+//! The supervisor on its own thread, and several background threads on one queue.
+
+use crate::explore::Model;
+use crate::stage::{joined, opened, reopened, said, segments, spawned, submitted, wound_up};
+use loom::future::block_on;
+use sessionlog::Error;
+use sessionlog::testing::disk_model::{Fault, Repeat};
+use sessionlog::testing::rig::{Rig, Setup};
+
+pub(crate) const MODELS: &[Model] = &[
+    Model {
+        name: "supervisor_full",
+        bound: 1,
+        at_least: 5_000,
+        runs: &[a_full_segment_starts_a_flush],
+    },
+    Model {
+        name: "supervisor_alarm",
+        bound: 2,
+        at_least: 30_000,
+        runs: &[an_alarm_ends_the_wait_for_a_checkpoint],
+    },
+    Model {
+        name: "supervisor_jobs",
+        bound: 2,
+        at_least: 2_000,
+        runs: &[every_job_is_done_by_one_thread],
+    },
+    Model {
+        name: "supervisor_clear",
+        bound: 2,
+        at_least: 25_000,
+        runs: &[a_clear_beside_a_compaction_keeps_the_history_in_a_backup],
+    },
+];
+
+/// Appends fill segments while the supervisor's loop runs: it flushes, and gives up what
+/// is covered; then the store is closed.
+fn a_full_segment_starts_a_flush() {
+    let setup = Setup {
+        small_segments: true,
+        ..Setup::default()
+    };
+    let (storage, mut rig) = opened(&setup);
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    let parts = [
+        spawned(|| worker.run()),
+        spawned(|| journal.run()),
+        spawned(|| supervisor.run()),
+    ];
+    for text in ["1", "2"] {
+        handle
+            .add_message("a", "user", text)
+            .wait()
+            .expect("is accepted");
+    }
+    assert_eq!(reopened(&storage), ["0", "1", "2"], "answered and lost");
+    control.close().expect("closes in order");
+    joined(parts);
+    assert_eq!(segments(&storage), 0, "closed and left a journal");
+    assert_eq!(reopened(&storage), ["0", "1", "2"], "closed and lost");
+}
+
+/// The disk fails while the supervisor flushes: who asked for the flush is told, and the
+/// store can still be closed.
+fn an_alarm_ends_the_wait_for_a_checkpoint() {
+    let (storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    storage.fail_at(storage.steps(), Fault::Eio, Repeat::Forever);
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let parts = [
+        spawned(|| worker.run()),
+        spawned(|| journal.run()),
+        spawned(|| supervisor.run()),
+    ];
+    let flushed = control.start_flush();
+    let closed = control.close();
+    assert!(matches!(closed, Err(Error::Poisoned { .. })), "{closed:?}");
+    let flushed = flushed.wait();
+    assert!(matches!(flushed, Some(Err(_))), "{flushed:?}");
+    let refused = block_on(mine);
+    assert!(
+        matches!(refused, Err(Error::Poisoned { .. })),
+        "{refused:?}"
+    );
+    joined(parts);
+}
+
+/// Three compactions, three threads, of which two may compact at once: what is left waiting
+/// is taken by who is done.
+fn every_job_is_done_by_one_thread() {
+    let (_storage, mut rig) = opened(&Setup {
+        manual_compaction: true,
+        ..Setup::default()
+    });
+    let keys = ["a", "b", "c"];
+    let replies = keys.map(|key| {
+        for text in ["0", "1"] {
+            rig.carry_out(rig.handle.add_message(key, "user", text));
+        }
+        rig.carry_out(rig.handle.truncate_history(key, 1));
+        submitted(rig.handle.compact(key))
+    });
+    rig.worker.settle();
+    let parts = [(); 3].map(|()| {
+        let background = rig.background.clone();
+        spawned(|| background.run())
+    });
+    rig.supervisor.end_background(parts.len());
+    joined(parts);
+    loom::stop_exploring();
+    rig.settle();
+    for (key, reply) in keys.iter().zip(replies) {
+        block_on(reply).expect("is carried out");
+        let seen = rig.control.moment(key).expect("is loaded");
+        assert_eq!((said(&seen), seen.skip), (vec!["1".into()], 0));
+    }
+    assert_eq!(rig.control.stats().compactions, 3);
+}
+
+/// A session is cleared while it is compacted: nothing of it is left but the backup, and
+/// both callers are told.
+fn a_clear_beside_a_compaction_keeps_the_history_in_a_backup() {
+    let (storage, mut rig) = opened(&Setup {
+        manual_compaction: true,
+        ..Setup::default()
+    });
+    for text in ["0", "1"] {
+        rig.carry_out(rig.handle.add_message("a", "user", text));
+    }
+    rig.carry_out(rig.handle.truncate_history("a", 1));
+    let Rig {
+        handle,
+        worker,
+        journal,
+        background,
+        supervisor,
+        ..
+    } = rig;
+    let compacted = submitted(handle.compact("a"));
+    let parts = [
+        spawned(|| worker.run()),
+        spawned(|| journal.run()),
+        spawned(|| background.run()),
+    ];
+    handle.context("a").clear().wait().expect("is carried out");
+    block_on(compacted).expect("is carried out");
+    let backups = handle.list_backups("a").wait().expect("are listed");
+    assert_eq!(backups.len(), 1);
+    wound_up(&supervisor, parts);
+    assert_eq!(reopened(&storage), [""; 0]);
+}

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use sessionlog::{BackupLimits, Error, Message, Reply, Result, StoreHandle};
+use sessionlog::{BackupLimits, Durability, Error, Message, Reply, Result, StoreHandle};
 use shuttle::future::block_on;
 
 use crate::dice::Dice;
@@ -30,8 +30,10 @@ pub(crate) struct Writer {
     pub(crate) states: Arc<States>,
     pub(crate) dice: Dice,
     pub(crate) trouble: Trouble,
-    /// Whether an answer means that the disk has it.
-    pub(crate) durable: bool,
+    /// Whether an answer means that the disk has it, of the command under way.
+    durable: bool,
+    /// Whether some commands are durable, and some are not.
+    pub(crate) mixed: bool,
     /// Whether mailboxes have room for everybody: then what is submitted keeps its order.
     pub(crate) roomy: bool,
     now: Texts,
@@ -48,6 +50,7 @@ impl Writer {
             dice,
             trouble: Trouble::None,
             durable: true,
+            mixed: false,
             roomy: true,
             now: Vec::new(),
             said: 0,
@@ -68,6 +71,12 @@ impl Writer {
     }
 
     fn go_on(&mut self) {
+        self.durable = !self.mixed || self.dice.once_in(2);
+        self.handle = self.handle.with_durability(if self.durable {
+            Durability::Durable
+        } else {
+            Durability::Buffered
+        });
         match self.dice.below(16) {
             0..4 => self.append(1),
             4 => self.append(2),

@@ -118,7 +118,7 @@ fn writers(
         let (handle, trouble, states) = (caller.handle.clone(), caller.trouble, states.clone());
         threads.push(if number < PICOCLAW.len() {
             let mut writer = Writer::new(handle, key, states, dice);
-            (writer.trouble, writer.durable, writer.roomy) = (trouble, durable, roomy);
+            (writer.trouble, writer.mixed, writer.roomy) = (trouble, !durable, roomy);
             spawn(move || writer.write(times))
         } else {
             let mut kimi = Kimi::new(handle, key, states, dice);

@@ -5,7 +5,8 @@
 //!
 //! Every hand-over between threads: what must hold of it, why it holds, and the model in
 //! `loom-tests/` that explores it on the code that ships. `loom-tests/teeth.txt` lists
-//! the faults that each model has to catch.
+//! the faults that each model has to catch, and those that are caught by `schedules`: the
+//! whole engine with two to four workers and callers of every kind, in random orders.
 //!
 //! **Commands.**
 //!
@@ -17,7 +18,8 @@
 //!   sees the item. `mailbox_bell`.
 //! * Nobody waits beside free room, whoever gives up. A sender looks for room again, and
 //!   is registered as waiting, under the lock that the drain takes after it made room; an
-//!   emptied mailbox wakes every task. `mailbox_room`, `mailbox_async_waiter`.
+//!   emptied mailbox wakes every task. `mailbox_room`, `mailbox_async_waiter`,
+//!   `limits_room`.
 //! * *Shards to worker* (`Bells`): no ring is lost, and one answer is for many. All bits
 //!   are one word: a ring that finds it empty has to see to an answer; the answer takes
 //!   all bits in one step, and acquires what came before each. `worker_bells`,
@@ -35,7 +37,7 @@
 //!   (`Worker::due` is the one measure of both). `seat_sleep`, `seat_close`.
 //! * Commands of a session keep their order. Only what finds the mailbox empty goes past
 //!   it; everything waits after a command that is held back for the thread.
-//!   `seat_settle`, `engine_group`.
+//!   `limits_order`, `schedules`.
 //! * What a panic left of a worker answers nobody: it is taken out of the seat under the
 //!   seat's lock, and dropped after the alarm. `engine_panic`.
 //!
@@ -52,11 +54,15 @@
 //! * *Committer to worker* (signals): a worker is told after the sync, in order; a
 //!   command that joined after the sync began is not meant. Each batch has a number: a
 //!   signal handled on the spot passes only such as say less, or speak of later numbers.
-//!   `engine_append`, `engine_group`, `seat_settle`.
+//!   `engine_append`, `engine_group`, `seat_settle`; of several workers `workers_append`.
+//! * *Committer to worker, a refusal*: what was staged on refused lines is not written.
+//!   A ticket says how many refusals its worker had seen; the worker commits what it staged
+//!   before it counts another. `limits_refused`.
 //! * *Committer to supervisor* (`Progress`): a checkpoint covers only what every worker
 //!   was told of before it was asked to flush. The watermark is raised (release) after
 //!   the signals are sent, and read (acquire) before the workers are asked, in the same
-//!   queues. `journal_watermark`, `journal_progress`, `journal_owes`, `engine_flush`.
+//!   queues. `journal_watermark`, `journal_progress`, `journal_owes`, `engine_flush`,
+//!   `workers_flush`; of what was only written `limits_buffered`.
 //! * *Committer to supervisor* (`active`): a commit that a flush does not cover calls for
 //!   another flush. Both sides swap (acquire, release): the flush clears the flag, then
 //!   reads the watermark; the commit raises the watermark, then the flag. If either
@@ -64,7 +70,7 @@
 //! * *Committer, background, supervisor* (`SegmentPool`): segments are used in the order
 //!   of their numbers, given up only when covered, and none is left at the end. One is
 //!   made at a time, decided under the lock; who waits for it is notified however the
-//!   making ends. `journal_pool`, `journal_retire`.
+//!   making ends. `journal_pool`, `journal_retire`, `supervisor_full`.
 //!
 //! **Readers and callers.**
 //!
@@ -85,32 +91,36 @@
 //!   promise settles, too. `slot_*`.
 //! * *Owner to subscribers* (`sync::watch`): the first change is not missed, and what is
 //!   told is there. The one owner subscribes and tells, after it published.
-//!   `engine_subscribe`.
+//!   `engine_subscribe`, `schedules`.
 //! * *Waking tasks* (`sync::wake`): nobody hangs on the task that wakes the others. Tokio
-//!   is below the seam, so there is no model; it is tested on real runtimes.
+//!   is below the seam, so there is no model; it is tested on real runtimes, with a bug in
+//!   `tests/ladder`.
 //!
 //! **The rest.**
 //!
 //! * *Shard to background* (`Job`, `Event::Done`): one result per job; a compaction is
 //!   neither doubled nor lost. The owner keeps `busy`, `pending` or `compaction` until
-//!   the result comes, and results come through its queue. `engine_compact`.
+//!   the result comes, and results come through its queue. `engine_compact`,
+//!   `supervisor_clear`.
+//! * *Background threads* (`LongJobs`): a job that has to wait is taken by who is done. Who
+//!   is done gives up its turn and looks for the next job under one lock.
+//!   `supervisor_jobs`.
 //! * *Shard to shard, promotion of an alias*: taken over once. The target's owner looks
 //!   whether there is something to lose, and holds its session until the new file is in.
 //!   `engine_promote`.
 //! * *Shards to callers* (the catalog): an alias is found by whoever was told of it; a
 //!   file name has one owner; what is listed is found. A claim is counted before it is
 //!   entered, under its entry's lock; a name is owned in one step; `listed` is raised
-//!   (release) after `exists`. `catalog_*`.
+//!   (release) after `exists`. `catalog_*`, `schedules`.
 //! * *Everyone* (`Alarm`): the first reason wins; nobody is left waiting, or told that it
 //!   went well. Commits are refused before workers are told; a worker that panicked says
-//!   why before its mailboxes close. `engine_poison`, `engine_panic`.
+//!   why before its mailboxes close. `engine_poison`, `engine_panic`, `workers_alarm`; who
+//!   waits for a checkpoint is told as well, `supervisor_alarm`.
 //! * *Caller to the end of the store*: carried out, or told that it is closed; no journal
 //!   is left. Mailboxes are closed and emptied, then what is in flight, flush,
-//!   checkpoint; only then is the committer ended. `engine_stop`.
+//!   checkpoint; only then is the committer ended. `engine_stop`, `workers_close`.
 //!
-//! Refusals have an order, too. If the disk is full, the committer refuses a ticket and
-//! everything its producer staged on top of it (`Ticket::refusals`), because the later
-//! offsets assume the earlier lines. A panic in a worker is caught at its seat, for it
+//! A panic in a worker is caught at its seat, for it
 //! may be on a caller's thread. The committer's panic raises the alarm through a guard. A
 //! panicking job is caught, and its owner is told as of any other failure.
 //!

@@ -64,10 +64,10 @@ pub fn a_full_mailbox_refuses() {
         Err(other) => panic!("{other:?}"),
     });
     let mut drained = Vec::new();
-    receiver.drain(&mut drained, 1);
+    let _ = receiver.drain(&mut drained, 1);
     assert_eq!(drained, [1]);
     sending.unwrap().join().unwrap();
-    receiver.drain(&mut drained, 1);
+    let _ = receiver.drain(&mut drained, 1);
     assert_eq!(sender.try_send(3), Ok(()));
     assert_eq!(sender.try_send(4), Err(TrySendError::Full(4)));
 }

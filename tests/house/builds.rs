@@ -42,11 +42,15 @@ impl Builds {
 }
 
 /// Whether a condition holds outside of tests, where it can be known; `extras` says
-/// whether the feature `testing` and the cfg of loom are on.
+/// whether the feature `testing` and the cfgs of the models are on.
 fn holds(condition: &Meta, extras: Option<bool>) -> Option<bool> {
     match condition {
         Meta::Path(path) if path.is_ident("test") => Some(false),
-        Meta::Path(path) if path.is_ident("sessionlog_loom") => extras,
+        Meta::Path(path)
+            if path.is_ident("sessionlog_loom") || path.is_ident("sessionlog_shuttle") =>
+        {
+            extras
+        }
         Meta::NameValue(pair) if pair.path.is_ident("feature") => extras,
         Meta::List(list) => {
             let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);

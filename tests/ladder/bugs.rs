@@ -70,6 +70,11 @@ const IMPORTS: Rung = Rung {
 const REMOVALS: Rung = test("corruption", "removed_files");
 /// Deeds of other programs after a crash.
 const MATRIX: Rung = test("foreign", "what_another_program_does");
+/// On real runtimes: tokio is below the models' seam.
+const WAKING: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "a_runtime_without_threads_of_its_own",
+};
 /// What reviewers of recovery found.
 const REPORTED: Rung = test("foreign", "reported");
 const PACING: Rung = test("it", "pacing");
@@ -77,6 +82,13 @@ const PROCESSES: Rung = test("process", "one_process");
 
 /// Every one of them.
 pub(crate) const BUGS: &[Bug] = &[
+    Bug {
+        name: "hand-over-to-a-runtime-that-nobody-runs",
+        file: "src/ground/sync/wake.rs",
+        original: "    runtime.runtime_flavor() != RuntimeFlavor::CurrentThread\n",
+        replacement: "    let _ = (runtime, RuntimeFlavor::CurrentThread);\n    true\n",
+        rung: WAKING,
+    },
     Bug {
         name: "ack-before-sync",
         file: "src/disk/journal/committer.rs",

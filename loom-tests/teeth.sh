@@ -57,14 +57,14 @@ apply() {
     printf '%s\n' "${text/"$2"/"$3"}" >"$1"
 }
 
-# The library is built anew for every fault, and most models find theirs at once.
+# As models are built: without optimization the engine overflows their small stacks,
+# and whoever looks at exit codes takes that for a fault that was caught.
 built() {
-    local tests=loom level=0 cfgs="'--cfg','sessionlog_loom'"
+    local tests=loom cfgs="'--cfg','sessionlog_loom'"
     if [[ $model == schedules ]]; then
-        tests=schedules level=1 cfgs+=",'--cfg','sessionlog_shuttle'"
+        tests=schedules cfgs+=",'--cfg','sessionlog_shuttle'"
     fi
-    CARGO_PROFILE_LOOM_OPT_LEVEL=$level \
-        cargo test --quiet --no-run --profile loom --test "$tests" --message-format=json \
+    cargo test --quiet --no-run --profile loom --test "$tests" --message-format=json \
         --config "build.rustflags=[$cfgs,'-A','warnings']" 2>"$BUILD/stderr" |
         grep -o '"executable":"[^"]*"' | tail -1 | cut -d'"' -f4
 }
@@ -75,6 +75,9 @@ run_fault() {
     seen=$((seen + 1))
     binary=$(built) || { cat "$BUILD/stderr" >&2; die "fault \"$fault\" does not build"; }
     timeout "$PATIENCE" "$binary" "${arguments[@]}" >"$BUILD/stdout" 2>&1 || code=$?
+    if grep -q "overflowed its stack" "$BUILD/stdout"; then
+        die "fault \"$fault\": $model has too small a stack, which proves nothing"
+    fi
     case $code in
         0 | "$MISUSED" | "$TOO_FEW" | "$TIMED_OUT")
             missed+=("$model: $fault (exit code $code)")

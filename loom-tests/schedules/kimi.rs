@@ -7,8 +7,9 @@ use sessionlog::{BackupLimits, Error, Message, Result, StoreHandle};
 use shuttle::future::block_on;
 
 use crate::dice::Dice;
-use crate::picoclaw::{Trouble, texts};
+use crate::picoclaw::texts;
 use crate::states::{States, Texts};
+use crate::trouble::{Trouble, is_refusal};
 
 /// What a session holds: messages and checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +33,18 @@ pub(crate) struct Kimi {
 }
 
 impl Kimi {
-    pub(crate) fn new(handle: StoreHandle, key: &str, states: Arc<States>, dice: Dice) -> Self {
+    pub(crate) fn new(
+        handle: StoreHandle,
+        (key, states): (&str, Arc<States>),
+        dice: Dice,
+        trouble: Trouble,
+    ) -> Self {
         Self {
             handle,
             key: key.into(),
             states,
             dice,
-            trouble: Trouble::None,
+            trouble,
             durable: true,
             now: Vec::new(),
             backups: BTreeMap::new(),
@@ -69,14 +75,14 @@ impl Kimi {
                 after.push(Line::Text(text.clone()));
                 self.begin(&after);
                 let result = block_on(context.append_message(Message::user(text)));
-                self.told(result, after);
+                self.told(result, after, self.durable);
             }
             4..6 => {
                 let id = self.checkpoints().max().map_or(0, |last| last + 1);
                 let mut after = self.now.clone();
                 after.push(Line::Checkpoint(id));
                 let given = block_on(context.checkpoint(false));
-                let given = self.told(given, after);
+                let given = self.told(given, after, self.durable);
                 assert!(given.is_none_or(|given| given == id), "{given:?}, not {id}");
             }
             6 => {
@@ -98,10 +104,14 @@ impl Kimi {
             }
             8 => self.restore(),
             _ => {
-                let limits = BackupLimits::new().count(self.dice.below(2));
+                let kept = self.dice.below(2);
+                let limits = BackupLimits::new().count(kept);
                 let result = block_on(self.handle.prune_backups(&self.key, limits));
                 let same = self.now.clone();
-                self.told(result, same);
+                let pruned = self.told(result, same, false);
+                while pruned.is_some() && self.backups.len() > kept {
+                    self.backups.pop_first();
+                }
             }
         }
     }
@@ -111,6 +121,8 @@ impl Kimi {
         if numbers.is_empty() {
             return;
         }
+        let known: Vec<_> = self.backups.keys().copied().collect();
+        assert_eq!(numbers, known, "{}: backups", self.key);
         let number = numbers[self.dice.below(numbers.len())];
         let after = self.backups[&number].clone();
         self.begin(&after);
@@ -121,10 +133,12 @@ impl Kimi {
     /// The present state went into a backup, if there was anything.
     fn told_with_backup(&mut self, result: Result<()>, after: Vec<Line>) {
         let before = self.now.clone();
-        if self.told(result, after).is_none() {
+        if self.told(result, after, true).is_none() {
             return;
         }
         let Some(numbers) = self.list() else { return };
+        let gone = self.backups.keys().find(|number| !numbers.contains(number));
+        assert_eq!(gone, None, "{}: a backup is gone", self.key);
         let fresh: Vec<_> = numbers
             .iter()
             .filter(|number| !self.backups.contains_key(number))
@@ -140,9 +154,13 @@ impl Kimi {
 
     fn list(&mut self) -> Option<Vec<u64>> {
         match block_on(self.handle.list_backups(&self.key)) {
-            Ok(backups) => Some(backups.iter().map(|backup| backup.number).collect()),
+            Ok(backups) => {
+                let mut numbers: Vec<_> = backups.iter().map(|backup| backup.number).collect();
+                numbers.sort_unstable();
+                Some(numbers)
+            }
             Err(error) => {
-                self.may_be_told(&error);
+                self.trouble.excuses(&error, &self.key);
                 self.over = true;
                 None
             }
@@ -152,7 +170,7 @@ impl Kimi {
     fn look(&mut self) {
         match block_on(self.handle.history(&self.key)) {
             Ok(messages) => assert_eq!(texts(&messages), said(&self.now), "{}", self.key),
-            Err(error) => self.may_be_told(&error),
+            Err(error) => self.trouble.excuses(&error, &self.key),
         }
     }
 
@@ -167,29 +185,25 @@ impl Kimi {
         self.states.begin(said(after));
     }
 
-    fn told<T>(&mut self, result: Result<T>, after: Vec<Line>) -> Option<T> {
+    /// `kept`: if it went well, the disk has it.
+    fn told<T>(&mut self, result: Result<T>, after: Vec<Line>, kept: bool) -> Option<T> {
         match result {
             Ok(value) => {
-                self.states.reach(said(&after), self.durable);
+                self.states.reach(said(&after), kept);
                 self.now = after;
                 Some(value)
             }
             Err(error) => {
-                self.may_be_told(&error);
+                self.trouble.excuses(&error, &self.key);
+                if is_refusal(&error) {
+                    self.states.reach(said(&self.now), false);
+                } else {
+                    self.states.begin(said(&self.now));
+                }
                 self.over |= !matches!(error, Error::StorageFull { .. });
-                self.states.begin(said(&self.now));
                 None
             }
         }
-    }
-
-    fn may_be_told(&self, error: &Error) {
-        let expected = match self.trouble {
-            Trouble::None => matches!(error, Error::Closed),
-            Trouble::Full => matches!(error, Error::Closed | Error::StorageFull { .. }),
-            Trouble::Failing => true,
-        };
-        assert!(expected, "{}: {error}", self.key);
     }
 }
 

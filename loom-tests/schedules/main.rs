@@ -33,6 +33,8 @@ mod play;
 mod run;
 #[cfg(sessionlog_shuttle)]
 mod states;
+#[cfg(sessionlog_shuttle)]
+mod trouble;
 
 #[cfg(sessionlog_shuttle)]
 fn main() -> std::process::ExitCode {

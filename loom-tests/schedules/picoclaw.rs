@@ -9,19 +9,10 @@ use shuttle::future::block_on;
 
 use crate::dice::Dice;
 use crate::states::{States, Texts};
+use crate::trouble::{Kind, Trouble, is_refusal};
 
 /// The session whose history others take over.
 pub(crate) const SOURCE: &str = "source";
-
-/// What goes wrong in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    None,
-    /// The disk fills up: who is refused has changed nothing.
-    Full,
-    /// A call fails. Who is told so does not know what it came to.
-    Failing,
-}
 
 /// The one who writes a session.
 pub(crate) struct Writer {
@@ -42,13 +33,18 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(handle: StoreHandle, key: &str, states: Arc<States>, dice: Dice) -> Self {
+    pub(crate) fn new(
+        handle: StoreHandle,
+        (key, states): (&str, Arc<States>),
+        dice: Dice,
+        trouble: Trouble,
+    ) -> Self {
         Self {
             handle,
             key: key.into(),
             states,
             dice,
-            trouble: Trouble::None,
+            trouble,
             durable: true,
             mixed: false,
             roomy: true,
@@ -87,7 +83,7 @@ impl Writer {
             12 => self.delete(),
             13 => {
                 let (reply, same) = (self.handle.compact(&self.key), self.now.clone());
-                self.act(reply, same);
+                self.act(reply, same, false);
             }
             14 => self.promote(),
             _ => self.prune(),
@@ -104,24 +100,22 @@ impl Writer {
         };
         let after = [self.now.clone(), texts].concat();
         if self.dice.once_in(2) {
-            self.act(reply, after);
+            self.act(reply, after, self.durable);
         } else {
             self.states.begin(after.clone());
             let result = reply.wait();
-            self.told(result, after);
+            self.told(result, after, self.durable);
         }
     }
 
     /// Two appends under way at once.
     fn append_two(&mut self) {
         let (first, second) = (self.next_text(), self.next_text());
-        for texts in [
-            vec![&first],
-            vec![&second],
-            vec![&first, &second],
-            vec![&second, &first],
-        ] {
-            self.states.begin(self.with(&texts));
+        self.states.begin(self.with(&[&first]));
+        self.states.begin(self.with(&[&first, &second]));
+        if !self.roomy || self.trouble.kind != Kind::None {
+            self.states.begin(self.with(&[&second]));
+            self.states.begin(self.with(&[&second, &first]));
         }
         let mut submitted = [&first, &second].map(|text| {
             let mut reply = self.handle.add_message(&self.key, "user", text);
@@ -146,8 +140,9 @@ impl Writer {
                 let either = [[&first, &second], [&second, &first]];
                 return self.find_out(&either.map(|texts| self.with(&texts)));
             }
-            // Nobody knows what became of either.
-            (Err(Error::Poisoned { .. }), _) | (_, Err(Error::Poisoned { .. })) => {
+            (Err(error), _) | (_, Err(error)) if !is_refusal(error) => {
+                // Nobody knows what became of either.
+                self.trouble.excuses(error, &self.key);
                 self.over = true;
                 return;
             }
@@ -159,11 +154,12 @@ impl Writer {
             .iter()
             .filter_map(|r| r.as_ref().err())
         {
-            self.may_be_told(error);
-            self.over |= !matches!(error, Error::StorageFull { .. });
+            self.trouble.excuses(error, &self.key);
+            self.over |= matches!(error, Error::Closed);
         }
+        let kept = self.durable && after != self.now;
         self.now.clone_from(&after);
-        self.states.reach(after, self.durable);
+        self.states.reach(after, kept);
     }
 
     /// An append that nobody waits for, and one after it.
@@ -181,7 +177,7 @@ impl Writer {
                 self.find_out(&either.map(|texts| self.with(&texts)));
             }
             Err(error) => {
-                self.may_be_told(&error);
+                self.trouble.excuses(&error, &self.key);
                 self.over = true;
             }
         }
@@ -190,17 +186,17 @@ impl Writer {
     fn truncate(&mut self) {
         let kept = self.dice.below(3);
         let after = self.now[self.now.len().saturating_sub(kept)..].to_vec();
-        self.act(self.handle.truncate_history(&self.key, kept), after);
+        self.act(self.handle.truncate_history(&self.key, kept), after, true);
     }
 
     fn replace(&mut self) {
         let texts: Texts = (0..2).map(|_| self.next_text()).collect();
         let messages = texts.iter().map(Message::user).collect();
-        self.act(self.handle.set_history(&self.key, messages), texts);
+        self.act(self.handle.set_history(&self.key, messages), texts, true);
     }
 
     fn delete(&mut self) {
-        self.act(self.handle.delete_session(&self.key), Vec::new());
+        self.act(self.handle.delete_session(&self.key), Vec::new(), true);
     }
 
     /// Only a session that shows nothing takes another's history over, and what is on
@@ -229,12 +225,12 @@ impl Writer {
         if let Some((reply, early)) = added {
             let result = early.unwrap_or_else(|| block_on(reply));
             if let Err(error) = result {
-                self.may_be_told(&error);
+                self.trouble.excuses(&error, &self.key);
                 self.over = true;
                 return;
             }
         }
-        let promoted = self.told(promoted, after);
+        let promoted = self.told(promoted, after, takes);
         assert!(promoted.is_none_or(|promoted| promoted == takes));
     }
 
@@ -244,14 +240,14 @@ impl Writer {
             self.handle.prune_backups(&self.key, limits),
             self.now.clone(),
         );
-        self.act(reply, same);
+        self.act(reply, same, false);
     }
 
     /// Who writes alone sees what they wrote.
     fn look(&mut self) {
         match block_on(self.handle.history(&self.key)) {
             Ok(messages) => assert_eq!(texts(&messages), self.now, "{}: written", self.key),
-            Err(error) => self.may_be_told(&error),
+            Err(error) => self.trouble.excuses(&error, &self.key),
         }
     }
 
@@ -264,48 +260,37 @@ impl Writer {
                 self.states.reach(seen, self.durable);
             }
             Err(error) => {
-                self.may_be_told(&error);
+                self.trouble.excuses(&error, &self.key);
                 self.over = true;
             }
         }
     }
 
-    fn act<T: Send + 'static>(&mut self, reply: Reply<T>, after: Texts) -> Option<T> {
+    fn act<T: Send + 'static>(&mut self, reply: Reply<T>, after: Texts, kept: bool) -> Option<T> {
         self.states.begin(after.clone());
         let result = block_on(reply);
-        self.told(result, after)
+        self.told(result, after, kept)
     }
 
-    fn told<T>(&mut self, result: Result<T>, after: Texts) -> Option<T> {
+    /// `kept`: if it went well, the disk has it.
+    fn told<T>(&mut self, result: Result<T>, after: Texts, kept: bool) -> Option<T> {
         match result {
             Ok(value) => {
                 self.now.clone_from(&after);
-                if !self.over {
-                    self.states.reach(after, self.durable);
-                }
+                self.states.reach(after, kept);
                 Some(value)
             }
             Err(error) => {
-                self.may_be_told(&error);
-                let unchanged = matches!(error, Error::StorageFull { .. } | Error::Closed);
-                self.over |= !unchanged || matches!(error, Error::Closed);
-                if unchanged {
+                self.trouble.excuses(&error, &self.key);
+                if is_refusal(&error) {
                     self.states.reach(self.now.clone(), false);
                 } else {
                     self.states.begin(self.now.clone());
                 }
+                self.over |= !matches!(error, Error::StorageFull { .. });
                 None
             }
         }
-    }
-
-    fn may_be_told(&self, error: &Error) {
-        let expected = match self.trouble {
-            Trouble::None => matches!(error, Error::Closed),
-            Trouble::Full => matches!(error, Error::Closed | Error::StorageFull { .. }),
-            Trouble::Failing => true,
-        };
-        assert!(expected, "{}: {error}", self.key);
     }
 
     fn with(&self, texts: &[&String]) -> Texts {

@@ -21,30 +21,29 @@ pub(crate) fn main() -> ExitCode {
         .skip(1)
         .filter(|argument| argument != "--")
         .collect();
-    let numbers: Option<Vec<u64>> = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with("--"))
-        .map(|argument| argument.parse().ok())
-        .collect();
-    let option = arguments.first().map(String::as_str);
-    match (option, numbers.as_deref()) {
-        (None, _) => all(SEEDS),
-        (Some("--seed"), Some([seed])) => some(*seed, *seed + 1),
-        (Some("--range"), Some([from, to])) => some(*from, *to),
-        (Some(_), Some([seeds])) => all(*seeds),
-        _ => {
-            eprintln!("schedules [NUMBER | --seed SEED | --range FROM TO]");
-            ExitCode::from(2)
-        }
-    }
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<u64>().ok();
+    let run = match *arguments {
+        [] => Some(all(SEEDS)),
+        ["--seed", seed] => number(seed).map(|seed| some(seed, seed)),
+        ["--range", from, to] => number(from)
+            .zip(number(to))
+            .map(|(from, to)| some(from, to)),
+        [seeds] => number(seeds).map(all),
+        _ => None,
+    };
+    run.unwrap_or_else(|| {
+        eprintln!("schedules [NUMBER | --seed SEED | --range FIRST LAST]");
+        ExitCode::from(2)
+    })
 }
 
 /// Seeds 1 to `seeds`, shared out.
 fn all(seeds: u64) -> ExitCode {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
-    let bounds = |part: u64| 1 + seeds * part / processors;
+    let first = |part: u64| 1 + seeds * part / processors;
     let children: Vec<_> = (0..processors)
-        .map(|part| child(bounds(part), bounds(part + 1)))
+        .map(|part| child(first(part), first(part + 1) - 1))
         .collect();
     let ended = children.into_iter().map(|child| {
         let status = child.and_then(|mut child| child.wait());
@@ -58,25 +57,30 @@ fn all(seeds: u64) -> ExitCode {
     }
 }
 
-fn child(from: u64, to: u64) -> std::io::Result<Child> {
+fn child(first: u64, last: u64) -> std::io::Result<Child> {
     Command::new(std::env::current_exe()?)
-        .args(["--range", &from.to_string(), &to.to_string()])
+        .args(["--range", &first.to_string(), &last.to_string()])
         .spawn()
 }
 
-/// In this process. A schedule that goes wrong ends it, and its seed is the last named.
-fn some(from: u64, to: u64) -> ExitCode {
+/// In this process, which a schedule that goes wrong ends.
+fn some(first: u64, last: u64) -> ExitCode {
+    static SEED: AtomicU64 = AtomicU64::new(0);
+
+    // Also of a panic that aborts the process.
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let seed = SEED.load(Ordering::Relaxed);
+        eprintln!("seed {seed} failed; cargo schedules --seed {seed}");
+        usual(panic);
+    }));
     let steps = Arc::new(AtomicU64::new(0));
-    for seed in from..to {
-        let named = Named(seed);
+    for seed in first..=last {
+        SEED.store(seed, Ordering::Relaxed);
         Runner::new(Order::new(seed, steps.clone()), config()).run(move || play(seed));
-        std::mem::forget(named);
     }
-    println!(
-        "seeds {from} to {}: {} steps",
-        to - 1,
-        steps.load(Ordering::Relaxed)
-    );
+    let steps = steps.load(Ordering::Relaxed);
+    println!("seeds {first} to {last}: {steps} steps");
     ExitCode::SUCCESS
 }
 
@@ -88,14 +92,4 @@ fn config() -> Config {
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
     config
-}
-
-/// Names the seed of a run that unwinds.
-struct Named(u64);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        let seed = self.0;
-        eprintln!("seed {seed} failed; cargo schedules --seed {seed}");
-    }
 }

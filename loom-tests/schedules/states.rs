@@ -64,13 +64,30 @@ impl States {
         known.kept = known.kept.max(seen);
     }
 
-    /// Asserts that `seen` is a state from the mark `from` on.
+    /// Whether `seen` is a state from the mark `from` on.
+    pub(crate) fn knows(&self, from: usize, seen: &Texts) -> bool {
+        self.known().states[from..].contains(seen)
+    }
+
+    /// Asserts that `seen` is a state from the mark `from` on. Nobody who looks later sees
+    /// an earlier one.
     pub(crate) fn check(&self, from: usize, seen: &Texts, by: &str) {
+        let mut known = self.known();
+        let found = known.states[from..].iter().position(|state| state == seen);
+        let Some(found) = found else {
+            let possible = &known.states[from..];
+            panic!("{by} saw {seen:?}, and not one of {possible:?}");
+        };
+        known.seen = known.seen.max(from + found);
+    }
+
+    /// As [`check`](Self::check), after a power loss that nobody else has seen.
+    pub(crate) fn check_lost(&self, from: usize, left: &Texts) {
         let known = self.known();
+        let possible = &known.states[from..];
         assert!(
-            known.states[from..].contains(seen),
-            "{by} saw {seen:?}, and not one of {:?}",
-            &known.states[from..],
+            possible.contains(left),
+            "a power loss left {left:?}, and not one of {possible:?}"
         );
     }
 }

@@ -50,7 +50,7 @@
 //!   queues; a close rouses the committer, also one that lingers. `group_close`,
 //!   `group_linger`, `group_poison`.
 //! * A worker that has to wait for a buffered record asks for its sync; the committer
-//!   does not sleep over that, with nothing queued either. `group_asked`.
+//!   does not sleep over that, with nothing queued either. `group_asked`, `schedules`.
 //! * *Committer to worker* (signals): a worker is told after the sync, in order; a
 //!   command that joined after the sync began is not meant. Each batch has a number: a
 //!   signal handled on the spot passes only such as say less, or speak of later numbers.

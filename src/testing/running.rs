@@ -1,6 +1,7 @@
 //! A store on the threads that production starts, over a disk in memory, for random
 //! schedules: who runs next is decided outside, and time passes while somebody waits.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use crate::error::Result;
 use crate::front::handle::Side;
 use crate::ground::clock::Clock;
 use crate::ground::storage::{LockGuard, Storage};
-use crate::ground::sync::clock;
+use crate::ground::sync::{Condvar, Mutex, clock};
 use crate::{StoreHandle, StoreOptions};
 
-pub use crate::ground::sync::clock::reset;
+pub use crate::ground::sync::clock::{passes, reset};
 
 /// How the engine is made up.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,10 @@ pub struct Make {
     pub mailbox: usize,
     /// Whether few commands reach what a worker does at a time.
     pub small_limits: bool,
+    /// Whether one session file per shard stays open.
+    pub few_files: bool,
+    /// What the journal may take, in bytes.
+    pub budget: Option<u64>,
 }
 
 /// A store whose threads run.
@@ -56,7 +61,14 @@ impl Running {
                 Limits::USUAL
             },
         };
-        let (handle, opened) = take_apart(storage, Arc::new(Passing), options, &size)?;
+        let mut options = options.clone();
+        if make.few_files {
+            options.max_open_files = Some(NonZeroUsize::MIN);
+        }
+        if let Some(budget) = make.budget {
+            options.segments.budget = budget;
+        }
+        let (handle, opened) = take_apart(storage, Arc::new(Passing), &options, &size)?;
         let control = Control::of(&opened);
         let threads = Threads::start(opened.machine).expect("threads are never refused");
         Ok(Self {
@@ -82,6 +94,13 @@ impl Running {
         self.threads.join();
         drop(self.lock);
         result
+    }
+}
+
+/// Lets so much time pass; nothing if it stands still.
+pub fn rest(time: Duration) {
+    if clock::passes() {
+        Condvar::new().wait_timeout(&mut Mutex::new(()).lock(), time);
     }
 }
 

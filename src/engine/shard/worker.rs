@@ -282,7 +282,10 @@ impl Worker {
             refusals: self.refusals,
             len: bytes,
         };
-        let durable = self.staging.durable;
+        // Nothing more is taken in until some of what is in flight is synced: nobody else
+        // would ask for that.
+        let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
+        let durable = self.staging.durable || fills;
         let submitted = self.group.submit(&self.staging.records, ticket, durable);
         self.inflight
             .push(ticket.number, &mut self.staging.ops, bytes);
@@ -306,6 +309,8 @@ impl Worker {
             }
         }
         self.again.clear();
+        // The end waits for all of it.
+        self.staging.durable = true;
         self.closed = true;
         self.drained = Some(promise);
     }

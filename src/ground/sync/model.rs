@@ -154,6 +154,10 @@ impl Condvar {
     /// Releases the lock, sleeps until notified, and takes the lock again.
     #[expect(clippy::missing_panics_doc, reason = "a guard is empty only in here")]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        assert!(
+            guard.mutex.edges.is_none(),
+            "nobody sees where it is given up"
+        );
         let held = guard.held.take().expect("held outside of a wait");
         let woken = self.told.wait(held);
         guard.held = Some(woken.unwrap_or_else(PoisonError::into_inner));
@@ -175,8 +179,10 @@ impl Condvar {
             self.wait(guard);
             return false;
         }
-        let (until, times) = (clock::now() + timeout, self.times.load(Relaxed));
+        let until = clock::now() + timeout;
         guard.held = None;
+        // In the same step as the lock is given up: who was told before is not waiting.
+        let times = self.times.load(Relaxed);
         let timed_out = loop {
             shuttle::thread::yield_now();
             if self.times.load(Relaxed) != times {

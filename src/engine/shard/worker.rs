@@ -309,8 +309,8 @@ impl Worker {
             }
         }
         self.again.clear();
-        // The end waits for all of it.
-        self.staging.durable = true;
+        // The end waits for all of it, and time alone would sync what is buffered.
+        self.staging.durable |= !self.inflight.is_empty() || !self.staging.ops.is_empty();
         self.closed = true;
         self.drained = Some(promise);
     }

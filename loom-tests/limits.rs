@@ -11,13 +11,13 @@ pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "limits_order",
         bound: 2,
-        at_least: 10_000,
+        at_least: 40_000,
         runs: &[what_one_submits_in_turn_keeps_its_order],
     },
     Model {
         name: "limits_room",
         bound: 2,
-        at_least: 30_000,
+        at_least: 15_000,
         runs: &[who_finds_the_mailbox_full_gets_in],
     },
     Model {
@@ -41,8 +41,8 @@ fn small() -> Setup {
     }
 }
 
-/// One command goes past the mailbox, one waits in it, one is held back: whoever takes
-/// them in, they stay in the order in which they were submitted.
+/// Two commands are in the mailbox and more than are taken in at a time when the third is
+/// submitted: whoever takes them in, they stay in the order in which they were submitted.
 fn what_one_submits_in_turn_keeps_its_order() {
     let (storage, mut rig) = opened(&small());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
@@ -54,9 +54,11 @@ fn what_one_submits_in_turn_keeps_its_order() {
         supervisor,
         ..
     } = rig;
+    let add = |text| begun(handle.add_message("a", "user", text));
+    let [first, second] = worker.while_busy(|| ["1", "2"].map(add));
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
-    let replies = ["1", "2", "3"].map(|text| begun(handle.add_message("a", "user", text)));
-    for reply in replies {
+    let third = add("3");
+    for reply in [first, second, third] {
         reply().expect("is accepted");
     }
     let seen = said(&control.moment("a").expect("is loaded"));
@@ -76,24 +78,22 @@ fn begun(mut reply: sessionlog::Reply<()>) -> impl FnOnce() -> Result<()> {
     move || early.unwrap_or_else(|| block_on(reply))
 }
 
-/// Three callers and a mailbox for one command, one of them a task that gives up: the
-/// others are answered all the same.
+/// A mailbox is full, of more than is taken from it at a time, and a task that waited has
+/// given up: who comes then is answered all the same.
 fn who_finds_the_mailbox_full_gets_in() {
-    let setup = Setup {
-        tiny_mailboxes: true,
-        ..small()
-    };
-    let (_storage, rig) = opened(&setup);
+    let (_storage, rig) = opened(&small());
     let Rig {
         handle,
         control,
         worker,
         ..
     } = rig;
-    // One is held back, one is in the mailbox, and one had to wait.
-    for _ in 0..3 {
-        drop(submitted(handle.truncate_history("a", 1)));
-    }
+    // Two are in the mailbox, and one had to wait.
+    worker.while_busy(|| {
+        for _ in 0..3 {
+            drop(submitted(handle.truncate_history("a", 1)));
+        }
+    });
     let other = {
         let handle = handle.clone();
         spawned(move || block_on(handle.truncate_history("a", 1)).expect("is answered"))

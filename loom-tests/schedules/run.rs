@@ -86,7 +86,7 @@ fn some(first: u64, last: u64) -> ExitCode {
 
 fn config() -> Config {
     let mut config = Config::new();
-    // Debug builds of the engine are not sparing with their stack.
+    // The engine is not sparing with its stack.
     config.stack_size = 1 << 20;
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);

@@ -23,7 +23,8 @@ pub const DIR: &str = "/sessions";
 pub(super) struct Size {
     pub(super) workers: usize,
     pub(super) mailbox: usize,
-    pub(super) limits: Limits,
+    /// Whether few commands reach what a worker does at a time.
+    pub(super) small_limits: bool,
 }
 
 /// Opens a store and says who may use it.
@@ -43,10 +44,26 @@ pub(super) fn take_apart(
         options,
         workers: size.workers,
         mailbox: size.mailbox,
-        limits: size.limits,
+        limits: if size.small_limits {
+            Limits::SMALL
+        } else {
+            Limits::USUAL
+        },
     })?;
     let handle = StoreHandle::new(Side::Writer(opened.engine.clone()), options);
     Ok((handle, opened))
+}
+
+/// A handle that reads the store on `storage` as
+/// [`Store::open_read_only`](crate::Store::open_read_only) does.
+///
+/// # Errors
+/// As there.
+#[cfg(any(not(sessionlog_loom), sessionlog_shuttle))]
+pub(super) fn read_only(storage: Arc<dyn Storage>) -> Result<StoreHandle> {
+    let view = crate::engine::view::DirectoryView::open(storage, DIR.into())?;
+    let side = Side::Reader(Arc::new(view));
+    Ok(StoreHandle::new(side, &StoreOptions::new()))
 }
 
 /// What has come, if anything has: nobody is woken later.

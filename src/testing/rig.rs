@@ -16,7 +16,6 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::parts::{Size, now, take_apart};
-use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::machine::Machine;
 use crate::ground::clock::Clock;
 use crate::ground::storage::{LockGuard, Storage};
@@ -50,8 +49,6 @@ pub struct Setup {
     /// What a worker does at a time, and how much may be in flight, is reached by few
     /// commands.
     pub small_limits: bool,
-    /// A mailbox holds one command.
-    pub tiny_mailboxes: bool,
     /// Nothing is synced before somebody asks for it, or some time has passed.
     pub buffered: bool,
 }
@@ -98,12 +95,8 @@ impl Rig {
         let clock: Arc<dyn Clock> = Arc::new(Standstill);
         let size = Size {
             workers: if setup.two_workers { 2 } else { 1 },
-            mailbox: if setup.tiny_mailboxes { 1 } else { MAILBOX },
-            limits: if setup.small_limits {
-                Limits::SMALL
-            } else {
-                Limits::USUAL
-            },
+            mailbox: MAILBOX,
+            small_limits: setup.small_limits,
         };
         let apart = take_apart(storage, clock.clone(), &options, &size);
         let (handle, opened) = apart.expect("opens");

@@ -7,13 +7,10 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use super::parts::{Size, take_apart};
+use super::parts::{self, Size, take_apart};
 use super::rig::Control;
-use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::threads::Threads;
-use crate::engine::view::DirectoryView;
 use crate::error::Result;
-use crate::front::handle::Side;
 use crate::ground::clock::Clock;
 use crate::ground::storage::{LockGuard, Storage};
 use crate::ground::sync::{Condvar, Mutex, clock};
@@ -55,11 +52,7 @@ impl Running {
         let size = Size {
             workers: make.workers,
             mailbox: make.mailbox,
-            limits: if make.small_limits {
-                Limits::SMALL
-            } else {
-                Limits::USUAL
-            },
+            small_limits: make.small_limits,
         };
         let mut options = options.clone();
         if make.few_files {
@@ -109,11 +102,7 @@ pub fn rest(time: Duration) {
 /// # Errors
 /// As [`Store::open_read_only`](crate::Store::open_read_only).
 pub fn read_only(storage: Arc<dyn Storage>) -> Result<StoreHandle> {
-    let view = DirectoryView::open(storage, super::parts::DIR.into())?;
-    Ok(StoreHandle::new(
-        Side::Reader(Arc::new(view)),
-        &StoreOptions::new(),
-    ))
+    parts::read_only(storage)
 }
 
 /// The time that passes while threads wait.

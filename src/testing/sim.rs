@@ -24,7 +24,6 @@ use super::parts::{Size, take_apart};
 use crate::engine::Engine;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::shard::answer::Answer;
-use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::Request;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::machine::Machine;
@@ -74,11 +73,7 @@ impl Sim {
         let size = Size {
             workers: WORKERS,
             mailbox: 16,
-            limits: if seed % 4 == 3 {
-                Limits::SMALL
-            } else {
-                Limits::USUAL
-            },
+            small_limits: seed % 4 == 3,
         };
         let (handle, opened) = take_apart(Arc::new(storage), clock.clone(), options, &size)?;
         let Machine {

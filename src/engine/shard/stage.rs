@@ -104,12 +104,6 @@ impl Shard {
             change,
         };
         turn.staging.push(op, &record, level);
-        // What waits asked for a sync when this was not in flight yet, and has to wait for it
-        // as well: nobody else would ask.
-        let session = self.session(id);
-        if !session.waiting.is_empty() || session.compaction_ready() {
-            session.hurry(turn);
-        }
     }
 
     /// The session, with a file name of its own again if it was deleted.

@@ -73,6 +73,13 @@ impl Worker {
         self.0.step(false)
     }
 
+    /// Does something while somebody drives the worker, who does not look at the bells
+    /// afterwards.
+    pub fn while_busy<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _busy = self.0.seat().hold();
+        act()
+    }
+
     /// Turns until there is nothing to do.
     pub fn settle(&mut self) {
         while self.step() {}
@@ -140,8 +147,7 @@ impl Journal {
 
     /// One turn while somebody drives the worker, to whom it is left to settle.
     pub fn step_beside(&mut self, worker: &Worker) -> bool {
-        let _busy = worker.0.seat().hold();
-        self.step()
+        worker.while_busy(|| self.step())
     }
 
     /// One turn; `false` if nothing was queued or the store is poisoned.

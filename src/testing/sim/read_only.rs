@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::engine::view::DirectoryView;
 use crate::error::Result;
-use crate::front::handle::Side;
 use crate::ground::storage::Storage;
 use crate::testing::disk_model::MemoryStorage;
-use crate::testing::parts::{self, DIR};
-use crate::{Reply, StoreHandle, StoreOptions};
+use crate::testing::parts;
+use crate::{Reply, StoreHandle};
 
 /// A handle that reads the store on `storage` as
 /// [`Store::open_read_only`](crate::Store::open_read_only) does.
@@ -24,9 +22,7 @@ pub fn read_only(storage: MemoryStorage) -> Result<StoreHandle> {
 /// # Errors
 /// As there.
 pub fn read_only_on(storage: Arc<dyn Storage>) -> Result<StoreHandle> {
-    let view = DirectoryView::open(storage, DIR.into())?;
-    let side = Side::Reader(Arc::new(view));
-    Ok(StoreHandle::new(side, &StoreOptions::new()))
+    parts::read_only(storage)
 }
 
 /// The answer to a read, which needs no one else to go on.

@@ -24,7 +24,10 @@ pub(crate) const MODELS: &[Model] = &[
         name: "limits_refused",
         bound: 2,
         at_least: 4_000,
-        runs: &[what_builds_on_a_refused_line_is_refused_too],
+        runs: &[
+            what_builds_on_a_refused_line_is_refused_too,
+            what_was_held_back_builds_on_no_refused_line,
+        ],
     },
     Model {
         name: "limits_buffered",
@@ -123,14 +126,55 @@ fn what_builds_on_a_refused_line_is_refused_too() {
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
     let rest = ["2", "3"].map(|text| begun(handle.add_message("a", "user", text)));
     let [second, third] = rest;
+    let told = [(first(), "1"), (second(), "2"), (third(), "3")];
+    let accepted = accepted_of(told);
+    assert!(accepted.len() < 4, "the disk was not full");
+    let seen = said(&control.moment("a").expect("is loaded"));
+    assert_eq!(seen, accepted);
+    wound_up(&supervisor, parts);
+    assert_eq!(reopened(&storage), accepted);
+}
+
+fn accepted_of<const N: usize>(told: [(Result<()>, &'static str); N]) -> Vec<&'static str> {
     let mut accepted = vec!["0"];
-    for (reply, text) in [(first(), "1"), (second(), "2"), (third(), "3")] {
+    for (reply, text) in told {
         match reply {
             Ok(()) => accepted.push(text),
             Err(error) => assert!(matches!(error, Error::StorageFull { .. }), "{error}"),
         }
     }
-    assert!(accepted.len() < 4, "the disk was not full");
+    accepted
+}
+
+/// The disk is full for one call. A line after one that may be refused is held back
+/// meanwhile, after a command that only the worker's thread may carry out: if it is refused,
+/// it is not written.
+fn what_was_held_back_builds_on_no_refused_line() {
+    let (storage, mut rig) = opened(&Setup::default());
+    // "a" and "c" are of one shard, "b" is of the other.
+    for key in ["a", "b", "c"] {
+        rig.carry_out(rig.handle.add_message(key, "user", "0"));
+    }
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    storage.fail_at(storage.steps(), Fault::Enospc, Repeat::Once);
+    let first = begun(handle.add_message("a", "user", "1"));
+    let (truncated, second) = worker.while_busy(|| {
+        let truncated = submitted(handle.truncate_history("c", 1));
+        (truncated, begun(handle.add_message("a", "user", "2")))
+    });
+    let other = begun(handle.add_message("b", "user", "1"));
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let told = [(first(), "1"), (second(), "2")];
+    let accepted = accepted_of(told);
+    accepted_of([(other(), "1")]);
+    drop(truncated);
     let seen = said(&control.moment("a").expect("is loaded"));
     assert_eq!(seen, accepted);
     wound_up(&supervisor, parts);

@@ -21,7 +21,6 @@ pub(crate) const SHARED: &str = "shared";
 pub(crate) struct Caller {
     pub(crate) handle: StoreHandle,
     pub(crate) control: Control,
-    pub(crate) storage: MemoryStorage,
     pub(crate) sessions: Vec<(String, Arc<States>)>,
     pub(crate) trouble: Trouble,
     pub(crate) dice: Dice,
@@ -46,7 +45,7 @@ impl Caller {
                 }
                 _ => {
                     let image = Image::NAMED[self.dice.below(Image::NAMED.len())];
-                    let left = after_crash(self.storage.image(image), &key);
+                    let left = after_crash(self.trouble.storage.image(image), &key);
                     states.check_lost(kept, &left);
                 }
             }

@@ -7,7 +7,7 @@ use sessionlog::{BackupLimits, Error, Message, Result, StoreHandle};
 use shuttle::future::block_on;
 
 use crate::dice::Dice;
-use crate::picoclaw::texts;
+use crate::picoclaw::{early, texts};
 use crate::states::{States, Texts};
 use crate::trouble::{Trouble, is_refusal};
 
@@ -25,6 +25,8 @@ pub(crate) struct Kimi {
     pub(crate) dice: Dice,
     pub(crate) trouble: Trouble,
     pub(crate) durable: bool,
+    /// Whether mailboxes have room for everybody: then what is submitted keeps its order.
+    pub(crate) roomy: bool,
     now: Vec<Line>,
     /// What the backups hold, by their number.
     backups: BTreeMap<u64, Vec<Line>>,
@@ -46,6 +48,7 @@ impl Kimi {
             dice,
             trouble,
             durable: true,
+            roomy: true,
             now: Vec::new(),
             backups: BTreeMap::new(),
             said: 0,
@@ -103,6 +106,7 @@ impl Kimi {
                 self.told_with_backup(result, Vec::new());
             }
             8 => self.restore(),
+            _ if self.roomy && self.dice.once_in(2) => self.restore_and_prune(),
             _ => {
                 let kept = self.dice.below(2);
                 let limits = BackupLimits::new().count(kept);
@@ -117,17 +121,50 @@ impl Kimi {
     }
 
     fn restore(&mut self) {
-        let Some(numbers) = self.list() else { return };
-        if numbers.is_empty() {
+        let Some(number) = self.any_backup() else {
             return;
-        }
-        let known: Vec<_> = self.backups.keys().copied().collect();
-        assert_eq!(numbers, known, "{}: backups", self.key);
-        let number = numbers[self.dice.below(numbers.len())];
+        };
         let after = self.backups[&number].clone();
         self.begin(&after);
         let result = block_on(self.handle.restore_backup(&self.key, number));
         self.told_with_backup(result, after);
+    }
+
+    /// All backups are pruned while one of them is put back.
+    fn restore_and_prune(&mut self) {
+        let Some(number) = self.any_backup() else {
+            return;
+        };
+        let (before, after) = (self.now.clone(), self.backups[&number].clone());
+        self.begin(&after);
+        let mut restored = self.handle.restore_backup(&self.key, number);
+        let answered = early(&mut restored);
+        let none = BackupLimits::new().count(0);
+        let pruned = block_on(self.handle.prune_backups(&self.key, none));
+        let restored = answered.unwrap_or_else(|| block_on(restored));
+        let restored = self.told(restored, after, true);
+        let same = self.now.clone();
+        let pruned = self.told(pruned, same, false);
+        if restored.is_none() || pruned.is_none() {
+            self.over = true;
+            return;
+        }
+        let Some(numbers) = self.list() else { return };
+        let gone = std::mem::take(&mut self.backups);
+        match numbers.as_slice() {
+            [] => {}
+            [fresh] if !gone.contains_key(fresh) => {
+                self.backups.insert(*fresh, before);
+            }
+            left => panic!("{}: backups {left:?} are left", self.key),
+        }
+    }
+
+    fn any_backup(&mut self) -> Option<u64> {
+        let numbers = self.list()?;
+        let known: Vec<_> = self.backups.keys().copied().collect();
+        assert_eq!(numbers, known, "{}: backups", self.key);
+        (!numbers.is_empty()).then(|| numbers[self.dice.below(numbers.len())])
     }
 
     /// The present state went into a backup, if there was anything.

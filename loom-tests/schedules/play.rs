@@ -77,7 +77,6 @@ pub(crate) fn play(seed: u64) {
     let caller = Caller {
         handle: store.handle.clone(),
         control: store.control(),
-        storage: storage.clone(),
         sessions: sessions.clone(),
         trouble: trouble.clone(),
         dice: dice.clone(),
@@ -156,7 +155,7 @@ fn writers(
             spawn(move || writer.write(times))
         } else {
             let mut kimi = Kimi::new(handle, session, dice, trouble);
-            kimi.durable = durable;
+            (kimi.durable, kimi.roomy) = (durable, roomy);
             spawn(move || kimi.write(times))
         });
     }

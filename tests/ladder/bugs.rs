@@ -52,6 +52,10 @@ const REUSED: Rung = Rung {
     target: ["--lib", "--all-features"],
     filter: "a_segment_whose_sync_failed",
 };
+const BROKEN: Rung = Rung {
+    target: ["--lib", "--all-features"],
+    filter: "a_worker_that_panicked_settles_nothing",
+};
 const SMALL: Rung = test("full_disk", "a_small_volume");
 const SPARES: Rung = Rung {
     target: ["--lib", "--all-features"],
@@ -663,5 +667,15 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"Scanner::of_any_depth(text)"#,
         replacement: r#"Scanner::new(text)"#,
         rung: SIDECARS,
+    },
+    Bug {
+        name: "broken-worker-stays-in-its-seat",
+        file: "src/engine/shard/worker/seat.rs",
+        original: r#"        let mut broken = seat.take();
+        drop(seat);"#,
+        replacement: r#"        let mut broken: Option<Worker> = None;
+        seat.as_mut();
+        drop(seat);"#,
+        rung: BROKEN,
     },
 ];

@@ -191,10 +191,6 @@ impl<T> Receiver<T> {
         shared.rung.swap(false, Ordering::AcqRel);
         let taken = shared.take(into, max);
         let left = !shared.queue.is_empty();
-        if left {
-            // A swap keeps what a sender released for the next drain to acquire.
-            shared.rung.swap(true, Ordering::Relaxed);
-        }
         if taken > 0 {
             self.admit(taken, left);
         }

@@ -73,6 +73,11 @@ impl Worker {
         self.0.step(false)
     }
 
+    /// One turn, if the worker's thread was told of anything.
+    pub fn step_if_told(&mut self) {
+        self.0.step_if_told();
+    }
+
     /// Does something while somebody drives the worker, who does not look at the bells
     /// afterwards.
     pub fn while_busy<R>(&self, act: impl FnOnce() -> R) -> R {

@@ -28,6 +28,8 @@ impl Alarm {
     }
 
     /// Refuses all later commits and tells every worker. The first reason wins.
+    ///
+    /// Refused first: nobody would answer what was submitted by whoever was told before.
     pub(crate) fn raise(&self, reason: &Arc<str>) {
         tracing::error!(reason = &**reason, "the store stops writing");
         // The tickets not taken yet are their workers', who fail what they have

@@ -36,6 +36,16 @@ impl Driver {
         self.inbox
     }
 
+    /// One turn, if the thread was told of anything: so much it does while it sleeps.
+    #[cfg(all(feature = "testing", sessionlog_loom))]
+    pub(crate) fn step_if_told(&self) {
+        if let Some(event) = self.inbox.try_recv() {
+            let first = Some(event);
+            let seat = self.seat();
+            seat.drive(|worker, bells| worker.turn(first, &self.inbox, bells));
+        }
+    }
+
     /// What others reach the worker through.
     pub(crate) fn seat(&self) -> &Arc<Seat> {
         &self.seat.0

@@ -157,6 +157,19 @@ fn who_was_answered_before_a_panic_is_woken() {
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
 }
 
+/// Of what a panic left of a worker nothing can be believed.
+#[test]
+fn a_worker_that_panicked_settles_nothing() {
+    let store = opened();
+    let waiting = summarize(&store, "cli");
+    until_idle(&store);
+    let seat = store.machine.workers[0].seat();
+    let driven = seat.drive(|_, _| panic!("as a broken shard does"));
+    assert!(driven.is_none());
+    assert!(!told(&store, 1, Outcome::Synced), "it was settled");
+    assert!(waiting.wait().is_none_or(|answer| answer.is_err()));
+}
+
 /// Held back, commands take up no room in their mailbox: were all mailboxes
 /// emptied after the first of them, nothing would hold the callers up.
 #[test]

@@ -101,7 +101,7 @@
 //! * *Shard to background* (`Job`, `Event::Done`): one result per job; a compaction is
 //!   neither doubled nor lost. The owner keeps `busy`, `pending` or `compaction` until
 //!   the result comes, and results come through its queue. `engine_compact`,
-//!   `supervisor_clear`.
+//!   `supervisor_clear`, `schedules`.
 //! * *Background threads* (`LongJobs`): a job that has to wait is taken by who is done. Who
 //!   is done gives up its turn and looks for the next job under one lock.
 //!   `supervisor_jobs`.

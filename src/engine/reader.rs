@@ -30,18 +30,29 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Result<Vec<Message>> {
-    let mut messages = Vec::new();
-    if n == 0 {
-        return Ok(messages);
-    }
+    let newest = newest(snapshot, n, counters);
+    completed(snapshot, newest, n, counters)
+}
+
+/// Of the newest `n` visible messages those in memory, newest first.
+pub(crate) fn newest(snapshot: &Snapshot, n: usize, counters: &Counters) -> Vec<Message> {
     let tail = snapshot.tail();
     let lines: Vec<_> = session_file::lines(&tail).collect();
-    for (_, raw) in lines.into_iter().rev() {
-        messages.extend(visible(raw, counters));
-        if messages.len() == n {
-            break;
-        }
-    }
+    let lines = lines.into_iter().rev();
+    let visible = lines.filter_map(|(_, raw)| visible(raw, counters));
+    visible.take(n).collect()
+}
+
+/// The newest `n` visible messages, oldest first: `messages` are those in memory.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn completed(
+    snapshot: &Snapshot,
+    mut messages: Vec<Message>,
+    n: usize,
+    counters: &Counters,
+) -> io::Result<Vec<Message>> {
     if messages.len() < n
         && let Some(file) = &snapshot.live.file
     {

@@ -111,6 +111,9 @@ impl Tail {
     }
 }
 
+/// Lines that are decoded sooner than another thread is told to, bytes.
+const LITTLE: usize = 16 << 10;
+
 /// What is published of a loaded session. Together with one look at its tail it
 /// makes a [`Snapshot`].
 #[derive(Debug, Clone)]
@@ -169,6 +172,16 @@ impl Snapshot {
     /// Whether it has lines, hidden ones included, in a file it does not hold.
     pub(crate) fn lacks_file(&self) -> bool {
         self.live.end > 0 && self.live.file.is_none()
+    }
+
+    /// Whether its file has lines that are live.
+    pub(crate) fn is_in_file(&self) -> bool {
+        self.live.start < self.live.end
+    }
+
+    /// Whether the lines in memory are few.
+    pub(crate) fn is_little(&self) -> bool {
+        self.tail_len <= LITTLE
     }
 
     /// The lines that only the journal holds.

@@ -13,7 +13,8 @@ use crate::front::reply::{Place, Reply};
 use crate::{Message, SessionMeta, StoreStats};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
-/// inside a tokio runtime, on its blocking pool. They do not queue after
+/// inside a tokio runtime, on its blocking pool, unless what they return is in
+/// memory and little. They do not queue after
 /// writes, except if a session's files are not open: at its first use, and
 /// after they were closed for the limit on open files, its owner opens them.
 impl StoreHandle {
@@ -24,7 +25,8 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share, and [`Error::Io`].
     pub fn history(&self, key: &str) -> Reply<Vec<Message>> {
-        self.read(key, |snapshot, counters| {
+        let is_at_hand = |snapshot: &Snapshot| snapshot.is_little() && !snapshot.is_in_file();
+        self.read(key, is_at_hand, |snapshot, counters| {
             reader::history(snapshot, counters)
         })
     }
@@ -35,8 +37,26 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
-        self.read(key, move |snapshot, counters| {
-            reader::tail(snapshot, n, counters)
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let snapshot = this.snapshot(&key, place).await?;
+                let counters = this.counters();
+                let newest =
+                    (snapshot.is_little()).then(|| reader::newest(&snapshot, n, &counters));
+                let is_all = |messages: &Vec<_>| messages.len() == n || !snapshot.is_in_file();
+                let place = if newest.as_ref().is_some_and(is_all) {
+                    Place::Here
+                } else {
+                    place
+                };
+                blocking(place, move || {
+                    let newest = newest.unwrap_or_else(|| reader::newest(&snapshot, n, &counters));
+                    reader::completed(&snapshot, newest, n, &counters)
+                        .map_err(|e| Error::io("read", std::path::Path::new(&key), e))
+                })
+                .await
+            })
         })
     }
 
@@ -45,7 +65,8 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn summary(&self, key: &str) -> Reply<String> {
-        self.read(key, |snapshot, _| Ok(snapshot.meta.text.summary.clone()))
+        let read = |snapshot: &Snapshot, _: &Counters| Ok(snapshot.meta.text.summary.clone());
+        self.read(key, |_| true, read)
     }
 
     /// A session's sidecar as it stands. That of a session that does not exist
@@ -54,7 +75,7 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn session_meta(&self, key: &str) -> Reply<SessionMeta> {
-        self.read(key, |snapshot, _| Ok(snapshot.meta.to_sidecar()))
+        self.read(key, |_| true, |snapshot, _| Ok(snapshot.meta.to_sidecar()))
     }
 
     /// The keys of all sessions that have a sidecar, in the order of their file
@@ -101,9 +122,11 @@ impl StoreHandle {
         self.counters().read()
     }
 
+    /// `is_at_hand`: whether the snapshot gives the answer sooner than another thread.
     fn read<T: Send + 'static>(
         &self,
         key: &str,
+        is_at_hand: impl FnOnce(&Snapshot) -> bool + Send + 'static,
         read: impl FnOnce(&Snapshot, &Counters) -> std::io::Result<T> + Send + 'static,
     ) -> Reply<T> {
         let (this, key) = (self.clone(), key.to_owned());
@@ -111,6 +134,11 @@ impl StoreHandle {
             Box::pin(async move {
                 let snapshot = this.snapshot(&key, place).await?;
                 let counters = this.counters();
+                let place = if is_at_hand(&snapshot) {
+                    Place::Here
+                } else {
+                    place
+                };
                 blocking(place, move || {
                     read(&snapshot, &counters)
                         .map_err(|e| Error::io("read", std::path::Path::new(&key), e))

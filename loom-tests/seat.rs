@@ -3,14 +3,14 @@
 use crate::explore::Model;
 use crate::stage::{joined, opened, said, spawned, submitted, wound_up};
 use loom::future::block_on;
-use sessionlog::Error;
 use sessionlog::testing::rig::{Rig, Setup};
+use sessionlog::{Error, Reply, StoreHandle};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "seat_callers",
         bound: 4,
-        at_least: 10,
+        at_least: 500,
         runs: &[what_a_caller_leaves_another_takes_in],
     },
     Model {
@@ -29,7 +29,10 @@ pub(crate) const MODELS: &[Model] = &[
         name: "seat_close",
         bound: 2,
         at_least: 3_000,
-        runs: &[a_store_that_closes_answers_who_passed_its_mailboxes],
+        runs: &[
+            a_store_that_closes_answers_who_passed_its_mailboxes,
+            a_store_that_closes_answers_who_left_its_thread_nothing_to_write,
+        ],
     },
 ];
 
@@ -120,6 +123,15 @@ fn what_others_settle_the_thread_writes() {
 /// A caller that submits past the mailboxes against the end of the store: it is
 /// answered, and the store ends.
 fn a_store_that_closes_answers_who_passed_its_mailboxes() {
+    the_store_closes(|handle| handle.add_message("a", "user", "1"));
+}
+
+/// The same without a line, for which the worker's thread would be woken.
+fn a_store_that_closes_answers_who_left_its_thread_nothing_to_write() {
+    the_store_closes(|handle| handle.set_summary("a", "1"));
+}
+
+fn the_store_closes(mine: fn(&StoreHandle) -> Reply<()>) {
     let (_storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
     let Rig {
@@ -130,8 +142,7 @@ fn a_store_that_closes_answers_who_passed_its_mailboxes() {
         mut supervisor,
         ..
     } = rig;
-    // No line: those have the worker's thread woken to write them.
-    let mine = submitted(handle.set_summary("a", "1"));
+    let mine = submitted(mine(&handle));
     let closed = control.start_close();
     let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
     supervisor.serve();

@@ -3,22 +3,22 @@
 use crate::explore::Model;
 use crate::stage::{joined, opened, reopened, said, segments, spawned, submitted, wound_up};
 use loom::future::block_on;
-use sessionlog::Error;
 use sessionlog::testing::disk_model::{Fault, Repeat};
 use sessionlog::testing::rig::{Rig, Setup};
+use sessionlog::{Error, Reply, Result, StoreHandle};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "supervisor_full",
         bound: 1,
-        at_least: 5_000,
+        at_least: 10_000,
         runs: &[a_full_segment_starts_a_flush],
     },
     Model {
         name: "supervisor_alarm",
         bound: 2,
         at_least: 30_000,
-        runs: &[an_alarm_ends_the_wait_for_a_sync],
+        runs: &[an_alarm_ends_a_flush, an_alarm_ends_the_wait_for_a_sync],
     },
     Model {
         name: "supervisor_jobs",
@@ -72,13 +72,33 @@ fn a_full_segment_starts_a_flush() {
     assert_eq!(reopened(&storage), ["0", "1", "2"], "closed and lost");
 }
 
-/// The journal cannot be synced when the supervisor flushes: who asked for the flush is
-/// told, and so is who writes and who closes.
+/// The disk fails, for an append first, while the supervisor flushes: who asked for the
+/// flush is told, and the store can still be closed.
+fn an_alarm_ends_a_flush() {
+    the_disk_fails(&Setup::default(), |handle| {
+        Appended::Before(submitted(handle.add_message("a", "user", "1")))
+    });
+}
+
+/// The same for a journal that cannot be synced, which the flush waits for.
 fn an_alarm_ends_the_wait_for_a_sync() {
-    let (storage, mut rig) = opened(&Setup {
+    let buffered = Setup {
         buffered: true,
         ..Setup::default()
+    };
+    the_disk_fails(&buffered, |handle| {
+        Appended::Beside(handle.add_message("a", "user", "1"))
     });
+}
+
+/// When an append is submitted: before the store's threads begin, or beside the flush.
+enum Appended {
+    Before(Reply<()>),
+    Beside(Reply<()>),
+}
+
+fn the_disk_fails(setup: &Setup, append: fn(&StoreHandle) -> Appended) {
+    let (storage, mut rig) = opened(setup);
     rig.carry_out(rig.handle.add_message("a", "user", "0"));
     let Rig {
         handle,
@@ -89,21 +109,29 @@ fn an_alarm_ends_the_wait_for_a_sync() {
         ..
     } = rig;
     storage.fail_at(storage.steps(), Fault::Eio, Repeat::Forever);
+    let appended = append(&handle);
     let parts = [
         spawned(|| worker.run()),
         spawned(|| journal.run()),
         spawned(|| supervisor.run()),
     ];
     let flushed = control.start_flush();
-    let refused = handle.add_message("a", "user", "1").wait();
-    let closed = control.close();
-    assert!(matches!(closed, Err(Error::Poisoned { .. })), "{closed:?}");
+    let told = |closed: Result<()>, refused: Result<()>| {
+        assert!(matches!(closed, Err(Error::Poisoned { .. })), "{closed:?}");
+        assert!(
+            matches!(refused, Err(Error::Poisoned { .. })),
+            "{refused:?}"
+        );
+    };
+    match appended {
+        Appended::Before(mine) => told(control.close(), block_on(mine)),
+        Appended::Beside(mine) => {
+            let refused = mine.wait();
+            told(control.close(), refused);
+        }
+    }
     let flushed = flushed.wait();
     assert!(matches!(flushed, Some(Err(_))), "{flushed:?}");
-    assert!(
-        matches!(refused, Err(Error::Poisoned { .. })),
-        "{refused:?}"
-    );
     joined(parts);
 }
 

@@ -62,7 +62,7 @@
 //!   was told of before it was asked to flush. The watermark is raised (release) after
 //!   the signals are sent, and read (acquire) before the workers are asked, in the same
 //!   queues. `journal_watermark`, `journal_progress`, `journal_owes`, `engine_flush`,
-//!   `workers_flush`; of what was only written `limits_buffered`.
+//!   `engine_segments`, `workers_flush`; of what was only written `limits_buffered`.
 //! * *Committer to supervisor* (`active`): a commit that a flush does not cover calls for
 //!   another flush. Both sides swap (acquire, release): the flush clears the flag, then
 //!   reads the watermark; the commit raises the watermark, then the flag. If either

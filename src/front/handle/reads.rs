@@ -1,5 +1,6 @@
 //! The verbs that read sessions and change none.
 
+use std::io;
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
@@ -14,9 +15,10 @@ use crate::{Message, SessionMeta, StoreStats};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
 /// inside a tokio runtime, on its blocking pool, unless what they return is in
-/// memory and little. They do not queue after
-/// writes, except if a session's files are not open: at its first use, and
-/// after they were closed for the limit on open files, its owner opens them.
+/// memory: a summary, a sidecar, or messages among at most 16 KiB of lines that
+/// are not in the file yet. They do not queue after writes, except if a session's
+/// files are not open: at its first use, and after they were closed for the limit on
+/// open files, its owner opens them.
 impl StoreHandle {
     /// Every visible message of a session, oldest first; none for a session
     /// that does not exist. All of them are in memory at once. Lines that do not
@@ -25,9 +27,11 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share, and [`Error::Io`].
     pub fn history(&self, key: &str) -> Reply<Vec<Message>> {
-        let is_at_hand = |snapshot: &Snapshot| snapshot.is_little() && !snapshot.is_in_file();
-        self.read(key, is_at_hand, |snapshot, counters| {
-            reader::history(snapshot, counters)
+        self.read(key, |snapshot, counters| {
+            if snapshot.is_little() && !snapshot.is_in_file() {
+                return Found::All(reader::history(snapshot, counters));
+            }
+            Found::rest(reader::history)
         })
     }
 
@@ -37,26 +41,15 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
-        let (this, key) = (self.clone(), key.to_owned());
-        Reply::lookup(move |place| {
-            Box::pin(async move {
-                let snapshot = this.snapshot(&key, place).await?;
-                let counters = this.counters();
-                let newest =
-                    (snapshot.is_little()).then(|| reader::newest(&snapshot, n, &counters));
-                let is_all = |messages: &Vec<_>| messages.len() == n || !snapshot.is_in_file();
-                let place = if newest.as_ref().is_some_and(is_all) {
-                    Place::Here
-                } else {
-                    place
-                };
-                blocking(place, move || {
-                    let newest = newest.unwrap_or_else(|| reader::newest(&snapshot, n, &counters));
-                    reader::completed(&snapshot, newest, n, &counters)
-                        .map_err(|e| Error::io("read", std::path::Path::new(&key), e))
-                })
-                .await
-            })
+        self.read(key, move |snapshot, counters| {
+            if !snapshot.is_little() {
+                return Found::rest(move |snapshot, counters| reader::tail(snapshot, n, counters));
+            }
+            let newest = reader::newest(snapshot, n, counters);
+            if newest.len() == n || !snapshot.is_in_file() {
+                return Found::All(reader::completed(snapshot, newest, n, counters));
+            }
+            Found::rest(move |snapshot, counters| reader::completed(snapshot, newest, n, counters))
         })
     }
 
@@ -65,8 +58,9 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn summary(&self, key: &str) -> Reply<String> {
-        let read = |snapshot: &Snapshot, _: &Counters| Ok(snapshot.meta.text.summary.clone());
-        self.read(key, |_| true, read)
+        self.read(key, |snapshot, _| {
+            Found::All(Ok(snapshot.meta.text.summary.clone()))
+        })
     }
 
     /// A session's sidecar as it stands. That of a session that does not exist
@@ -75,7 +69,9 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn session_meta(&self, key: &str) -> Reply<SessionMeta> {
-        self.read(key, |_| true, |snapshot, _| Ok(snapshot.meta.to_sidecar()))
+        self.read(key, |snapshot, _| {
+            Found::All(Ok(snapshot.meta.to_sidecar()))
+        })
     }
 
     /// The keys of all sessions that have a sidecar, in the order of their file
@@ -122,28 +118,24 @@ impl StoreHandle {
         self.counters().read()
     }
 
-    /// `is_at_hand`: whether the snapshot gives the answer sooner than another thread.
+    /// `find` looks at what is in memory, where the reply is polled.
     fn read<T: Send + 'static>(
         &self,
         key: &str,
-        is_at_hand: impl FnOnce(&Snapshot) -> bool + Send + 'static,
-        read: impl FnOnce(&Snapshot, &Counters) -> std::io::Result<T> + Send + 'static,
+        find: impl FnOnce(&Snapshot, &Counters) -> Found<T> + Send + 'static,
     ) -> Reply<T> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let snapshot = this.snapshot(&key, place).await?;
                 let counters = this.counters();
-                let place = if is_at_hand(&snapshot) {
-                    Place::Here
-                } else {
-                    place
+                let found = match find(&snapshot, &counters) {
+                    Found::All(found) => found,
+                    Found::Rest(read) => {
+                        blocking(place, move || Ok(read(&snapshot, &counters))).await?
+                    }
                 };
-                blocking(place, move || {
-                    read(&snapshot, &counters)
-                        .map_err(|e| Error::io("read", std::path::Path::new(&key), e))
-                })
-                .await
+                found.map_err(|e| Error::io("read", std::path::Path::new(&key), e))
             })
         })
     }
@@ -239,5 +231,20 @@ impl StoreHandle {
         let lines = lines.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
         let start = lines.len().min(looked.start as usize);
         Ok((lines, start))
+    }
+}
+
+/// What memory says of an answer.
+enum Found<T> {
+    All(io::Result<T>),
+    /// Not enough: this reads the file.
+    Rest(Read<T>),
+}
+
+type Read<T> = Box<dyn FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send>;
+
+impl<T> Found<T> {
+    fn rest(read: impl FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send + 'static) -> Self {
+        Self::Rest(Box::new(read))
     }
 }

@@ -4,18 +4,27 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use sessionlog::Reply;
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::sim::Sim;
+use sessionlog::{Message, Reply, StoreOptions};
 
 use crate::support::{add_numbers, open, scratch};
 
 /// The answer of a reply that has it when it is first asked, though the runtime has no
 /// thread to block.
 fn at_once<T: Debug>(reply: Reply<T>) -> T {
-    let polled = pin!(reply).poll(&mut Context::from_waker(Waker::noop()));
-    let Poll::Ready(answer) = polled else {
-        panic!("waits for another thread");
-    };
-    answer.unwrap()
+    if_at_once(reply).expect("waits for another thread")
+}
+
+fn if_at_once<T: Debug>(reply: Reply<T>) -> Option<T> {
+    match pin!(reply).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer.unwrap()),
+        Poll::Pending => None,
+    }
+}
+
+fn said(messages: &[Message]) -> Vec<String> {
+    messages.iter().map(|m| m.text().into_owned()).collect()
 }
 
 #[test]
@@ -39,4 +48,55 @@ fn what_is_in_memory_is_read_without_the_blocking_pool() {
         assert_eq!(at_once(chats.tail(key, 5)), []);
     }
     store.close().unwrap();
+}
+
+/// Nothing writes lines to their file here before somebody lets it.
+#[test]
+fn a_tail_that_is_in_memory_is_read_without_the_blocking_pool() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let options = StoreOptions::new();
+    let mut store = Sim::open(MemoryStorage::new(), &options, 0).unwrap();
+    let chats = store.handle();
+    let two = |first, second| vec![Message::user(first), Message::user(second)];
+    store.run(chats.append_all("cli", two("1", "2"))).unwrap();
+    let _inside = runtime.enter();
+    assert_eq!(said(&at_once(chats.history("cli"))), ["1", "2"]);
+    assert_eq!(said(&at_once(chats.tail("cli", 3))), ["1", "2"]);
+
+    let flushed = store.submit_flush();
+    while flushed.answer().is_none() {
+        assert!(store.step());
+    }
+    store.run(chats.append_all("cli", two("3", "4"))).unwrap();
+    assert_eq!(said(&at_once(chats.tail("cli", 1))), ["4"]);
+    assert_eq!(said(&at_once(chats.tail("cli", 2))), ["3", "4"]);
+    assert!(
+        if_at_once(chats.tail("cli", 3)).is_none(),
+        "reads a file here"
+    );
+    assert!(
+        if_at_once(chats.history("cli")).is_none(),
+        "reads a file here"
+    );
+    let (tail, all) = (chats.tail("cli", 3), chats.history("cli"));
+    assert_eq!(said(&runtime.block_on(tail).unwrap()), ["2", "3", "4"]);
+    assert_eq!(said(&runtime.block_on(all).unwrap()), ["1", "2", "3", "4"]);
+}
+
+/// Decoding much would hold up the other tasks of the thread.
+#[test]
+fn much_is_read_on_the_blocking_pool_though_it_is_in_memory() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let mut store = Sim::open(MemoryStorage::new(), &StoreOptions::new(), 0).unwrap();
+    let chats = store.handle();
+    let long = "x".repeat(17 << 10);
+    store.run(chats.add_message("cli", "user", &long)).unwrap();
+    let _inside = runtime.enter();
+    assert!(if_at_once(chats.tail("cli", 1)).is_none(), "decodes here");
+    let tail = chats.tail("cli", 1);
+    assert_eq!(said(&runtime.block_on(tail).unwrap()), [long]);
 }

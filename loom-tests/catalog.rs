@@ -37,6 +37,15 @@ pub(crate) const MODELS: &[Model] = &[
         runs: &[what_is_listed_is_found],
     },
     Model {
+        name: "catalog_found",
+        bound: 4,
+        at_least: 20,
+        runs: &[
+            what_was_found_at_open_is_found_while_it_is_first_used,
+            what_was_found_at_open_stays_deleted,
+        ],
+    },
+    Model {
         name: "worker_bells",
         bound: 3,
         at_least: 20,
@@ -129,6 +138,42 @@ fn what_is_listed_is_found() {
     entered.list();
     joined([caller]);
     assert_eq!(names.list(), ["a"]);
+}
+
+/// A shard uses a session for the first time, while a caller looks for it in every way.
+fn what_was_found_at_open_is_found_while_it_is_first_used() {
+    let names = Arc::new(Names::found("a", "b"));
+    let shard = {
+        let names = names.clone();
+        spawned(move || {
+            let used = names.claim("a");
+            names.set_aliases(&used, &text("b"), &["b", "c"].map(String::from));
+        })
+    };
+    assert_eq!(
+        names.resolve("a").as_deref(),
+        Some("a"),
+        "known and not found"
+    );
+    assert_eq!(names.resolve_other("b").as_deref(), Some("a"));
+    assert_eq!(names.list(), ["a"], "not listed once");
+    joined([shard]);
+    assert_eq!(names.resolve("c").as_deref(), Some("a"));
+}
+
+/// A shard deletes a session, which a caller looks at for the first time.
+fn what_was_found_at_open_stays_deleted() {
+    let names = Arc::new(Names::found("a", "b"));
+    let caller = {
+        let names = names.clone();
+        spawned(move || drop(names.claim("a")))
+    };
+    let deleted = names.claim("a");
+    names.remove(&deleted, &text("b"));
+    joined([caller]);
+    assert_eq!(names.resolve("a"), None, "deleted and back");
+    assert_eq!(names.resolve("b"), None, "its alias stays");
+    assert_eq!(names.list(), [""; 0], "deleted and listed");
 }
 
 /// Two shards ring, one of them twice, and the worker looks only when it is told:

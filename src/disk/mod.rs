@@ -11,6 +11,8 @@
 //! <dir>/.sessionlog-recovery-<16 hex>         recovery's scratch
 //! <dir>/.sessionlog/identity                  "sessionlog 1 " + store id (32 hex) + LF
 //! <dir>/.sessionlog/lock                      flock(2); the holder's process id as text
+//! <dir>/.sessionlog/catalog                   which sessions there were at the last clean end
+//! <dir>/.sessionlog/catalog.tmp               the same, not yet in place
 //! <dir>/.sessionlog/sidecars.jsonl            copies of what sidecars say
 //! <dir>/.sessionlog/sidecars.tmp              the same, not yet in place
 //! <dir>/.sessionlog/journal/segment-<16 hex>.log
@@ -23,7 +25,7 @@
 //! ```
 //!
 //! [`session_file`] says what sessions hold and how stems are made, [`journal`] what
-//! segments hold, [`copies`] what the copies hold.
+//! segments hold, [`copies`] what the copies hold, [`catalog_file`] what the catalog file holds.
 //!
 //! Directories are made 0700 and files 0600. The store's directory must be the user's
 //! own. A symbolic link is never followed as the store's directory or as a session file.
@@ -53,6 +55,7 @@
 //! * Programs that ignore the lock, and whoever may write to the directory and means harm. A
 //!   checksum stops accidents only, although records that name other files are refused.
 
+pub(crate) mod catalog_file;
 pub(crate) mod copies;
 pub(crate) mod files;
 pub(crate) mod journal;

@@ -2,73 +2,100 @@
 //! session. Every look-up is a hash look-up; no directory is scanned.
 
 mod aliases;
+mod entry;
+mod listing;
 mod names;
+mod table;
 
 use std::sync::Arc;
 
+use crate::disk::catalog_file::Rows;
 use crate::disk::session_file;
 use crate::engine::snapshot::View;
-use crate::ground::sync::Published;
+use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::map::Map;
 
 pub use aliases::AliasConflict;
 use aliases::Aliases;
+pub(crate) use entry::Entry;
 use names::Names;
+use table::Table;
 
 /// Owns reserved file names: no session has this key.
 const NOBODY: &str = "";
 
-/// A session that has files, or is about to.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: Arc<str>,
-    /// Its file name without extension.
-    pub(crate) stem: Arc<str>,
-    /// Whether it has a sidecar, and so appears in a listing.
-    pub(crate) listed: AtomicBool,
-    /// Whether anything of it is to be read. Entered and refused its first
-    /// write, it must not stand before an alias of that name.
-    exists: AtomicBool,
-    pub(crate) view: Published<View>,
-}
-
-impl Entry {
-    fn new(key: Arc<str>, stem: Arc<str>, listed: bool, exists: bool) -> Arc<Self> {
-        Arc::new(Self {
-            key,
-            stem,
-            listed: AtomicBool::new(listed),
-            exists: AtomicBool::new(exists),
-            view: Published::new(Arc::new(View::Cold)),
-        })
-    }
-
-    /// It has been written to, and has a sidecar, or will have one.
-    pub(crate) fn mark_listed(&self) {
-        if !self.listed.load(Ordering::Relaxed) {
-            // In this order: whoever finds it listed must find it.
-            self.exists.store(true, Ordering::Relaxed);
-            self.listed.store(true, Ordering::Release);
-        }
-    }
-}
-
 /// Maps keys, aliases and file names to sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
+    /// The sessions that were found at open and not used since. One that is asked for goes
+    /// out of it, and in with the others; it never comes back.
+    table: Table,
+    /// Held while one does: of two that look for the same session one would bring it in
+    /// after the other had deleted it.
+    moving: Mutex<()>,
     entries: Map<Arc<str>, Arc<Entry>>,
     names: Names,
     /// File names whose files name no owner: without sidecar, or with one that
     /// does not decode.
     orphans: Map<Arc<str>, ()>,
     aliases: Aliases,
+    /// Whether the directory must be read again: a file turned out to be another
+    /// session's. Read when everything else has ended.
+    doubted: AtomicBool,
 }
 
 impl Catalog {
+    /// Of sessions found on disk. `None` if two have one key.
+    pub(crate) fn of(rows: Rows) -> Option<Self> {
+        let table = Table::of(rows)?;
+        Some(Self {
+            aliases: Aliases::of(&table),
+            table,
+            ..Self::default()
+        })
+    }
+
     /// The session of this very key.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
+        self.entered(key).or_else(|| {
+            self.bring_in(self.table.row_of(key)?);
+            self.entered(key)
+        })
+    }
+
+    fn entered(&self, key: &str) -> Option<Arc<Entry>> {
         self.entries.get(key).map(|entry| entry.value().clone())
+    }
+
+    /// Lets a session out of the table.
+    fn bring_in(&self, row: usize) {
+        if self.table.is_out(row) {
+            return;
+        }
+        let _moving = self.moving.lock();
+        if self.table.is_out(row) {
+            return;
+        }
+        let (key, stem): (Arc<str>, Arc<str>) =
+            (self.table.key(row).into(), self.table.stem(row).into());
+        self.names.enter(&stem, Some(key.clone()));
+        let entry = Entry::new(key.clone(), stem, true, true, Some(row as u32));
+        self.entries.insert(key, entry);
+        self.table.take_out(row);
+    }
+
+    /// Lets those out of the table that have this file name, or another spelling of it.
+    fn bring_in_named(&self, stem: &str) {
+        for row in self.table.rows_named(stem) {
+            self.bring_in(row);
+        }
+    }
+
+    /// The aliases that a session had when it was found, unless it began since.
+    pub(crate) fn found_aliases(&self, entry: &Entry) -> Option<Vec<String>> {
+        let aliases = self.table.aliases(entry.row? as usize);
+        Some(aliases.map(str::to_owned).collect())
     }
 
     /// The name of files that nobody owns and that are `key`'s to take. A name
@@ -87,35 +114,42 @@ impl Catalog {
 
     /// Whether there is a session of this very key, or files it can take.
     pub(crate) fn knows(&self, key: &str) -> bool {
-        self.entries.contains_key(key) || self.orphan_of(key).is_some()
+        self.has(key) || self.orphan_of(key).is_some()
     }
 
-    /// Enters a session found on disk. `false` if the key has one already.
-    pub(crate) fn enter(&self, key: &str, stem: &str, listed: bool) -> bool {
-        if self.entries.contains_key(key) {
+    /// In this order: what goes out of the table is entered before.
+    fn has(&self, key: &str) -> bool {
+        self.table.holds(key) || self.entries.contains_key(key)
+    }
+
+    /// Enters a session found on disk, and its aliases. `false` if the key has one already.
+    pub(crate) fn enter(&self, key: &str, stem: &str, aliases: &[String]) -> bool {
+        if self.has(key) {
             return false;
         }
         let (key, stem): (Arc<str>, Arc<str>) = (key.into(), stem.into());
         self.names.enter(&stem, Some(key.clone()));
-        self.entries
-            .insert(key.clone(), Entry::new(key, stem, listed, true));
+        let entry = Entry::new(key.clone(), stem, true, true, None);
+        self.entries.insert(key, entry.clone());
+        self.aliases.replace(&self.table, &entry, &[], aliases);
         true
     }
 
     /// Enters a session of which only backups are left: it holds its file name, and is
     /// not listed.
     pub(crate) fn enter_gone(&self, key: &str, stem: &str) {
-        if self.entries.contains_key(key) || self.has_stem(stem) {
+        if self.has(key) || self.has_stem(stem) {
             return;
         }
         let (key, stem): (Arc<str>, Arc<str>) = (key.into(), stem.into());
         self.names.enter(&stem, Some(key.clone()));
         self.entries
-            .insert(key.clone(), Entry::new(key, stem, false, false));
+            .insert(key.clone(), Entry::new(key, stem, false, false, None));
     }
 
     /// Enters files that name no owner.
     pub(crate) fn enter_orphan(&self, stem: &str) {
+        self.bring_in_named(stem);
         if self.names.owner(stem).is_none() {
             let stem: Arc<str> = stem.into();
             self.names.enter(&stem, None);
@@ -123,19 +157,28 @@ impl Catalog {
         }
     }
 
+    /// Whether a session was found on disk under this very file name.
+    pub(crate) fn found(&self, stem: &str) -> bool {
+        let mut rows = self.table.rows_named(stem);
+        rows.any(|row| self.table.stem(row) == stem)
+    }
+
     /// Other spellings of a file name that sessions or nobody's files have.
     pub(crate) fn twins(&self, stem: &str) -> Vec<Arc<str>> {
+        self.bring_in_named(stem);
         self.names.twins(stem)
     }
 
     /// Whether there are files of this name: somebody's, or to be taken.
     pub(crate) fn has_stem(&self, stem: &str) -> bool {
+        self.bring_in_named(stem);
         self.names.owner(stem).is_some() || self.orphans.contains_key(stem)
     }
 
     /// Keeps a file name from every session: what would be its sidecar is
     /// something else, and must not be written over.
     pub(crate) fn reserve(&self, stem: &str) {
+        self.bring_in_named(stem);
         self.names.enter(&stem.into(), Some(NOBODY.into()));
     }
 
@@ -154,7 +197,8 @@ impl Catalog {
         }
         let orphan = self.orphan_of(key);
         let stem = self.claim_stem(key, orphan.as_ref());
-        let entry = Entry::new(key.clone(), stem.clone(), false, orphan == Some(stem));
+        let exists = orphan.as_ref() == Some(&stem);
+        let entry = Entry::new(key.clone(), stem, false, exists, None);
         self.entries
             .entry(key.clone())
             .or_insert(entry)
@@ -182,6 +226,7 @@ impl Catalog {
 
     /// Makes `key` the owner of a file name, unless it has one.
     fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
+        self.bring_in_named(stem);
         let ours = self.names.own(stem, key);
         if ours {
             self.orphans.remove(stem);
@@ -191,13 +236,14 @@ impl Catalog {
 
     /// Forgets a deleted session; its file name and aliases are free again.
     pub(crate) fn remove(&self, entry: &Arc<Entry>, aliases: &[String]) {
-        self.aliases.replace(entry, aliases, &[]);
+        self.aliases.replace(&self.table, entry, aliases, &[]);
         self.entries.remove(&entry.key);
         self.names.disown(&entry.stem, &entry.key);
     }
 
     /// Whether a file name is another session's than `key`'s.
     pub(crate) fn is_others(&self, stem: &str, key: &str) -> bool {
+        self.bring_in_named(stem);
         let owner = self.names.owner(stem);
         owner.is_some_and(|owner| *owner != *key)
     }
@@ -208,21 +254,15 @@ impl Catalog {
         if old == new {
             return;
         }
-        for alias in self.aliases.replace(entry, old, new) {
+        for alias in self.aliases.replace(&self.table, entry, old, new) {
             let means = self.resolve(&alias);
             tracing::warn!(alias, session = %entry.key, means, "an alias of several sessions");
         }
     }
 
-    /// Enters the aliases of a session found on disk. Those that several claim
-    /// are in [`alias_conflicts`](Self::alias_conflicts).
-    pub(crate) fn enter_aliases(&self, entry: &Arc<Entry>, aliases: &[String]) {
-        self.aliases.replace(entry, &[], aliases);
-    }
-
     /// Every alias that several sessions claim, in order.
     pub(crate) fn alias_conflicts(&self) -> Vec<AliasConflict> {
-        self.aliases.conflicts()
+        self.aliases.conflicts(&self.table)
     }
 
     /// The canonical key for `key`, as PicoClaw resolves it: the key itself
@@ -243,7 +283,7 @@ impl Catalog {
             return Some(key.into());
         }
         self.aliases
-            .resolve(key)
+            .resolve(&self.table, key)
             .map(|key| key.to_string())
             .or_else(|| self.has_files(key).then(|| key.into()))
     }
@@ -261,6 +301,9 @@ impl Catalog {
 
     /// Whether anything is to be read under this very key.
     pub(crate) fn has_files(&self, key: &str) -> bool {
+        if self.table.holds(key) {
+            return true;
+        }
         match self.entries.get(key) {
             Some(entry) => entry.exists.load(Ordering::Relaxed),
             None => self.orphan_of(key).is_some(),
@@ -275,21 +318,14 @@ impl Catalog {
         }
     }
 
-    /// Every listed key, in the order of file names, as PicoClaw lists them.
-    pub(crate) fn list(&self) -> Vec<String> {
-        let mut listed: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|entry| entry.listed.load(Ordering::Acquire))
-            .map(|entry| {
-                (
-                    session_file::sidecar_name(&entry.stem),
-                    entry.key.to_string(),
-                )
-            })
-            .collect();
-        listed.sort_unstable();
-        listed.into_iter().map(|(_, key)| key).collect()
+    /// A session found on disk is another's.
+    pub(crate) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the listed sessions are all that is known of the directory.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.orphans.is_empty() && !self.doubted.load(Ordering::Relaxed)
     }
 
     /// The file names that name no owner, in order.
@@ -305,7 +341,7 @@ impl Catalog {
 
     /// How many sessions are entered.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.table.held().count() + self.entries.len()
     }
 }
 

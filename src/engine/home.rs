@@ -32,6 +32,8 @@ pub(crate) struct Home {
     pub(crate) backups: PathBuf,
     /// What sidecars said, for those that get lost.
     pub(crate) copies: PathBuf,
+    /// Which sessions there were when the store last ended in order.
+    pub(crate) catalog: PathBuf,
     pub(crate) identity: PathBuf,
     lock: PathBuf,
     /// Whether directories may be another user's.
@@ -50,6 +52,7 @@ impl Home {
             quarantine: home.join("quarantine"),
             backups: home.join("backups"),
             copies: home.join("sidecars.jsonl"),
+            catalog: home.join("catalog"),
             identity: home.join("identity"),
             lock: home.join("lock"),
             any_owner: false,

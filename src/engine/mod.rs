@@ -168,6 +168,7 @@
 pub(crate) mod catalog;
 pub(crate) mod doctor;
 pub(crate) mod home;
+pub(crate) mod kept;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod reader;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::home::Home;
+use super::kept::Kept;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
@@ -21,7 +22,7 @@ use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::restore;
 use crate::engine::recovery::run::{Ending, recover};
-use crate::engine::recovery::survey::{Others, survey};
+use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::owed::Keeper;
@@ -40,7 +41,7 @@ use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
 use crate::ground::seldom::Seldom;
-use crate::ground::storage::{LockGuard, Storage};
+use crate::ground::storage::{DirEntry, LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::wake::Runtime;
 
@@ -61,6 +62,8 @@ pub(crate) struct Site<'a> {
     pub(crate) mailbox: usize,
     /// How much a worker does at a time.
     pub(crate) limits: Limits,
+    /// From how many sessions on the catalog is kept when the store ends.
+    pub(crate) keep_from: usize,
 }
 
 /// A store that is recovered and ready to run.
@@ -86,7 +89,10 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copy_file = home.copy_file(&shared, site.dir);
-    let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file)?;
+    let kept = Kept::of(&home, id, site.keep_from);
+    let known = kept_catalog(&kept, site, &scan)?;
+    let is_known = known.is_some();
+    let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file, is_known)?;
     let counters = Arc::new(Counters::default());
     let pool = Arc::new(SegmentPool::new(
         shared.clone(),
@@ -112,7 +118,11 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     };
     ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
     let mut report = recovered.report;
-    let catalog = take_stock(storage, site.dir, &home, &mut report)?;
+    let catalog = match known {
+        Some(catalog) => catalog,
+        None => take_stock(storage, site.dir, &home, recovered.entries, &mut report)?,
+    };
+    report_on(&catalog, &mut report);
     // Not before: a record that names a backup would not find it any more.
     set_aside_strays(storage, &home, &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
@@ -122,8 +132,10 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         clock: site.clock.clone(),
         dir: site.dir.into(),
         quarantine: home.quarantine,
+        copies: home.copies,
         backups,
         catalog,
+        kept,
         counters,
         auto_compact: site.options.auto_compact,
         max_sidecar: site.options.max_sidecar_bytes(),
@@ -142,24 +154,24 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     })
 }
 
+/// What the store's last end kept, if nothing changed since.
+fn kept_catalog(kept: &Kept, site: &Site<'_>, scan: &Scan) -> Result<Option<Catalog>> {
+    let found = kept.take(&*site.storage, site.dir);
+    let found = found.map_err(|e| Error::io("remove the kept catalog of", site.dir, e))?;
+    Ok(found.filter(|_| scan.is_empty()))
+}
+
 /// Enters what is in the directory into a catalog, and puts lost sidecars back.
 fn take_stock(
     storage: &dyn Storage,
     dir: &Path,
     home: &Home,
+    entries: Option<Vec<DirEntry>>,
     report: &mut RecoveryReport,
 ) -> Result<Catalog> {
     let mut copies = Copies::new(storage, dir, &home.copies);
-    let catalog = Catalog::default();
-    let plans = Plans::default();
-    let restored = survey(
-        storage,
-        dir,
-        (&plans, Others::default()),
-        &catalog,
-        &mut copies,
-        report,
-    )?;
+    let planned = (&Plans::default(), Others::default());
+    let (catalog, restored) = survey((storage, dir), entries, planned, &mut copies, report)?;
     restore::write(storage, home.places(dir), &restored)?;
     Ok(catalog)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::doctor::{self, RepairOptions, RepairReport, VerifyReport};
+use crate::engine::kept;
 use crate::engine::open::{self, Site};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::shard::worker::limits::Limits;
@@ -121,6 +122,7 @@ impl Store {
             workers: workers(),
             mailbox: open::MAILBOX,
             limits: Limits::USUAL,
+            keep_from: kept::FROM,
         })?;
         let threads =
             Threads::start(opened.machine).map_err(|e| Error::io("start threads for", dir, e))?;

@@ -49,6 +49,7 @@ pub(super) fn take_apart(
         } else {
             Limits::USUAL
         },
+        keep_from: 1,
     })?;
     let handle = StoreHandle::new(Side::Writer(opened.engine.clone()), options);
     Ok((handle, opened))

@@ -13,6 +13,7 @@ mod bad_input;
 mod conversations;
 mod defects;
 mod intercept;
+mod kept;
 mod kimi_file;
 mod leaving;
 mod pacing;

@@ -121,7 +121,7 @@ fn only_sessions_are_left(world: &World) -> Verdict {
     let mut files = world.storage.dump();
     files.retain(|path, _| {
         let own = path.strip_prefix("sessions/.sessionlog/");
-        let kept = ["identity", "lock"];
+        let kept = ["identity", "lock", "catalog"];
         let backup =
             own.is_some_and(|name| name.starts_with("backups/") && !name.contains(".sessionlog-"));
         let suffixes = [".jsonl", ".meta.json"];

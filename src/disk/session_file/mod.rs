@@ -81,8 +81,8 @@ pub(crate) use meta::{Meta, MetaText};
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{
-    LOG, PICOCLAW_STEM, SHARDS, SIDECAR, hashed_stem, is_main_alias, is_safe_stem, log_name,
-    normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
+    LOG, PICOCLAW_STEM, SHARDS, SIDECAR, file_order, hashed_stem, is_main_alias, is_safe_stem,
+    log_name, normalize_aliases, plain_stem, sha256_hex, shard_of, short_circuits, sidecar_name,
     validate_key,
 };
 pub use parts::{

@@ -1,5 +1,6 @@
 //! Keys, aliases, and the file names and shards they lead to.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use sha2::{Digest, Sha256};
@@ -44,6 +45,16 @@ pub(crate) fn log_name(stem: &str) -> String {
 /// The name of a session's sidecar.
 pub(crate) fn sidecar_name(stem: &str) -> String {
     format!("{stem}{SIDECAR}")
+}
+
+/// The order of the sidecars of two stems by their file names, as `PicoClaw` lists them.
+pub(crate) fn file_order(a: &str, b: &str) -> Ordering {
+    let shared = a.len().min(b.len());
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    a[..shared].cmp(&b[..shared]).then_with(|| {
+        let (a, b) = (a[shared..].iter(), b[shared..].iter());
+        a.chain(SIDECAR.as_bytes()).cmp(b.chain(SIDECAR.as_bytes()))
+    })
 }
 
 /// What a file name ends in that is a session's log.

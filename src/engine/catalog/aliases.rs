@@ -1,15 +1,20 @@
 //! Which sessions claim which alias. Every operation costs a hash look-up, and
 //! if several sessions claim one alias the logarithm of how many: all of an
-//! agent's sessions claim its main alias.
+//! agent's sessions claim its main alias. The first change to one that was found at open
+//! copies four bytes for each session that has it, and one of these letting go of it moves
+//! as many.
 
-use std::cmp::Ordering as Order;
-use std::collections::{BTreeSet, HashSet};
+mod claims;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use self::claims::{Claims, first_but};
 use super::Entry;
-use crate::disk::session_file::{self, SIDECAR};
+use super::table::Table;
+use crate::disk::session_file;
 use crate::ground::sync::atomic::{AtomicUsize, Ordering};
-use crate::ground::sync::map::{Entry as Place, Map};
+use crate::ground::sync::map::{Map, RefMut};
 
 /// An alias that several sessions claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +28,8 @@ pub struct AliasConflict {
     pub sessions: Vec<String>,
 }
 
-/// Maps aliases to the sessions that claim them.
+/// Maps aliases to the sessions that claim them, but for those that only sessions of the
+/// [`Table`] claim, as they did when they were found.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
     claims: Map<Box<str>, Claims>,
@@ -38,19 +44,27 @@ pub(super) struct Aliases {
 }
 
 impl Aliases {
+    pub(super) fn of(table: &Table) -> Self {
+        Self {
+            claims: Map::default(),
+            count: AtomicUsize::new(table.alias_count()),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
     /// The key of the first session by file name that claims `alias` and has
     /// another key.
-    pub(super) fn resolve(&self, alias: &str) -> Option<Arc<str>> {
+    pub(super) fn resolve(&self, table: &Table, alias: &str) -> Option<Arc<str>> {
         if self.is_empty() {
             return None;
         }
-        let claims = self.claims.get(alias)?;
-        let mut others = claims.iter().filter(|claim| *claim.key != *alias);
-        others.next().map(|claim| claim.key.clone())
+        match self.claims.get(alias) {
+            Some(claims) => claims.first_but(table, alias),
+            None => first_but(table, table.claims(alias), [].iter(), alias),
+        }
     }
 
     /// Replaces the aliases of a session, and says which of the new ones another
@@ -58,55 +72,89 @@ impl Aliases {
     /// every moment: a message for it would otherwise start a session of its own.
     pub(super) fn replace(
         &self,
+        table: &Table,
         entry: &Arc<Entry>,
         old: &[String],
         new: &[String],
     ) -> Vec<String> {
         let kept: HashSet<&str> = new.iter().map(String::as_str).collect();
-        let contested = new.iter().filter(|alias| self.claim(entry, alias));
+        let contested = new.iter().filter(|alias| self.claim(table, entry, alias));
         let contested = contested.cloned().collect();
         for alias in old.iter().filter(|alias| !kept.contains(alias.as_str())) {
-            self.release(entry, alias);
+            self.release(table, entry, alias);
         }
         contested
     }
 
     /// Every alias that several sessions claim, in order. An agent's main alias
     /// is meant to be claimed by all its sessions, and is left out.
-    pub(super) fn conflicts(&self) -> Vec<AliasConflict> {
-        let several = |claims: &Claims| matches!(claims, Claims::Several(_));
-        let mut conflicts: Vec<_> = self
-            .claims
-            .iter()
-            .filter(|claims| several(claims) && is_exclusive(claims.key()))
-            .map(|claims| AliasConflict {
-                alias: claims.key().to_string(),
-                sessions: claims.iter().map(|claim| claim.key.to_string()).collect(),
-            })
-            .collect();
+    pub(super) fn conflicts(&self, table: &Table) -> Vec<AliasConflict> {
+        let conflict = |alias: &str, claims: &Claims| AliasConflict {
+            alias: alias.to_owned(),
+            sessions: claims.keys(table),
+        };
+        let found = table.contested().filter(|alias| is_exclusive(alias));
+        let found = found.filter(|alias| !self.claims.contains_key(*alias));
+        let found = found.map(|alias| conflict(alias, &Claims::found(table, alias)));
+        let since = self.claims.iter();
+        let since = since.filter(|claims| is_exclusive(claims.key()) && claims.len() > 1);
+        let since = since.map(|claims| conflict(claims.key(), claims.value()));
+        let mut conflicts: Vec<_> = found.chain(since).collect();
         conflicts.sort_unstable_by(|a, b| a.alias.cmp(&b.alias));
+        conflicts.dedup_by(|a, b| a.alias == b.alias);
         conflicts
     }
 
-    /// Enters a claim; `true` if the alias has another one since this one.
-    fn claim(&self, entry: &Arc<Entry>, alias: &str) -> bool {
-        match self.claims.entry(alias.into()) {
-            Place::Vacant(place) => {
-                self.count.fetch_add(1, Ordering::Relaxed);
-                place.insert(Claims::One(Claim::of(entry)));
-                false
+    /// The aliases of the table's session `row` that it has still.
+    pub(super) fn kept(&self, table: &Table, row: usize) -> Vec<String> {
+        let is_kept = |alias: &&str| match self.claims.get(*alias) {
+            Some(claims) => claims.found.binary_search(&(row as u32)).is_ok(),
+            None => true,
+        };
+        let kept = table.aliases(row).filter(is_kept);
+        kept.map(str::to_owned).collect()
+    }
+
+    /// The aliases that sessions have which are not in the table, or did not have them
+    /// there, by stem.
+    pub(super) fn since(&self) -> HashMap<Arc<str>, Vec<String>> {
+        let mut since = HashMap::<_, Vec<_>>::new();
+        for claims in &self.claims {
+            for claim in claims.since.iter() {
+                let aliases = since.entry(claim.stem.clone()).or_default();
+                aliases.push(claims.key().to_string());
             }
-            Place::Occupied(mut place) => place.get_mut().add(entry) && is_exclusive(alias),
+        }
+        since
+    }
+
+    /// Enters a claim; `true` if the alias has another one since this one.
+    fn claim(&self, table: &Table, entry: &Arc<Entry>, alias: &str) -> bool {
+        let mut claims = self.claims_of(table, alias);
+        let others = claims.len();
+        if others == 0 {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        claims.add(entry) && others > 0 && is_exclusive(alias)
+    }
+
+    fn release(&self, table: &Table, entry: &Arc<Entry>, alias: &str) {
+        let mut claims = self.claims_of(table, alias);
+        let was_last = claims.remove(entry) && claims.len() == 0;
+        drop(claims);
+        // What the table has must not be looked up there again.
+        if table.claims(alias).is_empty() {
+            self.claims.remove_if(alias, |_, claims| claims.len() == 0);
+        }
+        if was_last {
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn release(&self, entry: &Arc<Entry>, alias: &str) {
-        let gone = self
-            .claims
-            .remove_if_mut(alias, |_, claims| claims.remove(entry));
-        if gone.is_some() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-        }
+    /// Who claims an alias, to be changed.
+    fn claims_of(&self, table: &Table, alias: &str) -> RefMut<'_, Box<str>, Claims> {
+        let place = self.claims.entry(alias.into());
+        place.or_insert_with(|| Claims::found(table, alias))
     }
 }
 
@@ -115,98 +163,6 @@ fn is_exclusive(alias: &str) -> bool {
     !session_file::is_main_alias(alias)
 }
 
-/// The sessions that claim one alias; most have one, and cost no allocation.
-#[derive(Debug)]
-enum Claims {
-    One(Claim),
-    /// Two or more, by file name.
-    Several(BTreeSet<Claim>),
-}
-
-impl Claims {
-    /// In the order of file names.
-    fn iter(&self) -> impl Iterator<Item = &Claim> {
-        let (one, several) = match self {
-            Self::One(claim) => (Some(claim), None),
-            Self::Several(claims) => (None, Some(claims)),
-        };
-        one.into_iter().chain(several.into_iter().flatten())
-    }
-
-    /// Adds a session; `false` if it is there already.
-    fn add(&mut self, entry: &Arc<Entry>) -> bool {
-        match self {
-            Self::One(only) if only.stem == entry.stem => {
-                *only = Claim::of(entry);
-                false
-            }
-            Self::One(only) => {
-                let both = [only.clone(), Claim::of(entry)];
-                *self = Self::Several(both.into());
-                true
-            }
-            Self::Several(claims) => claims.replace(Claim::of(entry)).is_none(),
-        }
-    }
-
-    /// Takes a session away; `true` if that was the last.
-    fn remove(&mut self, entry: &Arc<Entry>) -> bool {
-        match self {
-            Self::One(only) => only.stem == entry.stem,
-            Self::Several(claims) => {
-                claims.remove(&Claim::of(entry));
-                if claims.len() == 1
-                    && let Some(last) = claims.pop_first()
-                {
-                    *self = Self::One(last);
-                }
-                false
-            }
-        }
-    }
-}
-
-/// A session's claim, in the order of sidecars' file names. It holds the key
-/// itself: a look-up among many sessions pays for each pointer it follows.
-#[derive(Clone, Debug)]
-struct Claim {
-    key: Arc<str>,
-    stem: Arc<str>,
-}
-
-impl Claim {
-    fn of(entry: &Entry) -> Self {
-        Self {
-            key: entry.key.clone(),
-            stem: entry.stem.clone(),
-        }
-    }
-
-    fn file_name(&self) -> impl Iterator<Item = u8> {
-        self.stem.bytes().chain(SIDECAR.bytes())
-    }
-}
-
-impl Ord for Claim {
-    fn cmp(&self, other: &Self) -> Order {
-        self.file_name().cmp(other.file_name())
-    }
-}
-
-impl PartialOrd for Claim {
-    fn partial_cmp(&self, other: &Self) -> Option<Order> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Claim {
-    fn eq(&self, other: &Self) -> bool {
-        self.stem == other.stem
-    }
-}
-
-impl Eq for Claim {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +170,7 @@ mod tests {
     const SESSIONS: usize = 100_000;
 
     fn entry(key: &str) -> Arc<Entry> {
-        Entry::new(key.into(), key.replace(':', "_").into(), true, true)
+        Entry::new(key.into(), key.replace(':', "_").into(), true, true, None)
     }
 
     fn owned(aliases: &[&str]) -> Vec<String> {
@@ -224,64 +180,68 @@ mod tests {
     /// With claims in a list that is searched or sorted, this would take hours.
     #[test]
     fn every_session_may_claim_the_main_alias_at_a_logarithmic_cost() {
-        let aliases = Aliases::default();
+        let (aliases, table) = (Aliases::default(), Table::default());
         let names = |n: usize| vec![String::from("agent:main:main"), format!("telegram:{n}")];
         let entries: Vec<_> = (0..SESSIONS)
             .rev()
             .map(|n| entry(&format!("sk_{n:06}")))
             .collect();
         for (n, entry) in entries.iter().rev().enumerate() {
-            assert!(aliases.replace(entry, &[], &names(n)).is_empty());
+            assert!(aliases.replace(&table, entry, &[], &names(n)).is_empty());
         }
         for n in 0..SESSIONS {
-            let key = aliases.resolve(&format!("telegram:{n}")).unwrap();
+            let key = aliases.resolve(&table, &format!("telegram:{n}")).unwrap();
             assert_eq!(*key, *format!("sk_{n:06}"));
             assert_eq!(
-                aliases.resolve("agent:main:main").as_deref(),
+                aliases.resolve(&table, "agent:main:main").as_deref(),
                 Some("sk_000000")
             );
         }
-        assert_eq!(aliases.conflicts(), []);
+        assert_eq!(aliases.conflicts(&table), []);
         for (n, entry) in entries.iter().rev().enumerate() {
-            aliases.replace(entry, &names(n), &[]);
+            aliases.replace(&table, entry, &names(n), &[]);
         }
         assert!(aliases.is_empty() && aliases.claims.is_empty());
     }
 
     #[test]
     fn the_first_by_file_name_has_a_contested_alias() {
-        let aliases = Aliases::default();
+        let (aliases, table) = (Aliases::default(), Table::default());
         let shared = owned(&["telegram:1"]);
         // By name of the sidecar, `a-b.meta.json` comes before `a.meta.json`.
         let order = ["a-b", "a", "b"].map(entry);
         for entry in order.iter().rev() {
-            aliases.replace(entry, &[], &shared);
-            assert_eq!(aliases.resolve("telegram:1").unwrap(), entry.key);
+            aliases.replace(&table, entry, &[], &shared);
+            assert_eq!(aliases.resolve(&table, "telegram:1").unwrap(), entry.key);
         }
         let conflict = AliasConflict {
             alias: String::from("telegram:1"),
             sessions: owned(&["a-b", "a", "b"]),
         };
-        assert_eq!(aliases.conflicts(), [conflict]);
+        assert_eq!(aliases.conflicts(&table), [conflict]);
         for pair in order.windows(2) {
-            assert_eq!(aliases.resolve("telegram:1").unwrap(), pair[0].key);
-            aliases.replace(&pair[0], &shared, &[]);
-            assert_eq!(aliases.resolve("telegram:1").unwrap(), pair[1].key);
+            assert_eq!(aliases.resolve(&table, "telegram:1").unwrap(), pair[0].key);
+            aliases.replace(&table, &pair[0], &shared, &[]);
+            assert_eq!(aliases.resolve(&table, "telegram:1").unwrap(), pair[1].key);
         }
-        assert_eq!(aliases.conflicts(), []);
+        assert_eq!(aliases.conflicts(&table), []);
     }
 
     #[test]
     fn claiming_again_contests_nothing() {
-        let aliases = Aliases::default();
+        let (aliases, table) = (Aliases::default(), Table::default());
         let (mine, other) = (entry("mine"), entry("other"));
         let names = owned(&["a:1", "a:2"]);
-        assert!(aliases.replace(&mine, &[], &names).is_empty());
-        assert!(aliases.replace(&mine, &names, &names).is_empty());
-        assert_eq!(aliases.replace(&other, &[], &names[1..]), ["a:2"]);
-        assert!(aliases.replace(&other, &names[1..], &names[1..]).is_empty());
-        aliases.replace(&other, &names[1..], &[]);
-        aliases.replace(&mine, &names, &[]);
+        assert!(aliases.replace(&table, &mine, &[], &names).is_empty());
+        assert!(aliases.replace(&table, &mine, &names, &names).is_empty());
+        assert_eq!(aliases.replace(&table, &other, &[], &names[1..]), ["a:2"]);
+        assert!(
+            aliases
+                .replace(&table, &other, &names[1..], &names[1..])
+                .is_empty()
+        );
+        aliases.replace(&table, &other, &names[1..], &[]);
+        aliases.replace(&table, &mine, &names, &[]);
         assert!(aliases.is_empty());
     }
 }

@@ -281,9 +281,10 @@ impl Repair<'_> {
 
     /// Carries the journal out as opening does, and ends it as closing does.
     fn settle(&mut self, id: &StoreId) -> Result<()> {
-        let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
-        let mut copies = self.home.copy_file(self.storage, self.dir);
-        let mut recovered = run::recover(&**self.storage, self.dir, self.home, &scan, &mut copies)?;
+        let (storage, home) = (&**self.storage, self.home);
+        let scan = Scan::read(storage, &home.journal, id)?;
+        let mut copies = home.copy_file(self.storage, self.dir);
+        let mut recovered = run::recover(storage, self.dir, home, &scan, &mut copies, false)?;
         if scan.is_empty() {
             self.tell(recovered.report);
             return Ok(());

@@ -25,9 +25,9 @@ use super::planned::Planned;
 use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::backup::Name;
-use crate::disk::files::{self, log_path};
+use crate::disk::files::{self, is_temp_name, log_path};
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// Where a store's files are.
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +55,32 @@ pub(crate) fn redo(
     report: &mut RecoveryReport,
 ) -> Result<Adopted> {
     let mut redo = Redo::new(storage, places, temps, report);
-    redo.clear_scratch()?;
+    redo.clear(is_scratch_name)?;
     // What attempts that failed prepared: on a full disk each would take more.
     redo.clear_temps_from(temps)?;
     redo.clear_ways(plans)?;
     let changed = redo.judge(plans)?;
     redo.carry_out(plans, &changed, copies)
+}
+
+/// Removes what attempts that failed left, if the journal says nothing of any session, and
+/// gives what else is in the directory; or not, if it is `known` that none left anything.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn clear(
+    storage: &dyn Storage,
+    places: Places<'_>,
+    known: bool,
+    report: &mut RecoveryReport,
+) -> Result<Option<Vec<DirEntry>>> {
+    let redo = Redo::new(storage, places, 0, report);
+    redo.clear_links()?;
+    if known {
+        return Ok(None);
+    }
+    redo.clear(|name| is_scratch_name(name) || is_temp_name(name))
+        .map(Some)
 }
 
 /// Brings session files up to what the journal says since they were looked at.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::plan::Plans;
-use super::redo::{Adopted, redo, redo_adopted};
+use super::redo::{Adopted, clear, redo, redo_adopted};
 use super::{RecoveryReport, restore};
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
@@ -15,16 +15,20 @@ use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::scan::Scan;
 use crate::engine::home::Home;
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// What recovery did, and what it leaves to be done.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) adopted: Adopted,
+    /// What is in the directory, if recovery read and did not change it.
+    pub(crate) entries: Option<Vec<DirEntry>>,
 }
 
 /// Brings the session files up to the journal, but for those that another program
 /// changed: what becomes of them is [journalled first](Ending::supersede).
+///
+/// `known`: whether the directory is known not to have changed since a clean end.
 ///
 /// # Errors
 /// As the operating system reports them; the journal is whole then.
@@ -34,6 +38,7 @@ pub(crate) fn recover(
     home: &Home,
     scan: &Scan,
     copy_file: &mut CopyFile,
+    known: bool,
 ) -> Result<Recovered> {
     let mut copies = Copies::new(storage, dir, &home.copies);
     let mut plans = Plans::default();
@@ -51,9 +56,18 @@ pub(crate) fn recover(
     // No record in the journal has these names, also none of an attempt cut short.
     let temps = scan.next_number << 32;
     let places = home.places(dir);
-    let adopted = redo(storage, places, &plans, temps, &mut copies, &mut report)?;
+    let (mut adopted, mut entries) = (Adopted::default(), None);
+    if plans.sessions.is_empty() {
+        entries = clear(storage, places, known, &mut report)?;
+    } else {
+        adopted = redo(storage, places, &plans, temps, &mut copies, &mut report)?;
+    }
     restore::copy(storage, dir, &plans, copy_file)?;
-    Ok(Recovered { report, adopted })
+    Ok(Recovered {
+        report,
+        adopted,
+        entries,
+    })
 }
 
 /// Removes half-made segments and spares of the last run, which hold no record.
@@ -92,10 +106,13 @@ impl Ending<'_> {
     pub(crate) fn supersede(
         &self,
         committer: &mut Committer,
-        Recovered { report, adopted }: &mut Recovered,
+        recovered: &mut Recovered,
         copy_file: &mut CopyFile,
     ) -> Result<u64> {
         let (storage, dir, home, scan) = (self.storage, self.dir, self.home, self.scan);
+        let Recovered {
+            report, adopted, ..
+        } = recovered;
         let upto = scan.sequence;
         if scan.is_empty() {
             return Ok(upto);

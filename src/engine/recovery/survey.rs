@@ -1,14 +1,17 @@
 //! Taking stock of a directory: which sessions there are, and whose they are.
 
-use crate::disk::files::{self, sidecar};
+mod sidecars;
+
 use std::collections::{BTreeMap, HashSet};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::sidecars::{Sidecars, read_sidecars};
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
+use crate::disk::catalog_file::Rows;
 use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::files;
 use crate::disk::session_file::{self, LOG, SIDECAR, SessionMeta};
 use crate::engine::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -23,27 +26,29 @@ pub(crate) struct Others {
     pub(crate) gone: HashSet<String>,
 }
 
-/// Enters every session of `dir` into `catalog`: those with files, and those
+/// Every session of `dir`: those with files, and those
 /// that `plans` makes or unmakes without its having been carried out yet, but for what
-/// others did to those. Returns what `copies` say of sidecars that are missing or do not
-/// decode, by file name.
+/// others did to those. With them goes what `copies` say of sidecars that are missing or do
+/// not decode, by file name. `entries`: what is in the directory, if it was just read.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub(crate) fn survey(
-    storage: &dyn Storage,
-    dir: &Path,
+    (storage, dir): (&dyn Storage, &Path),
+    entries: Option<Vec<DirEntry>>,
     (plans, others): (&Plans, Others),
-    catalog: &Catalog,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
-) -> Result<BTreeMap<String, Restored>> {
+) -> Result<(Catalog, BTreeMap<String, Restored>)> {
     let Listed {
         mut sidecars,
         mut logs,
         blocked,
         linked,
-    } = list(storage, dir, report)?;
+    } = match entries {
+        Some(entries) => sorted(entries, report),
+        None => sorted(list(storage, dir)?, report),
+    };
     // Names of sidecars that are not lost, whatever they say.
     let mut taken: HashSet<String> = linked.into_iter().collect();
     let planned = |stem: &str| plans.sessions.get(stem);
@@ -56,13 +61,15 @@ pub(crate) fn survey(
         .filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?)))
         .collect();
     logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
-    sidecars.sort_by_cached_key(|stem| session_file::sidecar_name(stem));
+    sidecars.sort_unstable_by(|a, b| session_file::file_order(a, b));
     let Sidecars {
         mut metas,
         unimported,
         unread,
         damaged,
-    } = read_sidecars(storage, dir, &sidecars, report);
+        findings,
+    } = read_sidecars(storage, dir, &sidecars);
+    report.findings.extend(findings);
     sidecars.retain(|stem| !unimported.contains(stem));
     metas.extend(images);
     for (stem, meta) in others.revived {
@@ -86,16 +93,15 @@ pub(crate) fn survey(
             }
         }
     }
-    enter(catalog, metas, report);
-    enter_restored(catalog, &mut restored, report);
+    let catalog = entered(metas, report);
+    enter_restored(&catalog, &mut restored, report);
     for (stem, finding) in damaged {
         if !restored.contains_key(&stem) {
             report.findings.push(finding);
         }
     }
-    count_contested(catalog, report);
     for stem in sidecars.iter().chain(&logs) {
-        if !is_twins(storage, dir, catalog, stem) {
+        if !catalog.found(stem) && !is_twins(storage, dir, &catalog, stem) {
             catalog.enter_orphan(stem);
         }
     }
@@ -107,8 +113,7 @@ pub(crate) fn survey(
     for stem in blocked.iter().filter(|stem| planned(stem).is_none()) {
         catalog.reserve(stem);
     }
-    report.sessions = catalog.len();
-    Ok(restored)
+    Ok((catalog, restored))
 }
 
 /// Names of files that may be sessions'.
@@ -122,16 +127,18 @@ struct Listed {
     linked: Vec<String>,
 }
 
-/// Lists the directory. A directory, link or pipe in the place of a session file
+fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
+    let entries = storage.read_dir(dir);
+    entries.map_err(|e| Error::io("list", dir, e))
+}
+
+/// Tells names of sessions from others. A directory, link or pipe in the place of a session file
 /// keeps its name from every session, and the sidecar beside it is nobody's. A
 /// directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
 /// the history is there, and it goes out of the way when a sidecar is written. A
 /// link there is as good as one that cannot be read: behind it may stand how much
 /// of the session is hidden.
-fn list(storage: &dyn Storage, dir: &Path, report: &mut RecoveryReport) -> Result<Listed> {
-    let entries = storage
-        .read_dir(dir)
-        .map_err(|e| Error::io("list", dir, e))?;
+fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
     let mut listed = Listed::default();
     let (mut no_logs, mut no_sidecars) = (HashSet::new(), Vec::new());
     for DirEntry { name, kind } in entries {
@@ -162,7 +169,7 @@ fn list(storage: &dyn Storage, dir: &Path, report: &mut RecoveryReport) -> Resul
     listed.sidecars.retain(|stem| !no_logs.contains(stem));
     no_sidecars.retain(|stem| !listed.logs.contains(stem));
     listed.blocked = no_logs.into_iter().chain(no_sidecars).collect();
-    Ok(listed)
+    listed
 }
 
 /// Whether the session file of this name is that of another spelling of it: the
@@ -175,98 +182,54 @@ fn is_twins(storage: &dyn Storage, dir: &Path, catalog: &Catalog, stem: &str) ->
     twins.iter().any(is_same)
 }
 
-/// What the files named as sidecars hold.
-#[derive(Default)]
-struct Sidecars {
-    metas: Vec<(String, SessionMeta)>,
-    /// Those that are no sidecars: sessions of PicoClaw's older manager whose
-    /// keys end in `.meta`, each in a file with the name of a sidecar.
-    unimported: Vec<String>,
-    /// Those that are there, and could not be read: another time they may be.
-    unread: Vec<String>,
-    /// Those that do not decode, and what to say of them.
-    damaged: Vec<(String, String)>,
-}
-
-fn read_sidecars(
-    storage: &dyn Storage,
-    dir: &Path,
-    stems: &[String],
-    report: &mut RecoveryReport,
-) -> Sidecars {
-    let mut found = Sidecars {
-        metas: Vec::with_capacity(stems.len()),
-        ..Sidecars::default()
-    };
-    for stem in stems {
-        let name = session_file::sidecar_name(stem);
-        let path = dir.join(&name);
-        let bytes = sidecar::read_bytes(storage, &path).map_err(|e| {
-            if e.kind() != io::ErrorKind::NotFound {
-                found.unread.push(stem.clone());
-            }
-            e.to_string()
-        });
-        if bytes
-            .as_ref()
-            .is_ok_and(|b| session_file::holds_own_session(&name, b))
-        {
-            report.findings.push(format!(
-                "{} is no sidecar but a session to be imported",
-                path.display()
-            ));
-            found.unimported.push(stem.clone());
-            continue;
-        }
-        if found.unread.contains(stem) {
-            let reason = bytes.err().unwrap_or_default();
-            report.findings.push(format!(
-                "{} cannot be read ({reason}); its session is refused until it can be",
-                path.display()
-            ));
-            continue;
-        }
-        match bytes.and_then(|bytes| session_file::decode_sidecar(&bytes)) {
-            Ok(meta) => found.metas.push((stem.clone(), meta)),
-            Err(reason) => {
-                let finding = format!(
-                    "{} does not decode ({reason}); the history is kept, what only the sidecar \
-                     said is lost, and the session is listed again once it is written to",
-                    path.display()
-                );
-                found.damaged.push((stem.clone(), finding));
-            }
-        }
-    }
-    found
-}
-
 /// If several sidecars claim one key, the one under the key's own file name has
 /// it (PicoClaw's name, or one with the key's hash), else the first by file name.
 /// The key is listed once, and the winner's aliases alone lead to it. The others stay
 /// on disk as they are, told in a finding, and their names are nobody's: given to the
 /// key that they spell, they would show it another's history.
-fn enter(catalog: &Catalog, metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) {
-    let own = |stem: &str, key: &str| {
-        stem == session_file::plain_stem(key) || stem == session_file::hashed_stem(key)
-    };
-    let (first, second): (Vec<_>, Vec<_>) = metas
-        .into_iter()
-        .filter(|(_, meta)| !meta.key.is_empty())
-        .partition(|(stem, meta)| own(stem, &meta.key));
-    for (stem, meta) in first.into_iter().chain(second) {
-        if !catalog.enter(&meta.key, &stem, true) {
+fn entered(mut metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) -> Catalog {
+    metas.retain(|(_, meta)| !meta.key.is_empty());
+    metas.sort_by(|(a, _), (b, _)| session_file::file_order(a, b));
+    let winners = winners(&metas);
+    let (mut rows, mut left, mut others) = (Rows::default(), Vec::new(), Vec::new());
+    for ((stem, meta), wins) in metas.iter().zip(winners) {
+        if !wins {
             report.findings.push(format!(
                 "{} names the key of another file; it is left alone",
-                session_file::sidecar_name(&stem)
+                session_file::sidecar_name(stem)
             ));
-            catalog.reserve(&stem);
-            continue;
-        }
-        if let Some(entry) = catalog.get(&meta.key) {
-            catalog.enter_aliases(&entry, &meta.aliases);
+            others.push(stem);
+        } else if !rows.push(stem, &meta.key, &meta.aliases) {
+            left.push((stem, meta));
         }
     }
+    let catalog = Catalog::of(rows).unwrap_or_else(|| unreachable!("each key has one winner"));
+    for (stem, meta) in left {
+        catalog.enter(&meta.key, stem, &meta.aliases);
+    }
+    for stem in others {
+        catalog.reserve(stem);
+    }
+    catalog
+}
+
+/// Which of these have the key that they name.
+fn winners(metas: &[(String, SessionMeta)]) -> Vec<bool> {
+    let is_own = |(stem, meta): &(String, SessionMeta)| {
+        let key = &meta.key;
+        *stem == session_file::plain_stem(key) || *stem == session_file::hashed_stem(key)
+    };
+    let own: Vec<_> = metas.iter().map(is_own).collect();
+    let mut wins = vec![false; metas.len()];
+    let mut taken = HashSet::with_capacity(metas.len());
+    for first in [true, false] {
+        for (nth, (_, meta)) in metas.iter().enumerate() {
+            if own[nth] == first {
+                wins[nth] = taken.insert(&meta.key);
+            }
+        }
+    }
+    wins
 }
 
 /// After those whose sidecars are there: these win if both claim a key.
@@ -277,18 +240,17 @@ fn enter_restored(
 ) {
     restored.retain(|stem, restored| {
         let meta = &restored.meta;
-        let entered = !meta.key.is_empty() && catalog.enter(&meta.key, stem, true);
+        let entered = !meta.key.is_empty() && catalog.enter(&meta.key, stem, &meta.aliases);
         if entered {
-            if let Some(entry) = catalog.get(&meta.key) {
-                catalog.enter_aliases(&entry, &meta.aliases);
-            }
             report.findings.push(restored.finding.clone());
         }
         entered
     });
 }
 
-fn count_contested(catalog: &Catalog, report: &mut RecoveryReport) {
+/// Says how many sessions there are, and aliases that several claim.
+pub(crate) fn report_on(catalog: &Catalog, report: &mut RecoveryReport) {
+    report.sessions = catalog.len();
     report.contested_aliases = catalog.alias_conflicts().len();
     if report.contested_aliases > 0 {
         let aliases = report.contested_aliases;

@@ -10,9 +10,10 @@ use super::locate::{self, Located};
 use super::rewrite::{self, More, Prepared};
 use super::shared::Shared;
 use super::source::Source;
+use crate::disk::copies::lost::Copies;
 use crate::disk::files::conversation;
 use crate::disk::journal::pool::SegmentPool;
-use crate::disk::session_file::Conversation;
+use crate::disk::session_file::{Conversation, Meta};
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
@@ -206,6 +207,9 @@ fn count_copied(shared: &Shared, before: u64, copy: &Result<Prepared>) {
 }
 
 fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
+    if let Some(stem) = loaded.lost.take() {
+        restore(shared, &stem, &mut loaded)?;
+    }
     if let Some(file) = &loaded.file {
         loaded.extent = file
             .info()
@@ -213,4 +217,17 @@ fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
             .map_err(|e| Error::io("read", &shared.dir, e))?;
     }
     Ok(loaded)
+}
+
+/// Takes what a lost sidecar said from its copy: without, the session would show what was
+/// truncated. The next flush of the session writes it.
+fn restore(shared: &Shared, stem: &str, loaded: &mut Loaded) -> Result<()> {
+    let mut copies = Copies::new(&*shared.storage, &shared.dir, &shared.copies);
+    if let Some(restored) = copies.restore(stem)?
+        && restored.meta.key == loaded.meta.text.key
+    {
+        tracing::warn!("{}", restored.finding);
+        loaded.meta = Meta::of(restored.meta);
+    }
+    Ok(())
 }

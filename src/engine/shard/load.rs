@@ -12,7 +12,7 @@ use super::{MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::sidecar::{self, Sidecar};
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{self, Meta};
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::Tail;
 use crate::error::{Error, Result};
@@ -47,19 +47,24 @@ impl Shard {
     }
 
     /// Opens both files; `true` if the log is too big to measure here.
-    fn open_files(&mut self, entry: &Entry, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
+    fn open_files(&mut self, entry: &Arc<Entry>, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
         let shared = turn.shared;
         let (meta, sidecar) = self.read_sidecar(entry, turn)?;
+        let is_as_found = check_found(shared, entry, &meta, sidecar)?;
         let file = self.open_log(&entry.stem, turn)?;
         let mut loaded = Loaded {
             meta,
             sidecar,
             file,
             extent: Extent::default(),
+            lost: (!is_as_found).then(|| entry.stem.clone()),
         };
         let Some(file) = &loaded.file else {
             return Ok((loaded, false));
         };
+        if !is_as_found {
+            return Ok((loaded, true));
+        }
         let path = files::log_path(&shared.dir, &entry.stem);
         let wrap = |e| Error::io("read", &path, e);
         let len = file.info().map_err(wrap)?.len;
@@ -126,4 +131,33 @@ impl Shard {
             error: error.clone(),
         };
     }
+}
+
+/// Compares a sidecar that was found at open, or by an earlier one, with what stands there
+/// now: another program may have written it since. `false` if it is lost.
+///
+/// # Errors
+/// If it is another session's: two keys never share files.
+fn check_found(shared: &Shared, entry: &Arc<Entry>, meta: &Meta, sidecar: Sidecar) -> Result<bool> {
+    let Some(found) = shared.catalog.found_aliases(entry) else {
+        return Ok(true);
+    };
+    if !sidecar.is_read() {
+        return Ok(false);
+    }
+    if meta.text.key != *entry.key {
+        shared.catalog.doubt();
+        return Err(Error::Corrupt {
+            path: shared.dir.join(session_file::sidecar_name(&entry.stem)),
+            detail: format!(
+                "it was {:?}'s and names the key {:?} now; opened again, the store takes it for \
+                 that one's",
+                entry.key, meta.text.key
+            ),
+        });
+    }
+    shared
+        .catalog
+        .set_aliases(entry, &found, &meta.text.aliases);
+    Ok(true)
 }

@@ -14,4 +14,6 @@ pub(crate) struct Loaded {
     pub(crate) sidecar: Sidecar,
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     pub(crate) extent: Extent,
+    /// Under which name its sidecar was found at open, if that is lost since.
+    pub(crate) lost: Option<Arc<str>>,
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::backups::Backups;
 use super::owed::Keeper;
 use crate::engine::catalog::Catalog;
+use crate::engine::kept::Kept;
 use crate::engine::stats::Counters;
 use crate::error::Error;
 use crate::ground::clock::Clock;
@@ -22,8 +23,11 @@ pub(crate) struct Shared {
     pub(crate) dir: PathBuf,
     /// Where damaged files are set aside.
     pub(crate) quarantine: PathBuf,
+    /// What sidecars said that are lost.
+    pub(crate) copies: PathBuf,
     pub(crate) backups: Backups,
     pub(crate) catalog: Catalog,
+    pub(crate) kept: Kept,
     pub(crate) counters: Arc<Counters>,
     pub(crate) auto_compact: bool,
     /// The largest sidecar that a command may make, encoded, bytes.
@@ -51,6 +55,11 @@ impl Shared {
         if !error.may_pass() || self.lacking.is_due(self.clock.monotonic()) {
             tracing::warn!(%error, what);
         }
+    }
+
+    /// Keeps the catalog for the next open: nothing changes it any more.
+    pub(crate) fn keep_catalog(&self) {
+        self.kept.keep(&*self.storage, &self.dir, &self.catalog);
     }
 
     /// Names among the backups, or in the quarantine, are about to change, or did.

@@ -137,6 +137,9 @@ impl Loop {
     /// out; files and sidecars synced; the journal's end; then the threads.
     fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
         let result = self.finish(wait);
+        if result.is_ok() {
+            self.supervisor.shared.keep_catalog();
+        }
         // Before the group is closed, whose lock carries it to the committer.
         self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
         self.end();

@@ -15,6 +15,7 @@
 //! * *Checkpoint, retiring segments*: see [`journal`](mod@crate::disk::journal).
 //! * *Close: clean checkpoint*. Before: the next open recovers as ever and finds the
 //!   store not `clean`. After: `clean`; what is left of the journal is skipped.
+//! * *Close: catalog kept*: see [`kept`](mod@crate::engine::kept).
 //! * *Close: segments removed, the active one last*. While any is left, the clean
 //!   checkpoint stands beside it. After: an empty journal is a clean store.
 
@@ -72,7 +73,7 @@ pub(crate) enum Request {
 /// Owns the flush.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     workers: Vec<EventSender<Event>>,
     alarm: Alarm,
     pool: Arc<SegmentPool>,

@@ -13,7 +13,7 @@ use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::{Judged, judge};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
-use crate::engine::recovery::survey::{Others, survey};
+use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
@@ -96,12 +96,7 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
     } else {
         moment.report.clean = true;
     }
-    let Moment {
-        catalog,
-        plans,
-        report,
-        ..
-    } = &mut moment;
+    let Moment { plans, report, .. } = &mut moment;
     let mut copies = Copies::new(storage, dir, &home.copies);
     let others = others(Planned {
         storage,
@@ -109,7 +104,9 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         backups: &home.backups,
         plans,
     })?;
-    moment.restored = survey(storage, dir, (plans, others), catalog, &mut copies, report)?;
+    let found = survey((storage, dir), None, (plans, others), &mut copies, report)?;
+    report_on(&found.0, report);
+    (moment.catalog, moment.restored) = found;
     Ok(moment)
 }
 

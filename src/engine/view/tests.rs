@@ -52,7 +52,7 @@ fn however_often_a_session_was_taken_back_it_is_read() {
     disk.write_foreign("/cli.jsonl", b"{}\n").unwrap();
     let mut moment = Moment::default();
     taken_back(&mut moment.plans);
-    assert!(moment.catalog.enter("cli", "cli", true));
+    assert!(moment.catalog.enter("cli", "cli", &[]));
     let view = DirectoryView {
         storage: Arc::new(disk.clone()),
         dir: dir.into(),

@@ -265,8 +265,13 @@ fn info_of(found: &fs::Metadata) -> FileInfo {
         inode: found.ino(),
         owner: found.uid(),
         mode: found.mode() & PERMISSIONS,
-        modified: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+        modified: nanoseconds(found.mtime(), found.mtime_nsec()),
+        changed: nanoseconds(found.ctime(), found.ctime_nsec()),
     }
+}
+
+fn nanoseconds(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
 }
 
 fn kind_of(kind: fs::FileType) -> FileKind {

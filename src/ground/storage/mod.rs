@@ -80,7 +80,14 @@ pub struct FileInfo {
     pub mode: u32,
     /// Last modification, nanoseconds since 1970.
     pub modified: i128,
+    /// Last change, of a directory to the names in it; nanoseconds since 1970. No program
+    /// can set it. Changes up to [`SAME_TIME`] apart may have the same.
+    pub changed: i128,
 }
+
+/// How far apart two changes are at most that have the same [`changed`](FileInfo::changed),
+/// nanoseconds: system clocks tick every 10 ms or sooner.
+pub(crate) const SAME_TIME: i128 = 20_000_000;
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -340,6 +340,14 @@ pub mod thread {
         }
     }
 
+    /// Time does not pass.
+    pub fn pause(_time: std::time::Duration) {}
+
+    /// Does one, then the other.
+    pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+        (one(), other())
+    }
+
     /// Always 1: a model must not depend on the machine that runs it.
     #[must_use]
     pub fn available_parallelism() -> usize {

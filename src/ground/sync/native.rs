@@ -149,7 +149,7 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
 /// up stays locked for as long as it is held.
 pub mod map {
     pub use dashmap::DashMap as Map;
-    pub use dashmap::mapref::entry::Entry;
+    pub use dashmap::mapref::one::RefMut;
 }
 
 /// Atomic numbers and flags.
@@ -216,6 +216,33 @@ pub mod thread {
         /// With the text of the panic that ended it.
         pub fn join(self) -> Result<(), String> {
             self.0.join().map_err(|panic| panic_text(&*panic))
+        }
+    }
+
+    /// Lets this thread sleep. Only for what no other thread can tell of.
+    pub fn pause(time: std::time::Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Does both, at the same time if the system has a thread for it.
+    pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+        let (one, mut done) = (super::Mutex::new(Some(one)), None);
+        let do_one = || one.lock().take().map(|one| one());
+        let other = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, do_one);
+            let other = other();
+            if let Ok(thread) = thread {
+                done = match thread.join() {
+                    Ok(done) => done,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                };
+            }
+            other
+        });
+        // No thread took it.
+        match done.or_else(do_one) {
+            Some(done) => (done, other),
+            None => unreachable!("it is done once, here or on the thread"),
         }
     }
 

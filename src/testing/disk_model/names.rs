@@ -19,11 +19,20 @@ type Key = (Ino, Arc<str>);
 /// them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    cache: BTreeMap<Ino, Entries>,
-    durable: BTreeMap<Ino, Entries>,
+    cache: Directories,
+    durable: Directories,
     /// Operations the disk may not have seen, oldest first. Each is atomic, and
     /// one that touches a name never lands before an older one that does.
     pending: Vec<Operation>,
+}
+
+type Directories = BTreeMap<Ino, Directory>;
+
+#[derive(Clone, Debug, Default)]
+struct Directory {
+    entries: Entries,
+    /// The count of the operation that last changed them.
+    changed: u64,
 }
 
 /// One creation, renaming or removal.
@@ -52,13 +61,18 @@ pub(super) enum NameSurvival {
 impl Names {
     /// Adds an empty directory; its own name is a separate operation.
     pub(super) fn add_directory(&mut self, directory: Ino) {
-        self.cache.insert(directory, Entries::new());
-        self.durable.insert(directory, Entries::new());
+        self.cache.insert(directory, Directory::default());
+        self.durable.insert(directory, Directory::default());
     }
 
     /// The directory's names, unless `directory` is none.
     pub(super) fn entries(&self, directory: Ino) -> Option<&Entries> {
-        self.cache.get(&directory)
+        Some(&self.cache.get(&directory)?.entries)
+    }
+
+    /// The count of the operation that last changed a directory.
+    pub(super) fn changed(&self, directory: Ino) -> u64 {
+        self.cache.get(&directory).map_or(0, |found| found.changed)
     }
 
     /// Lets names stand for other things, or for nothing, in one atomic step.
@@ -109,8 +123,10 @@ impl Names {
             SyncFault::CleanPageStaleDisk => {}
             SyncFault::ContentReverted => {
                 for ((directory, name), _) in covered.iter().flat_map(|o| &o.changes) {
-                    let known = self.durable.get(directory).and_then(|e| e.get(name));
-                    set(&mut self.cache, *directory, name, known.copied());
+                    let known = self.durable.get(directory);
+                    let known = known.and_then(|found| found.entries.get(name)).copied();
+                    let shown = self.cache.entry(*directory).or_default();
+                    shown.set(name, known);
                 }
             }
             SyncFault::ReportedFailedButLanded => {
@@ -158,8 +174,10 @@ impl Names {
 
     /// Every inode that a name stands for.
     pub(super) fn named(&self) -> BTreeSet<Ino> {
-        let entries = self.cache.values();
-        entries.flat_map(|e| e.values().copied()).collect()
+        let directories = self.cache.values();
+        directories
+            .flat_map(|found| found.entries.values().copied())
+            .collect()
     }
 
     /// Forgets the directories that are not in `kept`.
@@ -171,7 +189,7 @@ impl Names {
     /// Every inode that some name stands for, stood for or may yet stand for.
     pub(super) fn mentioned(&self) -> BTreeSet<Ino> {
         let listed = self.cache.values().chain(self.durable.values());
-        let listed = listed.flat_map(|entries| entries.values().copied());
+        let listed = listed.flat_map(|found| found.entries.values().copied());
         let awaited = self.pending.iter().flat_map(|o| &o.changes);
         listed.chain(awaited.filter_map(|(_, ino)| *ino)).collect()
     }
@@ -230,22 +248,20 @@ impl Operation {
         self.changes.iter().map(|(key, _)| key)
     }
 
-    fn land(&self, directories: &mut BTreeMap<Ino, Entries>) {
+    fn land(&self, directories: &mut Directories) {
         for ((directory, name), ino) in &self.changes {
-            set(directories, *directory, name, *ino);
+            let found = directories.entry(*directory).or_default();
+            found.set(name, *ino);
+            found.changed = found.changed.max(self.seq);
         }
     }
 }
 
-fn set(
-    directories: &mut BTreeMap<Ino, Entries>,
-    directory: Ino,
-    name: &Arc<str>,
-    ino: Option<Ino>,
-) {
-    let entries = directories.entry(directory).or_default();
-    match ino {
-        Some(ino) => entries.insert(Arc::clone(name), ino),
-        None => entries.remove(name),
-    };
+impl Directory {
+    fn set(&mut self, name: &Arc<str>, ino: Option<Ino>) {
+        match ino {
+            Some(ino) => self.entries.insert(Arc::clone(name), ino),
+            None => self.entries.remove(name),
+        };
+    }
 }

@@ -19,8 +19,10 @@ pub(super) const ROOT: Ino = 1;
 pub(super) const USER: u32 = 1000;
 /// The longest file name, as on the file systems in use.
 const MAX_NAME: usize = 255;
-/// File times start here and advance by a millisecond with every change.
+/// File times start here and advance with every change, by more than what has the same
+/// time on a real disk.
 const EPOCH: i128 = 1_700_000_000_000_000_000;
+const TICK: i128 = 25_000_001;
 
 /// All files and directories.
 #[derive(Debug)]
@@ -167,15 +169,18 @@ impl Tree {
         let node = self.node(ino)?;
         let modified = match &node.what {
             What::File(inode) => inode.modified(),
-            What::Directory | What::Symlink => 0,
+            What::Directory => self.names.changed(ino),
+            What::Symlink => 0,
         };
+        let modified = EPOCH + i128::from(modified) * TICK;
         Ok(FileInfo {
             kind: node.kind(),
             len: node.len(),
             inode: ino,
             owner: node.owner,
             mode: node.mode,
-            modified: EPOCH + i128::from(modified) * 1_000_000,
+            modified,
+            changed: modified,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::disk::catalog_file::Rows;
 use crate::engine::catalog::{Catalog, Entry};
 use crate::engine::shard::worker::bells::Bells;
 
@@ -14,6 +15,17 @@ pub struct Names(Catalog);
 pub struct Named(Arc<Entry>);
 
 impl Names {
+    /// As it is after an open that found one session.
+    ///
+    /// # Panics
+    /// Never: one session has one key.
+    #[must_use]
+    pub fn found(key: &str, alias: &str) -> Self {
+        let mut rows = Rows::default();
+        let is_room = rows.push(key, key, &[alias.to_owned()]);
+        Self(Catalog::of(rows).filter(|_| is_room).expect("one session"))
+    }
+
     /// As a shard enters a session.
     #[must_use]
     pub fn claim(&self, key: &str) -> Named {

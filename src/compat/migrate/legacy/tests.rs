@@ -39,6 +39,7 @@ impl Rig {
             workers: 1,
             mailbox: 16,
             limits: Limits::USUAL,
+            keep_from: 1,
         })?;
         let threads = Threads::start(machine).unwrap();
         Ok(Self {

@@ -8,7 +8,7 @@ use crate::disk::files::{is_temp_name, temp_name};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, StorageFile};
+use crate::ground::storage::{DirEntry, FileKind, OpenMode, StorageFile};
 
 /// The beginning of the names of files that recovery has not put in place.
 pub(in crate::engine::recovery) const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
@@ -47,11 +47,6 @@ impl Redo<'_> {
         Ok(path)
     }
 
-    /// What an earlier recovery wrote and did not come to rename.
-    pub(super) fn clear_scratch(&self) -> Result<()> {
-        self.clear(is_scratch_name)
-    }
-
     /// Prepared files that no record names: their commit never happened.
     pub(super) fn clear_temps(&self, plans: &Plans, spared: &[String]) -> Result<()> {
         let named = |name: &str| {
@@ -69,18 +64,19 @@ impl Redo<'_> {
     pub(super) fn clear_temps_from(&self, first: u64) -> Result<()> {
         let first = temp_name(first);
         self.clear(|name| is_temp_name(name) && *name >= *first)
+            .map(drop)
     }
 
-    fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<()> {
-        let entries = self
+    /// Removes what is ours, and gives what stays.
+    pub(super) fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<Vec<DirEntry>> {
+        let mut entries = self
             .storage
             .read_dir(self.dir)
             .map_err(|e| Error::io("list", self.dir, e))?;
-        for entry in entries {
-            if entry.kind == FileKind::File && is_ours(&entry.name) {
-                remove(self.storage, &self.dir.join(&entry.name))?;
-            }
+        let is_ours = |entry: &mut DirEntry| entry.kind == FileKind::File && is_ours(&entry.name);
+        for entry in entries.extract_if(.., is_ours) {
+            remove(self.storage, &self.dir.join(&entry.name))?;
         }
-        Ok(())
+        Ok(entries)
     }
 }

@@ -32,6 +32,7 @@ fn opened() -> Opened {
         workers: 1,
         mailbox: 16,
         limits: Limits::USUAL,
+        keep_from: 1,
     };
     open::open(&site).unwrap()
 }

@@ -1,0 +1,304 @@
+//! The catalog file: the sessions of a directory, as they were when its store was closed.
+//!
+//! ```text
+//! "sessionlog catalog 1\n"  crc32 of all that follows
+//! store id (16)  the directory's inode (8) and last change (16)
+//! sessions (4)  aliases (4)
+//! for each session the lengths of its stem and its key, and how many aliases it has (4, 4, 4)
+//! for each alias its length (4)
+//! for each session its stem, its key and its aliases, as UTF-8
+//! ```
+//!
+//! Numbers are little-endian. Sessions stand in the order of their sidecars' names. Nothing
+//! else says so much at once, and nothing relies on it: a store that finds no such file, or
+//! one that is damaged or of another version of the directory, reads the sidecars.
+
+use super::journal::segment::StoreId;
+use super::session_file;
+use crate::ground::storage::FileInfo;
+
+const MAGIC: &[u8] = b"sessionlog catalog 1\n";
+
+/// What a directory is told by: two looks at it give the same only if no name in it changed
+/// between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    inode: u64,
+    changed: i128,
+}
+
+impl Version {
+    pub(crate) fn of(directory: &FileInfo) -> Self {
+        Self {
+            inode: directory.inode,
+            changed: directory.changed,
+        }
+    }
+}
+
+/// Sessions with their names and aliases, in the order of their sidecars' names, in one
+/// piece of memory.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    rows: Vec<Row>,
+    /// The lengths of all aliases.
+    aliases: Vec<u32>,
+    /// Of each session its stem, its key and its aliases.
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Where it begins in `text`, and its aliases in `aliases`.
+    text: u64,
+    aliases: u32,
+    stem: u32,
+    key: u32,
+}
+
+impl Rows {
+    /// Adds a session, whose sidecar's name comes after all others. `false` if there is no
+    /// room for more: positions have 32 bits.
+    #[must_use]
+    pub(crate) fn push(&mut self, stem: &str, key: &str, aliases: &[String]) -> bool {
+        let counts = [self.rows.len(), self.aliases.len() + aliases.len()];
+        let lengths = aliases.iter().map(String::len);
+        let lengths = lengths.chain([stem.len(), key.len()]);
+        if counts
+            .into_iter()
+            .chain(lengths)
+            .any(|n| n >= u32::MAX as usize)
+        {
+            return false;
+        }
+        self.rows.push(Row {
+            text: self.text.len() as u64,
+            aliases: self.aliases.len() as u32,
+            stem: stem.len() as u32,
+            key: key.len() as u32,
+        });
+        self.text.push_str(stem);
+        self.text.push_str(key);
+        for alias in aliases {
+            self.aliases.push(alias.len() as u32);
+            self.text.push_str(alias);
+        }
+        true
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The file name of session `row`, without extension.
+    pub(crate) fn stem(&self, row: usize) -> &str {
+        let Row { text, stem, .. } = self.rows[row];
+        &self.text[text as usize..][..stem as usize]
+    }
+
+    pub(crate) fn key(&self, row: usize) -> &str {
+        let Row {
+            text, stem, key, ..
+        } = self.rows[row];
+        &self.text[text as usize + stem as usize..][..key as usize]
+    }
+
+    pub(crate) fn aliases(&self, row: usize) -> impl Iterator<Item = &str> {
+        let Row {
+            text,
+            aliases,
+            stem,
+            key,
+        } = self.rows[row];
+        let next = self.rows.get(row + 1);
+        let end = next.map_or(self.aliases.len(), |next| next.aliases as usize);
+        let mut rest = &self.text[text as usize + stem as usize + key as usize..];
+        self.aliases[aliases as usize..end].iter().map(move |len| {
+            let (alias, after) = rest.split_at(*len as usize);
+            rest = after;
+            alias
+        })
+    }
+
+    /// How many aliases all sessions have together.
+    pub(crate) fn claims(&self) -> usize {
+        self.aliases.len()
+    }
+}
+
+/// The bytes of a catalog file.
+pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
+    let numbers = rows.rows.len() * 12 + rows.aliases.len() * 4;
+    let mut bytes = Vec::with_capacity(MAGIC.len() + 64 + numbers + rows.text.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(id);
+    bytes.extend_from_slice(&version.inode.to_le_bytes());
+    bytes.extend_from_slice(&version.changed.to_le_bytes());
+    bytes.extend_from_slice(&(rows.rows.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&(rows.aliases.len() as u32).to_le_bytes());
+    let ends = rows.rows.iter().skip(1).map(|next| next.aliases);
+    let ends = ends.chain([rows.aliases.len() as u32]);
+    for (row, end) in rows.rows.iter().zip(ends) {
+        for number in [row.stem, row.key, end - row.aliases] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+    for len in &rows.aliases {
+        bytes.extend_from_slice(&len.to_le_bytes());
+    }
+    bytes.extend_from_slice(rows.text.as_bytes());
+    let start = MAGIC.len() + 4;
+    let crc = crc32fast::hash(&bytes[start..]);
+    bytes[MAGIC.len()..start].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// What a catalog file says of store `id` in a directory of this version. `None` if it is damaged, or speaks
+/// of another store or version.
+pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Rows> {
+    let mut rest = bytes.strip_prefix(MAGIC)?;
+    if u32::from_le_bytes(*take(&mut rest)?) != crc32fast::hash(rest) {
+        return None;
+    }
+    let is_own = take(&mut rest)? == id
+        && u64::from_le_bytes(*take(&mut rest)?) == version.inode
+        && i128::from_le_bytes(*take(&mut rest)?) == version.changed;
+    if !is_own {
+        return None;
+    }
+    let sessions = u32::from_le_bytes(*take(&mut rest)?) as usize;
+    let claims = u32::from_le_bytes(*take(&mut rest)?) as usize;
+    let (numbers, rest) = rest.split_at_checked(sessions.checked_mul(12)?)?;
+    let (lengths, text) = rest.split_at_checked(claims.checked_mul(4)?)?;
+    let (lengths, _) = lengths.as_chunks();
+    let rows = Rows {
+        aliases: lengths.iter().map(|len| u32::from_le_bytes(*len)).collect(),
+        text: simdutf8::basic::from_utf8(text).ok()?.to_owned(),
+        rows: Vec::with_capacity(sessions),
+    };
+    rows.cut(numbers.as_chunks().0)
+}
+
+impl Rows {
+    /// Finds where each session begins. `None` unless the lengths add up to the text, fall
+    /// between characters, and the names are in order and can be names.
+    fn cut(mut self, numbers: &[[u8; 12]]) -> Option<Self> {
+        let (mut at, mut claims) = (0usize, 0usize);
+        for numbers in numbers {
+            let [stem, key, aliases] = [0, 4, 8].map(|n| {
+                u32::from_le_bytes([numbers[n], numbers[n + 1], numbers[n + 2], numbers[n + 3]])
+            });
+            self.rows.push(Row {
+                text: at as u64,
+                aliases: claims as u32,
+                stem,
+                key,
+            });
+            let end = claims.checked_add(aliases as usize)?;
+            for len in [stem, key].iter().chain(self.aliases.get(claims..end)?) {
+                at = at.checked_add(*len as usize)?;
+                if !self.text.is_char_boundary(at) {
+                    return None;
+                }
+            }
+            claims = end;
+        }
+        let is_whole = at == self.text.len() && claims == self.aliases.len();
+        (is_whole && self.is_sound()).then_some(self)
+    }
+
+    fn is_sound(&self) -> bool {
+        let in_order =
+            |row| row == 0 || session_file::file_order(self.stem(row - 1), self.stem(row)).is_lt();
+        let is_named = |row| !self.key(row).is_empty() && !self.stem(row).contains(['/', '\0']);
+        (0..self.len()).all(|row| in_order(row) && is_named(row))
+    }
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: StoreId = [7; 16];
+    const VERSION: Version = Version {
+        inode: 11,
+        changed: 12,
+    };
+
+    fn some() -> Rows {
+        let mut rows = Rows::default();
+        let aliases = ["agent:main:main", "téléphone"].map(String::from);
+        assert!(rows.push("a-b", "a/b", &aliases));
+        assert!(rows.push("a", "a", &[]));
+        assert!(rows.push("ü", "ü", &aliases[1..]));
+        rows
+    }
+
+    fn told(rows: &Rows) -> Vec<(&str, &str, Vec<&str>)> {
+        let told = |row| (rows.stem(row), rows.key(row), rows.aliases(row).collect());
+        (0..rows.len()).map(told).collect()
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for rows in [Rows::default(), some()] {
+            let bytes = encode(&ID, VERSION, &rows);
+            let again = decode(&bytes, &ID, VERSION).expect("decodes");
+            assert_eq!(told(&again), told(&rows));
+            assert_eq!(again.claims(), rows.claims());
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_store_or_version_says_nothing() {
+        let bytes = encode(&ID, VERSION, &some());
+        let other = [8; 16];
+        let later = Version {
+            changed: 13,
+            ..VERSION
+        };
+        let copied = Version {
+            inode: 12,
+            ..VERSION
+        };
+        assert!(decode(&bytes, &other, VERSION).is_none());
+        assert!(decode(&bytes, &ID, later).is_none());
+        assert!(decode(&bytes, &ID, copied).is_none());
+    }
+
+    #[test]
+    fn a_damaged_file_says_nothing() {
+        let bytes = encode(&ID, VERSION, &some());
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(decode(&damaged, &ID, VERSION).is_none(), "byte {at}");
+            assert!(decode(&bytes[..at], &ID, VERSION).is_none(), "cut at {at}");
+        }
+    }
+
+    /// A checksum stops accidents; what is read must not panic either way.
+    #[test]
+    fn lengths_that_make_no_sense_are_refused() {
+        let bytes = encode(&ID, VERSION, &some());
+        let start = MAGIC.len() + 4;
+        for at in start + 40..bytes.len() {
+            for value in [0, 1, 2, 0x7f, 0xff] {
+                let mut forged = bytes.clone();
+                forged[at] = value;
+                let crc = crc32fast::hash(&forged[start..]);
+                forged[MAGIC.len()..start].copy_from_slice(&crc.to_le_bytes());
+                if let Some(rows) = decode(&forged, &ID, VERSION) {
+                    assert_eq!(told(&rows).len(), rows.len());
+                }
+            }
+        }
+    }
+}

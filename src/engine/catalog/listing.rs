@@ -1,0 +1,59 @@
+//! All sessions of a catalog, in the order of their sidecars' names.
+
+use std::sync::Arc;
+
+use super::{Catalog, Entry};
+use crate::disk::catalog_file::Rows;
+use crate::disk::session_file;
+use crate::ground::sync::atomic::Ordering;
+
+impl Catalog {
+    /// Every listed key, in the order of file names, as PicoClaw lists them.
+    pub(crate) fn list(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.each_listed(|_, key, _| {
+            keys.push(key.to_owned());
+            true
+        });
+        keys
+    }
+
+    /// Tells of every listed session the stem, the key and where it stands in the table, in
+    /// the order of file names, until `tell` says that it is enough.
+    fn each_listed(&self, mut tell: impl FnMut(&str, &str, Option<usize>) -> bool) -> bool {
+        // In this order: one that goes out of the table meanwhile is found twice, not never.
+        let mut found = self.table.held().collect::<Vec<_>>().into_iter().peekable();
+        let listed = |entry: &Arc<Entry>| entry.listed.load(Ordering::Acquire);
+        let since = self.entries.iter().map(|entry| entry.value().clone());
+        let mut since: Vec<_> = since.filter(listed).collect();
+        since.sort_unstable_by(|a, b| session_file::file_order(&a.stem, &b.stem));
+        for entry in since {
+            let order = |row: &usize| session_file::file_order(self.table.stem(*row), &entry.stem);
+            while let Some(row) = found.next_if(|row| order(row).is_lt()) {
+                if !tell(self.table.stem(row), self.table.key(row), Some(row)) {
+                    return false;
+                }
+            }
+            found.next_if(|row| order(row).is_eq());
+            if !tell(&entry.stem, &entry.key, entry.row.map(|row| row as usize)) {
+                return false;
+            }
+        }
+        found.all(|row| tell(self.table.stem(row), self.table.key(row), Some(row)))
+    }
+
+    /// The listed sessions with their aliases. `None` if they are too many.
+    pub(crate) fn rows(&self) -> Option<Rows> {
+        let mut rows = Rows::default();
+        let mut since = self.aliases.since();
+        self.each_listed(|stem, key, row| {
+            let mut aliases = since.remove(stem).unwrap_or_default();
+            aliases.extend(
+                row.into_iter()
+                    .flat_map(|row| self.aliases.kept(&self.table, row)),
+            );
+            rows.push(stem, key, &aliases)
+        })
+        .then_some(rows)
+    }
+}

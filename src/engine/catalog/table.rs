@@ -1,0 +1,257 @@
+//! The sessions that were found when the store was opened: all that is known of those nobody
+//! used since, in little memory. Nothing in it changes, but that sessions go out of it.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Place;
+use std::hash::BuildHasher;
+
+use crate::disk::catalog_file::Rows;
+use crate::disk::session_file;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use crate::ground::sync::thread;
+
+/// Fewer sessions than this are sorted in on one thread.
+const MANY: usize = 10_000;
+
+/// Sessions found at open, by key, file name and alias.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Rows,
+    /// Rows by key.
+    keys: HashTable<u32>,
+    /// Rows by what is left of their stems on file systems that fold names.
+    names: HashTable<u32>,
+    aliases: Aliases,
+    /// The rows that went out: what is known of these stands elsewhere. Raised (release)
+    /// after it stands there, so that whoever finds it raised (acquire) finds it there.
+    out: Vec<AtomicBool>,
+    hasher: RandomState,
+}
+
+/// Which rows have which alias.
+#[derive(Debug, Default)]
+struct Aliases {
+    /// Groups by alias.
+    by_text: HashTable<u32>,
+    groups: Vec<Group>,
+    /// The rows of the first group, of the second, and so on, in order each.
+    rows: Vec<u32>,
+}
+
+/// The rows that have one alias.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// The alias is the one of this number of its first row.
+    nth: u32,
+    start: u32,
+    len: u32,
+}
+
+impl Table {
+    /// `None` if two sessions have one key.
+    pub(super) fn of(rows: Rows) -> Option<Self> {
+        let hasher = RandomState::default();
+        let ((keys, names), aliases) = if rows.len() < MANY {
+            let keys_and_names = (by_key(&rows, &hasher), by_name(&rows, &hasher));
+            (keys_and_names, Aliases::of(&rows, &hasher))
+        } else {
+            let keys_and_names = || {
+                let keys = || by_key(&rows, &hasher);
+                thread::both(keys, || by_name(&rows, &hasher))
+            };
+            thread::both(keys_and_names, || Aliases::of(&rows, &hasher))
+        };
+        Some(Self {
+            keys: keys?,
+            names,
+            aliases,
+            out: (0..rows.len()).map(|_| AtomicBool::new(false)).collect(),
+            rows,
+            hasher,
+        })
+    }
+
+    pub(super) fn key(&self, row: usize) -> &str {
+        self.rows.key(row)
+    }
+
+    pub(super) fn stem(&self, row: usize) -> &str {
+        self.rows.stem(row)
+    }
+
+    /// The aliases that a session had when it was found.
+    pub(super) fn aliases(&self, row: usize) -> impl Iterator<Item = &str> {
+        self.rows.aliases(row)
+    }
+
+    /// The session of `key`, whether it went out or not.
+    pub(super) fn row_of(&self, key: &str) -> Option<usize> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        let is_it = |row: &u32| self.rows.key(*row as usize) == key;
+        let row = self.keys.find(self.hasher.hash_one(key), is_it)?;
+        Some(*row as usize)
+    }
+
+    /// Whether `key` has a session here that did not go out.
+    pub(super) fn holds(&self, key: &str) -> bool {
+        self.row_of(key).is_some_and(|row| !self.is_out(row))
+    }
+
+    /// The sessions of a file name and its other spellings, whether they went out or not.
+    pub(super) fn rows_named(&self, stem: &str) -> impl Iterator<Item = usize> {
+        let found = (!self.names.is_empty()).then(|| {
+            let folded = session_file::fold_name(stem);
+            let rows = self.names.iter_hash(self.hasher.hash_one(&*folded));
+            rows.filter(move |row| {
+                session_file::fold_name(self.rows.stem(**row as usize)) == folded
+            })
+        });
+        found.into_iter().flatten().map(|row| *row as usize)
+    }
+
+    pub(super) fn is_out(&self, row: usize) -> bool {
+        self.out[row].load(Ordering::Acquire)
+    }
+
+    pub(super) fn take_out(&self, row: usize) {
+        self.out[row].store(true, Ordering::Release);
+    }
+
+    /// The sessions that did not go out, in the order of their sidecars' names.
+    pub(super) fn held(&self) -> impl Iterator<Item = usize> {
+        (0..self.rows.len()).filter(|row| !self.is_out(*row))
+    }
+
+    /// The sessions that had an alias when they were found, in that order.
+    pub(super) fn claims(&self, alias: &str) -> &[u32] {
+        let Self { rows, hasher, .. } = self;
+        let group = self.aliases.find(rows, hasher, alias);
+        group.map_or(&[], |group| self.aliases.rows_of(group))
+    }
+
+    /// How many aliases there are.
+    pub(super) fn alias_count(&self) -> usize {
+        self.aliases.groups.len()
+    }
+
+    /// The aliases that several sessions had.
+    pub(super) fn contested(&self) -> impl Iterator<Item = &str> {
+        let groups = self.aliases.groups.iter();
+        let contested = groups.filter(|group| group.len > 1);
+        contested.map(|group| self.aliases.text(&self.rows, *group))
+    }
+}
+
+/// `None` if two have one key.
+fn by_key(rows: &Rows, hasher: &RandomState) -> Option<HashTable<u32>> {
+    let mut table = HashTable::with_capacity(rows.len());
+    for row in 0..rows.len() {
+        let key = rows.key(row);
+        let is_it = |other: &u32| rows.key(*other as usize) == key;
+        let hash = |other: &u32| hasher.hash_one(rows.key(*other as usize));
+        match table.entry(hasher.hash_one(key), is_it, hash) {
+            Place::Occupied(_) => return None,
+            Place::Vacant(place) => place.insert(row as u32),
+        };
+    }
+    Some(table)
+}
+
+fn by_name(rows: &Rows, hasher: &RandomState) -> HashTable<u32> {
+    let hash = |row: usize| hasher.hash_one(&*session_file::fold_name(rows.stem(row)));
+    let mut table = HashTable::with_capacity(rows.len());
+    for row in 0..rows.len() {
+        table.insert_unique(hash(row), row as u32, |other| hash(*other as usize));
+    }
+    table
+}
+
+impl Aliases {
+    fn of(rows: &Rows, hasher: &RandomState) -> Self {
+        let mut found = Self::default();
+        let mut group_of = Vec::with_capacity(rows.claims());
+        for row in 0..rows.len() {
+            for (nth, alias) in rows.aliases(row).enumerate() {
+                let group = found.group(rows, hasher, (row as u32, nth as u32), alias);
+                group_of.push(group);
+                found.groups[group as usize].len += 1;
+            }
+        }
+        found.sort_in(rows, &group_of);
+        found
+    }
+
+    /// The number of an alias's group. Until all are counted, `start` is its first row.
+    fn group(
+        &mut self,
+        rows: &Rows,
+        hasher: &RandomState,
+        (row, nth): (u32, u32),
+        alias: &str,
+    ) -> u32 {
+        let groups = &self.groups;
+        let text = |group: &u32| {
+            let Group { start, nth, .. } = groups[*group as usize];
+            alias_of(rows, start, nth)
+        };
+        let hash = |group: &u32| hasher.hash_one(text(group));
+        let hash_of_it = hasher.hash_one(alias);
+        match self
+            .by_text
+            .entry(hash_of_it, |group| text(group) == alias, hash)
+        {
+            Place::Occupied(place) => *place.get(),
+            Place::Vacant(place) => {
+                let group = groups.len() as u32;
+                place.insert(group);
+                let start = row;
+                self.groups.push(Group { nth, start, len: 0 });
+                group
+            }
+        }
+    }
+
+    /// Gives each group its rows, once all are counted.
+    fn sort_in(&mut self, rows: &Rows, group_of: &[u32]) {
+        let mut start = 0;
+        for group in &mut self.groups {
+            group.start = start;
+            start += std::mem::take(&mut group.len);
+        }
+        self.rows.resize(group_of.len(), 0);
+        let mut group_of = group_of.iter();
+        for row in 0..rows.len() {
+            for (_, group) in rows.aliases(row).zip(&mut group_of) {
+                let group = &mut self.groups[*group as usize];
+                self.rows[(group.start + group.len) as usize] = row as u32;
+                group.len += 1;
+            }
+        }
+    }
+
+    fn find(&self, rows: &Rows, hasher: &RandomState, alias: &str) -> Option<Group> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        let group = |group: &u32| self.groups[*group as usize];
+        let is_it = |number: &u32| self.text(rows, group(number)) == alias;
+        self.by_text.find(hasher.hash_one(alias), is_it).map(group)
+    }
+
+    fn rows_of(&self, group: Group) -> &[u32] {
+        &self.rows[group.start as usize..][..group.len as usize]
+    }
+
+    fn text<'a>(&self, rows: &'a Rows, group: Group) -> &'a str {
+        alias_of(rows, self.rows[group.start as usize], group.nth)
+    }
+}
+
+fn alias_of(rows: &Rows, row: u32, nth: u32) -> &str {
+    rows.aliases(row as usize)
+        .nth(nth as usize)
+        .unwrap_or_default()
+}

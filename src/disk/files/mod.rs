@@ -63,28 +63,7 @@ pub(crate) fn is_there(storage: &dyn Storage, path: &Path) -> Result<bool> {
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
-    read_at_most(storage, path, u64::MAX)
-}
-
-/// As [`read_whole`], for a file that is nothing we could use if it is larger than
-/// `max` bytes.
-///
-/// # Errors
-/// `InvalidData` then, and as the operating system reports them.
-pub(crate) fn read_at_most(storage: &dyn Storage, path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    let file = storage.open(path, OpenMode::Read)?;
-    let len = file.info()?.len;
-    if len > max {
-        return Err(too_large(len, max));
-    }
-    let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
-}
-
-fn too_large(size: u64, limit: u64) -> io::Error {
-    let reason = format!("{size} bytes, over the limit of {limit}");
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+    storage.read(path, u64::MAX)
 }
 
 /// What has that name; if the disk fails to say, nothing is known.

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use super::{kind_of, read_at_most, too_large};
+use super::kind_of;
 use crate::disk::session_file::{self, Meta, SessionMeta};
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{FileKind, Storage, too_large};
 
 /// How the sidecar on disk relates to what is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ const MAX: u64 = 128 << 20;
 /// `InvalidData` if it is over 128 MiB, and as the operating system reports
 /// them.
 pub(crate) fn read_bytes(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
-    read_at_most(storage, path, MAX)
+    storage.read(path, MAX)
 }
 
 /// Refuses a sidecar that written again would be too large to be read: escapes

@@ -17,7 +17,9 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::error::is_full;
 
-use super::{DirEntry, FileInfo, FileKind, LockGuard, OpenMode, Storage, StorageDir, StorageFile};
+use super::{
+    DirEntry, FileInfo, FileKind, LockGuard, OpenMode, Storage, StorageDir, StorageFile, read_all,
+};
 
 /// Permission bits of a stored [`FileInfo`]; the rest of `st_mode` is the kind.
 const PERMISSIONS: u32 = 0o7777;
@@ -57,8 +59,15 @@ impl Storage for DiskStorage {
             OpenMode::ReadWrite => OFlags::RDWR,
             OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
-        let file = open_regular(path, flags)?;
+        let (file, _) = open_regular(path, flags)?;
         Ok(Arc::new(DiskFile { file }))
+    }
+
+    /// Looks at the file once: opening a directory reads thousands.
+    fn read(&self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
+        let (file, found) = open_regular(path, OFlags::RDONLY)?;
+        let len = found.map_or(0, |found| found.len());
+        read_all(&DiskFile { file }, len, max)
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
@@ -83,7 +92,7 @@ impl Storage for DiskStorage {
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let file = open_regular(path, OFlags::RDWR | OFlags::CREATE)?;
+        let (file, _) = open_regular(path, OFlags::RDWR | OFlags::CREATE)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -200,11 +209,12 @@ impl Drop for DiskLock {
     }
 }
 
-/// Opens a regular file, and nothing else, without following a link.
+/// Opens a regular file, and nothing else, without following a link; with what is known of
+/// it, unless it is new.
 ///
 /// `NONBLOCK` is for what turns out to be a pipe: opening one must be refused,
 /// not waited for. It means nothing to a regular file.
-fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<(File, Option<fs::Metadata>)> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let private = Mode::RUSR | Mode::WUSR;
     let file = match retry_on_intr(|| rustix::fs::open(path, flags, private)) {
@@ -213,10 +223,14 @@ fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
         Err(e) => return Err(e.into()),
     };
     // An exclusive creation made the file, so there is nothing to find out.
-    if !flags.contains(OFlags::EXCL) && !file.metadata()?.is_file() {
+    if flags.contains(OFlags::EXCL) {
+        return Ok((file, None));
+    }
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(not_regular(path));
     }
-    Ok(file)
+    Ok((file, Some(found)))
 }
 
 fn not_regular(path: &Path) -> io::Error {
@@ -327,7 +341,7 @@ mod tests {
     fn a_lock_ends_with_its_guard_even_if_a_child_shares_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let file = super::open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE).unwrap();
+        let (file, _) = super::open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE).unwrap();
         let shared = file.try_clone().unwrap();
         file.try_lock().unwrap();
         drop(super::DiskLock { file });

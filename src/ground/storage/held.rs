@@ -50,6 +50,10 @@ impl Storage for HeldDirs {
         self.storage.open(path, mode)
     }
 
+    fn read(&self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
+        self.storage.read(path, max)
+    }
+
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
         self.storage.info(path)
     }

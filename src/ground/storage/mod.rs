@@ -124,6 +124,16 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>>;
 
+    /// The bytes of a regular file, as [`open`](Self::open) finds it.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is over `max` bytes, and as the operating system reports them.
+    fn read(&self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
+        let file = self.open(path, OpenMode::Read)?;
+        let len = file.info()?.len;
+        read_all(&*file, len, max)
+    }
+
     /// What a name stands for, without following a symbolic link.
     ///
     /// # Errors
@@ -194,6 +204,21 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 
     /// How many files this process may have open at once.
     fn open_file_limit(&self) -> usize;
+}
+
+/// The first `len` bytes of a file, if they are no more than `max`.
+fn read_all(file: &dyn StorageFile, len: u64, max: u64) -> io::Result<Vec<u8>> {
+    if len > max {
+        return Err(too_large(len, max));
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+pub(crate) fn too_large(size: u64, limit: u64) -> io::Error {
+    let reason = format!("{size} bytes, over the limit of {limit}");
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 /// An open directory.

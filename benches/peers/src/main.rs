@@ -16,6 +16,7 @@ mod contenders;
 mod engines;
 mod meter;
 mod options;
+mod program;
 mod report;
 mod rounds;
 #[path = "../../support/mod.rs"]
@@ -28,32 +29,19 @@ use std::sync::Arc;
 
 use clap::Parser;
 
-use bars::judge;
+use bars::{Verdict, judge};
 use contender::Texts;
 use meter::sync_micros;
-use options::{Name, Options};
+use options::Options;
+use program::play;
 use report::{Report, SyncTime};
-use rounds::{Rounds, Turn};
+use rounds::Rounds;
 use support::Outcome;
-use support::bare::Until;
 use support::machine::{Machine, raise_open_files};
 use support::scratch::Scratch;
-use workloads::append::Appends;
-use workloads::fresh::Fresh;
-use workloads::mixed::Mixed;
-use workloads::open::{Opens, open_once};
-use workloads::read::Reads;
-use workloads::soak::soak;
-use workloads::truncate::Truncations;
+use workloads::open::open_once;
 
 const TEXTS: usize = 64;
-
-/// How large W6's sessions are, before and after.
-const TRUNCATED_FROM: usize = 1000;
-const TRUNCATED_TO: usize = 100;
-
-/// Messages of each of W4's sessions.
-const MIXED_MESSAGES: usize = 100;
 
 fn main() -> Outcome<ExitCode> {
     let options = Options::parse().complete();
@@ -68,7 +56,7 @@ fn main() -> Outcome<ExitCode> {
     let report = measure(&options, &scratch)?;
     print!("{report}");
     report.save(&options)?;
-    let missed = report.verdicts.iter().any(|verdict| verdict.is_missed());
+    let missed = report.verdicts.iter().any(Verdict::is_missed);
     if options.check && missed {
         return Ok(ExitCode::FAILURE);
     }
@@ -93,88 +81,17 @@ fn measure(options: &Options, scratch: &Scratch) -> Outcome<Report> {
         texts: Arc::new(Texts::new(TEXTS)),
     };
     let start_micros = sync_micros(scratch.root())?;
-    let mut turns = Vec::new();
-    let mut titles = Vec::new();
+    let mut program = Vec::new();
     for round in 0..rounds.count {
         for name in &options.workloads {
-            let (title, mut played) = play(*name, options, &rounds, round)?;
-            turns.append(&mut played);
-            if round == 0 {
-                titles.extend(title);
-            }
+            program.push(play(*name, options, &rounds, round)?);
         }
     }
     let sync = SyncTime {
         start_micros,
         end_micros: sync_micros(scratch.root())?,
     };
-    let mut report = Report::of(machine, options.clone(), sync, titles, turns);
+    let mut report = Report::of(machine, options.clone(), sync, program);
     report.verdicts = judge(&report);
     Ok(report)
-}
-
-/// One round of one workload, and the workload's title. The soak has no rounds.
-fn play(
-    name: Name,
-    options: &Options,
-    rounds: &Rounds<'_>,
-    round: usize,
-) -> Outcome<(Option<(&'static str, String)>, Vec<Turn>)> {
-    let sizes = options.sizes();
-    let (warm_up, window) = (options.warm_up(), options.window());
-    let appends = |until| Appends {
-        until,
-        producers: options.producers.clone(),
-        sessions: sizes.append_sessions,
-        warm_up,
-        window,
-    };
-    match name {
-        Name::W1 => titled(&appends(Until::Synced), rounds, round),
-        Name::W2 => titled(&appends(Until::Written), rounds, round),
-        Name::W3 => {
-            let lengths = sizes.history_lengths.clone();
-            titled(&Reads { lengths, window }, rounds, round)
-        }
-        Name::W4 => {
-            let mixed = Mixed {
-                sessions: sizes.mixed_sessions,
-                messages: MIXED_MESSAGES,
-                warm_up,
-                window,
-            };
-            titled(&mixed, rounds, round)
-        }
-        Name::W5 => {
-            let sessions = options.sessions;
-            titled(&Opens { sessions }, rounds, round)
-        }
-        Name::W6 => {
-            let truncations = Truncations {
-                sessions: sizes.truncated_sessions,
-                messages: TRUNCATED_FROM,
-                keep: TRUNCATED_TO,
-                warm_up,
-                window,
-            };
-            titled(&truncations, rounds, round)
-        }
-        Name::W7 => {
-            let sessions = sizes.new_sessions;
-            titled(&Fresh { sessions }, rounds, round)
-        }
-        Name::W8 => {
-            soak(options, rounds, round)?;
-            Ok((None, Vec::new()))
-        }
-    }
-}
-
-fn titled(
-    workload: &impl workloads::Workload,
-    rounds: &Rounds<'_>,
-    round: usize,
-) -> Outcome<(Option<(&'static str, String)>, Vec<Turn>)> {
-    let turns = rounds.play(workload, round)?;
-    Ok((Some((workload.name(), workload.title())), turns))
 }

@@ -17,7 +17,9 @@ const SECTOR_BYTES: u64 = 512;
 /// Bytes written so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Written {
-    /// By this process, into the page cache or past it.
+    /// By this process in calls that write. The kernel's own count of its bytes
+    /// (`write_bytes`) takes a whole folio for each first byte that is changed
+    /// in it, and folios of files are megabytes large where files are.
     process: u64,
     /// By anyone, to the device.
     device: Option<u64>,
@@ -34,7 +36,7 @@ impl Written {
     /// `dir` is on the device that counts.
     pub(crate) fn now(dir: &Path) -> Outcome<Self> {
         let io = std::fs::read_to_string("/proc/self/io")?;
-        let process = field(&io, "write_bytes:").ok_or("no write_bytes in /proc/self/io")?;
+        let process = field(&io, "wchar:").ok_or("no wchar in /proc/self/io")?;
         let device = device_bytes(dir);
         Ok(Self { process, device })
     }

@@ -121,6 +121,11 @@ impl Options {
         Duration::from_secs_f64(self.warm_up)
     }
 
+    /// A minute of the soak.
+    pub(crate) fn minute(&self) -> Duration {
+        Duration::from_secs(if self.quick { 5 } else { 60 })
+    }
+
     pub(crate) fn sizes(&self) -> Sizes {
         if self.quick {
             Sizes {

@@ -19,6 +19,13 @@ pub(crate) struct Rounds<'a> {
     pub(crate) texts: Arc<Texts>,
 }
 
+/// One round of one workload.
+pub(crate) struct Played {
+    pub(crate) workload: &'static str,
+    pub(crate) title: String,
+    pub(crate) turns: Vec<Turn>,
+}
+
 /// One contender's turn at one cell in one round.
 #[derive(Serialize)]
 pub(crate) struct Turn {
@@ -47,7 +54,7 @@ impl Rounds<'_> {
     /// One round of one workload. All contenders are open meanwhile, and flushed
     /// whenever it is another's turn: what is compared was measured seconds
     /// apart.
-    pub(crate) fn play(&self, workload: &impl Workload, round: usize) -> Outcome<Vec<Turn>> {
+    pub(crate) fn play(&self, workload: &impl Workload, round: usize) -> Outcome<Played> {
         let order = self.order(workload, round);
         let mut players = order
             .iter()
@@ -78,7 +85,11 @@ impl Rounds<'_> {
                 .finish()
                 .map_err(|error| format!("{}: {error}", kind.name()))?;
         }
-        Ok(turns)
+        Ok(Played {
+            workload: workload.name(),
+            title: workload.title(),
+            turns,
+        })
     }
 
     fn order(&self, workload: &impl Workload, round: usize) -> Vec<Kind> {
@@ -101,22 +112,33 @@ impl Rounds<'_> {
         kind: Kind,
         round: usize,
     ) -> Outcome<Box<dyn Player>> {
-        let name = format!("{}-{}", workload.name(), kind.name());
-        let dir = if workload.wants_fresh_directory() {
-            self.scratch.fresh(&format!("{name}-{round}"))?
-        } else if round == 0 {
+        let is_fresh = workload.wants_fresh_directory();
+        let stage = self.stage(kind, workload.name(), round, is_fresh)?;
+        with(kind, Prepare { workload, stage })
+            .map_err(|error| format!("{}: {error}", kind.name()).into())
+    }
+
+    /// A contender's directory, new in every round or only in the first.
+    pub(crate) fn stage(
+        &self,
+        kind: Kind,
+        workload: &str,
+        round: usize,
+        is_fresh: bool,
+    ) -> Outcome<Stage> {
+        let made_in = if is_fresh { round } else { 0 };
+        let name = format!("{workload}-{}-{made_in}", kind.name());
+        let dir = if made_in == round {
             self.scratch.fresh(&name)?
         } else {
             self.scratch.root().join(name)
         };
-        let stage = Stage {
+        Ok(Stage {
             kind,
             dir,
             runtime: Arc::clone(&self.runtime),
             texts: Arc::clone(&self.texts),
             round,
-        };
-        with(kind, Prepare { workload, stage })
-            .map_err(|error| format!("{}: {error}", kind.name()).into())
+        })
     }
 }

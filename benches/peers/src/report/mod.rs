@@ -4,11 +4,13 @@ pub(crate) mod plot;
 pub(crate) mod summary;
 mod table;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::bars::Verdict;
 use crate::options::Options;
-use crate::rounds::Turn;
+use crate::rounds::{Played, Turn};
 use crate::support::Outcome;
 use crate::support::machine::Machine;
 use summary::{CellSummary, summarize};
@@ -32,7 +34,8 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) options: Options,
     pub(crate) sync: SyncTime,
-    pub(crate) titles: Vec<(&'static str, String)>,
+    /// Of every workload, in their order.
+    pub(crate) titles: BTreeMap<&'static str, String>,
     pub(crate) summary: Vec<CellSummary>,
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) turns: Vec<Turn>,
@@ -43,9 +46,14 @@ impl Report {
         machine: Machine,
         options: Options,
         sync: SyncTime,
-        titles: Vec<(&'static str, String)>,
-        turns: Vec<Turn>,
+        program: Vec<Played>,
     ) -> Self {
+        let mut titles = BTreeMap::new();
+        let mut turns = Vec::new();
+        for mut played in program {
+            titles.insert(played.workload, played.title);
+            turns.append(&mut played.turns);
+        }
         Self {
             machine,
             options,

@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use super::Figures;
 use crate::contender::Contender;
+use crate::support::Outcome;
 use crate::support::load::SplitMix64;
 use crate::support::machine::cpu_seconds;
 use crate::support::sample::{Latency, float};
-use crate::support::{LINE_BYTES, Outcome};
 
 /// One kind of operation out of those a workload mixes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,14 +120,6 @@ impl Record {
     pub(super) fn appends(&self) -> usize {
         let appends = self.0.iter().filter(|done| done.verb == Verb::Append);
         appends.count()
-    }
-
-    pub(super) fn payload_bytes(&self) -> usize {
-        self.appends() * LINE_BYTES
-    }
-
-    pub(super) fn operations(&self) -> usize {
-        self.0.len()
     }
 
     /// Operations that ended within the window: of one kind, or of all.

@@ -102,7 +102,7 @@ impl<C: Contender> Player for Turns<C> {
         let commits = self.contender.commits();
         let (nanos, window) = Window::over(|| self.append_all())?;
         let commits = self.contender.commits() - commits;
-        let (_, flush) = Window::over(|| self.contender.flush())?;
+        let ((), flush) = Window::over(|| self.contender.flush())?;
         let payload = self.sessions * LINE_BYTES;
         let amplification = Written::now(&self.stage.dir)?.amplification(written, payload);
         let mut figures = window.figures(nanos);

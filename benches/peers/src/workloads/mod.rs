@@ -3,6 +3,7 @@
 pub(crate) mod append;
 pub(crate) mod drive;
 pub(crate) mod fresh;
+mod histogram;
 pub(crate) mod mixed;
 pub(crate) mod open;
 pub(crate) mod read;

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::contender::Kind;
 
+const PRODUCERS: [usize; 5] = [1, 16, 64, 256, 1024];
+
 /// sessionlog beside other embedded stores, on the same disk in the same run.
 #[derive(Parser, Clone, Serialize)]
 pub(crate) struct Options {
@@ -18,7 +20,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) contenders: Vec<Kind>,
     /// Producer counts of the append workloads, each one cell.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256, 1024])]
+    #[arg(long, value_delimiter = ',', default_values_t = PRODUCERS)]
     pub(crate) producers: Vec<usize>,
     /// Interleaved rounds.
     #[arg(long, default_value_t = 3)]
@@ -103,11 +105,12 @@ impl Options {
             self.contenders = Kind::value_variants().to_vec();
         }
         if self.quick {
-            self.producers = vec![1, 64, 1024];
+            self.producers
+                .retain(|producers| [1, 64, 1024].contains(producers));
             self.rounds = 1;
-            self.seconds = 0.5;
-            self.warm_up = 0.2;
-            self.sessions = self.sessions.min(2000);
+            self.seconds = 0.3;
+            self.warm_up = 0.1;
+            self.sessions = self.sessions.min(500);
             self.minutes = 1;
         }
         self
@@ -129,11 +132,11 @@ impl Options {
     pub(crate) fn sizes(&self) -> Sizes {
         if self.quick {
             Sizes {
-                append_sessions: 1000,
+                append_sessions: 200,
                 history_lengths: vec![100, 1000, 10_000],
                 mixed_sessions: 100,
                 truncated_sessions: 50,
-                new_sessions: 1000,
+                new_sessions: 500,
             }
         } else {
             Sizes {

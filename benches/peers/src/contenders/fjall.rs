@@ -1,6 +1,7 @@
 //! fjall: log-structured merge trees behind one journal.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use sessionlog::Message;
@@ -80,10 +81,16 @@ impl Engine for Fjall {
     }
 
     /// Writes what is in memory to its tree, as the other engines' flushes do,
-    /// so that its bytes are counted.
+    /// and waits for the compactions that follow: their bytes count, and their
+    /// work must not run into another's window.
     fn flush(&mut self) -> Outcome<()> {
-        self.store.database.persist(PersistMode::SyncAll)?;
-        Ok(self.store.messages.rotate_memtable_and_wait()?)
+        let database = &self.store.database;
+        database.persist(PersistMode::SyncAll)?;
+        self.store.messages.rotate_memtable_and_wait()?;
+        while database.outstanding_flushes() + database.active_compactions() > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, sessions: Range<usize>, keep: usize) -> Outcome<()> {

@@ -11,6 +11,8 @@ use crate::support::Outcome;
 use crate::support::bare::Until;
 
 pub(crate) struct Truncations {
+    /// As many again are appended to, so that it is known how many messages of
+    /// the truncated ones are left.
     pub(crate) sessions: usize,
     pub(crate) messages: usize,
     pub(crate) keep: usize,
@@ -19,10 +21,6 @@ pub(crate) struct Truncations {
 }
 
 const PRODUCERS: usize = 64;
-
-/// Sessions that are appended to: others than those that are truncated, so that
-/// it is known how many messages are left.
-const NEIGHBOURS: usize = 1000;
 
 impl Workload for Truncations {
     fn name(&self) -> &'static str {
@@ -45,7 +43,7 @@ impl Workload for Truncations {
     }
 
     fn prepare<C: Contender>(&self, stage: Stage) -> Outcome<Box<dyn Player>> {
-        let all = self.sessions + NEIGHBOURS;
+        let all = self.sessions * 2;
         let contender: Arc<C> = stage.open(Until::Synced, all)?;
         contender.fill(0..self.sessions, self.messages)?;
         contender.fill(self.sessions..all, 1)?;
@@ -55,7 +53,7 @@ impl Workload for Truncations {
             keep: self.keep,
             warm_up: self.warm_up,
             window: self.window,
-            expected: self.sessions * self.keep + NEIGHBOURS,
+            expected: self.sessions * (self.keep + 1),
             stage,
         }))
     }
@@ -76,7 +74,7 @@ impl<C: Contender> Player for Turns<C> {
         let runtime = &self.stage.runtime;
         let mix = Mix {
             contender: Arc::clone(&self.contender),
-            sessions: self.sessions..self.sessions + NEIGHBOURS,
+            sessions: self.sessions..self.sessions * 2,
             tails_percent: 0,
             tail: 0,
             texts: self.stage.texts.count(),

@@ -86,7 +86,9 @@ impl Engine for Fjall {
     fn flush(&mut self) -> Outcome<()> {
         let database = &self.store.database;
         database.persist(PersistMode::SyncAll)?;
-        self.store.messages.rotate_memtable_and_wait()?;
+        for keyspace in self.store.keyspaces() {
+            keyspace.rotate_memtable_and_wait()?;
+        }
         while database.outstanding_flushes() + database.active_compactions() > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -111,8 +113,9 @@ impl Engine for Fjall {
         Ok(true)
     }
 
-    fn close(self) -> Outcome<()> {
-        Ok(self.store.database.persist(PersistMode::SyncAll)?)
+    /// What is in trees does not have to be replayed by the next open.
+    fn close(mut self) -> Outcome<()> {
+        self.flush()
     }
 }
 
@@ -132,6 +135,10 @@ impl Keyspaces {
     fn batch(&self, capacity: usize, persist: PersistMode) -> fjall::OwnedWriteBatch {
         fjall::OwnedWriteBatch::with_capacity(self.database.clone(), capacity)
             .durability(Some(persist))
+    }
+
+    fn keyspaces(&self) -> [&Keyspace; 3] {
+        [&self.messages, &self.sessions, &self.aliases]
     }
 
     fn next_number(&self, session: usize) -> Outcome<u32> {

@@ -14,6 +14,9 @@ use crate::support::bare::Until;
 /// Everything a workload touches stays in memory.
 const CACHE_BYTES: u64 = 256 << 20;
 
+/// As often as fjall itself counts closed snapshots.
+const SNAPSHOTS_UNTIL_GC: usize = 10_000;
+
 pub(crate) struct Fjall {
     store: Keyspaces,
     persist: PersistMode,
@@ -190,9 +193,15 @@ impl Reader for Keyspaces {
             .transpose()?)
     }
 
-    /// Tombstones and what they hide go when the levels are merged.
+    /// Tombstones and what they hide go when the levels are merged, as far as no
+    /// snapshot can see them; what snapshots see is looked at after so many.
     fn reclaim(&self) -> Outcome<()> {
         self.messages.rotate_memtable_and_wait()?;
-        Ok(self.messages.major_compact()?)
+        for _ in 0..SNAPSHOTS_UNTIL_GC {
+            drop(self.database.snapshot());
+        }
+        self.messages.major_compact()?;
+        // Merged tables are deleted when the next one comes.
+        Ok(self.messages.rotate_memtable_and_wait()?)
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Truncations {
 
 const PRODUCERS: usize = 64;
 
+/// Files that nobody needs any more are deleted in the background.
+const SETTLING: Duration = Duration::from_millis(500);
+
 impl Workload for Truncations {
     fn name(&self) -> &'static str {
         "w6"
@@ -93,6 +96,7 @@ impl<C: Contender> Player for Turns<C> {
         let record = producers.stop(runtime)?;
         self.expected += record.appends();
         self.contender.flush()?;
+        std::thread::sleep(SETTLING);
         let alone = record.within(&alone, None);
         let mut figures = record.within(&beside, None);
         figures.more.extend([

@@ -129,7 +129,7 @@ impl Measure {
             OpsToBare => spread(&cell.ops_to_bare),
             P99ToPeer => spread(&cell.p99_to_peer),
             OpenAndList => cell.ours(|figures| figures.more.get("open + list ms").copied()),
-            OpsToAlone => cell.ours(|figures| Some(figures.ops / figures.more.get("alone ops/s")?)),
+            OpsToAlone => cell.ours(|figures| figures.more.get("beside / alone").copied()),
             OpsToOld => {
                 let old = report
                     .cell("w1", &cell.cell)?

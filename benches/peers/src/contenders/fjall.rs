@@ -35,8 +35,6 @@ pub(crate) struct Keyspaces {
 impl Engine for Fjall {
     type Reader = Keyspaces;
 
-    const BUFFERED_ON_CALLER: bool = true;
-
     fn open(setup: &Setup) -> Outcome<(Self, Keyspaces)> {
         // Every batch says itself how it persists.
         let database = Database::builder(setup.dir())

@@ -42,7 +42,8 @@ pub(crate) struct RaftEngine {
 impl Engine for RaftEngine {
     type Reader = Arc<Log>;
 
-    const BUFFERED_ON_CALLER: bool = true;
+    /// To read an entry is to read the whole batch that it came in.
+    const FILLED_AT_ONCE: usize = 100;
 
     /// A truncation is one small command.
     const TRUNCATED_AT_ONCE: usize = 1000;

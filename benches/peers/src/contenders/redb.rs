@@ -47,8 +47,6 @@ impl Redb {
 impl Engine for Redb {
     type Reader = Shared;
 
-    const BUFFERED_ON_CALLER: bool = false;
-
     fn open(setup: &Setup) -> Outcome<(Self, Shared)> {
         let database = redb::Builder::new()
             .set_cache_size(CACHE_BYTES)

@@ -47,8 +47,6 @@ fn connect(file: &PathBuf) -> Outcome<Connection> {
 impl Engine for Sqlite {
     type Reader = Connections;
 
-    const BUFFERED_ON_CALLER: bool = false;
-
     fn open(setup: &Setup) -> Outcome<(Self, Connections)> {
         let file = setup.file("sessions.sqlite");
         let connection = connect(&file)?;

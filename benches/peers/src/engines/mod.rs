@@ -20,7 +20,6 @@ use tokio::sync::oneshot;
 
 use crate::contender::{Contender, Setup, Texts};
 use crate::support::Outcome;
-use crate::support::bare::Until;
 pub(crate) use ends::{Ends, place_key};
 use writer::{Request, Writer};
 
@@ -34,10 +33,8 @@ pub(crate) struct Append {
 pub(crate) trait Engine: Send + Sized + 'static {
     type Reader: Reader;
 
-    /// Whether a buffered append is cheapest on its caller's thread, however
-    /// many callers there are: true where a commit of one costs little more
-    /// than its share of a large one.
-    const BUFFERED_ON_CALLER: bool;
+    /// Appends that one commit of a filling takes.
+    const FILLED_AT_ONCE: usize = 4096;
 
     /// Sessions that one truncating commit takes: more hold up appends longer,
     /// fewer pay for more syncs.
@@ -78,9 +75,6 @@ pub(crate) trait Reader: Send + Sync + 'static {
     }
 }
 
-/// Appends that one commit of a filling takes.
-const FILLED_AT_ONCE: usize = 4096;
-
 /// An engine behind its queue.
 pub(crate) struct Batched<E: Engine> {
     engine: Arc<Mutex<E>>,
@@ -88,7 +82,6 @@ pub(crate) struct Batched<E: Engine> {
     queue: Sender<Request>,
     thread: JoinHandle<()>,
     texts: Arc<Texts>,
-    until: Until,
     /// Appends under way, on callers' threads and in the queue.
     under_way: Arc<AtomicUsize>,
     /// Appends in the writer's last commit.
@@ -154,7 +147,6 @@ impl<E: Engine> Contender for Batched<E> {
             queue,
             thread,
             texts: Arc::clone(&setup.texts),
-            until: setup.until,
             under_way,
             last_batch,
             commits,
@@ -165,8 +157,7 @@ impl<E: Engine> Contender for Batched<E> {
         let line = self.texts.line(text).to_vec();
         let append = Append { session, line };
         let others = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let cheap = self.until == Until::Written && E::BUFFERED_ON_CALLER;
-        if cheap || self.is_alone(others) {
+        if self.is_alone(others) {
             self.commit_here(append);
         } else {
             self.queue(append).await;
@@ -201,7 +192,7 @@ impl<E: Engine> Contender for Batched<E> {
                 line: self.texts.line(session + message).to_vec(),
             });
         loop {
-            let batch: Vec<_> = appends.by_ref().take(FILLED_AT_ONCE).collect();
+            let batch: Vec<_> = appends.by_ref().take(E::FILLED_AT_ONCE).collect();
             if batch.is_empty() {
                 return self.flush();
             }

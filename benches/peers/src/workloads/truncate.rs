@@ -99,9 +99,11 @@ impl<C: Contender> Player for Turns<C> {
         std::thread::sleep(SETTLING);
         let alone = record.within(&alone, None);
         let mut figures = record.within(&beside, None);
+        let ratio = figures.ops / alone.ops;
         figures.more.extend([
             ("alone ops/s", alone.ops),
             ("alone p99 ms", alone.latency.p99_ms),
+            ("beside / alone", ratio),
             ("truncate s", truncation.as_secs_f64()),
             ("total s", beside.length().as_secs_f64()),
             ("disk MB before", disk_before),

@@ -31,7 +31,7 @@ use sessionlog::{Store, StoreHandle, StoreOptions};
 use tokio::runtime::Runtime;
 
 use support::Outcome;
-use support::bare::{Bare, Wake};
+use support::bare::{Bare, Until, Wake};
 use support::contest::{Contest, ContestOutcome, Turn, print_table};
 use support::load::{Appender, Load, run};
 use support::machine::{Machine, raise_open_files};
@@ -208,7 +208,7 @@ fn start_bare(
     texts: &[String],
 ) -> Outcome<(Arc<Bare>, JoinHandle<()>)> {
     let dir = scratch.fresh(&format!("bare-{round}"))?;
-    Bare::start(&dir, texts, runtime.handle(), settings.bare)
+    Bare::start(&dir, texts, runtime.handle(), settings.bare, Until::Synced)
 }
 
 /// Measures one of our cells, then flushes; returns the acknowledged appends.

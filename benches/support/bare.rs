@@ -21,7 +21,7 @@ use super::{LINE_BYTES, Outcome};
 /// The file is written round and round, so that every commit overwrites blocks
 /// that were written before: no allocation, no extent conversion, no size
 /// change, which is what makes `fdatasync` cheapest.
-const FILE_BYTES: usize = 64 << 20;
+pub(crate) const FILE_BYTES: usize = 64 << 20;
 
 /// Below this many replies, sending them from the committer is cheaper than
 /// starting a task that sends them.
@@ -34,6 +34,15 @@ pub(crate) enum Wake {
     Batched,
     /// The committer sends each one, through the runtime's injection queue.
     Naive,
+}
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The line survives power loss.
+    Synced,
+    /// The line is in the page cache.
+    Written,
 }
 
 struct Request {
@@ -56,6 +65,7 @@ impl Bare {
         texts: &[String],
         runtime: &Handle,
         wake: Wake,
+        until: Until,
     ) -> Outcome<(Arc<Self>, JoinHandle<()>)> {
         let file = zeroed(&dir.join("bare.journal"))?;
         let (queue, requests) = crossbeam_channel::unbounded();
@@ -65,6 +75,7 @@ impl Bare {
             requests,
             runtime: runtime.clone(),
             wake,
+            until,
             commits: Arc::clone(&commits),
         };
         let thread = std::thread::Builder::new()
@@ -97,7 +108,7 @@ impl Appender for Bare {
 }
 
 /// The text in the frame that the store would give it.
-fn line(text: &str) -> Vec<u8> {
+pub(crate) fn line(text: &str) -> Vec<u8> {
     let mut line = format!(
         "{{\"role\":\"user\",\"content\":\"{text}\",\"created_at\":\"2026-01-01T00:00:00.123456789Z\"}}\n"
     )
@@ -109,7 +120,7 @@ fn line(text: &str) -> Vec<u8> {
 
 /// A file of real zeros on disk: `fallocate` alone leaves unwritten extents,
 /// whose conversion every first write would pay for.
-fn zeroed(path: &Path) -> Outcome<File> {
+pub(crate) fn zeroed(path: &Path) -> Outcome<File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     let zeros = vec![0; 1 << 20];
     for chunk in 0..FILE_BYTES / zeros.len() {
@@ -124,6 +135,7 @@ struct Committer {
     requests: Receiver<Request>,
     runtime: Handle,
     wake: Wake,
+    until: Until,
     commits: Arc<AtomicUsize>,
 }
 
@@ -141,10 +153,7 @@ impl Committer {
             if position + buffer.len() > FILE_BYTES {
                 position = 0;
             }
-            self.file
-                .write_all_at(&buffer, position as u64)
-                .and_then(|()| self.file.sync_data())
-                .expect("the bare journal writes");
+            write(&self.file, &buffer, position, self.until).expect("the bare journal writes");
             position += buffer.len();
             self.commits.fetch_add(1, Ordering::Relaxed);
             self.answer(replies);
@@ -152,17 +161,35 @@ impl Committer {
     }
 
     fn answer(&self, replies: Vec<oneshot::Sender<()>>) {
-        if self.wake == Wake::Naive || replies.len() < SMALL_BATCH {
-            send_all(replies);
-        } else {
-            self.runtime.spawn(async move { send_all(replies) });
+        match self.wake {
+            Wake::Naive => send_all(replies),
+            Wake::Batched => send_batched(&self.runtime, replies),
         }
+    }
+}
+
+/// One commit of a bare loop.
+pub(crate) fn write(file: &File, lines: &[u8], at: usize, until: Until) -> std::io::Result<()> {
+    file.write_all_at(lines, at as u64)?;
+    match until {
+        Until::Synced => file.sync_data(),
+        Until::Written => Ok(()),
+    }
+}
+
+/// Answers from a thread outside the runtime: there, each wake-up goes through
+/// the runtime's injection queue; inside, it does not.
+pub(crate) fn send_batched(runtime: &Handle, replies: Vec<oneshot::Sender<()>>) {
+    if replies.len() < SMALL_BATCH {
+        send_all(replies);
+    } else {
+        runtime.spawn(async move { send_all(replies) });
     }
 }
 
 /// A producer never drops its receiver, so an unsent reply is a bug of the
 /// harness that shows as a hang; there is nothing to report here.
-fn send_all(replies: Vec<oneshot::Sender<()>>) {
+pub(crate) fn send_all(replies: Vec<oneshot::Sender<()>>) {
     for reply in replies {
         reply.send(()).ok();
     }

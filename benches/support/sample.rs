@@ -23,6 +23,8 @@ pub(crate) struct Latency {
     /// Milliseconds.
     pub(crate) p99_ms: f64,
     /// Milliseconds.
+    pub(crate) p999_ms: f64,
+    /// Milliseconds.
     pub(crate) max_ms: f64,
 }
 
@@ -32,9 +34,10 @@ impl Latency {
         nanos.sort_unstable();
         Self {
             count: nanos.len(),
-            p50_ms: percentile_ms(&nanos, 50),
-            p99_ms: percentile_ms(&nanos, 99),
-            max_ms: percentile_ms(&nanos, 100),
+            p50_ms: percentile_ms(&nanos, 500),
+            p99_ms: percentile_ms(&nanos, 990),
+            p999_ms: percentile_ms(&nanos, 999),
+            max_ms: percentile_ms(&nanos, 1000),
         }
     }
 
@@ -45,14 +48,15 @@ impl Latency {
             count: rounds.iter().map(|round| round.count).sum(),
             p50_ms: of(|round| round.p50_ms),
             p99_ms: of(|round| round.p99_ms),
+            p999_ms: of(|round| round.p999_ms),
             max_ms: of(|round| round.max_ms),
         }
     }
 }
 
-/// The nearest-rank percentile of sorted nanoseconds, in milliseconds.
-fn percentile_ms(sorted: &[u64], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100);
+/// The nearest-rank quantile of sorted nanoseconds, in milliseconds.
+fn percentile_ms(sorted: &[u64], per_mille: usize) -> f64 {
+    let rank = (sorted.len() * per_mille).div_ceil(1000);
     let nanos = sorted
         .get(rank.saturating_sub(1))
         .copied()

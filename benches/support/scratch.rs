@@ -16,9 +16,10 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Creates the run's directory in `parent`, or where Cargo keeps the
-    /// temporary files of this package.
+    /// temporary files of this package's benchmarks, or in the system's.
     pub(crate) fn new(parent: Option<&Path>, name: &str, keep: bool) -> Outcome<Self> {
-        let parent = parent.unwrap_or(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        let usual = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, Into::into);
+        let parent = parent.unwrap_or(&usual);
         let root = parent.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&root)?;
         Ok(Self { root, keep })

@@ -1,0 +1,10 @@
+//! Who takes part, one a file.
+
+pub(crate) mod committer;
+pub(crate) mod files;
+pub(crate) mod fjall;
+pub(crate) mod leader;
+pub(crate) mod raft_engine;
+pub(crate) mod redb;
+pub(crate) mod sessionlog;
+pub(crate) mod sqlite;

@@ -8,6 +8,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod bells;
+mod budget;
 mod chores;
 pub(crate) mod driver;
 pub(crate) mod event;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use self::alarm::Alarm;
 use self::bells::Bells;
+use self::budget::Budget;
 use self::event::Event;
 use self::limits::Limits;
 use super::Shard;
@@ -88,6 +90,8 @@ pub(crate) struct Worker {
     /// The mailboxes are closed: nothing comes past them either.
     closed: bool,
     unwritten_since: Option<Duration>,
+    line_budget: Budget,
+    sidecar_budget: Budget,
     /// The last slice of writing found no space for anything. However few wait,
     /// they wait their time then: tried again at once they would take a
     /// processor for as long as the disk is full.
@@ -132,6 +136,7 @@ impl Worker {
                 mailbox,
             });
         }
+        let (line_budget, sidecar_budget) = chores::budgets();
         Self {
             id: parts.id,
             limits: parts.limits,
@@ -164,6 +169,8 @@ impl Worker {
             drained: None,
             closed: false,
             unwritten_since: None,
+            line_budget,
+            sidecar_budget,
             stuck: false,
             poisoned: None,
         }

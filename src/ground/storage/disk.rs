@@ -341,7 +341,8 @@ mod tests {
     fn a_lock_ends_with_its_guard_even_if_a_child_shares_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let (file, _) = super::open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE).unwrap();
+        let (file, _) =
+            super::open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE).unwrap();
         let shared = file.try_clone().unwrap();
         file.try_lock().unwrap();
         drop(super::DiskLock { file });

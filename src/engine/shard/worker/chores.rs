@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::{FlushTask, Worker};
 use crate::Durability;
 use crate::engine::shard::answer::Ack;
@@ -13,8 +14,11 @@ use crate::error::Error;
 use crate::ground::sync::slot::Promise;
 
 /// How long settled lines may wait for company before they are written to the
-/// session files, when many sessions are written to.
-pub(super) const LINGER: Duration = Duration::from_millis(400);
+/// session files, when many sessions are written to: from and to.
+const LINGER: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(4));
+
+/// How long after sidecars the next are written, unless a flush does: from and to.
+const SIDECARS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(9));
 
 /// Sessions whose time comes so soon are written with those whose time has come:
 /// woken for each, the thread would do little else.
@@ -27,7 +31,15 @@ const FEW: usize = 16;
 const MAX_UNWRITTEN: usize = 32 << 20;
 
 /// Sessions written or flushed between two turns.
-const SLICE: usize = 8;
+const SLICE: usize = 2;
+
+/// What writing lines, and sidecars, between flushes may cost.
+pub(super) fn budgets() -> (Budget, Budget) {
+    (
+        Budget::new(LINGER.0, LINGER.1),
+        Budget::new(SIDECARS.0, SIDECARS.1),
+    )
+}
 
 impl Worker {
     pub(super) fn start_flush(&mut self, promise: Promise<FlushPart>) {
@@ -73,6 +85,9 @@ impl Worker {
         if self.poisoned.is_some() || self.flush.is_some() || !self.sidecars.is_empty() {
             return;
         }
+        if !self.sidecar_budget.begin(self.shared.clock.monotonic()) {
+            return;
+        }
         for owned in &self.shards {
             let id = owned.shard.id();
             let stale = owned.shard.stale_sidecars();
@@ -92,11 +107,13 @@ impl Worker {
             self.write_slice(Duration::MAX);
         } else {
             let now = self.shared.clock.monotonic();
+            self.line_budget.begin(now);
+            let linger = self.line_budget.wait();
             if self
                 .unwritten_since
-                .is_some_and(|since| since + LINGER <= now)
+                .is_some_and(|since| since + linger <= now)
             {
-                self.write_slice((now + GRAIN).saturating_sub(LINGER));
+                self.write_slice((now + GRAIN).saturating_sub(linger));
             }
         }
         if idle {
@@ -118,6 +135,7 @@ impl Worker {
     /// were all written with the first, the processors would be taken for as long
     /// as that lasts, and every caller would wait for one.
     fn write_slice(&mut self, upto: Duration) {
+        let started = self.shared.clock.monotonic();
         let (mut left, mut failed) = (SLICE, false);
         for place in 0..self.shards.len() {
             let id = self.shards[place].shard.id();
@@ -131,9 +149,11 @@ impl Worker {
         }
         self.unwritten_since = None;
         self.note_unwritten();
+        let ended = self.shared.clock.monotonic();
+        self.line_budget.spend(started, ended);
         self.stuck = failed && left == SLICE;
         if self.stuck {
-            self.unwritten_since = Some(self.shared.clock.monotonic());
+            self.unwritten_since = Some(ended);
         }
     }
 
@@ -146,9 +166,13 @@ impl Worker {
     }
 
     fn sidecar_slice(&mut self) {
+        if self.sidecars.is_empty() {
+            return;
+        }
+        let started = self.shared.clock.monotonic();
         for _ in 0..SLICE {
             let Some((shard, session)) = self.sidecars.pop_front() else {
-                return;
+                break;
             };
             let written = self.with(shard, |shard, turn| shard.write_sidecar(session, turn));
             if let Err(error) = written {
@@ -157,6 +181,8 @@ impl Worker {
                 self.sidecars.clear();
             }
         }
+        let ended = self.shared.clock.monotonic();
+        self.sidecar_budget.spend(started, ended);
     }
 
     fn flush_slice(&mut self) {

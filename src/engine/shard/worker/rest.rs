@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::chores::LINGER;
 use super::{NEVER, Worker};
 
 /// What a worker's thread has to do next.
@@ -45,7 +44,7 @@ impl Worker {
         match self.unwritten_since {
             None => NEVER,
             Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
-            Some(since) => since + LINGER,
+            Some(since) => since + self.line_budget.wait(),
         }
     }
 }

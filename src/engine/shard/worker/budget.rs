@@ -1,0 +1,112 @@
+//! How much of its time a worker gives to writing files.
+//!
+//! Nobody waits for what it writes between flushes: the journal has it. Where many sessions
+//! are written to, each wants a write and a sidecar of its own, and the processors they
+//! take are those that commands wait for. So the more such writing costs, the longer it
+//! waits, and the more lines go out with one write.
+
+use std::time::Duration;
+
+/// Writing takes at most one part of so many of a worker's time, unless it has waited for
+/// the longest.
+const SHARE: u32 = 16;
+
+/// How long to wait between writing and writing again.
+#[derive(Debug)]
+pub(super) struct Budget {
+    least: Duration,
+    longest: Duration,
+    wait: Duration,
+    /// When the present period began, and what was spent in it.
+    since: Duration,
+    spent: Duration,
+}
+
+impl Budget {
+    /// Waits at least and at most so long.
+    pub(super) fn new(least: Duration, longest: Duration) -> Self {
+        Self {
+            least,
+            longest,
+            wait: least,
+            since: Duration::ZERO,
+            spent: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// Something was written in this period, from one time to another.
+    pub(super) fn spend(&mut self, from: Duration, to: Duration) {
+        self.spent += to.saturating_sub(from);
+    }
+
+    /// Begins a period, if the last one is over; whether it is.
+    pub(super) fn begin(&mut self, now: Duration) -> bool {
+        let is_over = now >= self.since + self.wait;
+        if is_over {
+            // One that nothing was written after costs no more than it did.
+            let idle = now.saturating_sub(self.since + self.wait) > self.longest;
+            let spent = if idle { Duration::ZERO } else { self.spent };
+            self.wait = spent.saturating_mul(SHARE).clamp(self.least, self.longest);
+            self.since = now;
+            self.spent = Duration::ZERO;
+        }
+        is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn lines() -> Budget {
+        Budget::new(400 * MS, 4_000 * MS)
+    }
+
+    /// Writes for so long at the end of each wait; what is waited for in the end.
+    fn after(budget: &mut Budget, costs: &[u32]) -> Duration {
+        let mut now = Duration::ZERO;
+        for cost in costs {
+            now += budget.wait();
+            assert!(budget.begin(now));
+            budget.spend(now, now + *cost * MS);
+            now += *cost * MS;
+        }
+        budget.begin(now + budget.wait());
+        budget.wait()
+    }
+
+    #[test]
+    fn what_costs_little_waits_no_longer_than_the_least() {
+        assert_eq!(after(&mut lines(), &[25; 20]), 400 * MS);
+    }
+
+    #[test]
+    fn what_costs_much_takes_its_share_of_the_time_and_no_more() {
+        let wait = after(&mut lines(), &[100; 20]);
+        assert_eq!(wait, 100 * SHARE * MS);
+    }
+
+    #[test]
+    fn nothing_waits_longer_than_the_longest() {
+        assert_eq!(after(&mut lines(), &[1_000; 20]), 4_000 * MS);
+    }
+
+    #[test]
+    fn once_it_costs_little_again_it_waits_the_least_again() {
+        assert_eq!(after(&mut lines(), &[300, 300, 300, 1, 1]), 400 * MS);
+    }
+
+    #[test]
+    fn after_a_pause_it_waits_the_least() {
+        let mut budget = lines();
+        after(&mut budget, &[300; 5]);
+        budget.begin(Duration::from_secs(60));
+        assert_eq!(budget.wait(), 400 * MS);
+    }
+}

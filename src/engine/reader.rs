@@ -3,11 +3,13 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use memchr::memchr;
+
 use crate::Message;
 use crate::disk::files::lines::for_each_line;
 use crate::disk::files::lines::for_each_line_back;
 use crate::disk::session_file::{self, Carried, Decoded};
-use crate::engine::snapshot::{Looked, Snapshot};
+use crate::engine::snapshot::{LITTLE, Looked, Snapshot};
 use crate::engine::stats::Counters;
 
 /// Every visible message of a snapshot, oldest first.
@@ -30,40 +32,90 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Result<Vec<Message>> {
-    let newest = newest(snapshot, n, counters);
-    completed(snapshot, newest, n, counters)
+    Newest::in_memory(snapshot, n, counters).completed(snapshot, n, counters)
 }
 
-/// Of the newest `n` visible messages those in memory, newest first.
-pub(crate) fn newest(snapshot: &Snapshot, n: usize, counters: &Counters) -> Vec<Message> {
-    let tail = snapshot.tail();
-    let lines: Vec<_> = session_file::lines(&tail).collect();
-    let lines = lines.into_iter().rev();
-    let visible = lines.filter_map(|(_, raw)| visible(raw, counters));
-    visible.take(n).collect()
+/// The newest messages of a snapshot, as far as they were looked for.
+pub(crate) struct Newest {
+    /// Newest first.
+    messages: Vec<Message>,
+    /// Where the lines of the file end that were not looked at.
+    end: u64,
 }
 
-/// The newest `n` visible messages, oldest first: `messages` are those in memory.
-///
-/// # Errors
-/// As the operating system reports them.
-pub(crate) fn completed(
-    snapshot: &Snapshot,
-    mut messages: Vec<Message>,
-    n: usize,
-    counters: &Counters,
-) -> io::Result<Vec<Message>> {
-    if messages.len() < n
-        && let Some(file) = &snapshot.live.file
-    {
-        let (start, end) = (snapshot.live.start, snapshot.live.end);
-        for_each_line_back(&**file, start, end, &mut |raw| {
-            messages.extend(visible(raw.text, counters));
-            messages.len() < n
-        })?;
+impl Newest {
+    /// Of the newest `n` those among the lines that only the journal holds.
+    fn in_memory(snapshot: &Snapshot, n: usize, counters: &Counters) -> Self {
+        let mut newest = Self {
+            messages: Vec::new(),
+            end: snapshot.live.end,
+        };
+        newest.take(&snapshot.tail(), n, counters);
+        newest
     }
-    messages.reverse();
-    Ok(messages)
+
+    /// And, if they are not enough, those in the last [`LITTLE`] bytes of the file that
+    /// the operating system has in memory.
+    pub(crate) fn at_hand(snapshot: &Snapshot, n: usize, counters: &Counters) -> Self {
+        let mut newest = Self::in_memory(snapshot, n, counters);
+        let (start, end) = (snapshot.live.start, snapshot.live.end);
+        let Some(file) = snapshot
+            .live
+            .file
+            .as_ref()
+            .filter(|_| !newest.is_all(snapshot, n))
+        else {
+            return newest;
+        };
+        let from = start.max(end.saturating_sub(LITTLE as u64));
+        let mut bytes = vec![0; (end - from) as usize];
+        if file.read_cached_at(&mut bytes, from) {
+            // Its first line may have begun before.
+            let whole = match memchr(b'\n', &bytes).filter(|_| from > start) {
+                Some(lf) => lf + 1,
+                None if from > start => bytes.len(),
+                None => 0,
+            };
+            newest.take(&bytes[whole..], n, counters);
+            newest.end = from + whole as u64;
+        }
+        newest
+    }
+
+    fn take(&mut self, bytes: &[u8], n: usize, counters: &Counters) {
+        let lines: Vec<_> = session_file::lines(bytes).collect();
+        let newest_first = lines.into_iter().rev();
+        let found = newest_first.filter_map(|(_, raw)| visible(raw, counters));
+        self.messages.extend(found.take(n - self.messages.len()));
+    }
+
+    /// Whether the file has no more of them.
+    pub(crate) fn is_all(&self, snapshot: &Snapshot, n: usize) -> bool {
+        self.messages.len() == n || self.end <= snapshot.live.start
+    }
+
+    /// With those in the file, oldest first.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn completed(
+        self,
+        snapshot: &Snapshot,
+        n: usize,
+        counters: &Counters,
+    ) -> io::Result<Vec<Message>> {
+        let Self { mut messages, end } = self;
+        if messages.len() < n
+            && let Some(file) = &snapshot.live.file
+        {
+            for_each_line_back(&**file, snapshot.live.start, end, &mut |raw| {
+                messages.extend(visible(raw.text, counters));
+                messages.len() < n
+            })?;
+        }
+        messages.reverse();
+        Ok(messages)
+    }
 }
 
 /// The raw lines a copy of the session takes over, each ended by LF: everything

@@ -111,8 +111,10 @@ impl Tail {
     }
 }
 
-/// Lines that are decoded sooner than another thread is told to, bytes.
-const LITTLE: usize = 16 << 10;
+/// How much is decoded where a reply is polled, of the lines in memory and of the end of the
+/// file each, bytes. It takes some 25 µs, for which the other tasks of the thread wait; to
+/// have another thread do it takes 10 more, and far more where many do.
+pub(crate) const LITTLE: usize = 16 << 10;
 
 /// What is published of a loaded session. Together with one look at its tail it
 /// makes a [`Snapshot`].
@@ -172,11 +174,6 @@ impl Snapshot {
     /// Whether it has lines, hidden ones included, in a file it does not hold.
     pub(crate) fn lacks_file(&self) -> bool {
         self.live.end > 0 && self.live.file.is_none()
-    }
-
-    /// Whether its file has lines that are live.
-    pub(crate) fn is_in_file(&self) -> bool {
-        self.live.start < self.live.end
     }
 
     /// Whether the lines in memory are few.

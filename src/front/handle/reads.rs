@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
-use crate::engine::reader;
+use crate::engine::reader::{self, Newest};
 use crate::engine::shard::verbs::load::Load;
 use crate::engine::snapshot::{Snapshot, View};
 use crate::engine::stats::Counters;
@@ -16,7 +16,8 @@ use crate::{Message, SessionMeta, StoreStats};
 /// Reading. Reads go to the files on the reader's own thread; when awaited
 /// inside a tokio runtime, on its blocking pool, unless what they return is in
 /// memory: a summary, a sidecar, or messages among at most 16 KiB of lines that
-/// are not in the file yet. They do not queue after writes, except if a session's
+/// are not in the file yet and, on Linux, the last 16 KiB of the file, if the
+/// operating system has them in memory. They do not queue after writes, except if a session's
 /// files are not open: at its first use, and after they were closed for the limit on
 /// open files, its owner opens them.
 impl StoreHandle {
@@ -27,12 +28,7 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share, and [`Error::Io`].
     pub fn history(&self, key: &str) -> Reply<Vec<Message>> {
-        self.read(key, |snapshot, counters| {
-            if snapshot.is_little() && !snapshot.is_in_file() {
-                return Found::All(reader::history(snapshot, counters));
-            }
-            Found::rest(reader::history)
-        })
+        self.newest(key, usize::MAX, reader::history)
     }
 
     /// The newest `n` messages, oldest first. Reads backwards from the end: it
@@ -41,15 +37,8 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
-        self.read(key, move |snapshot, counters| {
-            if !snapshot.is_little() {
-                return Found::rest(move |snapshot, counters| reader::tail(snapshot, n, counters));
-            }
-            let newest = reader::newest(snapshot, n, counters);
-            if newest.len() == n || !snapshot.is_in_file() {
-                return Found::All(reader::completed(snapshot, newest, n, counters));
-            }
-            Found::rest(move |snapshot, counters| reader::completed(snapshot, newest, n, counters))
+        self.newest(key, n, move |snapshot, counters| {
+            reader::tail(snapshot, n, counters)
         })
     }
 
@@ -116,6 +105,25 @@ impl StoreHandle {
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.counters().read()
+    }
+
+    /// The newest `n` messages; `all` reads them if many lines are only in memory.
+    fn newest(
+        &self,
+        key: &str,
+        n: usize,
+        all: impl FnOnce(&Snapshot, &Counters) -> io::Result<Vec<Message>> + Send + 'static,
+    ) -> Reply<Vec<Message>> {
+        self.read(key, move |snapshot, counters| {
+            if !snapshot.is_little() {
+                return Found::rest(all);
+            }
+            let newest = Newest::at_hand(snapshot, n, counters);
+            if newest.is_all(snapshot, n) {
+                return Found::All(newest.completed(snapshot, n, counters));
+            }
+            Found::rest(move |snapshot, counters| newest.completed(snapshot, n, counters))
+        })
     }
 
     /// `find` looks at what is in memory, where the reply is polled.

@@ -159,6 +159,14 @@ impl StorageFile for DiskFile {
         self.file.read_at(buf, offset)
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        let mut part = [io::IoSliceMut::new(buf)];
+        let read = preadv2(&self.file, &mut part, offset, ReadWriteFlags::NOWAIT);
+        read.is_ok_and(|read| read == buf.len())
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.file.write_at(buf, offset)
     }

@@ -252,6 +252,12 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Fills `buf` from `offset`, if that needs no disk: whether it did. For who must not
+    /// wait for one; after `false` nothing is known, and the bytes are to be read.
+    fn read_cached_at(&self, _buf: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// Writes up to `buf.len()` bytes and says how many; grows the file if
     /// the range ends past its end.
     ///

@@ -100,3 +100,43 @@ fn much_is_read_on_the_blocking_pool_though_it_is_in_memory() {
     let tail = chats.tail("cli", 1);
     assert_eq!(said(&runtime.block_on(tail).unwrap()), [long]);
 }
+
+/// On the disk there is, if it says what it has in memory: what was just written, it has.
+#[test]
+fn the_end_of_a_file_that_is_in_memory_is_read_without_the_blocking_pool() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let long = "x".repeat(300);
+    let messages: Vec<_> = (0..100)
+        .map(|n| Message::user(format!("{n} {long}")))
+        .collect();
+    chats.append_all("cli", messages.clone()).wait().unwrap();
+    chats.add_message("short", "user", "hi").wait().unwrap();
+    chats.flush().wait().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let tells = {
+        let _inside = runtime.enter();
+        if_at_once(chats.tail("cli", 1)).is_some()
+    };
+    if !tells {
+        println!("SKIPPED: this file system does not say what it has in memory");
+    }
+    let all = said(&messages);
+    for n in [0, 1, 2, 40, 50, 99, 100, 200] {
+        let _inside = runtime.enter();
+        let found = if_at_once(chats.tail("cli", n));
+        assert_eq!(found.is_some(), n == 0 || tells && n <= 40, "{n}");
+        let tail = chats.tail("cli", n);
+        let found = said(&runtime.block_on(tail).unwrap());
+        assert_eq!(found, all[all.len().saturating_sub(n)..], "{n}");
+    }
+    let _inside = runtime.enter();
+    assert_eq!(if_at_once(chats.history("short")).is_some(), tells);
+    assert!(
+        if_at_once(chats.history("cli")).is_none(),
+        "much is read here"
+    );
+}

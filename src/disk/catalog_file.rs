@@ -40,7 +40,7 @@ impl Version {
 /// piece of memory.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    rows: Vec<Row>,
+    sessions: Vec<Row>,
     /// The lengths of all aliases.
     aliases: Vec<u32>,
     /// Of each session its stem, its key and its aliases.
@@ -61,7 +61,7 @@ impl Rows {
     /// room for more: positions have 32 bits.
     #[must_use]
     pub(crate) fn push(&mut self, stem: &str, key: &str, aliases: &[String]) -> bool {
-        let counts = [self.rows.len(), self.aliases.len() + aliases.len()];
+        let counts = [self.sessions.len(), self.aliases.len() + aliases.len()];
         let lengths = aliases.iter().map(String::len);
         let lengths = lengths.chain([stem.len(), key.len()]);
         if counts
@@ -71,7 +71,7 @@ impl Rows {
         {
             return false;
         }
-        self.rows.push(Row {
+        self.sessions.push(Row {
             text: self.text.len() as u64,
             aliases: self.aliases.len() as u32,
             stem: stem.len() as u32,
@@ -87,19 +87,19 @@ impl Rows {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.sessions.len()
     }
 
     /// The file name of session `row`, without extension.
     pub(crate) fn stem(&self, row: usize) -> &str {
-        let Row { text, stem, .. } = self.rows[row];
+        let Row { text, stem, .. } = self.sessions[row];
         &self.text[text as usize..][..stem as usize]
     }
 
     pub(crate) fn key(&self, row: usize) -> &str {
         let Row {
             text, stem, key, ..
-        } = self.rows[row];
+        } = self.sessions[row];
         &self.text[text as usize + stem as usize..][..key as usize]
     }
 
@@ -109,8 +109,8 @@ impl Rows {
             aliases,
             stem,
             key,
-        } = self.rows[row];
-        let next = self.rows.get(row + 1);
+        } = self.sessions[row];
+        let next = self.sessions.get(row + 1);
         let end = next.map_or(self.aliases.len(), |next| next.aliases as usize);
         let mut rest = &self.text[text as usize + stem as usize + key as usize..];
         self.aliases[aliases as usize..end].iter().map(move |len| {
@@ -128,18 +128,18 @@ impl Rows {
 
 /// The bytes of a catalog file.
 pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
-    let numbers = rows.rows.len() * 12 + rows.aliases.len() * 4;
+    let numbers = rows.sessions.len() * 12 + rows.aliases.len() * 4;
     let mut bytes = Vec::with_capacity(MAGIC.len() + 64 + numbers + rows.text.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(id);
     bytes.extend_from_slice(&version.inode.to_le_bytes());
     bytes.extend_from_slice(&version.changed.to_le_bytes());
-    bytes.extend_from_slice(&(rows.rows.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&(rows.sessions.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&(rows.aliases.len() as u32).to_le_bytes());
-    let ends = rows.rows.iter().skip(1).map(|next| next.aliases);
+    let ends = rows.sessions.iter().skip(1).map(|next| next.aliases);
     let ends = ends.chain([rows.aliases.len() as u32]);
-    for (row, end) in rows.rows.iter().zip(ends) {
+    for (row, end) in rows.sessions.iter().zip(ends) {
         for number in [row.stem, row.key, end - row.aliases] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
@@ -175,7 +175,7 @@ pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Row
     let rows = Rows {
         aliases: lengths.iter().map(|len| u32::from_le_bytes(*len)).collect(),
         text: simdutf8::basic::from_utf8(text).ok()?.to_owned(),
-        rows: Vec::with_capacity(sessions),
+        sessions: Vec::with_capacity(sessions),
     };
     rows.cut(numbers.as_chunks().0)
 }
@@ -189,7 +189,7 @@ impl Rows {
             let [stem, key, aliases] = [0, 4, 8].map(|n| {
                 u32::from_le_bytes([numbers[n], numbers[n + 1], numbers[n + 2], numbers[n + 3]])
             });
-            self.rows.push(Row {
+            self.sessions.push(Row {
                 text: at as u64,
                 aliases: claims as u32,
                 stem,

@@ -109,7 +109,9 @@
 //!   whether there is something to lose, and holds its session until the new file is in.
 //!   `engine_promote`.
 //! * *Shards to callers* (the catalog): an alias is found by whoever was told of it; a
-//!   file name has one owner; what is listed is found. A claim is counted before it is
+//!   file name has one owner; what is listed is found. What was found at open goes out of
+//!   its table once, under a lock, after it is entered among the others (release), and is
+//!   looked for in the table first (acquire). A claim is counted before it is
 //!   entered, under its entry's lock; a name is owned in one step; `listed` is raised
 //!   (release) after `exists`. `catalog_*`, `schedules`.
 //! * *Everyone* (`Alarm`): the first reason wins; nobody is left waiting, or told that it
@@ -135,9 +137,12 @@
 //! | `max_batch_bytes`, `max_line_bytes` (options) | 64 MiB in one command, 16 MiB in one line |
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
-//! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms, 1 ms |
+//! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
 //! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |
-//! | `SLICE` (shard/worker/chores) | 8 sessions |
+//! | `SLICE`, `SIDECARS` (shard/worker/chores) | 2 sessions, up to 9 s |
+//! | `SHARE` (shard/worker/budget) | a 16th of the time |
+//! | `FROM` (kept) | 1,000 sessions |
+//! | `LITTLE` (snapshot) | 16 KiB |
 //! | `QUICK_BYTES` (shard/request), `INLINE` (shard/locate) | 64 KiB, 256 KiB |
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
 //! | `SETTLED_HERE` (shard/worker/quick) | 32 KiB |

@@ -153,9 +153,12 @@ fn a_new_session_gets_no_file_name_that_a_kept_one_has() {
     assert!(disk.read_foreign(path("CHAT_1.jsonl")).is_none());
 }
 
+/// What another program did, and the sessions that there are then.
+type Change = (&'static str, fn(&MemoryStorage), &'static [&'static str]);
+
 #[test]
 fn what_others_make_replace_or_remove_is_found() {
-    let changes: [(&str, fn(&MemoryStorage), &[&str]); 3] = [
+    let changes: [Change; 3] = [
         (
             "made",
             |disk| {

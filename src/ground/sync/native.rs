@@ -220,6 +220,7 @@ pub mod thread {
     }
 
     /// Lets this thread sleep. Only for what no other thread can tell of.
+    #[expect(clippy::disallowed_methods, reason = "no event tells of it")]
     pub fn pause(time: std::time::Duration) {
         std::thread::sleep(time);
     }

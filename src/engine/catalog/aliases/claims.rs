@@ -134,12 +134,11 @@ impl Since {
 
     fn remove(&mut self, entry: &Arc<Entry>) -> bool {
         match self {
-            Self::Nobody => false,
             Self::One(only) if only.stem == entry.stem => {
                 *self = Self::Nobody;
                 true
             }
-            Self::One(_) => false,
+            Self::Nobody | Self::One(_) => false,
             Self::Several(claims) => {
                 let removed = claims.remove(&Claim::of(entry));
                 if claims.len() == 1

@@ -106,7 +106,7 @@ mod tests {
     fn after_a_pause_it_waits_the_least() {
         let mut budget = lines();
         after(&mut budget, &[300; 5]);
-        budget.begin(Duration::from_secs(60));
+        budget.begin(Duration::from_mins(1));
         assert_eq!(budget.wait(), 400 * MS);
     }
 }

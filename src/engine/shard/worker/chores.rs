@@ -30,7 +30,7 @@ const FEW: usize = 16;
 /// Settled lines are written at once beyond so many bytes.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
-/// Sessions written or flushed between two turns.
+/// Sessions written or flushed between two turns: commands that come meanwhile wait for them.
 const SLICE: usize = 2;
 
 /// What writing lines, and sidecars, between flushes may cost.

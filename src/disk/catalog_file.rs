@@ -104,6 +104,11 @@ impl Rows {
     }
 
     pub(crate) fn aliases(&self, row: usize) -> impl Iterator<Item = &str> {
+        self.aliases_at(row).map(|(_, alias)| alias)
+    }
+
+    /// The aliases of a session, and where each stands.
+    pub(crate) fn aliases_at(&self, row: usize) -> impl Iterator<Item = (u64, &str)> {
         let Row {
             text,
             aliases,
@@ -112,12 +117,17 @@ impl Rows {
         } = self.sessions[row];
         let next = self.sessions.get(row + 1);
         let end = next.map_or(self.aliases.len(), |next| next.aliases as usize);
-        let mut rest = &self.text[text as usize + stem as usize + key as usize..];
+        let mut at = text + u64::from(stem) + u64::from(key);
         self.aliases[aliases as usize..end].iter().map(move |len| {
-            let (alias, after) = rest.split_at(*len as usize);
-            rest = after;
-            alias
+            let begin = at;
+            at += u64::from(*len);
+            (begin, self.text_at(begin, *len))
         })
+    }
+
+    /// What stands somewhere.
+    pub(crate) fn text_at(&self, at: u64, len: u32) -> &str {
+        &self.text[at as usize..][..len as usize]
     }
 
     /// How many aliases all sessions have together.

@@ -73,6 +73,11 @@ impl Home {
         }
     }
 
+    /// When the lock was taken, by the clock of the file system: its file is written then.
+    pub(crate) fn locked_at(&self, storage: &dyn Storage) -> Option<i128> {
+        Some(storage.info(&self.lock).ok()?.changed)
+    }
+
     /// The file that makes `dir` a store's.
     pub(crate) fn identity_in(dir: &Path) -> PathBuf {
         Self::of(dir).identity

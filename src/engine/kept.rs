@@ -25,9 +25,9 @@ use foldhash::fast::RandomState;
 use super::catalog::Catalog;
 use super::home::Home;
 use crate::disk::catalog_file::{self, Rows, Version};
-use crate::disk::files::{self, is_temp_name};
+use crate::disk::files::{self, is_temp_name, sidecar};
 use crate::disk::journal::segment::StoreId;
-use crate::disk::session_file::{LOG, SIDECAR};
+use crate::disk::session_file::{self, LOG, SIDECAR};
 use crate::engine::recovery::redo::is_scratch_name;
 use crate::ground::storage::{DirEntry, FileKind, OpenMode, SAME_TIME, Storage, StorageFile};
 use crate::ground::sync::thread;
@@ -46,15 +46,19 @@ pub(crate) struct Kept {
     temp: PathBuf,
     id: StoreId,
     from: usize,
+    /// When the store was opened, by the clock of the file system.
+    opened: Option<i128>,
 }
 
 impl Kept {
-    pub(crate) fn of(home: &Home, id: StoreId, from: usize) -> Self {
+    /// For a store whose lock was just taken.
+    pub(crate) fn of(storage: &dyn Storage, home: &Home, id: StoreId, from: usize) -> Self {
         Self {
             path: home.catalog.clone(),
             temp: home.catalog.with_extension("tmp"),
             id,
             from,
+            opened: home.locked_at(storage),
         }
     }
 
@@ -104,8 +108,12 @@ impl Kept {
             return self.remove(storage);
         };
         let rows = catalog.rows();
-        let rows = rows.filter(|rows| matches!(agrees(storage, dir, rows), Ok(true)));
-        let Some(rows) = rows else {
+        let opened = self.opened.unwrap_or(i128::MIN / 2);
+        let is_true = |rows: &Rows| {
+            let listed = agrees(storage, dir, rows).unwrap_or(false);
+            listed && (0..rows.len()).all(|row| is_said(storage, dir, rows, row, opened))
+        };
+        let Some(rows) = rows.filter(is_true) else {
             return self.remove(storage);
         };
         file.write_all_at(&catalog_file::encode(&self.id, version, &rows), 0)?;
@@ -157,4 +165,21 @@ fn agrees(storage: &dyn Storage, dir: &Path, rows: &Rows) -> io::Result<bool> {
         sidecars += usize::from(sidecar.is_some());
     }
     Ok(sidecars == rows.len())
+}
+
+/// Whether a sidecar says what its row does. One that was not written since the store was
+/// opened was read then; of the others another program may have written some.
+fn is_said(storage: &dyn Storage, dir: &Path, rows: &Rows, row: usize, opened: i128) -> bool {
+    let path = dir.join(session_file::sidecar_name(rows.stem(row)));
+    match storage.info(&path) {
+        Ok(found) if found.changed < opened - SAME_TIME => return true,
+        Ok(_) => {}
+        Err(_) => return false,
+    }
+    let sidecar = sidecar::read_bytes(storage, &path).ok();
+    let sidecar = sidecar.and_then(|bytes| session_file::decode_sidecar(&bytes).ok());
+    sidecar.is_some_and(|sidecar| {
+        let said: HashSet<_> = sidecar.aliases.iter().map(String::as_str).collect();
+        sidecar.key == rows.key(row) && said == rows.aliases(row).collect()
+    })
 }

@@ -89,7 +89,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let id = home.identity(storage)?;
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copy_file = home.copy_file(&shared, site.dir);
-    let kept = Kept::of(&home, id, site.keep_from);
+    let kept = Kept::of(storage, &home, id, site.keep_from);
     let known = kept_catalog(&kept, site, &scan)?;
     let is_known = known.is_some();
     let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file, is_known)?;

@@ -197,6 +197,51 @@ fn what_others_make_replace_or_remove_is_found() {
     }
 }
 
+/// The time of the directory at the end is later than what they did.
+#[test]
+fn what_others_replace_while_the_store_runs_is_found_by_the_next_open() {
+    for in_place in [false, true] {
+        let disk = furnished(3);
+        let mut sim = opened(&disk);
+        let chats = sim.handle();
+        run(&mut sim, chats.add_message("chat:0", "user", "mine"));
+        let meta = br#"{"key":"chat:1","aliases":["their:alias"]}"#;
+        let sidecar = path("chat_1.meta.json");
+        if in_place {
+            disk.write_foreign(sidecar, meta).unwrap();
+        } else {
+            disk.replace_foreign(sidecar, meta).unwrap();
+        }
+        assert!(!closed(sim, &disk), "keeps what was not looked at");
+        let mut sim = opened(&disk);
+        assert_eq!(resolved(&mut sim, "their:alias").as_deref(), Some("chat:1"));
+        assert_eq!(resolved(&mut sim, "also:1"), None);
+        assert!(closed(sim, &disk));
+    }
+}
+
+#[test]
+fn a_lost_sidecar_without_a_copy_leaves_the_aliases_that_lead_to_its_session() {
+    let disk = furnished(2);
+    disk.remove_foreign(path(".sessionlog/sidecars.jsonl"))
+        .unwrap();
+    disk.write_foreign(path("chat_1.meta.json"), b"{").unwrap();
+    let mut sim = opened(&disk);
+    let chats = sim.handle();
+    assert_eq!(texts(&mut sim, "also:1"), ["1"]);
+    run(&mut sim, chats.add_message("also:1", "user", "2"));
+    sim.close().unwrap();
+    let mut sim = opened(&disk);
+    assert_eq!(texts(&mut sim, "also:1"), ["1", "2"]);
+    let chats = sim.handle();
+    run(&mut sim, chats.delete_session("chat:1"));
+    assert_eq!(
+        resolved(&mut sim, "also:1"),
+        None,
+        "leads to a session that is gone"
+    );
+}
+
 /// Nothing of the directory tells that somebody wrote into a file.
 #[test]
 fn what_others_write_into_a_sidecar_counts_from_the_first_use_of_its_session() {

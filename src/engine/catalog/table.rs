@@ -42,8 +42,9 @@ struct Aliases {
 /// The rows that have one alias.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// The alias is the one of this number of its first row.
-    nth: u32,
+    /// Where the alias stands, and how long it is.
+    text: u64,
+    text_len: u32,
     start: u32,
     len: u32,
 }
@@ -141,7 +142,7 @@ impl Table {
     pub(super) fn contested(&self) -> impl Iterator<Item = &str> {
         let groups = self.aliases.groups.iter();
         let contested = groups.filter(|group| group.len > 1);
-        contested.map(|group| self.aliases.text(&self.rows, *group))
+        contested.map(|group| group.text(&self.rows))
     }
 }
 
@@ -173,61 +174,60 @@ impl Aliases {
     fn of(rows: &Rows, hasher: &RandomState) -> Self {
         let mut found = Self::default();
         let mut group_of = Vec::with_capacity(rows.claims());
+        let mut last = Vec::new();
         for row in 0..rows.len() {
-            for (nth, alias) in rows.aliases(row).enumerate() {
-                let group = found.group(rows, hasher, (row as u32, nth as u32), alias);
-                group_of.push(group);
-                found.groups[group as usize].len += 1;
+            for (at, alias) in rows.aliases_at(row) {
+                let group = found.group(rows, hasher, at, alias);
+                last.resize(found.groups.len(), usize::MAX);
+                // Another program may have written one twice.
+                let is_new = std::mem::replace(&mut last[group as usize], row) != row;
+                group_of.push(is_new.then_some(group));
+                found.groups[group as usize].len += u32::from(is_new);
             }
         }
         found.sort_in(rows, &group_of);
         found
     }
 
-    /// The number of an alias's group. Until all are counted, `start` is its first row.
-    fn group(
-        &mut self,
-        rows: &Rows,
-        hasher: &RandomState,
-        (row, nth): (u32, u32),
-        alias: &str,
-    ) -> u32 {
+    /// The number of an alias's group.
+    fn group(&mut self, rows: &Rows, hasher: &RandomState, at: u64, alias: &str) -> u32 {
         let groups = &self.groups;
-        let text = |group: &u32| {
-            let Group { start, nth, .. } = groups[*group as usize];
-            alias_of(rows, start, nth)
-        };
+        let text = |group: &u32| groups[*group as usize].text(rows);
         let hash = |group: &u32| hasher.hash_one(text(group));
         let hash_of_it = hasher.hash_one(alias);
-        match self
-            .by_text
-            .entry(hash_of_it, |group| text(group) == alias, hash)
-        {
+        let is_it = |group: &u32| text(group) == alias;
+        match self.by_text.entry(hash_of_it, is_it, hash) {
             Place::Occupied(place) => *place.get(),
             Place::Vacant(place) => {
                 let group = groups.len() as u32;
                 place.insert(group);
-                let start = row;
-                self.groups.push(Group { nth, start, len: 0 });
+                self.groups.push(Group {
+                    text: at,
+                    text_len: alias.len() as u32,
+                    start: 0,
+                    len: 0,
+                });
                 group
             }
         }
     }
 
     /// Gives each group its rows, once all are counted.
-    fn sort_in(&mut self, rows: &Rows, group_of: &[u32]) {
+    fn sort_in(&mut self, rows: &Rows, group_of: &[Option<u32>]) {
         let mut start = 0;
         for group in &mut self.groups {
             group.start = start;
             start += std::mem::take(&mut group.len);
         }
-        self.rows.resize(group_of.len(), 0);
+        self.rows.resize(start as usize, 0);
         let mut group_of = group_of.iter();
         for row in 0..rows.len() {
             for (_, group) in rows.aliases(row).zip(&mut group_of) {
-                let group = &mut self.groups[*group as usize];
-                self.rows[(group.start + group.len) as usize] = row as u32;
-                group.len += 1;
+                if let Some(group) = group {
+                    let group = &mut self.groups[*group as usize];
+                    self.rows[(group.start + group.len) as usize] = row as u32;
+                    group.len += 1;
+                }
             }
         }
     }
@@ -237,21 +237,49 @@ impl Aliases {
             return None;
         }
         let group = |group: &u32| self.groups[*group as usize];
-        let is_it = |number: &u32| self.text(rows, group(number)) == alias;
+        let is_it = |number: &u32| group(number).text(rows) == alias;
         self.by_text.find(hasher.hash_one(alias), is_it).map(group)
     }
 
     fn rows_of(&self, group: Group) -> &[u32] {
         &self.rows[group.start as usize..][..group.len as usize]
     }
+}
 
-    fn text<'a>(&self, rows: &'a Rows, group: Group) -> &'a str {
-        alias_of(rows, self.rows[group.start as usize], group.nth)
+impl Group {
+    fn text(self, rows: &Rows) -> &str {
+        rows.text_at(self.text, self.text_len)
     }
 }
 
-fn alias_of(rows: &Rows, row: u32, nth: u32) -> &str {
-    rows.aliases(row as usize)
-        .nth(nth as usize)
-        .unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(sessions: &[(&str, &[&str])]) -> Table {
+        let mut rows = Rows::default();
+        for (key, aliases) in sessions {
+            let aliases: Vec<_> = aliases.iter().map(ToString::to_string).collect();
+            assert!(rows.push(key, key, &aliases));
+        }
+        Table::of(rows).expect("each key is there once")
+    }
+
+    #[test]
+    fn an_alias_that_is_written_twice_is_one_claim() {
+        let table = table(&[("k", &["a", "a"]), ("l", &["b", "a", "b"])]);
+        assert_eq!(table.claims("a"), [0, 1]);
+        assert_eq!(table.claims("b"), [1]);
+        assert_eq!(table.contested().collect::<Vec<_>>(), ["a"]);
+    }
+
+    /// With each looked for from its session's first, this would take minutes.
+    #[test]
+    fn a_session_may_have_very_many_aliases() {
+        let aliases: Vec<_> = (0..200_000).map(|n| format!("alias:{n}")).collect();
+        let aliases: Vec<_> = aliases.iter().map(String::as_str).collect();
+        let table = table(&[("k", &aliases)]);
+        assert_eq!(table.alias_count(), aliases.len());
+        assert_eq!(table.claims("alias:199999"), [0]);
+    }
 }

@@ -5,7 +5,7 @@ use crate::disk::files::extent;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::loaded::Loaded;
+use super::loaded::{Loaded, Lost};
 use super::locate::{self, Located};
 use super::rewrite::{self, More, Prepared};
 use super::shared::Shared;
@@ -207,8 +207,8 @@ fn count_copied(shared: &Shared, before: u64, copy: &Result<Prepared>) {
 }
 
 fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
-    if let Some(stem) = loaded.lost.take() {
-        restore(shared, &stem, &mut loaded)?;
+    if let Some(lost) = loaded.lost.take() {
+        restore(shared, lost, &mut loaded)?;
     }
     if let Some(file) = &loaded.file {
         loaded.extent = file
@@ -220,14 +220,18 @@ fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
 }
 
 /// Takes what a lost sidecar said from its copy: without, the session would show what was
-/// truncated. The next flush of the session writes it.
-fn restore(shared: &Shared, stem: &str, loaded: &mut Loaded) -> Result<()> {
+/// truncated. If there is none, its aliases still lead to it. The next flush of the session
+/// writes it.
+fn restore(shared: &Shared, lost: Lost, loaded: &mut Loaded) -> Result<()> {
     let mut copies = Copies::new(&*shared.storage, &shared.dir, &shared.copies);
-    if let Some(restored) = copies.restore(stem)?
-        && restored.meta.key == loaded.meta.text.key
-    {
-        tracing::warn!("{}", restored.finding);
-        loaded.meta = Meta::of(restored.meta);
+    let mut sidecar = loaded.meta.to_sidecar();
+    match copies.restore(&lost.stem)? {
+        Some(restored) if restored.meta.key == sidecar.key => {
+            tracing::warn!("{}", restored.finding);
+            sidecar = restored.meta;
+        }
+        _ => sidecar.aliases = lost.aliases,
     }
+    loaded.meta = Meta::of(sidecar);
     Ok(())
 }

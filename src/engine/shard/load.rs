@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::job::Job;
-use super::loaded::Loaded;
+use super::loaded::{Loaded, Lost};
 use super::session::{Position, Session};
 use super::shared::Shared;
 use super::turn::Turn;
@@ -50,19 +50,20 @@ impl Shard {
     fn open_files(&mut self, entry: &Arc<Entry>, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
         let shared = turn.shared;
         let (meta, sidecar) = self.read_sidecar(entry, turn)?;
-        let is_as_found = check_found(shared, entry, &meta, sidecar)?;
+        let lost = check_found(shared, entry, &meta, sidecar)?;
+        let is_lost = lost.is_some();
         let file = self.open_log(&entry.stem, turn)?;
         let mut loaded = Loaded {
             meta,
             sidecar,
             file,
             extent: Extent::default(),
-            lost: (!is_as_found).then(|| entry.stem.clone()),
+            lost,
         };
         let Some(file) = &loaded.file else {
             return Ok((loaded, false));
         };
-        if !is_as_found {
+        if is_lost {
             return Ok((loaded, true));
         }
         let path = files::log_path(&shared.dir, &entry.stem);
@@ -88,6 +89,10 @@ impl Shard {
         let Resident::Loading { entry, waiting } = &mut self.sessions[id] else {
             return;
         };
+        if let Some(found) = turn.shared.catalog.found_aliases(entry) {
+            let aliases = &loaded.meta.text.aliases;
+            turn.shared.catalog.set_aliases(entry, &found, aliases);
+        }
         let mut session = Session::vacant(entry.clone());
         session.waiting = std::mem::take(waiting);
         session.watch = self.early.remove(&entry.key);
@@ -134,16 +139,22 @@ impl Shard {
 }
 
 /// Compares a sidecar that was found at open, or by an earlier one, with what stands there
-/// now: another program may have written it since. `false` if it is lost.
+/// now: another program may have written it since. What is known of it, if it is lost.
 ///
 /// # Errors
 /// If it is another session's: two keys never share files.
-fn check_found(shared: &Shared, entry: &Arc<Entry>, meta: &Meta, sidecar: Sidecar) -> Result<bool> {
-    let Some(found) = shared.catalog.found_aliases(entry) else {
-        return Ok(true);
+fn check_found(
+    shared: &Shared,
+    entry: &Arc<Entry>,
+    meta: &Meta,
+    sidecar: Sidecar,
+) -> Result<Option<Lost>> {
+    let Some(aliases) = shared.catalog.found_aliases(entry) else {
+        return Ok(None);
     };
     if !sidecar.is_read() {
-        return Ok(false);
+        let stem = entry.stem.clone();
+        return Ok(Some(Lost { stem, aliases }));
     }
     if meta.text.key != *entry.key {
         shared.catalog.doubt();
@@ -156,8 +167,5 @@ fn check_found(shared: &Shared, entry: &Arc<Entry>, meta: &Meta, sidecar: Sideca
             ),
         });
     }
-    shared
-        .catalog
-        .set_aliases(entry, &found, &meta.text.aliases);
-    Ok(true)
+    Ok(None)
 }

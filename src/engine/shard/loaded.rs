@@ -14,6 +14,14 @@ pub(crate) struct Loaded {
     pub(crate) sidecar: Sidecar,
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     pub(crate) extent: Extent,
-    /// Under which name its sidecar was found at open, if that is lost since.
-    pub(crate) lost: Option<Arc<str>>,
+    /// What is known of its sidecar, if that was found at open and is lost since.
+    pub(crate) lost: Option<Lost>,
+}
+
+/// A sidecar that is lost.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) stem: Arc<str>,
+    /// The aliases that lead to the session.
+    pub(crate) aliases: Vec<String>,
 }

@@ -90,6 +90,8 @@ pub(crate) struct Worker {
     /// The mailboxes are closed: nothing comes past them either.
     closed: bool,
     unwritten_since: Option<Duration>,
+    /// Where the shard stands whose lines are written next.
+    writes_next: usize,
     line_budget: Budget,
     sidecar_budget: Budget,
     /// The last slice of writing found no space for anything. However few wait,
@@ -169,6 +171,7 @@ impl Worker {
             drained: None,
             closed: false,
             unwritten_since: None,
+            writes_next: 0,
             line_budget,
             sidecar_budget,
             stuck: false,

@@ -137,12 +137,15 @@ impl Worker {
     fn write_slice(&mut self, upto: Duration) {
         let started = self.shared.clock.monotonic();
         let (mut left, mut failed) = (SLICE, false);
-        for place in 0..self.shards.len() {
+        // In turn: of more than can be written some would wait for ever.
+        for _ in 0..self.shards.len() {
+            let place = self.writes_next;
             let id = self.shards[place].shard.id();
             match self.with(id, |shard, turn| shard.write_some(left, upto, turn)) {
                 Ok(done) => left -= done,
                 Err(_) => failed = true,
             }
+            self.writes_next = (place + 1) % self.shards.len();
             if left == 0 {
                 break;
             }

@@ -142,36 +142,36 @@ fn what_is_listed_is_found() {
 
 /// A shard uses a session for the first time, while a caller looks for it in every way.
 fn what_was_found_at_open_is_found_while_it_is_first_used() {
-    let names = Arc::new(Names::found("a", "b"));
+    let names = Arc::new(Names::found("a:1", "b"));
     let shard = {
         let names = names.clone();
         spawned(move || {
-            let used = names.claim("a");
+            let used = names.claim("a:1");
             names.set_aliases(&used, &text("b"), &["b", "c"].map(String::from));
         })
     };
     assert_eq!(
-        names.resolve("a").as_deref(),
-        Some("a"),
+        names.resolve("a:1").as_deref(),
+        Some("a:1"),
         "known and not found"
     );
-    assert_eq!(names.resolve_other("b").as_deref(), Some("a"));
-    assert_eq!(names.list(), ["a"], "not listed once");
+    assert_eq!(names.resolve_other("b").as_deref(), Some("a:1"));
+    assert_eq!(names.list(), ["a:1"], "not listed once");
     joined([shard]);
-    assert_eq!(names.resolve("c").as_deref(), Some("a"));
+    assert_eq!(names.resolve("c").as_deref(), Some("a:1"));
 }
 
 /// A shard deletes a session, which a caller looks at for the first time.
 fn what_was_found_at_open_stays_deleted() {
-    let names = Arc::new(Names::found("a", "b"));
+    let names = Arc::new(Names::found("a:1", "b"));
     let caller = {
         let names = names.clone();
-        spawned(move || drop(names.claim("a")))
+        spawned(move || drop(names.claim("a:1")))
     };
-    let deleted = names.claim("a");
+    let deleted = names.claim("a:1");
     names.remove(&deleted, &text("b"));
     joined([caller]);
-    assert_eq!(names.resolve("a"), None, "deleted and back");
+    assert_eq!(names.resolve("a:1"), None, "deleted and back");
     assert_eq!(names.resolve("b"), None, "its alias stays");
     assert_eq!(names.list(), [""; 0], "deleted and listed");
 }

@@ -30,7 +30,7 @@ use crate::disk::session_file::Meta;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::{Judged, judge};
+use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::Base;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot};
@@ -98,7 +98,7 @@ impl DirectoryView {
         let planned = self.planned(&moment);
         let mut report = self.report.clone();
         for (stem, plan) in &moment.plans.sessions {
-            match judge(planned, stem, plan)? {
+            match judge_beside_a_writer(planned, stem, plan)? {
                 Judged::Ours { finding, .. } => report.findings.extend(finding),
                 Judged::Changed(changed) if changed.lost => report.lose(changed.finding.clone()),
                 Judged::Changed(changed) => report.findings.push(changed.finding.clone()),

@@ -75,9 +75,12 @@ impl Storage for Intercepted {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn StorageFile>> {
-        if mode == OpenMode::CreateNew {
-            self.tell("create", path)?;
-        }
+        let call = if mode == OpenMode::CreateNew {
+            "create"
+        } else {
+            "open"
+        };
+        self.tell(call, path)?;
         let opened = self.disk.open(path, mode);
         if opened.is_err() {
             self.tell("missed", path)?;

@@ -111,14 +111,11 @@ impl Look {
         match [self, now].map(|look| look.plans.sessions.get(stem)) {
             _ if covered => Stood::Moved,
             [None, None] => Stood::Still,
-            [Some(_), Some(now)] if now.is_replaced() => Stood::Moved,
-            [Some(before), Some(now)] if now.only_adds_to(before) => {
-                if now.appended == before.appended {
-                    Stood::Still
-                } else {
-                    Stood::Grown
-                }
+            // Records are only added until a checkpoint takes them all.
+            [Some(before), Some(now)] if now.past.said.len() == before.past.said.len() => {
+                Stood::Still
             }
+            [Some(before), Some(now)] if now.only_adds_to(before) => Stood::Grown,
             _ => Stood::Moved,
         }
     }

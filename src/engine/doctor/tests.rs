@@ -182,3 +182,24 @@ fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
         2,
     );
 }
+
+/// What it says of the session's sidecar is later than what was read before it: taken for
+/// standing still, a sidecar written since would pass for another program's.
+#[test]
+fn a_session_that_got_another_sidecar_between_two_looks_did_not_stand_still() {
+    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
+    let looks = |others: &[Record<'_>]| {
+        let (_, storage) = journalled(others);
+        look::Look::settled(&*storage, &Home::of(Path::new(DIR))).unwrap()
+    };
+    let of_meta = [Record::Meta {
+        stem: "a",
+        generation: 0,
+        before: record::Prior::default(),
+        image: &image,
+    }];
+    let (before, after) = (looks(&[]), looks(&of_meta));
+    assert_eq!(before.stood(&looks(&[]), "a"), look::Stood::Still);
+    assert_eq!(before.stood(&after, "a"), look::Stood::Grown);
+    assert_eq!(before.stood(&after, "b"), look::Stood::Still);
+}

@@ -18,7 +18,7 @@ use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file::{self, Decoded, SessionMeta};
 use crate::engine::home::Home;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, judge};
+use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::{Base, Plans};
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
@@ -171,7 +171,7 @@ impl SessionCheck {
         } = planned;
         let plan = plans.sessions.get(&self.stem);
         let judged = plan
-            .map(|plan| judge(planned, &self.stem, plan))
+            .map(|plan| judge_beside_a_writer(planned, &self.stem, plan))
             .transpose()?;
         if let Some(Base::Swapped(swap)) = plan.map(|plan| &plan.base) {
             self.rewrite_fault = rewrite_fault(storage, dir, swap)?;

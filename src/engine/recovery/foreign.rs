@@ -24,6 +24,8 @@ pub(crate) mod sidecar;
 pub(crate) mod standing;
 mod traces;
 
+use std::io;
+
 use self::case::Case;
 use self::lineage::Found;
 use self::sidecar::OnDisk;
@@ -83,6 +85,48 @@ pub(crate) struct Conflict {
     pub(crate) meta: SessionMeta,
     /// Whether its session's file name is another session's now.
     pub(crate) displaced: bool,
+}
+
+/// How often a file is looked at again that is replaced while it is looked at.
+const TRIES: usize = 20;
+
+/// [`judge`] beside a writer. Its worker gives prepared files their names while we look:
+/// a session file opened before that, and a prepared file looked for after, would pass for
+/// one that another program removed. What was changed counts if the file that was looked
+/// at still has its name.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) fn judge_beside_a_writer(
+    planned: Planned<'_>,
+    stem: &str,
+    plan: &Plan,
+) -> Result<Judged> {
+    for _ in 0..TRIES {
+        let judged = judge(planned, stem, plan)?;
+        let changed = match &judged {
+            Judged::Ours { .. } => return Ok(judged),
+            Judged::Changed(changed) => changed,
+        };
+        if still_there(planned, stem, changed)? {
+            return Ok(judged);
+        }
+    }
+    let error = io::Error::other("it was replaced each time it was looked at");
+    Err(Error::io("read", &log_path(planned.dir, stem), error))
+}
+
+fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bool> {
+    let path = log_path(planned.dir, stem);
+    let wrap = |e| Error::io("read", &path, e);
+    let file = changed.found.as_ref().and_then(|found| found.file.as_ref());
+    let found = file.map(|file| file.info()).transpose().map_err(wrap)?;
+    let now = match planned.storage.info(&path) {
+        Ok(info) => Some(info),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(wrap(e)),
+    };
+    Ok(found.map(|info| info.inode) == now.map(|info| info.inode))
 }
 
 /// Looks at the files of `stem`.

@@ -10,7 +10,7 @@ use crate::disk::journal::scan::{End, Scan, Tip};
 use crate::engine::catalog::Catalog;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::{Judged, judge};
+use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::survey::{Others, report_on, survey};
@@ -117,7 +117,7 @@ fn others(planned: Planned<'_>) -> Result<Others> {
         if plan.exists() == files::is_there(planned.storage, &log_path(planned.dir, stem))? {
             continue;
         }
-        match judge(planned, stem, plan)? {
+        match judge_beside_a_writer(planned, stem, plan)? {
             Judged::Changed(changed) if changed.gone => {
                 others.gone.insert(stem.clone());
             }

@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use crate::disk::copies::lost::Restored;
 use crate::disk::files::conversation;
-use crate::disk::files::log_path;
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::{Meta, SessionMeta};
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Changed, Judged, judge};
+use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ground::storage::{OpenMode, Storage};
 
 /// A session from its two files alone.
@@ -45,10 +44,9 @@ pub(super) fn planned(
     (stem, key): (&str, &str),
     plan: &Plan,
 ) -> Result<Pieces> {
-    let lines = match judge(planned, stem, plan)? {
+    let lines = match judge_beside_a_writer(planned, stem, plan)? {
         Judged::Ours { lines, .. } => lines,
         Judged::Changed(changed) => {
-            still_there(planned, stem, &changed)?;
             let meta = changed.meta.clone();
             return Ok(Pieces {
                 meta: Meta::of(meta.unwrap_or_else(|| SessionMeta::empty(key))),
@@ -72,24 +70,6 @@ pub(super) fn planned(
         sidecar,
         changed: false,
     })
-}
-
-/// Beside a writer, a file that was renamed between two of our looks seems to be gone, or
-/// another's.
-fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<()> {
-    let path = log_path(planned.dir, stem);
-    let wrap = |e| Error::io("read", &path, e);
-    let file = changed.found.as_ref().and_then(|found| found.file.as_ref());
-    let found = file.map(|file| file.info()).transpose().map_err(wrap)?;
-    let now = match planned.storage.info(&path) {
-        Ok(info) => Some(info),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Err(wrap(e)),
-    };
-    if found.map(|info| info.inode) == now.map(|info| info.inode) {
-        return Ok(());
-    }
-    Err(wrap(io::Error::other("it was replaced meanwhile")))
 }
 
 /// What a session is made of when nobody owns it.

@@ -1,13 +1,18 @@
 //! Looking a directory over, and mending it.
 
-use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
+use sessionlog::testing::storage::Storage;
+use sessionlog::testing::verify_store;
 use sessionlog::{Error, Mismatch, RepairOptions, RepairReport, SidecarCheck, Store, StoreHandle};
 
+use crate::intercept::Intercepted;
 use crate::support::{
-    add_numbers, copy_dir, files, line, numbers, open, scratch, sidecar, small_segments, texts,
+    add_numbers, copy_dir, files, in_memory, line, numbers, open, open_on, scratch, sidecar,
+    small_segments, texts,
 };
 
 #[test]
@@ -164,6 +169,36 @@ fn verify_beside_a_writer_that_remakes_sessions_finds_damage_and_nothing_else() 
     let still = Store::verify(dir.path()).unwrap();
     assert_eq!(still.problems().len(), 1, "{still}");
     assert!(still.unsettled.is_empty() && !still.busy, "{still}");
+}
+
+#[test]
+fn a_prepared_file_that_gets_its_name_while_it_is_looked_for_is_nobodys_change() {
+    let storage = Intercepted::default();
+    let store = open_on(Arc::new(storage.clone()), small_segments()).unwrap();
+    add_numbers(&store.handle(), "k", 0..9);
+    store.handle().flush().wait().unwrap();
+    let log = in_memory("k.jsonl");
+    let kept = log.clone();
+    storage.at_every_call(move |call, path, _| match call {
+        "rename" if path == kept => Err(io::Error::from_raw_os_error(5)),
+        _ => Ok(()),
+    });
+    store.handle().truncate_history("k", 2).wait().unwrap();
+    let _ = store.handle().compact("k").wait();
+    drop(store);
+    let waits = |path: &Path| path.to_string_lossy().contains("/.sessionlog-");
+    let renamed = Arc::new(AtomicBool::new(false));
+    let seen = renamed.clone();
+    storage.at_every_call(move |call, path, disk| {
+        if call == "open" && waits(path) && !seen.swap(true, Ordering::Relaxed) {
+            disk.rename(path, &log)?;
+        }
+        Ok(())
+    });
+    let beside: Arc<dyn Storage> = Arc::new(storage);
+    let report = verify_store(&beside, &in_memory("")).unwrap();
+    assert!(renamed.load(Ordering::Relaxed), "no prepared file waited");
+    assert_eq!(report.problems(), Vec::<String>::new());
 }
 
 #[test]

@@ -199,12 +199,6 @@ impl Plan {
         follows && self.base == before.base && self.skip() == before.skip()
     }
 
-    /// Whether the file is another than at the checkpoint. Made again with the same
-    /// lines, it reads the same in the journal, and may be another once more.
-    pub(crate) fn is_replaced(&self) -> bool {
-        !matches!(self.base, Base::OnDisk)
-    }
-
     /// How many lines are hidden, if the journal says it.
     fn skip(&self) -> Option<i64> {
         let patched = self.patch.as_ref().map(|patch| patch.skip);

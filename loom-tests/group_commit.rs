@@ -42,6 +42,17 @@ pub(crate) const MODELS: &[Model] = &[
     },
 ];
 
+/// Waits as a committer does, and takes what came.
+fn take<T>(group: &GroupCommit<T>, batch: &mut Batch<T>, linger: Option<&Linger>) -> Taken {
+    loop {
+        group.wait(None, linger);
+        match group.take(batch) {
+            Taken::Nothing => {}
+            taken => return taken,
+        }
+    }
+}
+
 /// Bytes the committer has written, and how many of them survive power loss.
 #[derive(Default)]
 struct Disk {
@@ -88,7 +99,7 @@ fn committing(group: &Arc<GroupCommit<Promise<()>>>, disk: &Arc<Mutex<Disk>>) ->
     let (group, disk) = (Arc::clone(group), Arc::clone(disk));
     spawned("committer", move || {
         let mut batch = Batch::new();
-        while group.take(&mut batch, None, None) == Taken::Batch {
+        while take(&group, &mut batch, None) == Taken::Batch {
             disk.lock().written.extend_from_slice(&batch.bytes);
             {
                 let mut disk = disk.lock();
@@ -137,16 +148,13 @@ fn a_lingering_committer_is_let_go() {
         let group = Arc::clone(&group);
         spawned("closing", move || group.close())
     };
-    let mut linger = Linger {
+    let linger = Linger {
         expected: 2,
         timeout: Duration::from_secs(1),
-        came: None,
     };
     let mut batch = Batch::new();
-    assert_eq!(
-        group.take(&mut batch, None, Some(&mut linger)),
-        Taken::Batch
-    );
+    let taken = take(&group, &mut batch, Some(&linger));
+    assert_eq!(taken, Taken::Batch);
     assert_eq!(batch.tickets, [1]);
     closing.join().expect("did not panic");
 }
@@ -178,7 +186,7 @@ fn a_ticket_ends_in_one_place() {
             let mut batch = Batch::new();
             loop {
                 let failed = group.poisoned().is_some();
-                if group.take(&mut batch, None, None) != Taken::Batch {
+                if take(&group, &mut batch, None) != Taken::Batch {
                     break;
                 }
                 assert!(!failed, "accepted after the failure");
@@ -220,7 +228,7 @@ fn a_sync_that_is_asked_for_comes() {
             let mut batch = Batch::<Promise<()>>::new();
             let mut unsynced = Vec::new();
             // The sleep has no end here: loom never lets a time run out.
-            while group.take(&mut batch, None, None) != Taken::Closed {
+            while take(&group, &mut batch, None) != Taken::Closed {
                 let idle = batch.tickets.is_empty();
                 unsynced.append(&mut batch.tickets);
                 if batch.durable || idle {

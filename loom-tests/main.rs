@@ -24,6 +24,8 @@ mod group_commit;
 #[cfg(sessionlog_loom)]
 mod journal;
 #[cfg(sessionlog_loom)]
+mod lead;
+#[cfg(sessionlog_loom)]
 mod limits;
 #[cfg(sessionlog_loom)]
 mod mailbox;
@@ -54,6 +56,7 @@ fn main() -> std::process::ExitCode {
         readers::MODELS,
         seat::MODELS,
         engine::MODELS,
+        lead::MODELS,
         limits::MODELS,
         supervisor::MODELS,
         workers::MODELS,

@@ -46,6 +46,12 @@
 //! * *Shard to committer* (`GroupCommit`): a ticket is in a batch exactly if its bytes
 //!   are. Both change hands under one lock, as does whether the committer sleeps.
 //!   `group_commit`, `engine_group`.
+//! * *Caller in the committer's place* (`JournalSeat`): what is queued is seen to. A caller
+//!   leads only if the committer sleeps, which one lock says of the queue and of it; who
+//!   finds somebody leading has queued before, and whoever led looks at the queue after
+//!   giving the seat up. What has to be synced, or is too much, the committer is told of.
+//!   A batch is taken under the seat, so that batches are written in their order.
+//!   `lead_callers`, `lead_levels`, `engine_append`, `schedules`.
 //! * Closed and poisoned leave nobody waiting. Both are looked at under the lock that
 //!   queues; a close rouses the committer, also one that lingers. `group_close`,
 //!   `group_linger`, `group_poison`.
@@ -147,6 +153,7 @@
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
 //! | `SETTLED_HERE` (shard/worker/quick) | 32 KiB |
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
+//! | `LED` (supervisor/journal_seat) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
@@ -188,13 +195,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::disk::journal::committer::Ticket;
-use crate::disk::journal::group::GroupCommit;
+use crate::disk::journal::group::{GroupCommit, Lead, Led};
 use crate::disk::session_file;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::Command;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::seat::Seat;
 use crate::engine::supervisor::Request;
+use crate::engine::supervisor::journal_seat::JournalSeat;
 use crate::error::{Error, Result};
 use crate::ground::mailbox::{Closed, EventSender, Sender};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
@@ -207,6 +215,8 @@ pub(crate) struct Engine {
     mailboxes: Vec<Sender<Command>>,
     /// Whoever drives a shard, by shard.
     seats: Vec<Arc<Seat>>,
+    /// Whoever commits.
+    journal: Arc<JournalSeat>,
     group: Arc<GroupCommit<Ticket>>,
     runtime: Runtime,
     supervise: EventSender<Request>,
@@ -233,7 +243,7 @@ impl Engine {
     pub(crate) fn submit(&self, command: Command) -> Result<()> {
         let shard = session_file::shard_of(&command.key);
         let mut command = Some(command);
-        self.seats[shard].submit(shard, &mut command);
+        self.enter(shard, &mut command, Lead::Sync);
         let sent = command.map_or(Ok(()), |left| self.mailboxes[shard].send(left));
         sent.map_err(|Closed(_)| self.failure())
     }
@@ -253,9 +263,17 @@ impl Engine {
         };
         self.runtime.remember_current();
         let shard = session_file::shard_of(&submitted.key);
-        self.seats[shard].submit(shard, command);
+        self.enter(shard, command, Lead::Write);
         let sent = self.mailboxes[shard].poll_send(cx, command);
         sent.map_err(|Closed(_)| self.failure())
+    }
+
+    /// Has a command taken in on the spot, if that is possible, and committed, if the
+    /// committer sleeps.
+    fn enter(&self, shard: usize, command: &mut Option<Command>, lead: Lead) {
+        if self.seats[shard].submit(shard, command, lead) == Led::Here {
+            self.journal.lead(lead);
+        }
     }
 
     /// Why a command was not answered.

@@ -36,6 +36,7 @@ use crate::engine::stats::Counters;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::journal::Journal;
+use crate::engine::supervisor::journal_seat::JournalSeat;
 use crate::engine::supervisor::machine::Machine;
 use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
@@ -294,12 +295,14 @@ fn assemble(
         outcomes_in,
         (copies, site.options.checkpoint_every),
     );
+    let journal_seat = Arc::new(JournalSeat::new(&alarm, &site.clock, &runtime));
     let engine = Arc::new(Engine {
         shared: shared.clone(),
         mailboxes,
         seats: seat_of,
+        journal: journal_seat.clone(),
         group,
-        runtime: runtime.clone(),
+        runtime,
         supervise: supervise.clone(),
         closed: AtomicBool::new(false),
     });
@@ -314,8 +317,8 @@ fn assemble(
         ended_cleanly: ended_cleanly.clone(),
         alarm: alarm.clone(),
         seats,
-        runtime,
         pool,
+        unsynced_since: None,
     };
     let supervisor = Loop {
         supervisor,
@@ -328,6 +331,7 @@ fn assemble(
     let machine = Machine {
         workers,
         journal,
+        journal_seat,
         supervisor,
         jobs,
         shared,

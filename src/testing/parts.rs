@@ -5,6 +5,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, Waker};
+use std::time::Duration;
 
 use crate::disk::journal::group::Taken;
 use crate::engine::open::{self, Opened, Site};
@@ -14,6 +15,7 @@ use crate::error::Result;
 use crate::front::handle::Side;
 use crate::ground::clock::Clock;
 use crate::ground::storage::Storage;
+use crate::ground::sync::wake::Runtime;
 use crate::{StoreHandle, StoreOptions};
 
 /// Where the store is.
@@ -75,7 +77,14 @@ pub(super) fn now<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
+/// Commits what was taken; `false` once the store is poisoned.
+pub(super) fn turn(journal: &mut Journal, taken: Taken) -> bool {
+    let (goes_on, wakers) = journal.turn(taken, Duration::ZERO);
+    Runtime::default().wake_all(wakers);
+    goes_on
+}
+
 /// What is queued for the committer.
 pub(super) fn take(journal: &mut Journal) -> Taken {
-    journal.alarm.group.try_take(&mut journal.batch)
+    journal.alarm.group.take(&mut journal.batch)
 }

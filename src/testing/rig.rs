@@ -104,6 +104,7 @@ impl Rig {
         let Machine {
             mut workers,
             journal,
+            journal_seat,
             supervisor,
             jobs,
             shared,
@@ -112,7 +113,10 @@ impl Rig {
         Self {
             handle,
             control,
-            journal: Journal { journal, clock },
+            journal: Journal {
+                journal,
+                seat: journal_seat,
+            },
             worker: Worker(workers.remove(0)),
             second: workers.pop().map(Worker),
             background: Background {

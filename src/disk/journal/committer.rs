@@ -171,6 +171,12 @@ impl Committer {
         Ok(())
     }
 
+    /// Whether a batch of so many bytes goes into the present segment.
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        let len = (len + record::COMMIT_LEN) as u64;
+        self.position + len + reserve(self.segment.len) <= self.segment.len
+    }
+
     /// Which segment takes the next batch.
     pub(crate) fn segment_number(&self) -> u64 {
         self.segment.number

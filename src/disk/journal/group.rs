@@ -1,62 +1,18 @@
 //! The hand-over of a group commit: many shards queue, one committer takes.
 //!
 //! Whatever was queued while the last sync ran goes out as one write and one
-//! sync. Nothing here touches a file, so the models in `loom-tests/` explore
+//! sync. A caller who finds the committer asleep may take what is queued in its
+//! place. Nothing here touches a file, so the models in `loom-tests/` explore
 //! exactly this code.
+
+mod batch;
 
 use crate::ground::sync::{Condvar, Mutex, MutexGuard};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Larger buffers are returned after a batch: one huge import must not pin its
-/// size for the life of the store.
-const KEPT_BYTES: usize = 8 << 20;
-
-/// What goes to disk together, and who waits for it.
-///
-/// Bytes and tickets change hands under one lock: a ticket is in a batch if
-/// and only if its bytes are. Answering the tickets after the bytes are synced
-/// is then enough to never acknowledge what a power loss could take back.
-#[derive(Debug)]
-pub struct Batch<T> {
-    /// Encoded records, in the order they were submitted.
-    pub bytes: Vec<u8>,
-    /// One per submission, in the same order.
-    pub tickets: Vec<T>,
-    /// Whether any of the submissions must survive power loss, or somebody waits
-    /// for what was taken before to be synced.
-    pub durable: bool,
-}
-
-/// What a take found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// The batch was filled.
-    Batch,
-    /// Nothing was queued, for the whole idle time if one was given, or until a
-    /// sync was asked for.
-    Idle,
-    /// Nothing is queued and nothing will be.
-    Closed,
-}
-
-/// How long a take may wait for company.
-///
-/// Callers that were just answered come back with their next command a moment
-/// later. Taken at once, what others queued meanwhile would go out alone and make
-/// them wait for two syncs, again and again.
-#[derive(Clone, Copy, Debug)]
-pub struct Linger {
-    /// Bytes of the batch that was answered last. The take waits until most of
-    /// that is there again, on top of what is queued when it starts.
-    pub expected: usize,
-    /// For at most so long once anything is queued.
-    pub timeout: Duration,
-    /// Whether what was waited for came; `None` if there was nothing to wait
-    /// for. Set by the take.
-    pub came: Option<bool>,
-}
+pub use self::batch::{Batch, Lead, Led, Linger, Taken};
 
 /// Why a submission was turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +50,10 @@ struct State<T> {
     /// Bytes at which the committer wants to be woken, if it sleeps. A submission
     /// pays for a notification only then; while a sync runs, nobody listens.
     committer_wants: Option<usize>,
+    /// The committer is to look again for how long it may sleep.
+    look: bool,
+    /// Submissions in the batch that was taken last.
+    company: usize,
 }
 
 impl<T> GroupCommit<T> {
@@ -106,6 +66,8 @@ impl<T> GroupCommit<T> {
                 closed: false,
                 poison: None,
                 committer_wants: None,
+                look: false,
+                company: 0,
             }),
             queued: Condvar::new(),
         }
@@ -118,6 +80,36 @@ impl<T> GroupCommit<T> {
     /// that queues: checked earlier, a record could slip in after the failure
     /// and wait for a committer that is gone.
     pub fn submit(&self, records: &[u8], ticket: T, durable: bool) -> Result<(), Refused<T>> {
+        let state = self.queue(records, ticket, durable)?;
+        self.tell(state);
+        Ok(())
+    }
+
+    /// The same for somebody who may see to it as `lead` says.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_to_lead(
+        &self,
+        records: &[u8],
+        ticket: T,
+        durable: bool,
+        lead: Lead,
+    ) -> Result<Led, Refused<T>> {
+        let state = self.queue(records, ticket, durable)?;
+        if state.committer_wants == Some(0) && state.may_be_led(lead) {
+            return Ok(Led::Here);
+        }
+        self.tell(state);
+        Ok(Led::Elsewhere)
+    }
+
+    fn queue(
+        &self,
+        records: &[u8],
+        ticket: T,
+        durable: bool,
+    ) -> Result<MutexGuard<'_, State<T>>, Refused<T>> {
         let mut state = self.state.lock();
         if let Some(reason) = state.refusal() {
             return Err(Refused { ticket, reason });
@@ -125,11 +117,14 @@ impl<T> GroupCommit<T> {
         state.batch.bytes.extend_from_slice(records);
         state.batch.tickets.push(ticket);
         state.batch.durable |= durable;
+        Ok(state)
+    }
+
+    fn tell(&self, state: MutexGuard<'_, State<T>>) {
         let queued = state.batch.bytes.len();
         if state.committer_wants.is_some_and(|wanted| queued >= wanted) {
             self.rouse(state);
         }
-        Ok(())
     }
 
     /// Has what was taken before synced, though nothing more is queued: a take that
@@ -147,45 +142,91 @@ impl<T> GroupCommit<T> {
         }
     }
 
-    /// Swaps `batch`, emptied, with everything queued; blocks until there is
-    /// something, for at most `idle`, and then for company as `linger` says. For
-    /// one committing thread.
-    ///
-    /// A submission that arrives after this returns is in the next batch.
-    pub fn take(
-        &self,
-        batch: &mut Batch<T>,
-        idle: Option<Duration>,
-        mut linger: Option<&mut Linger>,
-    ) -> Taken {
-        batch.empty();
+    /// Blocks until there is something to take, a sync was asked for, or
+    /// [`look_again`](Self::look_again) was called; for at most `idle`, and then for
+    /// company as `linger` says. For one committing thread. Whether the company came;
+    /// `None` if there was nothing to wait for.
+    pub fn wait(&self, idle: Option<Duration>, linger: Option<&Linger>) -> Option<bool> {
         let mut state = self.state.lock();
-        let wanted = linger.as_ref().map(|l| state.wanted(l.expected));
-        loop {
-            while !state.has_news() {
-                if self.sleep(&mut state, 0, idle) {
-                    return state.hand_over(batch);
-                }
+        let lingers = linger.map(|linger| (linger, state.wanted(linger.expected)));
+        while !state.has_news() && !state.look {
+            if self.sleep(&mut state, 0, idle) {
+                break;
             }
-            if !state.batch.tickets.is_empty()
-                && let (Some(linger), Some(wanted)) = (linger.take(), wanted)
-            {
-                self.linger(&mut state, linger, wanted);
+        }
+        state.look = false;
+        let (linger, wanted) = lingers.filter(|_| !state.batch.tickets.is_empty())?;
+        let mut came = None;
+        while state.batch.bytes.len() < wanted && !state.is_over() {
+            let timed_out = self.sleep(&mut state, wanted, Some(linger.timeout));
+            came = Some(state.batch.bytes.len() >= wanted);
+            if timed_out {
+                break;
             }
-            // Poison can have taken meanwhile what was queued.
-            if state.has_news() {
-                return state.hand_over(batch);
-            }
+        }
+        came
+    }
+
+    /// Ends the committer's [`wait`](Self::wait), or the next one: what it may
+    /// sleep for is another by now.
+    pub fn look_again(&self) {
+        let mut state = self.state.lock();
+        state.look = true;
+        if state.committer_wants == Some(0) {
+            self.rouse(state);
         }
     }
 
-    fn linger(&self, state: &mut MutexGuard<'_, State<T>>, linger: &mut Linger, wanted: usize) {
-        while state.batch.bytes.len() < wanted && !state.is_over() {
-            let timed_out = self.sleep(state, wanted, Some(linger.timeout));
-            linger.came = Some(state.batch.bytes.len() >= wanted);
-            if timed_out {
-                return;
-            }
+    /// Swaps `batch`, emptied, with everything queued. Whoever calls it keeps others
+    /// from doing so until the batch is committed.
+    ///
+    /// A submission that arrives after this returns is in the next batch.
+    pub fn take(&self, batch: &mut Batch<T>) -> Taken {
+        batch.empty();
+        self.state.lock().hand_over(batch)
+    }
+
+    /// [`take`](Self::take) in the committer's place: what somebody may see to who is
+    /// free to do as `lead` says, and whom a batch of so many bytes suits. The
+    /// committer is told of any other.
+    pub fn take_to_lead(
+        &self,
+        batch: &mut Batch<T>,
+        lead: Lead,
+        suits: impl FnOnce(usize) -> bool,
+    ) -> Taken {
+        batch.empty();
+        let mut state = self.state.lock();
+        if state.batch.tickets.is_empty() {
+            return Taken::Nothing;
+        }
+        if state.may_be_led(lead) && suits(state.batch.bytes.len()) {
+            return state.hand_over(batch);
+        }
+        self.tell(state);
+        Taken::Nothing
+    }
+
+    /// Whether something is queued that nobody but the caller may have seen to. To be
+    /// asked by whoever led, after others may lead again: who found that somebody led
+    /// counts on it. What has to wait for the committer it is told of.
+    pub fn is_left(&self, lead: Lead) -> bool {
+        let state = self.state.lock();
+        let left = !state.batch.tickets.is_empty();
+        if left && state.may_be_led(lead) {
+            return true;
+        }
+        if left {
+            self.tell(state);
+        }
+        false
+    }
+
+    /// Tells the committer, if it sleeps, of what is queued.
+    pub fn leave(&self) {
+        let state = self.state.lock();
+        if state.has_news() {
+            self.tell(state);
         }
     }
 
@@ -206,15 +247,6 @@ impl<T> GroupCommit<T> {
         };
         state.committer_wants = None;
         timed_out
-    }
-
-    /// As [`take`](Self::take), without ever blocking: `Idle` when nothing is
-    /// queued. For engines stepped by hand; a committer has nothing else to do
-    /// than wait.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn try_take(&self, batch: &mut Batch<T>) -> Taken {
-        batch.empty();
-        self.state.lock().hand_over(batch)
     }
 
     /// Refuses every later submission because of `reason`; the first reason
@@ -287,39 +319,22 @@ impl<T> State<T> {
 
     fn hand_over(&mut self, batch: &mut Batch<T>) -> Taken {
         if !self.batch.tickets.is_empty() {
+            self.company = self.batch.tickets.len();
             mem::swap(&mut self.batch, batch);
             Taken::Batch
         } else if self.closed {
             Taken::Closed
-        } else {
-            self.batch.durable = false;
+        } else if mem::take(&mut self.batch.durable) {
             Taken::Idle
-        }
-    }
-}
-
-impl<T> Batch<T> {
-    /// A batch with nothing in it.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            bytes: Vec::new(),
-            tickets: Vec::new(),
-            durable: false,
+        } else {
+            Taken::Nothing
         }
     }
 
-    fn empty(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
-        self.tickets.clear();
-        self.durable = false;
-    }
-}
-
-impl<T> Default for Batch<T> {
-    fn default() -> Self {
-        Self::new()
+    /// Whether what is queued may be seen to by a caller.
+    fn may_be_led(&self, lead: Lead) -> bool {
+        let alone = self.company <= 1 && self.batch.tickets.len() == 1;
+        !self.batch.durable || lead == Lead::Sync && alone
     }
 }
 

@@ -45,13 +45,12 @@ impl Pace {
         Some(Linger {
             expected: bytes,
             timeout: (sync / 2).min(LONGEST),
-            came: None,
         })
     }
 
-    /// Learns from what became of waiting.
-    pub(crate) fn learn(&mut self, linger: &Linger) {
-        match linger.came {
+    /// Learns whether those came who were waited for, if anybody was.
+    pub(crate) fn learn(&mut self, came: Option<bool>) {
+        match came {
             None => {}
             Some(true) => self.next_pause = PAUSE.0,
             Some(false) => {
@@ -69,12 +68,11 @@ mod tests {
     const SYNC: Duration = Duration::from_millis(1);
 
     fn told(pace: &mut Pace, came: bool) -> bool {
-        let Some(mut linger) = pace.linger(100, SYNC) else {
-            return false;
-        };
-        linger.came = Some(came);
-        pace.learn(&linger);
-        true
+        let lingers = pace.linger(100, SYNC).is_some();
+        if lingers {
+            pace.learn(Some(came));
+        }
+        lingers
     }
 
     #[test]

@@ -53,6 +53,10 @@ pub(crate) const HEAD: usize = 8;
 /// damage of any length.
 pub(crate) const COMMIT_MAGIC: [u8; 8] = *b"slCOMMIT";
 
+/// Length of a commit record, bytes: its kind, the magic, and two numbers of eight
+/// bytes and one of four.
+pub(crate) const COMMIT_LEN: usize = HEAD + 1 + COMMIT_MAGIC.len() + 8 + 4 + 8;
+
 const APPEND: u8 = 1;
 const META: u8 = 2;
 const SWAP: u8 = 3;

@@ -13,6 +13,18 @@ pub(crate) struct Inflight {
     /// The changes of all batches, one batch after the other.
     ops: VecDeque<Op>,
     bytes: usize,
+    /// How many batches readers see already, the oldest, and how many changes those
+    /// hold. What was written is shown again with every later write until it is synced:
+    /// looked through from the oldest on, a thousand buffered records would cost as
+    /// much each as all of them.
+    shown: Shown,
+}
+
+/// The oldest batches.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shown {
+    batches: usize,
+    ops: usize,
 }
 
 /// Changes for which room is kept: as many as a shard's mailbox holds, and more.
@@ -26,8 +38,6 @@ pub(crate) struct Handed {
     pub(crate) ops: usize,
     /// Length of its records.
     pub(crate) bytes: usize,
-    /// Whether readers see it already.
-    pub(crate) shown: bool,
 }
 
 impl Inflight {
@@ -37,7 +47,6 @@ impl Inflight {
             number,
             ops: ops.len(),
             bytes,
-            shown: false,
         });
         self.ops.append(ops);
         self.bytes += bytes;
@@ -61,7 +70,13 @@ impl Inflight {
     /// the next to [pop](Self::pop).
     pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Handed> {
         let batch = self.batches.pop_front_if(|batch| batch.number <= number);
-        self.bytes -= batch.map_or(0, |batch| batch.bytes);
+        if let Some(batch) = batch {
+            self.bytes -= batch.bytes;
+            if self.shown.batches > 0 {
+                self.shown.batches -= 1;
+                self.shown.ops -= batch.ops;
+            }
+        }
         if batch.is_none() && self.ops.is_empty() {
             self.give_back();
         }
@@ -83,29 +98,39 @@ impl Inflight {
 
     /// The batches not newer than `number`, each with its changes.
     pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
-        let told = self.batches.iter().take_while(move |b| b.number <= number);
-        let mut at = 0;
-        told.map(move |batch| {
-            let first = at;
-            at += batch.ops;
-            (*batch, self.ops.range(first..at))
-        })
+        self.after(Shown::default(), number)
+    }
+
+    /// Those of them that readers do not see yet.
+    pub(crate) fn unseen_up_to(&self, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
+        self.after(self.shown, number)
+    }
+
+    fn after(&self, start: Shown, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
+        let told = self.batches.range(start.batches..);
+        let mut at = start.ops;
+        told.take_while(move |b| b.number <= number)
+            .map(move |batch| {
+                let first = at;
+                at += batch.ops;
+                (*batch, self.ops.range(first..at))
+            })
     }
 
     /// Calls `show` with every change that is not newer than `number` and that
     /// readers do not see yet.
-    pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op)) {
-        let mut at = 0;
-        for batch in &mut self.batches {
+    pub(crate) fn show_up_to(&mut self, number: u64, show: impl FnMut(&mut Op)) {
+        let mut shown = self.shown;
+        for batch in self.batches.range(shown.batches..) {
             if batch.number > number {
-                return;
+                break;
             }
-            let first = at;
-            at += batch.ops;
-            if !std::mem::replace(&mut batch.shown, true) {
-                self.ops.range_mut(first..at).for_each(&mut show);
-            }
+            shown.batches += 1;
+            shown.ops += batch.ops;
         }
+        let newly = self.shown.ops..shown.ops;
+        self.shown = shown;
+        self.ops.range_mut(newly).for_each(show);
     }
 
     /// Takes off the changes of every batch from `number` on.
@@ -116,12 +141,15 @@ impl Inflight {
             ops += batch.ops;
             self.bytes -= batch.bytes;
         }
-        self.ops.split_off(self.ops.len() - ops)
+        let kept = self.ops.len() - ops;
+        self.shown.batches = self.shown.batches.min(self.batches.len());
+        self.shown.ops = self.shown.ops.min(kept);
+        self.ops.split_off(kept)
     }
 }
 
 /// The changes of a batch.
-type Ops<'a> = std::collections::vec_deque::Iter<'a, Op>;
+pub(crate) type Ops<'a> = std::collections::vec_deque::Iter<'a, Op>;
 
 #[cfg(test)]
 mod tests {
@@ -212,6 +240,10 @@ mod tests {
                         .map(|b| (b.number, b.ops.clone()))
                         .collect();
                     assert_eq!(looked, expected);
+                    let unseen: Vec<_> = own.unseen_up_to(at).map(|(b, _)| b.number).collect();
+                    let told = model.iter().filter(|b| b.number <= at && !b.shown);
+                    let expected: Vec<_> = told.map(|b| b.number).collect();
+                    assert_eq!(unseen, expected);
                     while let Some(batch) = own.next_up_to(at) {
                         let popped: Vec<_> =
                             (0..batch.ops).map(|_| own.pop().unwrap().session).collect();

@@ -40,7 +40,7 @@ use super::request::Command;
 use super::shared::Shared;
 use super::turn::{Outbox, Turn};
 use crate::disk::journal::committer::Ticket;
-use crate::disk::journal::group::GroupCommit;
+use crate::disk::journal::group::{GroupCommit, Lead, Led};
 use crate::disk::session_file::SHARDS;
 use crate::error::Error;
 use crate::ground::clock::Stamp;
@@ -279,11 +279,16 @@ impl Worker {
     }
 
     fn commit(&mut self) {
+        self.commit_as(None);
+    }
+
+    /// Hands what was staged to the journal, for somebody who may see to it as `lead` says.
+    fn commit_as(&mut self, lead: Option<Lead>) -> Led {
         if self.staging.ops.is_empty() {
             if std::mem::take(&mut self.staging.durable) {
                 self.group.ask_for_sync();
             }
-            return;
+            return Led::Elsewhere;
         }
         let bytes = self.staging.records.len();
         let ticket = Ticket {
@@ -296,15 +301,23 @@ impl Worker {
         // would ask for that.
         let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
         let durable = self.staging.durable || fills;
-        let submitted = self.group.submit(&self.staging.records, ticket, durable);
+        let records = &self.staging.records;
+        let submitted = match lead {
+            Some(lead) => self.group.submit_to_lead(records, ticket, durable, lead),
+            None => self
+                .group
+                .submit(records, ticket, durable)
+                .map(|()| Led::Elsewhere),
+        };
         self.inflight
             .push(ticket.number, &mut self.staging.ops, bytes);
         self.next_number += 1;
         self.staging.records.clear();
         self.staging.durable = false;
-        if let Err(refused) = submitted {
+        submitted.unwrap_or_else(|refused| {
             self.fail_from(refused.ticket.number, &refused.reason.into());
-        }
+            Led::Elsewhere
+        })
     }
 
     fn start_drain(&mut self, promise: Promise<()>) {

@@ -1,33 +1,33 @@
-//! The committer's thread.
+//! The committer, and whom it tells of what became of their records.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use super::Request;
 use super::guard::Guard;
+use super::journal_seat::JournalSeat;
 use crate::disk::journal::committer::{Committer, Outcome, Signal, Ticket};
 use crate::disk::journal::group::{Batch, Taken};
-use crate::disk::journal::pace::Pace;
 use crate::disk::journal::pool::SegmentPool;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::shard::worker::seat::Seat;
 use crate::error::{Error, Result};
-use crate::ground::clock::Clock;
 use crate::ground::mailbox::EventSender;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::wake;
 
 /// How long buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);
 
-pub(crate) fn run_journal(journal: Journal, clock: &dyn Clock, guard: Guard) {
-    journal.run(clock);
+/// Runs the committer's thread.
+pub(crate) fn run_journal(seat: &JournalSeat, journal: Journal, guard: Guard) {
+    seat.run(journal);
     guard.disarm();
 }
 
-/// The committer's thread.
+/// The committer, and whom it tells.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) committer: Committer,
@@ -39,59 +39,33 @@ pub(crate) struct Journal {
     pub(crate) ended_cleanly: Arc<AtomicBool>,
     pub(crate) alarm: Alarm,
     pub(crate) seats: Vec<Arc<Seat>>,
-    pub(crate) runtime: wake::Runtime,
     pub(crate) pool: Arc<SegmentPool>,
+    /// When the oldest record was written that is not synced. Counted from the newest, a
+    /// trickle of buffered records would never be synced.
+    pub(crate) unsynced_since: Option<Duration>,
 }
 
 impl Journal {
-    fn run(mut self, clock: &dyn Clock) {
-        let mut written_since: Option<Duration> = None;
-        let mut pace = Pace::default();
-        let mut linger = None;
-        loop {
-            // Counted from the oldest record that waits: were it counted from
-            // the newest, a trickle of buffered records would never be synced.
-            let left = written_since
-                .map(|since| (since + BUFFERED_LINGER).saturating_sub(clock.monotonic()));
-            let taken = match left {
-                Some(Duration::ZERO) => Taken::Idle,
-                _ => self
-                    .alarm
-                    .group
-                    .take(&mut self.batch, left, linger.as_mut()),
-            };
-            if let Some(linger) = linger.take() {
-                pace.learn(&linger);
-            }
-            if taken == Taken::Closed {
-                return self.end();
-            }
-            let started = clock.monotonic();
-            // Of nothing taken nobody comes back.
-            let bytes = match taken {
-                Taken::Batch => self.batch.bytes.len(),
-                Taken::Idle | Taken::Closed => 0,
-            };
-            if !self.turn(taken) {
-                return;
-            }
-            linger = pace.linger(bytes, clock.monotonic().saturating_sub(started));
-            written_since = match written_since {
-                _ if !self.committer.has_unsynced() => None,
-                None => Some(clock.monotonic()),
-                since => since,
-            };
-        }
+    /// When what is written is to be synced, if anything is.
+    pub(crate) fn syncs_at(&self) -> Option<Duration> {
+        self.unsynced_since.map(|since| since + BUFFERED_LINGER)
     }
 
-    /// Commits what was taken, or syncs what was written if nothing came.
-    /// `false` once the store is poisoned.
-    pub(crate) fn turn(&mut self, taken: Taken) -> bool {
-        let committed = self.commit(taken);
+    /// Commits what was taken, or syncs what was written if nothing came. `false` once
+    /// the store is poisoned; and whom to wake, after the journal is somebody else's.
+    #[must_use = "whoever is not woken sleeps for ever"]
+    pub(crate) fn turn(&mut self, taken: Taken, now: Duration) -> (bool, Vec<Waker>) {
+        let mut answered = Vec::new();
+        let committed = self.commit(taken, &mut answered);
         if let Err(error) = &committed {
             self.fail(error);
         }
-        committed.is_ok()
+        self.unsynced_since = match self.unsynced_since {
+            _ if !self.committer.has_unsynced() => None,
+            None => Some(now),
+            since => since,
+        };
+        (committed.is_ok(), answered)
     }
 
     /// Gives the segments up, if the supervisor ended the journal in order.
@@ -103,7 +77,7 @@ impl Journal {
         }
     }
 
-    fn commit(&mut self, taken: Taken) -> Result<()> {
+    fn commit(&mut self, taken: Taken, answered: &mut Vec<Waker>) -> Result<()> {
         let Self {
             committer,
             batch,
@@ -112,27 +86,22 @@ impl Journal {
             seats,
             ..
         } = self;
-        let mut answered = Vec::new();
         let mut tell = |signal: Signal| {
             let left = match seats.get(signal.producer) {
-                Some(seat) => seat.settle(signal, &mut answered),
+                Some(seat) => seat.settle(signal, answered),
                 None => Err(signal),
             };
             if let Err(signal) = left {
                 tell(alarm, outcomes, signal);
             }
         };
-        if taken == Taken::Idle {
-            let synced = committer.sync(&mut tell);
-            self.runtime.wake_all(answered);
-            return synced;
+        if taken != Taken::Batch {
+            return committer.sync(&mut tell);
         }
         let workers = alarm.workers.len();
         let writes = batch.tickets.iter().any(|t| t.producer < workers);
         let segment = committer.segment_number();
-        let committed = committer.commit(batch, &mut tell);
-        self.runtime.wake_all(answered);
-        committed?;
+        committer.commit(batch, &mut tell)?;
         if committer.segment_number() != segment {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
             self.supervise.send(Request::SegmentFull);

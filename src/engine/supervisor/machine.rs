@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::event_loop::Loop;
 use super::journal::Journal;
+use super::journal_seat::JournalSeat;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
@@ -15,6 +16,8 @@ use crate::ground::mailbox::EventReceiver;
 pub(crate) struct Machine {
     pub(crate) workers: Vec<Driver>,
     pub(crate) journal: Journal,
+    /// Where the committer's thread puts it.
+    pub(crate) journal_seat: Arc<JournalSeat>,
     pub(crate) supervisor: Loop,
     /// What the background threads take.
     pub(crate) jobs: EventReceiver<Job>,

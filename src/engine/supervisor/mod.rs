@@ -23,6 +23,7 @@ pub(crate) mod background;
 pub(crate) mod event_loop;
 pub(crate) mod guard;
 pub(crate) mod journal;
+pub(crate) mod journal_seat;
 pub(crate) mod machine;
 pub(crate) mod threads;
 pub(crate) mod wait;

@@ -39,6 +39,7 @@ impl Threads {
         let Machine {
             workers,
             journal,
+            journal_seat,
             supervisor,
             jobs,
             shared,
@@ -48,10 +49,9 @@ impl Threads {
             let name = format!("sessionlog-shards-{id}");
             handles.push(spawn(&name, move || driver.run())?);
         }
-        let clock = shared.clock.clone();
         let guard = Guard::new(&alarm, "the committer panicked");
         handles.push(spawn("sessionlog-journal", move || {
-            run_journal(journal, &*clock, guard);
+            run_journal(&journal_seat, journal, guard);
         })?);
         let (jobs, long) = (Arc::new(Mutex::new(jobs)), Arc::new(LongJobs::default()));
         for id in 0..BACKGROUND {

@@ -14,9 +14,9 @@ use crate::engine::supervisor::Request;
 use crate::engine::supervisor::background::LongJobs;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::guard::Guard;
+use crate::engine::supervisor::journal_seat::JournalSeat;
 use crate::engine::supervisor::wait::Asleep;
 use crate::engine::supervisor::{background, journal};
-use crate::ground::clock::Clock;
 use crate::ground::mailbox::{EventReceiver, Timeout};
 use crate::ground::sync::Mutex;
 use crate::testing::parts;
@@ -29,7 +29,7 @@ pub struct Worker(pub(super) Driver);
 #[derive(Debug)]
 pub struct Journal {
     pub(super) journal: journal::Journal,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) seat: Arc<JournalSeat>,
 }
 
 /// One background thread; clones share the queue.
@@ -122,7 +122,7 @@ impl Journal {
     /// Runs the thread's body.
     pub fn run(self) {
         let guard = Guard::new(&self.journal.alarm, "the committer panicked");
-        journal::run_journal(self.journal, &*self.clock, guard);
+        journal::run_journal(&self.seat, self.journal, guard);
     }
 
     /// Commits one record of the worker's, with `told` in the place of its inbox.
@@ -137,7 +137,7 @@ impl Journal {
             committer,
             ..
         } = &mut self.journal;
-        assert_eq!(alarm.group.try_take(batch), Taken::Batch);
+        assert_eq!(alarm.group.take(batch), Taken::Batch);
         let committed = committer.commit(batch, &mut |signal| told(signal.number));
         committed.expect("can be written");
     }
@@ -158,7 +158,7 @@ impl Journal {
     /// One turn; `false` if nothing was queued or the store is poisoned.
     pub fn step(&mut self) -> bool {
         let taken = parts::take(&mut self.journal);
-        taken == Taken::Batch && self.journal.turn(taken)
+        taken == Taken::Batch && parts::turn(&mut self.journal, taken)
     }
 }
 

@@ -74,16 +74,16 @@ impl Crew {
         let taken = parts::take(&mut journal);
         match taken {
             Taken::Closed => journal.end(),
-            Taken::Idle => self.journal = Some(journal),
+            Taken::Idle | Taken::Nothing => self.journal = Some(journal),
             Taken::Batch => {
                 let busy = self.schedule.finds_workers_busy();
                 let held = busy.then(|| hold_all(&self.workers));
-                journal.turn(taken);
+                parts::turn(&mut journal, taken);
                 drop(held);
                 self.journal = Some(journal);
             }
         }
-        taken != Taken::Idle
+        matches!(taken, Taken::Batch | Taken::Closed)
     }
 
     /// Nothing came while buffered records linger.
@@ -93,7 +93,7 @@ impl Crew {
         };
         let owes = journal.committer.has_unsynced();
         if owes {
-            journal.turn(Taken::Idle);
+            parts::turn(journal, Taken::Idle);
         }
         owes
     }

@@ -1,7 +1,43 @@
-use super::{Batch, GroupCommit, KEPT_BYTES, Linger, Refusal, Taken};
+use super::batch::KEPT_BYTES;
+use super::{Batch, GroupCommit, Lead, Led, Linger, Refusal, Taken};
 use crate::ground::sync::thread;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Waits as a committer does, and takes what came.
+fn take<T>(group: &GroupCommit<T>, batch: &mut Batch<T>) -> Taken {
+    lingering_take(group, batch, None).0
+}
+
+fn lingering_take<T>(
+    group: &GroupCommit<T>,
+    batch: &mut Batch<T>,
+    linger: Option<&Linger>,
+) -> (Taken, Option<bool>) {
+    loop {
+        let came = group.wait(None, linger);
+        match group.take(batch) {
+            Taken::Nothing => {}
+            taken => return (taken, came),
+        }
+    }
+}
+
+/// A group whose committer sleeps until `until` is true of what it takes.
+fn sleeping(
+    group: &Arc<GroupCommit<u8>>,
+    until: impl Fn(Taken) -> bool + Send + 'static,
+) -> thread::JoinHandle {
+    let committer = Arc::clone(group);
+    let slept = thread::spawn("committer", move || {
+        let mut batch = Batch::new();
+        while !until(take(&committer, &mut batch)) {}
+    });
+    while group.state.lock().committer_wants.is_none() {
+        std::thread::yield_now();
+    }
+    slept.unwrap()
+}
 
 #[test]
 fn a_batch_holds_everything_queued_in_order() {
@@ -11,7 +47,7 @@ fn a_batch_holds_everything_queued_in_order() {
     group.submit(b"", 3, false).unwrap();
 
     let mut batch = Batch::new();
-    assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+    assert_eq!(take(&group, &mut batch), Taken::Batch);
     assert_eq!(batch.bytes, b"one two ");
     assert_eq!(batch.tickets, [1, 2, 3]);
     assert!(batch.durable);
@@ -22,9 +58,9 @@ fn a_batch_is_durable_only_for_its_own_submissions() {
     let group = GroupCommit::new();
     let mut batch = Batch::new();
     group.submit(b"a", 1, true).unwrap();
-    assert_eq!(group.try_take(&mut batch), Taken::Batch);
+    assert_eq!(group.take(&mut batch), Taken::Batch);
     group.submit(b"b", 2, false).unwrap();
-    assert_eq!(group.try_take(&mut batch), Taken::Batch);
+    assert_eq!(group.take(&mut batch), Taken::Batch);
     assert_eq!((batch.bytes.as_slice(), batch.durable), (&b"b"[..], false));
 }
 
@@ -36,10 +72,9 @@ fn nothing_queued_is_idle_and_leaves_the_batch_empty() {
         tickets: vec![9],
         durable: true,
     };
-    assert_eq!(group.try_take(&mut batch), Taken::Idle);
+    assert_eq!(group.take(&mut batch), Taken::Nothing);
     assert!(batch.bytes.is_empty() && batch.tickets.is_empty() && !batch.durable);
-    let brief = Some(Duration::from_millis(1));
-    assert_eq!(group.take(&mut batch, brief, None), Taken::Idle);
+    assert_eq!(group.wait(Some(Duration::from_millis(1)), None), None);
 }
 
 #[test]
@@ -47,16 +82,15 @@ fn a_sync_asked_for_goes_with_what_is_queued_and_is_asked_for_once() {
     let group = GroupCommit::new();
     let mut batch = Batch::new();
     group.ask_for_sync();
-    assert_eq!(group.take(&mut batch, None, None), Taken::Idle);
+    assert_eq!(take(&group, &mut batch), Taken::Idle);
     group.submit(b"a", 1, false).unwrap();
-    assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+    assert_eq!(take(&group, &mut batch), Taken::Batch);
     assert!(!batch.durable, "asked for before, and done");
     group.ask_for_sync();
     group.submit(b"b", 2, false).unwrap();
-    assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+    assert_eq!(take(&group, &mut batch), Taken::Batch);
     assert!(batch.durable);
-    let brief = Some(Duration::from_millis(1));
-    assert_eq!(group.take(&mut batch, brief, None), Taken::Idle);
+    assert_eq!(group.take(&mut batch), Taken::Nothing);
 }
 
 #[test]
@@ -66,9 +100,9 @@ fn a_sleeping_committer_is_roused_by_a_submission_and_by_closing() {
         let group = Arc::clone(&group);
         thread::spawn("committer", move || {
             let mut batch = Batch::new();
-            assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+            assert_eq!(take(&group, &mut batch), Taken::Batch);
             assert_eq!(batch.tickets, [1]);
-            assert_eq!(group.take(&mut batch, None, None), Taken::Closed);
+            assert_eq!(take(&group, &mut batch), Taken::Closed);
         })
     };
     group.submit(b"a", 1, true).unwrap();
@@ -85,9 +119,9 @@ fn closing_refuses_new_submissions_and_keeps_queued_ones() {
     assert_eq!((refused.ticket, refused.reason), (2, Refusal::Closed));
 
     let mut batch = Batch::new();
-    assert_eq!(group.take(&mut batch, None, None), Taken::Batch);
+    assert_eq!(take(&group, &mut batch), Taken::Batch);
     assert_eq!(batch.bytes, b"a");
-    assert_eq!(group.take(&mut batch, None, None), Taken::Closed);
+    assert_eq!(take(&group, &mut batch), Taken::Closed);
 }
 
 #[test]
@@ -102,14 +136,13 @@ fn poison_returns_queued_tickets_and_its_first_reason_stays() {
     let refused = group.submit(b"b", 2, true).unwrap_err();
     let reason = Refusal::Poisoned(Arc::from("sync failed"));
     assert_eq!((refused.ticket, refused.reason), (2, reason));
-    assert_eq!(group.try_take(&mut Batch::new()), Taken::Closed);
+    assert_eq!(group.take(&mut Batch::new()), Taken::Closed);
 }
 
 fn lingering(expected: usize) -> Linger {
     Linger {
         expected,
         timeout: Duration::from_mins(1),
-        came: None,
     }
 }
 
@@ -128,13 +161,11 @@ fn a_lingering_take_waits_until_those_answered_before_are_back() {
             group.submit(b"bb", 2, true).unwrap();
         })
     };
-    let (mut batch, mut linger) = (Batch::new(), lingering(2));
-    assert_eq!(
-        group.take(&mut batch, None, Some(&mut linger)),
-        Taken::Batch
-    );
+    let mut batch = Batch::new();
+    let taken = lingering_take(&group, &mut batch, Some(&lingering(2)));
+    assert_eq!(taken, (Taken::Batch, Some(true)));
     other.unwrap().join().unwrap();
-    assert_eq!((&batch.tickets[..], linger.came), (&[1, 2][..], Some(true)));
+    assert_eq!(batch.tickets, [1, 2]);
 }
 
 #[test]
@@ -146,7 +177,7 @@ fn a_lingering_take_ends_where_the_store_closes_or_is_poisoned() {
         thread::spawn("other", move || group.close())
     };
     let mut batch = Batch::new();
-    let taken = group.take(&mut batch, None, Some(&mut lingering(9)));
+    let (taken, _) = lingering_take(&group, &mut batch, Some(&lingering(9)));
     assert_eq!((taken, batch.tickets.len()), (Taken::Batch, 1));
     other.unwrap().join().unwrap();
 
@@ -159,7 +190,7 @@ fn a_lingering_take_ends_where_the_store_closes_or_is_poisoned() {
             group.close();
         })
     };
-    let taken = group.take(&mut batch, None, Some(&mut lingering(9)));
+    let (taken, _) = lingering_take(&group, &mut batch, Some(&lingering(9)));
     other.unwrap().join().unwrap();
     assert_ne!(taken, Taken::Idle, "nobody asked it to come back");
 }
@@ -169,7 +200,95 @@ fn a_huge_buffer_is_not_kept() {
     let group = GroupCommit::new();
     let mut batch = Batch::new();
     group.submit(&vec![0; 2 * KEPT_BYTES], 1, true).unwrap();
-    assert_eq!(group.try_take(&mut batch), Taken::Batch);
-    assert_eq!(group.try_take(&mut batch), Taken::Idle);
+    assert_eq!(group.take(&mut batch), Taken::Batch);
+    assert_eq!(group.take(&mut batch), Taken::Nothing);
     assert!(batch.bytes.capacity() <= KEPT_BYTES);
+}
+
+#[test]
+fn a_caller_sees_to_a_record_that_nobody_else_was_told_of() {
+    let group = Arc::new(GroupCommit::new());
+    assert_eq!(
+        group.submit_to_lead(b"a", 1, false, Lead::Write).unwrap(),
+        Led::Elsewhere
+    );
+    assert_eq!(group.take(&mut Batch::new()), Taken::Batch);
+
+    let committer = sleeping(&group, |taken| taken == Taken::Closed);
+    assert_eq!(
+        group.submit_to_lead(b"b", 2, false, Lead::Write).unwrap(),
+        Led::Here
+    );
+    assert!(group.is_left(Lead::Write));
+    let mut batch = Batch::new();
+    assert_eq!(
+        group.take_to_lead(&mut batch, Lead::Write, |len| len == 1),
+        Taken::Batch
+    );
+    assert_eq!(
+        (&batch.tickets[..], group.is_left(Lead::Write)),
+        (&[2][..], false)
+    );
+    group.close();
+    committer.join().unwrap();
+}
+
+#[test]
+fn what_a_caller_must_not_see_to_the_committer_is_told_of() {
+    let group = Arc::new(GroupCommit::new());
+    let woken = |taken| taken == Taken::Batch;
+    let committer = sleeping(&group, woken);
+    assert_eq!(
+        group.submit_to_lead(b"a", 1, true, Lead::Write).unwrap(),
+        Led::Elsewhere
+    );
+    committer.join().unwrap();
+
+    // Too much for a caller.
+    let committer = sleeping(&group, woken);
+    assert_eq!(
+        group.submit_to_lead(b"b", 2, false, Lead::Write).unwrap(),
+        Led::Here
+    );
+    let taken = group.take_to_lead(&mut Batch::new(), Lead::Write, |_| false);
+    assert_eq!(taken, Taken::Nothing);
+    committer.join().unwrap();
+
+    // Left to one who led, and to be synced.
+    let committer = sleeping(&group, woken);
+    assert_eq!(
+        group.submit_to_lead(b"c", 3, false, Lead::Write).unwrap(),
+        Led::Here
+    );
+    group.state.lock().batch.durable = true;
+    assert!(!group.is_left(Lead::Write));
+    committer.join().unwrap();
+}
+
+#[test]
+fn a_caller_who_waits_syncs_unless_others_were_in_the_last_batch() {
+    let mut batch = Batch::new();
+    let group = Arc::new(GroupCommit::new());
+    group.submit(b"x", 1, true).unwrap();
+    assert_eq!(group.take(&mut batch), Taken::Batch);
+    let committer = sleeping(&group, |taken| taken == Taken::Batch);
+    assert_eq!(
+        group.submit_to_lead(b"y", 2, true, Lead::Sync).unwrap(),
+        Led::Here
+    );
+    let led = group.take_to_lead(&mut batch, Lead::Sync, |_| true);
+    assert_eq!((led, batch.durable), (Taken::Batch, true));
+    group.submit(b"x", 3, true).unwrap();
+    committer.join().unwrap();
+
+    for ticket in [4, 5] {
+        group.submit(b"x", ticket, true).unwrap();
+    }
+    assert_eq!(group.take(&mut batch), Taken::Batch);
+    let committer = sleeping(&group, |taken| taken == Taken::Batch);
+    assert_eq!(
+        group.submit_to_lead(b"y", 6, true, Lead::Sync).unwrap(),
+        Led::Elsewhere
+    );
+    committer.join().unwrap();
 }

@@ -122,3 +122,19 @@ fn a_record_of_another_segment_or_with_any_bit_flipped_is_refused() {
 fn zeros_are_not_a_record() {
     assert!(decode(&[0; 64], 0, 0).is_none());
 }
+
+#[test]
+fn a_commit_record_is_as_long_as_callers_take_it_to_be() {
+    let mut bytes = Vec::new();
+    let (sequence, durable) = (u64::MAX, u64::MAX);
+    let batch_len = u32::MAX;
+    encode(
+        &mut bytes,
+        &Record::Commit(Commit {
+            sequence,
+            batch_len,
+            durable,
+        }),
+    );
+    assert_eq!(bytes.len(), COMMIT_LEN);
+}

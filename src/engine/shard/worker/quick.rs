@@ -4,7 +4,9 @@
 use super::bells::Bells;
 use super::{MAX_BATCH, Worker};
 use crate::disk::journal::committer::{Outcome, Signal};
+use crate::disk::journal::group::{Lead, Led};
 use crate::engine::shard::change::Op;
+use crate::engine::shard::inflight::{Handed, Ops};
 use crate::engine::shard::request::Command;
 
 /// Records of a worker that the committer settles itself, at most, bytes: it is
@@ -32,15 +34,24 @@ impl Worker {
         self.end_turn();
     }
 
-    /// Takes one command in past its mailbox, if nothing is before it there.
-    pub(super) fn take_directly(&mut self, shard: usize, command: &mut Option<Command>) {
+    /// Takes one command in past its mailbox, if nothing is before it there. Says who
+    /// sees to its records.
+    pub(super) fn take_directly(
+        &mut self,
+        shard: usize,
+        command: &mut Option<Command>,
+        lead: Lead,
+    ) -> Led {
         let place = self.places[shard];
         let next = !self.closed && !self.is_full() && self.shards[place].mailbox.is_empty();
-        if let Some(taken) = command.take_if(|_| next) {
-            self.begin_turn();
-            *command = self.accept_quickly(shard, taken).err();
-            self.end_turn();
-        }
+        let Some(taken) = command.take_if(|_| next) else {
+            return Led::Elsewhere;
+        };
+        self.begin_turn();
+        *command = self.accept_quickly(shard, taken).err();
+        let seen_to = self.commit_as(Some(lead));
+        self.end_turn();
+        seen_to
     }
 
     /// Whether commands wait for the worker's thread.
@@ -71,16 +82,18 @@ impl Worker {
     fn settles_quickly(&self, signal: &Signal) -> bool {
         let written = matches!(signal.outcome, Outcome::Written);
         let plain = written || matches!(signal.outcome, Outcome::Synced);
-        let told = self.inflight.up_to(signal.number);
-        // What is shown is not shown again.
-        let mut settled = told.filter(|(batch, _)| !(written && batch.shown));
         let mut bytes = 0;
-        plain
-            && self.poisoned.is_none()
-            && settled.all(|(batch, mut ops)| {
-                bytes += batch.bytes;
-                bytes <= SETTLED_HERE && ops.all(|op| self.is_quick(op))
-            })
+        let mut is_quick = |(batch, mut ops): (Handed, Ops<'_>)| {
+            bytes += batch.bytes;
+            bytes <= SETTLED_HERE && ops.all(|op| self.is_quick(op))
+        };
+        // What is shown is not shown again.
+        let quick = if written {
+            self.inflight.unseen_up_to(signal.number).all(&mut is_quick)
+        } else {
+            self.inflight.up_to(signal.number).all(&mut is_quick)
+        };
+        plain && self.poisoned.is_none() && quick
     }
 
     fn is_quick(&self, op: &Op) -> bool {

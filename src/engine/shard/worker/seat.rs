@@ -13,6 +13,7 @@ use super::alarm::Alarm;
 use super::bells::Bells;
 use super::event::Event;
 use crate::disk::journal::committer::Signal;
+use crate::disk::journal::group::{Lead, Led};
 use crate::engine::shard::request::Command;
 use crate::ground::sync::{Mutex, MutexGuard, wake};
 
@@ -83,12 +84,15 @@ impl Seat {
     }
 
     /// Takes a command in on the spot, if nobody drives the worker and no file is
-    /// touched; else leaves it where it is, for its mailbox.
-    pub(crate) fn submit(&self, shard: usize, command: &mut Option<Command>) {
-        let driven = self.try_drive(|worker, _| worker.take_directly(shard, command));
-        if let Driven::Done((), wakers) = driven {
-            self.runtime.wake_all(wakers);
-        }
+    /// touched; else leaves it where it is, for its mailbox. Says whether the caller has
+    /// to see to its records, as `lead` allows.
+    pub(crate) fn submit(&self, shard: usize, command: &mut Option<Command>, lead: Lead) -> Led {
+        let driven = self.try_drive(|worker, _| worker.take_directly(shard, command, lead));
+        let Driven::Done(seen_to, wakers) = driven else {
+            return Led::Elsewhere;
+        };
+        self.runtime.wake_all(wakers);
+        seen_to
     }
 
     /// Settles what the committer wrote or synced, if nobody drives the worker and

@@ -26,8 +26,8 @@ impl Worker {
     fn show_up_to(&mut self, number: u64) {
         let mut inflight = std::mem::take(&mut self.inflight);
         // Counted before anybody is answered: who has an answer finds it counted.
-        let unseen = inflight.up_to(number).filter(|(batch, _)| !batch.shown);
-        let lines = unseen.flat_map(|(_, ops)| ops).map(Op::unseen_lines).sum();
+        let unseen = inflight.unseen_up_to(number).flat_map(|(_, ops)| ops);
+        let lines = unseen.map(Op::unseen_lines).sum();
         self.shared.counters.add(lines, 0);
         inflight.show_up_to(number, |op| {
             self.with(op.shard, |shard, turn| shard.show(op, turn));

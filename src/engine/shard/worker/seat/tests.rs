@@ -284,7 +284,7 @@ fn whoever_waits_for_a_buffered_change_has_it_synced() {
     let seat = store.machine.workers[0].seat();
     let taken = || {
         let mut batch = Batch::new();
-        let taken = seat.drive(|worker, _| worker.group.try_take(&mut batch));
+        let taken = seat.drive(|worker, _| worker.group.take(&mut batch));
         (taken.unwrap(), batch.durable)
     };
     let created = append(&store, "a", Durability::Durable);

@@ -1,0 +1,156 @@
+//! The seat of the committer: whoever holds it commits what is queued.
+//!
+//! The committer has a thread of its own, which waking costs ten times as much as a write
+//! to the page cache. A caller who finds it asleep takes its seat instead, and goes on
+//! only with what costs no more than that: a record that nobody waits to have synced, in
+//! a segment that has room for it. A caller who waits anyway may sync as well.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::journal::Journal;
+use crate::disk::journal::committer::Ticket;
+use crate::disk::journal::group::{GroupCommit, Lead, Linger, Taken};
+use crate::disk::journal::pace::Pace;
+use crate::engine::shard::worker::alarm::Alarm;
+use crate::ground::clock::Clock;
+use crate::ground::sync::wake::Runtime;
+use crate::ground::sync::{Mutex, MutexGuard, thread};
+
+/// How often a caller goes on with what others left to it, before the thread has to: a
+/// caller has work of its own.
+const ROUNDS: usize = 4;
+
+/// The largest batch that a caller writes, bytes: more takes its time.
+const LED: usize = 64 << 10;
+
+/// The journal, and who may drive it.
+///
+/// A batch is taken and committed under one hold of the seat: taken before, it could be
+/// written after one that was queued later, and the records of a session would be out of
+/// order. Nobody waits for the seat but the committer's thread. A caller who finds it
+/// taken leaves what it queued: the one who holds it looks once more after giving it up.
+#[derive(Debug)]
+pub(crate) struct JournalSeat {
+    /// `None` before the thread runs, and once the journal has ended or failed.
+    journal: Mutex<Option<Journal>>,
+    group: Arc<GroupCommit<Ticket>>,
+    alarm: Alarm,
+    clock: Arc<dyn Clock>,
+    runtime: Runtime,
+}
+
+impl JournalSeat {
+    /// An empty seat.
+    pub(crate) fn new(alarm: &Alarm, clock: &Arc<dyn Clock>, runtime: &Runtime) -> Self {
+        Self {
+            journal: Mutex::tried(None),
+            group: alarm.group.clone(),
+            alarm: alarm.clone(),
+            clock: clock.clone(),
+            runtime: runtime.clone(),
+        }
+    }
+
+    /// The committer's thread: commits until the store is closed or fails.
+    pub(crate) fn run(&self, journal: Journal) {
+        let mut seat = self.journal.lock();
+        *seat = Some(journal);
+        let (mut pace, mut linger) = (Pace::default(), None);
+        while let Some(journal) = seat.as_mut() {
+            let now = self.clock.monotonic();
+            let due = journal.syncs_at().is_some_and(|at| at <= now);
+            let taken = match linger {
+                Some(_) if !due => Taken::Nothing,
+                _ => self.group.take(&mut journal.batch),
+            };
+            match taken {
+                Taken::Closed => {
+                    let journal = seat.take();
+                    drop(seat);
+                    return journal.map_or((), Journal::end);
+                }
+                Taken::Nothing if !due => {
+                    let came;
+                    (seat, came) = self.wait(seat, linger.take().as_ref());
+                    pace.learn(came);
+                }
+                Taken::Batch | Taken::Idle | Taken::Nothing => {
+                    // Of nothing taken nobody comes back.
+                    let bytes = journal.batch.bytes.len();
+                    let (goes_on, wakers) = journal.turn(taken, now);
+                    if !goes_on {
+                        *seat = None;
+                    }
+                    self.runtime.wake_all(wakers);
+                    let took = self.clock.monotonic().saturating_sub(now);
+                    linger = pace.linger(bytes, took);
+                }
+            }
+        }
+    }
+
+    /// Gives the seat up until there is something to do. For how long, the journal says
+    /// as long as nobody else writes to it; who does has it asked again.
+    fn wait<'a>(
+        &'a self,
+        seat: MutexGuard<'a, Option<Journal>>,
+        linger: Option<&Linger>,
+    ) -> (MutexGuard<'a, Option<Journal>>, Option<bool>) {
+        let syncs_at = seat.as_ref().and_then(Journal::syncs_at);
+        drop(seat);
+        let left = syncs_at.map(|at| at.saturating_sub(self.clock.monotonic()));
+        let came = self.group.wait(left, linger);
+        (self.journal.lock(), came)
+    }
+
+    /// Commits what is queued in place of the sleeping committer, as far as `lead` goes.
+    pub(crate) fn lead(&self, lead: Lead) {
+        // A waker that waits for the store would wait for this thread.
+        let _serving = thread::serve();
+        for _ in 0..ROUNDS {
+            if !self.lead_once(lead) || !self.group.is_left(lead) {
+                return;
+            }
+        }
+        self.group.leave();
+    }
+
+    /// Whether there may be more.
+    fn lead_once(&self, lead: Lead) -> bool {
+        let Some(mut seat) = self.journal.try_lock() else {
+            return false;
+        };
+        let Some(journal) = seat.as_mut() else {
+            return false;
+        };
+        let suits = |len| len <= LED && journal.committer.has_room(len);
+        let taken = self.group.take_to_lead(&mut journal.batch, lead, suits);
+        if taken != Taken::Batch {
+            return true;
+        }
+        let began = journal.syncs_at().is_none();
+        let now = self.clock.monotonic();
+        let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(taken, now)));
+        let begins = began && journal.syncs_at().is_some();
+        let Ok((true, wakers)) = turned else {
+            // Nobody else commits after a failure, which left who knows what.
+            let journal = seat.take();
+            drop(seat);
+            if turned.is_err() {
+                self.alarm.raise(&"the committer panicked".into());
+            }
+            drop(journal);
+            return false;
+        };
+        drop(seat);
+        if begins {
+            self.group.look_again();
+        }
+        self.runtime.wake_all(wakers);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

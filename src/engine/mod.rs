@@ -153,7 +153,7 @@
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
 //! | `SETTLED_HERE` (shard/worker/quick) | 32 KiB |
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
-//! | `LED` (supervisor/journal_seat) | 64 KiB |
+//! | `LED` (supervisor, where callers lead) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |

@@ -145,14 +145,13 @@ impl<T> GroupCommit<T> {
     /// Blocks until there is something to take, a sync was asked for, or
     /// [`look_again`](Self::look_again) was called; for at most `idle`, and then for
     /// company as `linger` says. For one committing thread. Whether the company came;
-    /// `None` if there was nothing to wait for.
+    /// `None` if there was nothing to wait for. It may end without any of that: somebody
+    /// took what came. Were it to sleep for as long again then, `idle` would have no end.
     pub fn wait(&self, idle: Option<Duration>, linger: Option<&Linger>) -> Option<bool> {
         let mut state = self.state.lock();
         let lingers = linger.map(|linger| (linger, state.wanted(linger.expected)));
-        while !state.has_news() && !state.look {
-            if self.sleep(&mut state, 0, idle) {
-                break;
-            }
+        if !state.has_news() && !state.look {
+            self.sleep(&mut state, 0, idle);
         }
         state.look = false;
         let (linger, wanted) = lingers.filter(|_| !state.batch.tickets.is_empty())?;
@@ -207,13 +206,13 @@ impl<T> GroupCommit<T> {
         Taken::Nothing
     }
 
-    /// Whether something is queued that nobody but the caller may have seen to. To be
-    /// asked by whoever led, after others may lead again: who found that somebody led
-    /// counts on it. What has to wait for the committer it is told of.
-    pub fn is_left(&self, lead: Lead) -> bool {
+    /// Whether something is queued that whoever led writes, too. To be asked after others
+    /// may lead again: who found that somebody led counts on it. The committer is told of
+    /// what has to be synced: who led has their answer, and waits for no second sync.
+    pub fn is_left(&self) -> bool {
         let state = self.state.lock();
         let left = !state.batch.tickets.is_empty();
-        if left && state.may_be_led(lead) {
+        if left && !state.batch.durable {
             return true;
         }
         if left {

@@ -5,7 +5,7 @@
 //! only with what costs no more than that: a record that nobody waits to have synced, in
 //! a segment that has room for it. A caller who waits anyway may sync as well.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::journal::Journal;
@@ -78,7 +78,12 @@ impl JournalSeat {
                 Taken::Batch | Taken::Idle | Taken::Nothing => {
                     // Of nothing taken nobody comes back.
                     let bytes = journal.batch.bytes.len();
-                    let (goes_on, wakers) = journal.turn(taken, now);
+                    let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(taken, now)));
+                    let (goes_on, wakers) = turned.unwrap_or_else(|panic| {
+                        // Nobody else commits on what it left.
+                        *seat = None;
+                        resume_unwind(panic)
+                    });
                     if !goes_on {
                         *seat = None;
                     }
@@ -109,7 +114,7 @@ impl JournalSeat {
         // A waker that waits for the store would wait for this thread.
         let _serving = thread::serve();
         for _ in 0..ROUNDS {
-            if !self.lead_once(lead) || !self.group.is_left(lead) {
+            if !self.lead_once(lead) || !self.group.is_left() {
                 return;
             }
         }

@@ -219,16 +219,13 @@ fn a_caller_sees_to_a_record_that_nobody_else_was_told_of() {
         group.submit_to_lead(b"b", 2, false, Lead::Write).unwrap(),
         Led::Here
     );
-    assert!(group.is_left(Lead::Write));
+    assert!(group.is_left());
     let mut batch = Batch::new();
     assert_eq!(
         group.take_to_lead(&mut batch, Lead::Write, |len| len == 1),
         Taken::Batch
     );
-    assert_eq!(
-        (&batch.tickets[..], group.is_left(Lead::Write)),
-        (&[2][..], false)
-    );
+    assert_eq!((&batch.tickets[..], group.is_left()), (&[2][..], false));
     group.close();
     committer.join().unwrap();
 }
@@ -261,7 +258,7 @@ fn what_a_caller_must_not_see_to_the_committer_is_told_of() {
         Led::Here
     );
     group.state.lock().batch.durable = true;
-    assert!(!group.is_left(Lead::Write));
+    assert!(!group.is_left());
     committer.join().unwrap();
 }
 

@@ -127,9 +127,9 @@ impl<T> GroupCommit<T> {
         }
     }
 
-    /// Has what was taken before synced, though nothing more is queued: a take that
-    /// sleeps ends, or the next one does not sleep. Somebody waits for buffered
-    /// records, which otherwise are synced some milliseconds later.
+    /// Has what was taken before synced, though nothing more is queued: a
+    /// [`wait`](Self::wait) that sleeps ends, or the next one does not sleep. Somebody
+    /// waits for buffered records, which otherwise are synced some milliseconds later.
     pub fn ask_for_sync(&self) {
         let mut state = self.state.lock();
         if state.is_over() {

@@ -138,22 +138,19 @@ impl JournalSeat {
         let now = self.clock.monotonic();
         let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(taken, now)));
         let begins = began && journal.syncs_at().is_some();
-        let Ok((true, wakers)) = turned else {
-            // Nobody else commits after a failure, which left who knows what.
-            let journal = seat.take();
-            drop(seat);
-            if turned.is_err() {
-                self.alarm.raise(&"the committer panicked".into());
-            }
-            drop(journal);
-            return false;
-        };
+        // Nobody else commits after a failure, which left who knows what.
+        let goes_on = matches!(turned, Ok((true, _)));
+        let failed = if goes_on { None } else { seat.take() };
         drop(seat);
         if begins {
             self.group.look_again();
         }
-        self.runtime.wake_all(wakers);
-        true
+        match turned {
+            Ok((_, wakers)) => self.runtime.wake_all(wakers),
+            Err(_) => self.alarm.raise(&"the committer panicked".into()),
+        }
+        drop(failed);
+        goes_on
     }
 }
 

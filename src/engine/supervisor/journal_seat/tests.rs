@@ -40,6 +40,8 @@ fn what_a_caller_wrote_is_synced_soon() {
     let counters = engine.shared.counters.journal.clone();
     let drivers = machine.workers;
     for round in 0..20 {
+        // Each round waits for its own sync: this one's is the next.
+        let before = counters.syncs.load(Ordering::Relaxed);
         let (answer, slot) = slot::<Result<()>>();
         let append = Append {
             lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
@@ -53,7 +55,6 @@ fn what_a_caller_wrote_is_synced_soon() {
             // The session has to be loaded.
             while drivers[0].step(false) {}
         }
-        let before = counters.syncs.load(Ordering::Relaxed);
         slot.wait().unwrap().unwrap();
         let started = clock.monotonic();
         while counters.syncs.load(Ordering::Relaxed) == before {

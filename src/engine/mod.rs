@@ -35,6 +35,10 @@
 //! * The thread does not sleep over what others leave to it. While it holds the seat it
 //!   says until when it sleeps; whoever leaves something that is due earlier tells it
 //!   (`Worker::due` is the one measure of both). `seat_sleep`, `seat_close`.
+//! * Files are written while others may hold the seat (`Errand`). What is written is
+//!   decided under the seat, and what came of it noted under it; in between only what
+//!   touches no file is staged or settled, for the thread that alone touches files is the
+//!   one that writes. `readers_append`, `engine_flush`, `workers_flush`, `schedules`.
 //! * Commands of a session keep their order. Only what finds the mailbox empty goes past
 //!   it; everything waits after a command that is held back for the thread.
 //!   `limits_order`, `schedules`.
@@ -145,7 +149,7 @@
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
 //! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |
-//! | `SLICE`, `SIDECARS` (shard/worker/chores) | 2 sessions, up to 9 s |
+//! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
 //! | `FROM` (kept) | 1,000 sessions |
 //! | `LITTLE` (snapshot) | 16 KiB |

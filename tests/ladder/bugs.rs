@@ -314,8 +314,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "sidecar-overwritten-without-an-image",
         file: "src/engine/shard/flush.rs",
-        original: r#"        Sidecar::Present if in_journal => overwrite"#,
-        replacement: r#"        Sidecar::Present if in_journal || true => overwrite"#,
+        original: r#"        Sidecar::Present if sidecar.in_journal => overwrite"#,
+        replacement: r#"        Sidecar::Present if sidecar.in_journal || true => overwrite"#,
         rung: CRASHES,
     },
     Bug {
@@ -607,8 +607,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "part-of-a-line-left-on-a-full-disk",
         file: "src/engine/shard/write.rs",
-        original: r#"if error.may_pass() && file.set_len(at).is_err() {"#,
-        replacement: r#"if false && file.set_len(at).is_err() {"#,
+        original: r#"if error.may_pass() && lines.file.set_len(lines.at).is_err() {"#,
+        replacement: r#"if false && lines.file.set_len(lines.at).is_err() {"#,
         rung: ERRORS,
     },
     Bug {

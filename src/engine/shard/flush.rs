@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::errand::NewSidecar;
 use super::flushed::Flushed;
 use super::session::{LastCopy, Session};
+use super::shared::Shared;
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::copies::{Copy, Said};
@@ -37,25 +39,10 @@ impl Shard {
         self.dirty.iter().filter(stale).copied().collect()
     }
 
-    /// Writes a session's lines and sidecar out, taken off the dirty list
-    /// before.
-    ///
-    /// # Errors
-    /// The session is dirty again then.
-    pub(super) fn flush_one(
-        &mut self,
-        id: usize,
-        turn: &mut Turn<'_>,
-    ) -> Result<(Flushed, Option<Copy>)> {
-        let result = self
-            .write_out(id, turn)
-            .and_then(|()| self.write_sidecar(id, turn));
-        if let Err(error) = result {
-            self.mark_dirty(id);
-            return Err(error);
-        }
+    /// What a session that was brought up to date owes, for a flush.
+    pub(super) fn flushed(&mut self, id: usize, turn: &mut Turn<'_>) -> (Flushed, Option<Copy>) {
         let copy = self.copy_sidecar(id, turn);
-        Ok((self.owed(id), copy))
+        (self.owed(id), copy)
     }
 
     /// What a session owes to the disk. What it owes from here on is the next
@@ -118,24 +105,58 @@ impl Shard {
     /// It stays behind then; what is on disk is the old one, or can be set
     /// right from the journal.
     pub(super) fn write_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
+        let Some(sidecar) = self.begin_sidecar(id, turn) else {
+            return Ok(());
+        };
+        let written = sidecar.write(turn.shared);
+        self.finish_sidecar(id, &sidecar, written, turn)
+    }
+
+    /// The sidecar that is to be written; nothing if it is up to date. What changes it from
+    /// here on makes it stale again.
+    pub(super) fn begin_sidecar(&mut self, id: usize, turn: &Turn<'_>) -> Option<NewSidecar> {
         let session = self.session(id);
         if !session.sidecar_dirty || !session.exists {
-            return Ok(());
+            return None;
         }
-        let dir = &turn.shared.dir;
-        let path = dir.join(session_file::sidecar_name(&session.entry.stem));
-        let bytes = session_file::encode_sidecar(&session.synced_meta.to_sidecar());
-        let (sidecar, in_journal) = (session.sidecar, session.image_in_journal(turn.images_from));
-        let stem = session.entry.stem.clone();
-        let file = self.with_descriptor(&turn.shared.keeper, || {
-            put_sidecar(sidecar, in_journal, (&stem, &path), &bytes, turn)
-                .map_err(|e| Error::io("write", &path, e))
-        })?;
-        let session = self.session(id);
-        session.sidecar = Sidecar::Present;
         session.sidecar_dirty = false;
+        let stem = session.entry.stem.clone();
+        Some(NewSidecar {
+            path: turn.shared.dir.join(session_file::sidecar_name(&stem)),
+            stem,
+            bytes: session_file::encode_sidecar(&session.synced_meta.to_sidecar()),
+            was: session.sidecar,
+            in_journal: session.image_in_journal(turn.images_from),
+        })
+    }
+
+    /// Notes what came of writing a sidecar.
+    ///
+    /// # Errors
+    /// As [`write_sidecar`](Self::write_sidecar).
+    pub(super) fn finish_sidecar(
+        &mut self,
+        id: usize,
+        sidecar: &NewSidecar,
+        written: io::Result<Arc<dyn StorageFile>>,
+        turn: &mut Turn<'_>,
+    ) -> Result<()> {
+        let wrap = |e| Error::io("write", &sidecar.path, e);
+        let mut written = Some(written.map_err(wrap));
+        let file = self.with_descriptor(&turn.shared.keeper, || {
+            let again = || sidecar.write(turn.shared).map_err(wrap);
+            written.take().unwrap_or_else(again)
+        });
+        let session = self.session(id);
+        let file = file.inspect_err(|_| session.sidecar_dirty = true)?;
+        session.sidecar = Sidecar::Present;
         session.owed.sidecar(file, &turn.shared.keeper);
         Ok(())
+    }
+
+    /// A sidecar that was begun is not written.
+    pub(super) fn leave_sidecar(&mut self, id: usize) {
+        self.session(id).sidecar_dirty = true;
     }
 }
 
@@ -150,28 +171,28 @@ impl Session {
     }
 }
 
-fn put_sidecar(
-    sidecar: Sidecar,
-    in_journal: bool,
-    (stem, path): (&str, &Path),
-    bytes: &[u8],
-    turn: &Turn<'_>,
+pub(super) fn put_sidecar(
+    sidecar: &NewSidecar,
+    shared: &Shared,
 ) -> io::Result<Arc<dyn StorageFile>> {
-    let storage = &*turn.shared.storage;
-    let put = match sidecar {
-        Sidecar::Present if in_journal => overwrite(path, bytes, turn),
-        Sidecar::Present | Sidecar::Unlike => replace(path, bytes, turn),
+    let NewSidecar {
+        stem, path, bytes, ..
+    } = sidecar;
+    let storage = &*shared.storage;
+    let put = match sidecar.was {
+        Sidecar::Present if sidecar.in_journal => overwrite(path, bytes, shared),
+        Sidecar::Present | Sidecar::Unlike => replace(path, bytes, shared),
         Sidecar::Missing => create(storage, path, bytes),
-        Sidecar::Corrupt => create_in_place_of(stem, path, bytes, turn),
+        Sidecar::Corrupt => create_in_place_of(stem, path, bytes, shared),
     };
     let put = match put {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, turn),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, shared),
         other => other,
     };
     match put {
         // Somebody put it there since. Were that an error, no flush would succeed
         // while it is there, and the journal would grow for ever.
-        Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, turn),
+        Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, shared),
         other => other,
     }
 }
@@ -181,11 +202,11 @@ fn create_in_place_of(
     stem: &str,
     path: &Path,
     bytes: &[u8],
-    turn: &Turn<'_>,
+    shared: &Shared,
 ) -> io::Result<Arc<dyn StorageFile>> {
-    let storage = &*turn.shared.storage;
+    let storage = &*shared.storage;
     let name = session_file::sidecar_name(stem);
-    let aside = free_path(storage, &turn.shared.quarantine, &name).map_err(io::Error::other)?;
+    let aside = free_path(storage, &shared.quarantine, &name).map_err(io::Error::other)?;
     match storage.rename(path, &aside) {
         // Set aside before, by an attempt that then found no space.
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -193,7 +214,7 @@ fn create_in_place_of(
             renamed?;
             let (path, aside) = (path.display(), aside.display());
             tracing::warn!(%path, %aside, "what has a sidecar's name is set aside");
-            turn.shared.names_changed();
+            shared.names_changed();
         }
     }
     create(storage, path, bytes)
@@ -210,8 +231,8 @@ fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Arc<dy
 
 /// Writes over a sidecar in place, if nothing but its last times and counts changes:
 /// replacing it costs an inode and thirty times as long.
-fn overwrite(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn StorageFile>> {
-    let storage = &*turn.shared.storage;
+fn overwrite(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+    let storage = &*shared.storage;
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return create(storage, path, bytes);
@@ -224,14 +245,14 @@ fn overwrite(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn S
     }
     if !session_file::any_mixture_decodes(&old, bytes) {
         // What a power loss leaves of it is mended from the journal.
-        return exchange(path, bytes, false, turn);
+        return exchange(path, bytes, false, shared);
     }
     file.write_all_at(bytes, 0)?;
     Ok(file)
 }
 
-fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn StorageFile>> {
-    let storage = &*turn.shared.storage;
+fn replace(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+    let storage = &*shared.storage;
     if matches!(
         kind_of(storage, path),
         Some(FileKind::Symlink | FileKind::Other)
@@ -239,7 +260,7 @@ fn replace(path: &Path, bytes: &[u8], turn: &Turn<'_>) -> io::Result<Arc<dyn Sto
         // Somebody's link or pipe is set aside, not replaced.
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    exchange(path, bytes, true, turn)
+    exchange(path, bytes, true, shared)
 }
 
 /// Puts a new file in a sidecar's place.
@@ -247,10 +268,10 @@ fn exchange(
     path: &Path,
     bytes: &[u8],
     synced: bool,
-    turn: &Turn<'_>,
+    shared: &Shared,
 ) -> io::Result<Arc<dyn StorageFile>> {
-    let storage = &*turn.shared.storage;
-    let temp = turn.shared.dir.join(turn.shared.next_temp());
+    let storage = &*shared.storage;
+    let temp = shared.dir.join(shared.next_temp());
     let written = storage.open(&temp, OpenMode::CreateNew).and_then(|file| {
         file.write_all_at(bytes, 0)?;
         if synced {

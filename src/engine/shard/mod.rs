@@ -60,6 +60,7 @@ pub(crate) mod backups;
 pub(crate) mod buffers;
 pub(crate) mod change;
 mod controls;
+mod errand;
 pub(crate) mod flush;
 pub(crate) mod flushed;
 mod going_back;

@@ -33,6 +33,7 @@ use self::limits::Limits;
 use super::Shard;
 use super::buffers::Buffers;
 use super::change::Staging;
+use super::errand::{Done, Errand};
 use super::flushed::FlushPart;
 use super::inflight::Inflight;
 use super::job::Job;
@@ -94,7 +95,7 @@ pub(crate) struct Worker {
     writes_next: usize,
     line_budget: Budget,
     sidecar_budget: Budget,
-    /// The last slice of writing found no space for anything. However few wait,
+    /// The last lines to be written found no space. However few wait,
     /// they wait their time then: tried again at once they would take a
     /// processor for as long as the disk is full.
     stuck: bool,
@@ -202,10 +203,18 @@ impl Worker {
         goes_on
     }
 
-    /// A slice of writing to files, between two turns; `idle` if no event
-    /// came, `now` if no time passes.
-    pub(super) fn chores(&mut self, idle: bool, now: bool) {
-        self.housekeeping(idle, now);
+    /// What is to be written to files between two turns, of one session; `idle` if no
+    /// event came, `now` if no time passes.
+    pub(super) fn chore(&mut self, idle: bool, now: bool) -> Option<Errand> {
+        let errand = self.next_errand(idle, now);
+        self.end_turn();
+        self.report_drained();
+        errand
+    }
+
+    /// Notes what came of it.
+    pub(super) fn chore_done(&mut self, done: Done) {
+        self.finish_errand(done);
         self.end_turn();
         self.report_drained();
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::buffers::Buffers;
+use super::errand::NewLines;
 use super::turn::Turn;
 use super::{Shard, Unwritten};
 use crate::engine::snapshot::Tail;
@@ -33,30 +34,11 @@ impl Shard {
         self.unwritten.front().map(|oldest| oldest.since)
     }
 
-    /// Writes out up to `most` sessions that wait since `upto` or longer, those that
-    /// wait longest first; how many.
-    ///
-    /// # Errors
-    /// As [`write_out`](Self::write_out), if not even one was written.
-    pub(super) fn write_some(
-        &mut self,
-        most: usize,
-        upto: Duration,
-        turn: &mut Turn<'_>,
-    ) -> Result<usize> {
-        let mut done = 0;
-        while done < most {
-            let oldest = self.unwritten.front();
-            let Some(oldest) = oldest.filter(|oldest| oldest.since <= upto) else {
-                break;
-            };
-            match self.write_out(oldest.session, turn) {
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-                Ok(()) => done += 1,
-            }
-        }
-        Ok(done)
+    /// The session that waits longest, if since `upto` or longer.
+    pub(super) fn next_unwritten(&self, upto: Duration) -> Option<usize> {
+        let oldest = self.unwritten.front();
+        let due = oldest.filter(|oldest| oldest.since <= upto);
+        due.map(|oldest| oldest.session)
     }
 
     /// Brings a session's file up to what the journal holds synced.
@@ -66,23 +48,76 @@ impl Shard {
     /// the journal, and the next call tries again. Anything else stops the
     /// store: the file may hold part of a line, which recovery mends.
     pub(super) fn write_out(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
+        let Some(lines) = self.begin_lines(id, turn)? else {
+            return Ok(());
+        };
+        let written = lines.write();
+        self.finish_lines(id, &lines, written, turn)
+    }
+
+    /// What is to be written to a session's file; nothing if it is up to date.
+    ///
+    /// # Errors
+    /// As [`write_out`](Self::write_out).
+    pub(super) fn begin_lines(
+        &mut self,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<NewLines>> {
         if self.session(id).unwritten() == 0 {
             self.forget_unwritten(id);
-            return Ok(());
+            return Ok(None);
         }
-        let result = self.try_write(id, turn);
-        match &result {
-            Ok(()) => self.full = false,
-            Err(error) if error.may_pass() => {
-                self.full = true;
-                let what = "lines stay in the journal until they can be written";
-                turn.shared.warn(error, what);
+        let file = self.file_to_write(id, turn);
+        let file = file.inspect_err(|error| self.not_written(error, turn))?;
+        let session = self.session(id);
+        Ok(Some(NewLines {
+            file,
+            at: session.written,
+            bytes: session.tail.copy(0..session.unwritten()),
+        }))
+    }
+
+    /// Notes what came of writing lines.
+    ///
+    /// # Errors
+    /// As [`write_out`](Self::write_out).
+    pub(super) fn finish_lines(
+        &mut self,
+        id: usize,
+        lines: &NewLines,
+        written: io::Result<()>,
+        turn: &mut Turn<'_>,
+    ) -> Result<()> {
+        if let Err(e) = written {
+            let path = files::log_path(&turn.shared.dir, &self.session(id).entry.stem);
+            let error = Error::io("append to", &path, e);
+            // Part of a line must not stand at the end for others to see.
+            if error.may_pass() && lines.file.set_len(lines.at).is_err() {
+                turn.out.stop_store(&error);
             }
-            Err(error) => {
-                turn.out.stop_store(error);
-            }
+            self.not_written(&error, turn);
+            return Err(error);
         }
-        result
+        let len = lines.bytes.len();
+        let counters = &turn.shared.counters;
+        counters
+            .session_bytes
+            .fetch_add(len as u64, Ordering::Relaxed);
+        self.forget_written(id, len, turn);
+        self.session(id).advance(len, turn.buffers);
+        self.full = false;
+        Ok(())
+    }
+
+    fn not_written(&mut self, error: &Error, turn: &mut Turn<'_>) {
+        if error.may_pass() {
+            self.full = true;
+            let what = "lines stay in the journal until they can be written";
+            turn.shared.warn(error, what);
+        } else {
+            turn.out.stop_store(error);
+        }
     }
 
     /// Refuses new lines while those before them find no space.
@@ -109,6 +144,15 @@ impl Shard {
         }
     }
 
+    /// So many bytes of the session wait no more; what came meanwhile waits its own time.
+    fn forget_written(&mut self, id: usize, len: usize, turn: &Turn<'_>) {
+        let left = self.session(id).unwritten() - len;
+        self.forget_unwritten(id);
+        if left > 0 {
+            self.note_unwritten(id, left, turn);
+        }
+    }
+
     /// Nothing of the session waits to be written any more.
     pub(super) fn forget_unwritten(&mut self, id: usize) {
         let session = self.session(id);
@@ -123,30 +167,6 @@ impl Shard {
         } else {
             self.unwritten.retain(|other| other.session != id);
         }
-    }
-
-    fn try_write(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
-        let file = self.file_to_write(id, turn)?;
-        let session = self.session(id);
-        let (at, len) = (session.written, session.unwritten());
-        let bytes = session.tail.copy(0..len);
-        if let Err(e) = file.write_all_at(&bytes, at) {
-            let path = files::log_path(&turn.shared.dir, &session.entry.stem);
-            let error = Error::io("append to", &path, e);
-            // Part of a line must not stand at the end for others to see.
-            if error.may_pass() && file.set_len(at).is_err() {
-                turn.out.stop_store(&error);
-            }
-            return Err(error);
-        }
-        let counters = &turn.shared.counters;
-        counters
-            .session_bytes
-            .fetch_add(len as u64, Ordering::Relaxed);
-        self.forget_unwritten(id);
-        let session = self.session(id);
-        session.advance(len, turn.buffers);
-        Ok(())
     }
 
     fn file_to_write(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Arc<dyn StorageFile>> {

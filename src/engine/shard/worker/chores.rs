@@ -1,5 +1,5 @@
-//! A worker's chores between turns: slices of writing session files, sidecars
-//! and flushes.
+//! A worker's chores between turns: which session's files are written next, for their
+//! own sake or for a flush.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,8 +9,9 @@ use super::{FlushTask, Worker};
 use crate::Durability;
 use crate::engine::shard::answer::Ack;
 use crate::engine::shard::change::Change;
+use crate::engine::shard::errand::{Done, Errand, Purpose};
 use crate::engine::shard::flushed::FlushPart;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ground::sync::slot::Promise;
 
 /// How long settled lines may wait for company before they are written to the
@@ -29,9 +30,6 @@ const FEW: usize = 16;
 
 /// Settled lines are written at once beyond so many bytes.
 const MAX_UNWRITTEN: usize = 32 << 20;
-
-/// Sessions written or flushed between two turns: commands that come meanwhile wait for them.
-const SLICE: usize = 2;
 
 /// What writing lines, and sidecars, between flushes may cost.
 pub(super) fn budgets() -> (Budget, Budget) {
@@ -95,29 +93,72 @@ impl Worker {
         }
     }
 
-    /// A slice of file writing; with `now`, without waiting for company.
-    pub(super) fn housekeeping(&mut self, idle: bool, now: bool) {
+    /// What is to be written to files next, of one session; with `now`, without waiting
+    /// for company.
+    pub(super) fn next_errand(&mut self, idle: bool, now: bool) -> Option<Errand> {
         if self.poisoned.is_some() {
-            return;
+            return None;
         }
         if self.flush.is_some() {
-            return self.flush_slice();
+            return self.flush_next();
         }
-        if now || self.few_unwritten() || self.much_unwritten() {
-            self.write_slice(Duration::MAX);
+        let lines = if now || self.few_unwritten() || self.much_unwritten() {
+            self.lines_of_next(Duration::MAX)
         } else {
             let now = self.shared.clock.monotonic();
             self.line_budget.begin(now);
             let linger = self.line_budget.wait();
-            if self
-                .unwritten_since
-                .is_some_and(|since| since + linger <= now)
-            {
-                self.write_slice((now + GRAIN).saturating_sub(linger));
-            }
+            let due = |since: Duration| since + linger <= now;
+            let due = self.unwritten_since.is_some_and(due);
+            due.then(|| self.lines_of_next((now + GRAIN).saturating_sub(linger)))
+                .flatten()
+        };
+        lines.or_else(|| idle.then(|| self.next_sidecar()).flatten())
+    }
+
+    /// Notes what came of an errand. Nothing of it counts once the store stopped.
+    pub(super) fn finish_errand(&mut self, done: Done) {
+        let Done {
+            errand,
+            lines,
+            sidecar,
+        } = done;
+        if self.poisoned.is_some() {
+            return;
         }
-        if idle {
-            self.sidecar_slice();
+        let Errand {
+            shard,
+            session,
+            purpose,
+            started,
+            ..
+        } = errand;
+        let finished = self.with(shard, |shard, turn| {
+            let written = match errand.lines {
+                // With the lines goes the file: the sidecar may need its descriptor.
+                Some(new) => shard.finish_lines(session, &new, lines, turn),
+                None => Ok(()),
+            };
+            match (&errand.sidecar, sidecar) {
+                (Some(new), Some(put)) => shard.finish_sidecar(session, new, put, turn)?,
+                (Some(_), None) => shard.leave_sidecar(session),
+                (None, _) => {}
+            }
+            written
+        });
+        let ended = self.shared.clock.monotonic();
+        match purpose {
+            Purpose::Lines => {
+                self.line_budget.spend(started, ended);
+                self.lines_written(finished.is_err(), ended);
+            }
+            Purpose::Sidecar => {
+                self.sidecar_budget.spend(started, ended);
+                if let Err(error) = finished {
+                    self.leave_sidecars(&error);
+                }
+            }
+            Purpose::Flush => self.flushed(shard, session, finished),
         }
     }
 
@@ -131,30 +172,43 @@ impl Worker {
         !self.stuck && sessions.sum::<usize>() <= FEW
     }
 
-    /// Writes sessions that wait since `upto` or longer. Each waits its own time:
+    /// The lines of a session that waits since `upto` or longer. Each waits its own time:
     /// were all written with the first, the processors would be taken for as long
-    /// as that lasts, and every caller would wait for one.
-    fn write_slice(&mut self, upto: Duration) {
-        let started = self.shared.clock.monotonic();
-        let (mut left, mut failed) = (SLICE, false);
+    /// as that lasts.
+    fn lines_of_next(&mut self, upto: Duration) -> Option<Errand> {
+        let (started, mut failed) = (self.shared.clock.monotonic(), false);
         // In turn: of more than can be written some would wait for ever.
         for _ in 0..self.shards.len() {
-            let place = self.writes_next;
-            let id = self.shards[place].shard.id();
-            match self.with(id, |shard, turn| shard.write_some(left, upto, turn)) {
-                Ok(done) => left -= done,
-                Err(_) => failed = true,
-            }
-            self.writes_next = (place + 1) % self.shards.len();
-            if left == 0 {
-                break;
+            let shard = self.shards[self.writes_next].shard.id();
+            self.writes_next = (self.writes_next + 1) % self.shards.len();
+            let begun = self.with(shard, |shard, turn| {
+                let session = shard.next_unwritten(upto)?;
+                let lines = shard.begin_lines(session, turn).transpose()?;
+                Some(lines.map(|lines| (session, lines)))
+            });
+            match begun {
+                Some(Ok((session, lines))) => {
+                    return Some(Errand {
+                        shard,
+                        session,
+                        purpose: Purpose::Lines,
+                        lines: Some(lines),
+                        sidecar: None,
+                        started,
+                    });
+                }
+                Some(Err(_)) => failed = true,
+                None => {}
             }
         }
+        self.lines_written(failed, started);
+        None
+    }
+
+    fn lines_written(&mut self, failed: bool, ended: Duration) {
         self.unwritten_since = None;
         self.note_unwritten();
-        let ended = self.shared.clock.monotonic();
-        self.line_budget.spend(started, ended);
-        self.stuck = failed && left == SLICE;
+        self.stuck = failed;
         if self.stuck {
             self.unwritten_since = Some(ended);
         }
@@ -168,43 +222,74 @@ impl Worker {
         }
     }
 
-    fn sidecar_slice(&mut self) {
-        if self.sidecars.is_empty() {
-            return;
-        }
+    fn next_sidecar(&mut self) -> Option<Errand> {
         let started = self.shared.clock.monotonic();
-        for _ in 0..SLICE {
-            let Some((shard, session)) = self.sidecars.pop_front() else {
-                break;
-            };
-            let written = self.with(shard, |shard, turn| shard.write_sidecar(session, turn));
-            if let Err(error) = written {
-                let what = "sidecars stay behind until they can be written";
-                self.shared.warn(&error, what);
-                self.sidecars.clear();
+        while let Some((shard, session)) = self.sidecars.pop_front() {
+            let begun = self.with(shard, |shard, turn| shard.begin_sidecar(session, turn));
+            if let Some(sidecar) = begun {
+                return Some(Errand {
+                    shard,
+                    session,
+                    purpose: Purpose::Sidecar,
+                    lines: None,
+                    sidecar: Some(sidecar),
+                    started,
+                });
             }
         }
-        let ended = self.shared.clock.monotonic();
-        self.sidecar_budget.spend(started, ended);
+        None
     }
 
-    fn flush_slice(&mut self) {
-        let Some(mut task) = self.flush.take() else {
-            return;
+    fn leave_sidecars(&mut self, error: &Error) {
+        let what = "sidecars stay behind until they can be written";
+        self.shared.warn(error, what);
+        self.sidecars.clear();
+    }
+
+    fn flush_next(&mut self) -> Option<Errand> {
+        let task = self.flush.as_mut()?;
+        let Some((shard, session)) = task.queue.pop_front() else {
+            let task = self.flush.take()?;
+            self.flushing = false;
+            self.out.wakers.extend(task.promise.fulfil(task.part));
+            return None;
         };
-        for _ in 0..SLICE {
-            let Some((shard, session)) = task.queue.pop_front() else {
-                self.flushing = false;
-                let waker = task.promise.fulfil(task.part);
-                self.out.wakers.extend(waker);
-                return;
-            };
-            match self.with(shard, |shard, turn| shard.flush_one(session, turn)) {
-                Ok(flushed) => task.part.add(flushed),
-                Err(error) => return self.abandon_flush(task, error),
+        let started = self.shared.clock.monotonic();
+        let begun = self.with(shard, |shard, turn| {
+            let lines = shard.begin_lines(session, turn)?;
+            Ok((lines, shard.begin_sidecar(session, turn)))
+        });
+        match begun {
+            Ok((lines, sidecar)) => Some(Errand {
+                shard,
+                session,
+                purpose: Purpose::Flush,
+                lines,
+                sidecar,
+                started,
+            }),
+            Err(error) => {
+                self.flushed(shard, session, Err(error));
+                None
             }
         }
-        self.flush = Some(task);
+    }
+
+    fn flushed(&mut self, shard: usize, session: usize, written: Result<()>) {
+        match written {
+            Ok(()) => {
+                let flushed = self.with(shard, |shard, turn| shard.flushed(session, turn));
+                if let Some(task) = &mut self.flush {
+                    task.part.add(flushed);
+                }
+            }
+            Err(error) => {
+                self.with(shard, |shard, _| shard.mark_dirty(session));
+                if let Some(task) = self.flush.take() {
+                    self.abandon_flush(task, error);
+                }
+            }
+        }
     }
 
     /// What the flush did not come to is dirty still; what it did stays in its

@@ -6,6 +6,8 @@ use super::Worker;
 use super::event::Event;
 use super::rest::Rest;
 use super::seat::Seat;
+use crate::engine::shard::errand::Errand;
+use crate::engine::shard::shared::Shared;
 use crate::ground::mailbox::{EventReceiver, Timeout};
 
 /// The thread's side of a worker. Dropping it ends the worker.
@@ -13,6 +15,7 @@ use crate::ground::mailbox::{EventReceiver, Timeout};
 pub(crate) struct Driver {
     seat: Seated,
     inbox: EventReceiver<Event>,
+    shared: Arc<Shared>,
 }
 
 /// The seat of a worker for as long as it has a thread. It vacates the seat: a
@@ -23,10 +26,12 @@ struct Seated(Arc<Seat>);
 impl Driver {
     /// Seats `worker`.
     pub(crate) fn new(seat: Arc<Seat>, inbox: EventReceiver<Event>, worker: Worker) -> Self {
+        let shared = worker.shared.clone();
         seat.occupy(worker);
         Self {
             seat: Seated(seat),
             inbox,
+            shared,
         }
     }
 
@@ -56,7 +61,7 @@ impl Driver {
         while self.step(true) {}
     }
 
-    /// One turn, and one slice of writing to files. With `wait` it blocks while
+    /// One turn, and what is to be written of one session. With `wait` it blocks while
     /// there is nothing to do. `false` once the worker is to end, or (without
     /// `wait`) when nothing was left to do.
     pub(crate) fn step(&self, wait: bool) -> bool {
@@ -71,7 +76,24 @@ impl Driver {
         if turned != Some(true) {
             return false;
         }
-        seat.drive(|worker, _| worker.chores(idle, !wait)).is_some()
+        let Some(errand) = seat.drive(|worker, _| worker.chore(idle, !wait)) else {
+            return false;
+        };
+        match errand {
+            Some(errand) => self.carry_out(errand),
+            None => true,
+        }
+    }
+
+    /// Writes to files while others may drive the worker.
+    fn carry_out(&self, errand: Errand) -> bool {
+        let shared = &self.shared;
+        let Some(done) = self.seat().beside(|| errand.run(shared)) else {
+            return false;
+        };
+        self.seat()
+            .drive(|worker, _| worker.chore_done(done))
+            .is_some()
     }
 
     fn next(&self, wait: bool) -> Next {

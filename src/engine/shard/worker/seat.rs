@@ -121,6 +121,16 @@ impl Seat {
         Some(result)
     }
 
+    /// Does for the worker what needs no seat, on its thread. A panic ends the worker as
+    /// one under the seat does.
+    pub(super) fn beside<R>(&self, act: impl FnOnce() -> R) -> Option<R> {
+        let acted = catch_unwind(AssertUnwindSafe(act));
+        if acted.is_err() {
+            self.collapse(self.worker.lock());
+        }
+        acted.ok()
+    }
+
     /// Ends the worker as a panic in it does.
     #[cfg(all(feature = "testing", sessionlog_loom))]
     pub(crate) fn break_down(&self) {

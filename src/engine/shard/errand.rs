@@ -1,0 +1,90 @@
+//! Writing the files of one session while others drive its worker.
+//!
+//! What is written is decided under the worker's seat, and what came of it is noted under
+//! it. In between callers and the committer stage and settle what touches no file; the
+//! worker's thread, which alone touches files, is busy here. Under the seat, a caller would
+//! wait for a disk, and for two threads after that.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::flush::put_sidecar;
+use super::shared::Shared;
+use crate::disk::files::sidecar::Sidecar;
+use crate::ground::storage::StorageFile;
+
+/// What is to be written, of one session.
+#[derive(Debug)]
+pub(super) struct Errand {
+    pub(super) shard: usize,
+    pub(super) session: usize,
+    pub(super) purpose: Purpose,
+    pub(super) lines: Option<NewLines>,
+    pub(super) sidecar: Option<NewSidecar>,
+    /// When it was begun.
+    pub(super) started: Duration,
+}
+
+/// Why it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Lines,
+    Sidecar,
+    Flush,
+}
+
+/// Lines for a session file, and where they go.
+#[derive(Debug)]
+pub(super) struct NewLines {
+    pub(super) file: Arc<dyn StorageFile>,
+    pub(super) at: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A sidecar, and what stands in its place.
+#[derive(Debug)]
+pub(super) struct NewSidecar {
+    pub(super) stem: Arc<str>,
+    pub(super) path: PathBuf,
+    pub(super) bytes: Vec<u8>,
+    pub(super) was: Sidecar,
+    /// Whether the journal holds a whole image: what a crash leaves half written is
+    /// mended from that.
+    pub(super) in_journal: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) errand: Errand,
+    pub(super) lines: io::Result<()>,
+    /// `None` if it was not tried.
+    pub(super) sidecar: Option<io::Result<Arc<dyn StorageFile>>>,
+}
+
+impl Errand {
+    /// Writes. The sidecar only after the lines that it counts.
+    pub(super) fn run(self, shared: &Shared) -> Done {
+        let lines = self.lines.as_ref().map_or(Ok(()), NewLines::write);
+        let sidecar = self.sidecar.as_ref().filter(|_| lines.is_ok());
+        Done {
+            sidecar: sidecar.map(|sidecar| sidecar.write(shared)),
+            lines,
+            errand: self,
+        }
+    }
+}
+
+impl NewLines {
+    pub(super) fn write(&self) -> io::Result<()> {
+        self.file.write_all_at(&self.bytes, self.at)
+    }
+}
+
+impl NewSidecar {
+    pub(super) fn write(&self, shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+        put_sidecar(self, shared)
+    }
+}

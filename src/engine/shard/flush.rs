@@ -113,21 +113,24 @@ impl Shard {
     }
 
     /// The sidecar that is to be written; nothing if it is up to date. What changes it from
-    /// here on makes it stale again.
+    /// here on makes it stale again, and is recorded as coming after it: a record that says
+    /// that there was none before would make this one another program's after a crash.
     pub(super) fn begin_sidecar(&mut self, id: usize, turn: &Turn<'_>) -> Option<NewSidecar> {
         let session = self.session(id);
         if !session.sidecar_dirty || !session.exists {
             return None;
         }
-        session.sidecar_dirty = false;
         let stem = session.entry.stem.clone();
-        Some(NewSidecar {
+        let sidecar = NewSidecar {
             path: turn.shared.dir.join(session_file::sidecar_name(&stem)),
             stem,
             bytes: session_file::encode_sidecar(&session.synced_meta.to_sidecar()),
             was: session.sidecar,
             in_journal: session.image_in_journal(turn.images_from),
-        })
+        };
+        session.sidecar_dirty = false;
+        session.sidecar = Sidecar::Present;
+        Some(sidecar)
     }
 
     /// Notes what came of writing a sidecar.
@@ -147,16 +150,16 @@ impl Shard {
             let again = || sidecar.write(turn.shared).map_err(wrap);
             written.take().unwrap_or_else(again)
         });
-        let session = self.session(id);
-        let file = file.inspect_err(|_| session.sidecar_dirty = true)?;
-        session.sidecar = Sidecar::Present;
-        session.owed.sidecar(file, &turn.shared.keeper);
+        let file = file.inspect_err(|_| self.leave_sidecar(id, sidecar))?;
+        self.session(id).owed.sidecar(file, &turn.shared.keeper);
         Ok(())
     }
 
     /// A sidecar that was begun is not written.
-    pub(super) fn leave_sidecar(&mut self, id: usize) {
-        self.session(id).sidecar_dirty = true;
+    pub(super) fn leave_sidecar(&mut self, id: usize, sidecar: &NewSidecar) {
+        let session = self.session(id);
+        session.sidecar_dirty = true;
+        session.sidecar = sidecar.was;
     }
 }
 

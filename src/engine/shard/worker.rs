@@ -87,6 +87,8 @@ pub(crate) struct Worker {
     /// written, and the sidecar images of the epoch before are in the journal.
     flushing: bool,
     sidecars: VecDeque<(usize, usize)>,
+    /// Whether the last errand looked for was a sidecar before lines.
+    sidecars_first: bool,
     drained: Option<Promise<()>>,
     /// The mailboxes are closed: nothing comes past them either.
     closed: bool,
@@ -169,6 +171,7 @@ impl Worker {
             flush: None,
             flushing: false,
             sidecars: VecDeque::new(),
+            sidecars_first: false,
             drained: None,
             closed: false,
             unwritten_since: None,

@@ -102,6 +102,13 @@ impl Worker {
         if self.flush.is_some() {
             return self.flush_next();
         }
+        // In turn: lines that keep coming would keep all sidecars waiting.
+        self.sidecars_first = idle && !self.sidecars_first;
+        if self.sidecars_first
+            && let Some(sidecar) = self.next_sidecar()
+        {
+            return Some(sidecar);
+        }
         let lines = if now || self.few_unwritten() || self.much_unwritten() {
             self.lines_of_next(Duration::MAX)
         } else {
@@ -141,7 +148,7 @@ impl Worker {
             };
             match (&errand.sidecar, sidecar) {
                 (Some(new), Some(put)) => shard.finish_sidecar(session, new, put, turn)?,
-                (Some(_), None) => shard.leave_sidecar(session),
+                (Some(new), None) => shard.leave_sidecar(session, new),
                 (None, _) => {}
             }
             written

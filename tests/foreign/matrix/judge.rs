@@ -26,6 +26,8 @@ pub(super) struct After {
     taken: BTreeSet<String>,
     /// What they hid, and then took the sidecar away that said so.
     free: BTreeSet<String>,
+    /// Whether they changed lines in place.
+    edited: bool,
     /// What they saw last.
     seen: BTreeSet<String>,
     /// Whether they wrote a history of their own.
@@ -51,6 +53,7 @@ impl After {
             dropped: BTreeSet::new(),
             taken: BTreeSet::new(),
             free: BTreeSet::new(),
+            edited: false,
             seen: BTreeSet::new(),
             rewritten: false,
             untold: false,
@@ -136,6 +139,18 @@ impl After {
             self.dropped.retain(|text| !after.contains(text));
             self.rewritten |= rewrites;
         }
+        let edited =
+            ["typo", "typo_last", "remove_line"].contains(&deed.name) && found[0] != left[0];
+        if self.edited && edited {
+            // Two edits: a line that only the journal tells of may as well never have
+            // been in this file.
+            let journalled = &self.known.journalled;
+            let untold = self
+                .dropped
+                .extract_if(.., |text| journalled.contains(text));
+            self.free.extend(untold);
+        }
+        self.edited |= edited;
         self.added.retain(|text| !self.dropped.contains(text));
         self.changed |= found != left;
         // The end of a file that is gone may not have been written.

@@ -6,6 +6,7 @@ mod appending;
 mod at_hand;
 mod at_rest;
 mod backups;
+mod beside_files;
 mod compacting;
 mod concurrency;
 mod conversation;

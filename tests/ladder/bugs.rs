@@ -66,6 +66,7 @@ const FOLDING: Rung = test("it", "folding");
 const SIDECARS: Rung = test("it", "bad_input::sidecars");
 const FULL: Rung = test("full_disk", "a_shard_whose_lines");
 const WAITING: Rung = test("it", "compacting");
+const BESIDE: Rung = test("it", "beside_files");
 const BACKUPS: Rung = test("it", "verbs::backups");
 const IMPORTS: Rung = Rung {
     target: ["--lib", "--all-features"],
@@ -310,6 +311,14 @@ pub(crate) const BUGS: &[Bug] = &[
         original: r#"session_file::encode_sidecar(&session.synced_meta.to_sidecar())"#,
         replacement: r#"session_file::encode_sidecar(&session.settled.meta.to_sidecar())"#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "sidecar-being-written-taken-for-missing",
+        file: "src/engine/shard/flush.rs",
+        original: r#"        session.sidecar = Sidecar::Present;
+        Some(sidecar)"#,
+        replacement: r#"        Some(sidecar)"#,
+        rung: BESIDE,
     },
     Bug {
         name: "sidecar-overwritten-without-an-image",

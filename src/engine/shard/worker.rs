@@ -33,7 +33,7 @@ use self::limits::Limits;
 use super::Shard;
 use super::buffers::Buffers;
 use super::change::Staging;
-use super::errand::{Done, Errand};
+use super::errand::{Done, Errand, Purpose};
 use super::flushed::FlushPart;
 use super::inflight::Inflight;
 use super::job::Job;
@@ -87,8 +87,8 @@ pub(crate) struct Worker {
     /// written, and the sidecar images of the epoch before are in the journal.
     flushing: bool,
     sidecars: VecDeque<(usize, usize)>,
-    /// Whether the last errand looked for was a sidecar before lines.
-    sidecars_first: bool,
+    /// What was looked for first when it last wrote anything between flushes.
+    looked_for: Purpose,
     drained: Option<Promise<()>>,
     /// The mailboxes are closed: nothing comes past them either.
     closed: bool,
@@ -171,7 +171,7 @@ impl Worker {
             flush: None,
             flushing: false,
             sidecars: VecDeque::new(),
-            sidecars_first: false,
+            looked_for: Purpose::Lines,
             drained: None,
             closed: false,
             unwritten_since: None,

@@ -103,10 +103,13 @@ impl Worker {
             return self.flush_next();
         }
         // In turn: lines that keep coming would keep all sidecars waiting.
-        self.sidecars_first = idle && !self.sidecars_first;
-        if self.sidecars_first
-            && let Some(sidecar) = self.next_sidecar()
-        {
+        let sidecars_first = idle && self.looked_for == Purpose::Lines;
+        self.looked_for = if sidecars_first {
+            Purpose::Sidecar
+        } else {
+            Purpose::Lines
+        };
+        if sidecars_first && let Some(sidecar) = self.next_sidecar() {
             return Some(sidecar);
         }
         let lines = if now || self.few_unwritten() || self.much_unwritten() {

@@ -22,6 +22,8 @@ use crate::ground::sync::slot::{Slot, slot};
 use crate::testing::disk_model::MemoryStorage;
 use crate::{Durability, Result, StoreOptions};
 
+mod chores;
+
 /// A store with one worker, which only the test drives.
 fn opened() -> Opened {
     let site = Site {
@@ -300,29 +302,6 @@ fn whoever_waits_for_a_buffered_change_has_it_synced() {
     let _truncated = truncate(&store, "a");
     until_idle(&store);
     assert_eq!(taken(), (Taken::Batch, true));
-}
-
-/// Images that a flush stages of sessions in flight are nobody's commands.
-#[test]
-fn a_flush_beside_a_command_counts_as_none() {
-    let store = opened();
-    let (promise, _part) = slot();
-    let seat = store.machine.workers[0].seat();
-    let commands = || store.engine.shared.counters.read().commands;
-    let appended = append(&store, "a", Durability::Durable);
-    until_idle(&store);
-    assert!(
-        seat.drive(|worker, _| worker.start_flush(promise))
-            .is_some()
-    );
-    until_idle(&store);
-    synced(&store, 1);
-    // An image that nobody waits for is written before it is synced.
-    assert!(told(&store, 2, Outcome::Written));
-    synced(&store, 2);
-    until_idle(&store);
-    appended.wait().unwrap().unwrap();
-    assert_eq!(commands(), 1);
 }
 
 /// With so much in flight that nothing more is taken in, a closing store still

@@ -39,7 +39,8 @@ impl Shard {
         self.dirty.iter().filter(stale).copied().collect()
     }
 
-    /// What a session that was brought up to date owes, for a flush.
+    /// What a session owes whose files were written, for a flush. The copy may be newer
+    /// than they are: the journal holds what is newer.
     pub(super) fn flushed(&mut self, id: usize, turn: &mut Turn<'_>) -> (Flushed, Option<Copy>) {
         let copy = self.copy_sidecar(id, turn);
         (self.owed(id), copy)

@@ -233,21 +233,38 @@ impl Worker {
     }
 
     fn next_sidecar(&mut self) -> Option<Errand> {
-        let started = self.shared.clock.monotonic();
         while let Some((shard, session)) = self.sidecars.pop_front() {
-            let begun = self.with(shard, |shard, turn| shard.begin_sidecar(session, turn));
-            if let Some(sidecar) = begun {
-                return Some(Errand {
-                    shard,
-                    session,
-                    purpose: Purpose::Sidecar,
-                    lines: None,
-                    sidecar: Some(sidecar),
-                    started,
-                });
+            match self.begin_files(shard, session, Purpose::Sidecar) {
+                Ok(None) => {}
+                Ok(errand) => return errand,
+                Err(error) => self.leave_sidecars(&error),
             }
         }
         None
+    }
+
+    /// What brings both files of a session up to date: nothing counts lines that are not
+    /// in the file yet.
+    fn begin_files(
+        &mut self,
+        shard: usize,
+        session: usize,
+        purpose: Purpose,
+    ) -> Result<Option<Errand>> {
+        let started = self.shared.clock.monotonic();
+        let (lines, sidecar) = self.with(shard, |shard, turn| {
+            let lines = shard.begin_lines(session, turn);
+            lines.map(|lines| (lines, shard.begin_sidecar(session, turn)))
+        })?;
+        let any = lines.is_some() || sidecar.is_some();
+        Ok(any.then_some(Errand {
+            shard,
+            session,
+            purpose,
+            lines,
+            sidecar,
+            started,
+        }))
     }
 
     fn leave_sidecars(&mut self, error: &Error) {
@@ -264,25 +281,12 @@ impl Worker {
             self.out.wakers.extend(task.promise.fulfil(task.part));
             return None;
         };
-        let started = self.shared.clock.monotonic();
-        let begun = self.with(shard, |shard, turn| {
-            let lines = shard.begin_lines(session, turn)?;
-            Ok((lines, shard.begin_sidecar(session, turn)))
-        });
-        match begun {
-            Ok((lines, sidecar)) => Some(Errand {
-                shard,
-                session,
-                purpose: Purpose::Flush,
-                lines,
-                sidecar,
-                started,
-            }),
-            Err(error) => {
-                self.flushed(shard, session, Err(error));
-                None
-            }
+        match self.begin_files(shard, session, Purpose::Flush) {
+            Ok(Some(errand)) => return Some(errand),
+            Ok(None) => self.flushed(shard, session, Ok(())),
+            Err(error) => self.flushed(shard, session, Err(error)),
         }
+        None
     }
 
     fn flushed(&mut self, shard: usize, session: usize, written: Result<()>) {

@@ -122,8 +122,12 @@ impl Seat {
     }
 
     /// Does for the worker what needs no seat, on its thread. A panic ends the worker as
-    /// one under the seat does.
+    /// one under the seat does. Who rang while the thread held the seat is answered first:
+    /// they would wait for all of it.
     pub(super) fn beside<R>(&self, act: impl FnOnce() -> R) -> Option<R> {
+        if self.is_rung() {
+            self.answer();
+        }
         let acted = catch_unwind(AssertUnwindSafe(act));
         if acted.is_err() {
             self.collapse(self.worker.lock());

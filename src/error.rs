@@ -1,5 +1,9 @@
 //! What can go wrong, sorted by what a caller can do about it.
 
+mod kind;
+
+pub use self::kind::ErrorKind;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

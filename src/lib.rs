@@ -73,10 +73,11 @@ pub use engine::doctor::{
     Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
     SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
 };
-pub use engine::options::{Durability, StoreOptions};
+pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
-pub use error::{Error, Oversized, Result};
+pub use engine::status::{Health, StoreStatus};
+pub use error::{Error, ErrorKind, Oversized, Result};
 pub use front::backend;
 pub use front::context::{Context, Fork, Messages};
 pub use front::handle::{BackupLimits, StoreHandle};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::testing::{names, open_store};
-use sessionlog::{Error, Store, StoreOptions};
+use sessionlog::{Error, Health, Store, StoreHandle, StoreOptions};
 
 fn open(disk: &MemoryStorage) -> Store {
     let storage = Arc::new(disk.clone());
@@ -89,6 +89,11 @@ fn full() -> (MemoryStorage, Store) {
     (disk, store)
 }
 
+fn health(chats: &StoreHandle) -> Health {
+    let status = chats.status().wait();
+    status.expect("a look at the disk").health
+}
+
 /// What it goes on taking would be in memory until there is space.
 #[test]
 fn a_shard_whose_lines_found_no_space_takes_no_more() {
@@ -99,11 +104,13 @@ fn a_shard_whose_lines_found_no_space_takes_no_more() {
         matches!(refused, Err(Error::StorageFull { .. })),
         "{refused:?}"
     );
+    assert_eq!(health(&chats), Health::Full);
     // It is the shard that is full: the journal has room, as another one's session finds.
     assert_ne!(names::shard_of("other"), names::shard_of("cli"));
     chats.add_message("other", "user", "0").wait().unwrap();
     disk.capacity(u64::MAX);
     chats.add_message("cli", "user", "room").wait().unwrap();
+    assert_eq!(health(&chats), Health::Healthy);
     let texts = chats.history("cli").wait().unwrap();
     let texts: Vec<_> = texts.iter().map(|m| m.text().into_owned()).collect();
     assert_eq!(texts, ["warm", "0", "room"]);

@@ -48,6 +48,9 @@ use crate::report::{Person, Report};
 use crate::run::{Outcome, Plan};
 use crate::sessions::Sessions;
 
+/// How long a gateway that was told to end may take to close its store.
+const CLOSING: Duration = Duration::from_secs(10);
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
@@ -74,7 +77,10 @@ fn serve(args: &Args) -> Result<bool> {
     let sessions = Sessions::new(Config::read(&args.config)?);
     let intake = read_updates(&args.updates, &sessions)?;
     refuse_foreign(&args.dir)?;
-    let options = StoreOptions::new().durability(args.durability.into());
+    // The process before this one may still be closing.
+    let options = StoreOptions::new()
+        .durability(args.durability.into())
+        .open_timeout(CLOSING);
     let store = Store::open_with(&args.dir, options)?;
 
     let mut report = screen.report();
@@ -97,6 +103,7 @@ fn serve(args: &Args) -> Result<bool> {
 
     let mut report = screen.report();
     report.run(&outcome, &stats, args.durability.name());
+    report.status(&store.handle().status().wait()?);
     screen.print(report)?;
 
     store.close()?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessionlog::{RecoveryReport, StoreStats};
+use sessionlog::{Health, RecoveryReport, StoreStats, StoreStatus};
 
 use crate::acks::Expected;
 use crate::check::Checked;
@@ -87,6 +87,26 @@ impl Report {
             ),
         );
         self.complaints("findings", &recovery.findings);
+    }
+
+    pub(crate) fn status(&mut self, status: &StoreStatus) {
+        let health = match &status.health {
+            Health::Healthy => String::from("healthy"),
+            Health::Full => String::from("full"),
+            Health::Poisoned { reason } => format!("stopped: {reason}"),
+            other => format!("{other:?}"),
+        };
+        let space = status.free_space.map(bytes);
+        self.row(
+            "store",
+            &health,
+            &format!(
+                "journal of {}, may take {}   {} left on the disk",
+                bytes(status.journal_bytes),
+                bytes(status.journal_limit),
+                space.as_deref().unwrap_or("unknown"),
+            ),
+        );
     }
 
     pub(crate) fn run(&mut self, outcome: &Outcome, stats: &StoreStats, durability: &str) {

@@ -192,6 +192,7 @@ pub(crate) mod recovery;
 pub(crate) mod shard;
 pub(crate) mod snapshot;
 pub(crate) mod stats;
+pub(crate) mod status;
 pub(crate) mod supervisor;
 pub(crate) mod view;
 
@@ -200,6 +201,7 @@ use std::task::{Context, Poll};
 
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Led};
+use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::Command;
@@ -224,6 +226,7 @@ pub(crate) struct Engine {
     group: Arc<GroupCommit<Ticket>>,
     runtime: Runtime,
     supervise: EventSender<Request>,
+    pool: Arc<SegmentPool>,
     /// Says nothing but itself: what comes with a close is told by mailboxes and
     /// locks.
     closed: AtomicBool,

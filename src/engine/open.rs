@@ -4,6 +4,7 @@ use crate::disk::files;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Engine;
 use super::home::Home;
@@ -26,7 +27,7 @@ use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::owed::Keeper;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::{FullShards, Shared};
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::shard::worker::limits::Limits;
@@ -44,6 +45,7 @@ use crate::ground::mailbox;
 use crate::ground::seldom::Seldom;
 use crate::ground::storage::{DirEntry, LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
+use crate::ground::sync::thread;
 use crate::ground::sync::wake::Runtime;
 
 /// Commands one shard's mailbox holds before its senders wait.
@@ -82,9 +84,12 @@ pub(crate) struct Opened {
 /// # Errors
 /// `Locked`, `Corrupt`, or what the operating system reports.
 pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
+    for clamped in site.options.clamped() {
+        tracing::warn!(%clamped, "an option is out of its bounds");
+    }
     let home = Home::of(site.dir).of_any_owner(site.options.allow_other_owner);
     home.create(&*site.storage, site.dir)?;
-    let lock = home.lock(&*site.storage, site.dir)?;
+    let lock = lock(site, &home)?;
     let shared = home.hold(&site.storage, site.dir)?;
     let storage = &*shared;
     let id = home.identity(storage)?;
@@ -144,6 +149,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         rebased: AtomicU64::new(0),
         keeper: Keeper::default(),
         lacking: Seldom::default(),
+        full: FullShards::default(),
         copied: AtomicU64::new(1),
     });
     let (engine, machine) = assemble(site, shared, committer, pool, (progress, copy_file));
@@ -153,6 +159,24 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         lock,
         report,
     })
+}
+
+/// How long to wait before asking for the lock again.
+const ASKING: Duration = Duration::from_millis(20);
+
+/// Takes the writer's lock, for which it waits as long as the options say. No event tells
+/// that another process gave it up.
+fn lock(site: &Site<'_>, home: &Home) -> Result<Box<dyn LockGuard>> {
+    let begun = site.clock.monotonic();
+    loop {
+        let taken = home.lock(&*site.storage, site.dir);
+        let waited = site.clock.monotonic().saturating_sub(begun);
+        let left = site.options.open_timeout.saturating_sub(waited);
+        match taken {
+            Err(Error::Locked { .. }) if !left.is_zero() => thread::pause(left.min(ASKING)),
+            other => return other,
+        }
+    }
 }
 
 /// What the store's last end kept, if nothing changed since.
@@ -304,6 +328,7 @@ fn assemble(
         group,
         runtime,
         supervise: supervise.clone(),
+        pool: pool.clone(),
         closed: AtomicBool::new(false),
     });
     let ended_cleanly = Arc::new(AtomicBool::new(false));

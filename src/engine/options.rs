@@ -14,6 +14,10 @@
 //! A sync follows a buffered command within `BUFFERED_LINGER`, or with the next durable
 //! command, `flush` or close.
 
+mod clamped;
+
+pub use self::clamped::Clamped;
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -35,7 +39,8 @@ pub enum Durability {
 }
 
 /// Options of [`Store::open_with`](crate::Store::open_with). Every limit has a
-/// documented default; values outside the bounds are clamped.
+/// documented default; values outside the bounds are [clamped](Self::clamped). What is
+/// set can be read through the `get_` methods.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     pub(crate) durability: Durability,
@@ -47,7 +52,12 @@ pub struct StoreOptions {
     pub(crate) allow_other_owner: bool,
     pub(crate) segments: Lengths,
     pub(crate) checkpoint_every: Duration,
+    pub(crate) open_timeout: Duration,
+    clamped: Vec<Clamped>,
 }
+
+/// The longest time that an option takes.
+const DAY: Duration = Duration::from_hours(24);
 
 impl Default for StoreOptions {
     fn default() -> Self {
@@ -69,6 +79,8 @@ impl StoreOptions {
             allow_other_owner: false,
             segments: Lengths::default(),
             checkpoint_every: Duration::from_secs(5),
+            open_timeout: Duration::ZERO,
+            clamped: Vec::new(),
         }
     }
 
@@ -98,7 +110,8 @@ impl StoreOptions {
     /// descriptor limit at open. Bounds: 64 to 1,048,576.
     #[must_use]
     pub fn max_open_files(mut self, files: usize) -> Self {
-        self.max_open_files = NonZeroUsize::new(files.clamp(64, 1 << 20));
+        let files = self.clamp("max_open_files", files, 64, 1 << 20);
+        self.max_open_files = NonZeroUsize::new(files);
         self
     }
 
@@ -111,7 +124,7 @@ impl StoreOptions {
     /// 32 MiB.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
-        self.max_line_bytes = bytes.clamp(1 << 10, 32 << 20);
+        self.max_line_bytes = self.clamp("max_line_bytes", bytes, 1 << 10, 32 << 20);
         self
     }
 
@@ -144,7 +157,7 @@ impl StoreOptions {
     /// such limit. Default: 64 MiB. Bounds: 64 KiB to 1 GiB.
     #[must_use]
     pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
-        self.max_batch_bytes = bytes.clamp(64 << 10, 1 << 30);
+        self.max_batch_bytes = self.clamp("max_batch_bytes", bytes, 64 << 10, 1 << 30);
         self
     }
 
@@ -171,7 +184,7 @@ impl StoreOptions {
     /// batch that is larger. Default: 512 MiB. Bounds: 1 MiB to 16 GiB.
     #[must_use]
     pub fn journal_budget(mut self, bytes: u64) -> Self {
-        self.segments.budget = bytes.clamp(1 << 20, 16 << 30);
+        self.segments.budget = self.clamp("journal_budget", bytes, 1 << 20, 16 << 30);
         self
     }
 
@@ -182,8 +195,18 @@ impl StoreOptions {
     /// 100 ms to a day.
     #[must_use]
     pub fn checkpoint_every(mut self, time: Duration) -> Self {
-        let day = Duration::from_hours(24);
-        self.checkpoint_every = time.clamp(Duration::from_millis(100), day);
+        let least = Duration::from_millis(100);
+        self.checkpoint_every = self.clamp("checkpoint_every", time, least, DAY);
+        self
+    }
+
+    /// How long opening waits while another writer holds the directory: after a restart
+    /// the process before may still be closing. Asked for again every 20 ms, and whoever
+    /// asks first after it is free has it. Blocks meanwhile. Default: 0, which fails with
+    /// [`Error::Locked`](crate::Error::Locked) at once. Bounds: 0 to a day.
+    #[must_use]
+    pub fn open_timeout(mut self, time: Duration) -> Self {
+        self.open_timeout = self.clamp("open_timeout", time, Duration::ZERO, DAY);
         self
     }
 

@@ -18,7 +18,7 @@ mod pieces;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::moment::{Moment, TRIES, look};
@@ -120,6 +120,14 @@ impl DirectoryView {
 
     pub(crate) fn storage(&self) -> Arc<dyn Storage> {
         self.storage.clone()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn close(&self) {

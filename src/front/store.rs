@@ -71,7 +71,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Locked`] while another process, or another store in this one,
-    /// writes to the directory; [`Error::Corrupt`] if committed journal
+    /// writes to the directory (for longer than
+    /// [`open_timeout`](StoreOptions::open_timeout)); [`Error::Corrupt`] if committed journal
     /// records are damaged; [`Error::StorageFull`] if there is no space to
     /// recover into, or for a first journal segment of 64 KiB; [`Error::Io`] if
     /// the directory is a file, a symbolic link, another user's (unless

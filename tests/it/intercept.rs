@@ -119,6 +119,7 @@ impl Storage for Intercepted {
     }
 
     fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        self.tell("try_lock_dir", path)?;
         self.disk.try_lock_dir(path)
     }
 

@@ -12,4 +12,5 @@ mod concurrency;
 mod conversation;
 mod doctor;
 mod ensuring;
+mod health;
 mod rewriting;

@@ -35,6 +35,11 @@ impl Budget {
         }
     }
 
+    /// Bytes of all segments, spares included.
+    pub(crate) fn bytes(self) -> u64 {
+        self.bytes
+    }
+
     /// Whether a journal of `bytes` keeps within it.
     pub(crate) fn allows(self, bytes: u64) -> bool {
         bytes <= self.bytes

@@ -65,6 +65,17 @@ struct Full {
     file: Arc<dyn StorageFile>,
 }
 
+/// What the journal takes, and may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Of all segments on disk.
+    pub(crate) bytes: u64,
+    /// As of the last segment that was made.
+    pub(crate) limit: u64,
+    /// The last segment asked for found no space.
+    pub(crate) short: bool,
+}
+
 impl SegmentPool {
     /// A pool for the segments of `dir`, of which `first_number` is the first.
     pub(crate) fn new(
@@ -162,6 +173,16 @@ impl SegmentPool {
         state.short = false;
         state.next_len = (state.next_len * 4).min(self.lengths.largest);
         Ok(segment)
+    }
+
+    /// What the journal takes, and may take.
+    pub(crate) fn standing(&self) -> Standing {
+        let state = self.state.lock();
+        Standing {
+            bytes: state.bytes(),
+            limit: state.budget.map_or(0, Budget::bytes),
+            short: state.short,
+        }
     }
 
     /// Whether full segments should be given up: there are enough of them, or no

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     /// When a lack of space or descriptors was told last.
     pub(crate) lacking: Seldom,
+    /// The shards whose lines found no space.
+    pub(crate) full: FullShards,
     /// Counts the copies made of sidecars.
     pub(crate) copied: AtomicU64,
 }
@@ -65,5 +67,31 @@ impl Shared {
     /// Names among the backups, or in the quarantine, are about to change, or did.
     pub(crate) fn names_changed(&self) {
         self.rebased.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The shards whose lines found no space when they were last written, a bit each. For who
+/// asks how the store is doing: no protocol goes by it.
+#[derive(Debug)]
+pub(crate) struct FullShards(AtomicU64);
+
+impl FullShards {
+    pub(crate) fn set(&self, shard: usize, full: bool) {
+        let bit = 1 << shard;
+        if full {
+            self.0.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.0.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Default for FullShards {
+    fn default() -> Self {
+        Self(AtomicU64::new(0))
     }
 }

@@ -106,13 +106,13 @@ impl Shard {
             .fetch_add(len as u64, Ordering::Relaxed);
         self.forget_written(id, len, turn);
         self.session(id).advance(len, turn.buffers);
-        self.full = false;
+        self.set_full(false, turn);
         Ok(())
     }
 
     fn not_written(&mut self, error: &Error, turn: &mut Turn<'_>) {
         if error.may_pass() {
-            self.full = true;
+            self.set_full(true, turn);
             let what = "lines stay in the journal until they can be written";
             turn.shared.warn(error, what);
         } else {
@@ -126,10 +126,17 @@ impl Shard {
             return Ok(());
         }
         let Some(oldest) = self.unwritten.front() else {
-            self.full = false;
+            self.set_full(false, turn);
             return Ok(());
         };
         self.write_out(oldest.session, turn)
+    }
+
+    fn set_full(&mut self, full: bool, turn: &Turn<'_>) {
+        if self.full != full {
+            self.full = full;
+            turn.shared.full.set(self.id, full);
+        }
     }
 
     pub(super) fn note_unwritten(&mut self, id: usize, bytes: usize, turn: &Turn<'_>) {

@@ -11,7 +11,7 @@ use crate::engine::snapshot::{Snapshot, View};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
-use crate::{Message, SessionMeta, StoreStats};
+use crate::{Message, SessionMeta, StoreStats, StoreStatus};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
 /// inside a tokio runtime, on its blocking pool, unless what they return is in
@@ -105,6 +105,41 @@ impl StoreHandle {
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.counters().read()
+    }
+
+    /// How the store is doing: whether it takes writes, what waits, and what space the
+    /// journal takes and the file system has left. Answers for a poisoned or closed store,
+    /// too. Asks the file system; when awaited inside a tokio runtime, on its blocking
+    /// pool.
+    ///
+    /// ```
+    /// use sessionlog::{Health, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let status = store.handle().status().wait()?;
+    /// assert_eq!(status.health, Health::Healthy);
+    /// if status.free_space.is_some_and(|bytes| bytes < 1 << 30) {
+    ///     println!("{:?} bytes left", status.free_space);
+    /// }
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the tokio runtime it is awaited in shuts down.
+    pub fn status(&self) -> Reply<StoreStatus> {
+        let side = self.side.clone();
+        Reply::lookup(move |place| {
+            let status = move || {
+                Ok(match &side {
+                    Side::Writer(engine) => engine.status(),
+                    Side::Reader(view) => view.status(),
+                })
+            };
+            Box::pin(blocking(place, status))
+        })
     }
 
     /// The newest `n` messages; `all` reads them if many lines are only in memory.

@@ -101,6 +101,12 @@ impl<T> Sender<T> {
         Ok(())
     }
 
+    /// How many items are queued.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.shared.queue.len()
+    }
+
     /// Queues the item out of `item`, or registers the task to be woken when
     /// there may be room. Ready when `item` is already gone.
     ///

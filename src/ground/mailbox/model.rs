@@ -52,7 +52,11 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.length.load(Ordering::Relaxed) == 0
+        self.len() == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
     }
 }
 

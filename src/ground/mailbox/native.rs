@@ -31,6 +31,10 @@ impl<T> Queue<T> {
     pub(super) fn is_empty(&self) -> bool {
         self.receiver.is_empty()
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.receiver.len()
+    }
 }
 
 /// The sending end of an event queue.

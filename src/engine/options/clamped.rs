@@ -1,0 +1,147 @@
+//! What was set, and what came of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Durability, StoreOptions};
+
+/// An option that was set to more or less than it takes, and so to its bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Clamped {
+    /// The method that set it.
+    pub option: &'static str,
+    /// What it was given, and what it took instead, for people to read.
+    pub given: String,
+    /// See `given`.
+    pub taken: String,
+}
+
+impl fmt::Display for Clamped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            option,
+            given,
+            taken,
+        } = self;
+        write!(f, "{option} takes {taken} instead of {given}")
+    }
+}
+
+/// Reading what was set.
+impl StoreOptions {
+    /// The options that were set out of their bounds, by the last call of each. Opening
+    /// logs them as warnings.
+    ///
+    /// ```
+    /// use sessionlog::StoreOptions;
+    ///
+    /// let options = StoreOptions::new().max_open_files(3);
+    /// assert_eq!(options.get_max_open_files(), Some(64));
+    /// assert_eq!(
+    ///     options.clamped()[0].to_string(),
+    ///     "max_open_files takes 64 instead of 3"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn clamped(&self) -> &[Clamped] {
+        &self.clamped
+    }
+
+    /// See [`durability`](Self::durability).
+    #[must_use]
+    pub fn get_durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// See [`auto_compact`](Self::auto_compact).
+    #[must_use]
+    pub fn get_auto_compact(&self) -> bool {
+        self.auto_compact
+    }
+
+    /// See [`max_open_files`](Self::max_open_files); `None` if it depends on the process.
+    #[must_use]
+    pub fn get_max_open_files(&self) -> Option<usize> {
+        self.max_open_files.map(Into::into)
+    }
+
+    /// See [`max_line_bytes`](Self::max_line_bytes).
+    #[must_use]
+    pub fn get_max_line_bytes(&self) -> usize {
+        self.max_line_bytes
+    }
+
+    /// See [`max_batch_bytes`](Self::max_batch_bytes).
+    #[must_use]
+    pub fn get_max_batch_bytes(&self) -> usize {
+        self.max_batch_bytes
+    }
+
+    /// See [`allow_other_owner`](Self::allow_other_owner).
+    #[must_use]
+    pub fn get_allow_other_owner(&self) -> bool {
+        self.allow_other_owner
+    }
+
+    /// See [`journal_budget`](Self::journal_budget).
+    #[must_use]
+    pub fn get_journal_budget(&self) -> u64 {
+        self.segments.budget
+    }
+
+    /// See [`checkpoint_every`](Self::checkpoint_every).
+    #[must_use]
+    pub fn get_checkpoint_every(&self) -> Duration {
+        self.checkpoint_every
+    }
+
+    /// See [`open_timeout`](Self::open_timeout).
+    #[must_use]
+    pub fn get_open_timeout(&self) -> Duration {
+        self.open_timeout
+    }
+
+    /// `given` within its bounds; if it was not, noted.
+    pub(super) fn clamp<T: Ord + Copy + fmt::Debug>(
+        &mut self,
+        option: &'static str,
+        given: T,
+        least: T,
+        most: T,
+    ) -> T {
+        let taken = given.clamp(least, most);
+        self.clamped.retain(|clamped| clamped.option != option);
+        if taken != given {
+            self.clamped.push(Clamped {
+                option,
+                given: format!("{given:?}"),
+                taken: format!("{taken:?}"),
+            });
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_call_says_whether_an_option_is_out_of_its_bounds() {
+        let day = Duration::from_hours(24);
+        let options = StoreOptions::new().journal_budget(0).open_timeout(2 * day);
+        let told: Vec<_> = options.clamped().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "journal_budget takes 1048576 instead of 0",
+                "open_timeout takes 86400s instead of 172800s"
+            ]
+        );
+        let options = options.journal_budget(2 << 20).open_timeout(day);
+        assert!(options.clamped().is_empty());
+        assert_eq!(options.get_journal_budget(), 2 << 20);
+        assert_eq!(options.get_open_timeout(), day);
+    }
+}

@@ -1,0 +1,117 @@
+//! What a caller can do about an error.
+
+use super::Error;
+
+/// What kind of failure an [`Error`] is: what a caller that matches on few cases can do
+/// about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The call asks for what the store never does: a key, message or scope that is none,
+    /// one that is too large, a wait inside a waker. The same call fails again.
+    InvalidInput,
+    /// There is no such session, backup or checkpoint.
+    NotFound,
+    /// It exists already, is another conversation's, or changed meanwhile. Look again,
+    /// and decide anew.
+    Conflict,
+    /// Others are in the way: too much waits for the session already, or another writer
+    /// has the directory. Try again later.
+    Busy,
+    /// The disk or a quota is full. Try again when there is space.
+    StorageFull,
+    /// The store, or the file, is open for reading only, or belongs to a store.
+    ReadOnly,
+    /// The store was closed.
+    Closed,
+    /// The store stopped writing. Close it and open it again, which recovers it.
+    Poisoned,
+    /// Committed data is damaged: [`Store::verify`](crate::Store::verify) tells more,
+    /// [`Store::repair`](crate::Store::repair) mends.
+    Corrupt,
+    /// The operating system refused, for a reason that it tells.
+    Io,
+}
+
+impl Error {
+    /// What kind of failure it is.
+    ///
+    /// ```
+    /// # use sessionlog::{ErrorKind, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let refused = store.handle().add_message("", "user", "hi").wait().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    /// assert!(!refused.is_retryable());
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InvalidKey { .. }
+            | Self::InvalidMessage { .. }
+            | Self::InvalidScope { .. }
+            | Self::MessageTooLarge { .. }
+            | Self::WouldDeadlock => ErrorKind::InvalidInput,
+            Self::CheckpointNotFound { .. }
+            | Self::BackupNotFound { .. }
+            | Self::SessionNotFound { .. } => ErrorKind::NotFound,
+            Self::ScopeConflict { .. }
+            | Self::AlreadyRestored
+            | Self::SessionExists { .. }
+            | Self::VersionConflict { .. } => ErrorKind::Conflict,
+            Self::Locked { .. } | Self::Overloaded { .. } => ErrorKind::Busy,
+            Self::StorageFull { .. } => ErrorKind::StorageFull,
+            Self::ReadOnly | Self::InStore { .. } => ErrorKind::ReadOnly,
+            Self::Closed => ErrorKind::Closed,
+            Self::Poisoned { .. } => ErrorKind::Poisoned,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Io { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// Whether the same call may succeed later, without anything being mended, reopened
+    /// or decided anew: if others are in the way ([`ErrorKind::Busy`]), if the disk is
+    /// full, and if no file descriptor was left. Such a call took no effect, and nothing
+    /// doubles if it is made again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.kind() == ErrorKind::Busy || self.may_pass()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_may_be_tried_again_and_nothing_else() {
+        let os = |code| Error::io("open", Path::new("/s"), io::Error::from_raw_os_error(code));
+        let full = os(28);
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+        let overloaded = Error::Overloaded {
+            key: String::from("cli"),
+            waiting: 4_097,
+        };
+        assert_eq!(overloaded.kind(), ErrorKind::Busy);
+        let no_descriptor = os(24);
+        assert_eq!(no_descriptor.kind(), ErrorKind::Io);
+        for passing in [full, overloaded, no_descriptor] {
+            assert!(passing.is_retryable(), "{passing}");
+        }
+        let poisoned = Error::sync(Path::new("/s"), io::Error::from_raw_os_error(5));
+        assert_eq!(poisoned.kind(), ErrorKind::Poisoned);
+        let changed = Error::VersionConflict {
+            expected: 1,
+            found: 2,
+        };
+        for staying in [poisoned, changed, os(13), Error::Closed, Error::ReadOnly] {
+            assert!(!staying.is_retryable(), "{staying}");
+        }
+    }
+}

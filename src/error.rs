@@ -95,7 +95,9 @@ pub enum Error {
     /// Too many commands wait for this session already, more than 4,096 or of more
     /// than 64 MiB: it is being loaded, or a change of it takes long. The command took
     /// no effect; try again when those before it are answered.
-    #[error("{waiting} commands wait for session {key:?} already")]
+    #[error(
+        "{waiting} commands wait for session {key:?} already; at most 4,096, or 64 MiB of them, may"
+    )]
     Overloaded {
         /// The session.
         key: String,

@@ -104,16 +104,49 @@ fn a_shard_whose_lines_found_no_space_takes_no_more() {
         matches!(refused, Err(Error::StorageFull { .. })),
         "{refused:?}"
     );
-    assert_eq!(health(&chats), Health::Full);
     // It is the shard that is full: the journal has room, as another one's session finds.
     assert_ne!(names::shard_of("other"), names::shard_of("cli"));
     chats.add_message("other", "user", "0").wait().unwrap();
     disk.capacity(u64::MAX);
     chats.add_message("cli", "user", "room").wait().unwrap();
-    assert_eq!(health(&chats), Health::Healthy);
     let texts = chats.history("cli").wait().unwrap();
     let texts: Vec<_> = texts.iter().map(|m| m.text().into_owned()).collect();
     assert_eq!(texts, ["warm", "0", "room"]);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_shard_that_is_full_shows_until_its_lines_are_written_or_wanted_no_more() {
+    for is_wanted in [true, false] {
+        let (disk, store) = full();
+        let chats = store.handle();
+        assert_eq!(health(&chats), Health::Full);
+        disk.capacity(u64::MAX);
+        let mended = if is_wanted {
+            chats.add_message("cli", "user", "room").wait()
+        } else {
+            chats.delete_session("cli").wait()
+        };
+        mended.unwrap();
+        assert_eq!(health(&chats), Health::Healthy);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn a_journal_that_is_full_shows_until_it_takes_something() {
+    let (disk, store) = filled();
+    let chats = store.handle();
+    let large = "x".repeat(8 << 20);
+    let refused = chats.add_message("cli", "user", &large).wait();
+    assert!(
+        matches!(refused, Err(Error::StorageFull { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(health(&chats), Health::Full);
+    disk.capacity(u64::MAX);
+    chats.add_message("cli", "user", "small").wait().unwrap();
+    assert_eq!(health(&chats), Health::Healthy);
     store.close().unwrap();
 }
 

@@ -196,7 +196,7 @@ pub(crate) mod status;
 pub(crate) mod supervisor;
 pub(crate) mod view;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use crate::disk::journal::committer::Ticket;
@@ -226,7 +226,8 @@ pub(crate) struct Engine {
     group: Arc<GroupCommit<Ticket>>,
     runtime: Runtime,
     supervise: EventSender<Request>,
-    pool: Arc<SegmentPool>,
+    /// The threads' own: a handle that outlives them keeps no segment open.
+    pool: Weak<SegmentPool>,
     /// Says nothing but itself: what comes with a close is told by mailboxes and
     /// locks.
     closed: AtomicBool,

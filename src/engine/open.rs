@@ -88,7 +88,6 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         tracing::warn!(%clamped, "an option is out of its bounds");
     }
     let home = Home::of(site.dir).of_any_owner(site.options.allow_other_owner);
-    home.create(&*site.storage, site.dir)?;
     let lock = lock(site, &home)?;
     let shared = home.hold(&site.storage, site.dir)?;
     let storage = &*shared;
@@ -165,15 +164,18 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
 const ASKING: Duration = Duration::from_millis(20);
 
 /// Takes the writer's lock, for which it waits as long as the options say. No event tells
-/// that another process gave it up.
+/// that another process gave it up. What the lock stands in is looked at each time: while
+/// it is waited for somebody may put something else in its place.
 fn lock(site: &Site<'_>, home: &Home) -> Result<Box<dyn LockGuard>> {
-    let begun = site.clock.monotonic();
+    let mut left = site.options.open_timeout;
     loop {
-        let taken = home.lock(&*site.storage, site.dir);
-        let waited = site.clock.monotonic().saturating_sub(begun);
-        let left = site.options.open_timeout.saturating_sub(waited);
-        match taken {
-            Err(Error::Locked { .. }) if !left.is_zero() => thread::pause(left.min(ASKING)),
+        home.create(&*site.storage, site.dir)?;
+        match home.lock(&*site.storage, site.dir) {
+            Err(Error::Locked { .. }) if !left.is_zero() => {
+                let pause = left.min(ASKING);
+                thread::pause(pause);
+                left -= pause;
+            }
             other => return other,
         }
     }
@@ -328,7 +330,7 @@ fn assemble(
         group,
         runtime,
         supervise: supervise.clone(),
-        pool: pool.clone(),
+        pool: Arc::downgrade(&pool),
         closed: AtomicBool::new(false),
     });
     let ended_cleanly = Arc::new(AtomicBool::new(false));

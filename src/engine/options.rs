@@ -7,9 +7,8 @@
 //! * Answered at `Buffered`. It survives a killed process; it survives a power loss if a
 //!   sync followed. After a failed sync: as after a killed process, unless the page cache
 //!   goes back.
-//! * Not answered, or answered with an error other than `StorageFull`. It is there wholly
-//!   or not at all.
-//! * Answered with `StorageFull`. It is not there.
+//! * Answered with an error that [may pass](crate::Error::is_retryable). It is not there.
+//! * Not answered, or answered with any other error. It is there wholly or not at all.
 //!
 //! A sync follows a buffered command within `BUFFERED_LINGER`, or with the next durable
 //! command, `flush` or close.
@@ -200,9 +199,11 @@ impl StoreOptions {
         self
     }
 
-    /// How long opening waits while another writer holds the directory: after a restart
-    /// the process before may still be closing. Asked for again every 20 ms, and whoever
-    /// asks first after it is free has it. Blocks meanwhile. Default: 0, which fails with
+    /// How long [`Store::open_with`](crate::Store::open_with) waits while another writer
+    /// holds the directory: after a restart the process before may still be closing. Asked
+    /// for again every 20 ms; whoever asks first after it is free has it. Blocks its thread
+    /// meanwhile: in async code open on a thread for blocking work, or a task that is to
+    /// close the other store may wait for this one. Default: 0, which fails with
     /// [`Error::Locked`](crate::Error::Locked) at once. Bounds: 0 to a day.
     #[must_use]
     pub fn open_timeout(mut self, time: Duration) -> Self {

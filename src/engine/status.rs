@@ -1,6 +1,7 @@
 //! How a store is doing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Engine;
 use super::view::DirectoryView;
@@ -9,44 +10,49 @@ use crate::ground::storage::Storage;
 
 /// How a store is doing: what to show on a health page, and to act on before writes fail.
 /// See [`StoreHandle::status`](crate::StoreHandle::status).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct StoreStatus {
     /// Whether it takes writes.
     pub health: Health,
-    /// Commands that wait for their shard to take them in; 0 on a store opened read-only.
+    /// Commands that wait for their shard to take them in: the store has more to do than
+    /// it can. Those that a shard took in and that wait for their session do not count,
+    /// which [`Error::Overloaded`](crate::Error::Overloaded) bounds.
     pub queued: usize,
-    /// Those of the shard with the most. From 1,024 on its callers wait.
-    pub queued_most: usize,
-    /// Bytes of the journal's segments on disk, those kept for reuse included; 0 on a
-    /// store opened read-only.
+    /// Those of the one shard of 64 with the most. From 1,024 on its callers wait.
+    pub queued_in_fullest_shard: usize,
+    /// Bytes of the journal's segments on disk, those kept for reuse included. 0 once the
+    /// store is closed, and on one opened read-only.
     pub journal_bytes: u64,
     /// What the journal may take, in bytes: its
-    /// [budget](crate::StoreOptions::journal_budget), or an eighth of the space there was
-    /// when it last made a segment; 0 on a store opened read-only.
+    /// [budget](crate::StoreOptions::journal_budget), or an eighth of the space there is,
+    /// if that is less, as of the last look. It may take more for as long as a flush lasts.
+    /// 0 once the store is closed, and on one opened read-only.
     pub journal_limit: u64,
     /// Bytes that the file system of the directory has left for this process; `None` if
-    /// it does not tell.
+    /// that cannot be told.
     pub free_space: Option<u64>,
 }
 
 /// Whether a store takes writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Health {
-    /// As far as is known. What nobody tried since the last write is not known.
+    /// It does, as far as is known: what nobody tried since is not known. A command that
+    /// needs space of its own, as a new history or a compaction does, may be refused all
+    /// the same.
     Healthy,
-    /// The journal, or a session file, found no space when it was last written to, so
-    /// that some or all writes are refused. It is tried again with the next write to it,
-    /// and every few moments; nothing has to be reopened.
+    /// No space, or no file descriptor, was left when the journal or a session file was
+    /// last written to: messages are refused, of some sessions or of all. The next write
+    /// finds out whether there is some again; nothing has to be reopened.
     Full,
     /// It stopped writing until it is opened again; see
-    /// [`Error::Poisoned`](crate::Error::Poisoned). Reads go on.
+    /// [`Error::Poisoned`](crate::Error::Poisoned). Stays so once it is closed.
     Poisoned {
         /// The first failure.
         reason: Arc<str>,
     },
-    /// It was closed.
+    /// It was closed, or is being closed.
     Closed,
 }
 
@@ -54,22 +60,25 @@ impl Engine {
     /// How the store is doing. Asks the file system.
     pub(crate) fn status(&self) -> StoreStatus {
         let queued = self.mailboxes.iter().map(Sender::queued);
-        let journal = self.pool.standing();
+        let journal = self.pool.upgrade().map(|pool| pool.standing());
+        let journal = journal.unwrap_or_default();
         StoreStatus {
-            health: self.health(journal.short),
+            health: self.health(),
             queued: queued.clone().sum(),
-            queued_most: queued.max().unwrap_or(0),
+            queued_in_fullest_shard: queued.max().unwrap_or(0),
             journal_bytes: journal.bytes,
             journal_limit: journal.limit,
             free_space: free_space(&*self.shared.storage, &self.shared.dir),
         }
     }
 
-    fn health(&self, short: bool) -> Health {
+    fn health(&self) -> Health {
         if let Some(reason) = self.group.poisoned() {
             return Health::Poisoned { reason };
         }
-        match (self.is_closed(), short || self.shared.full.any()) {
+        let journal = &self.shared.counters.journal;
+        let refuses = journal.refuses.load(Ordering::Relaxed);
+        match (self.is_closed(), refuses || self.shared.full.any()) {
             (true, _) => Health::Closed,
             (false, true) => Health::Full,
             (false, false) => Health::Healthy,
@@ -88,7 +97,7 @@ impl DirectoryView {
         StoreStatus {
             health,
             queued: 0,
-            queued_most: 0,
+            queued_in_fullest_shard: 0,
             journal_bytes: 0,
             journal_limit: 0,
             free_space: free_space(&*self.storage(), self.dir()),

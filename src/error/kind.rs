@@ -16,13 +16,13 @@ pub enum ErrorKind {
     /// and decide anew.
     Conflict,
     /// Others are in the way: too much waits for the session already, or another writer
-    /// has the directory. Try again later.
+    /// has the directory or the file. Try again later.
     Busy,
     /// The disk or a quota is full. Try again when there is space.
     StorageFull,
     /// The store, or the file, is open for reading only, or belongs to a store.
     ReadOnly,
-    /// The store was closed.
+    /// The store was closed, or the runtime that a read runs in shuts down.
     Closed,
     /// The store stopped writing. Close it and open it again, which recovers it.
     Poisoned,
@@ -72,10 +72,14 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later, without anything being mended, reopened
-    /// or decided anew: if others are in the way ([`ErrorKind::Busy`]), if the disk is
-    /// full, and if no file descriptor was left. Such a call took no effect, and nothing
-    /// doubles if it is made again.
+    /// Whether the same call may succeed later, without anything being reopened or decided
+    /// anew: if others are in the way ([`ErrorKind::Busy`]), if there was no space, and if
+    /// no file descriptor was left.
+    ///
+    /// A command of a session that failed so took no effect, and can be given again. What
+    /// works in steps (a flush, pruning, an import, a repair) goes on where it stopped. A
+    /// close is not to be made again: what it could not bring to the files is in the
+    /// journal, and opening the store recovers it.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Busy || self.may_pass()

@@ -5,8 +5,8 @@ use crate::nobody_breaks;
 use crate::source::room;
 use crate::tree::Tree;
 
-/// What stands directly under `src`, and what an error says of itself: the root's names belong to whoever defines
-/// them, and everybody may fail.
+/// What stands directly under `src`, and what an error says of itself: the root's names
+/// belong to whoever defines them, and everybody may fail.
 const VOCABULARY: [&str; 3] = ["src/lib.rs", "src/error.rs", "src/error/kind.rs"];
 
 /// An error hands back the messages that were not written.

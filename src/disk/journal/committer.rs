@@ -92,6 +92,9 @@ pub(crate) struct Counters {
     pub(crate) commits: atomic::AtomicU64,
     pub(crate) syncs: atomic::AtomicU64,
     pub(crate) bytes: atomic::AtomicU64,
+    /// Whether the last records that callers wait for were refused: for lack of space, or
+    /// of a descriptor.
+    pub(crate) refuses: atomic::AtomicBool,
 }
 
 impl Committer {
@@ -149,7 +152,7 @@ impl Committer {
             return Ok(());
         }
         match self.write(batch) {
-            Ok(()) => {}
+            Ok(()) => self.accepted(batch),
             Err(passing) if passing.may_pass() => {
                 let mut own = self.take_own(batch);
                 self.refuse(&batch.tickets, &passing, tell);
@@ -169,6 +172,15 @@ impl Committer {
             return self.sync(tell);
         }
         Ok(())
+    }
+
+    /// Of the supervisor's records, for which room is kept, nobody learns that there is
+    /// some.
+    fn accepted(&self, batch: &Batch<Ticket>) {
+        if batch.tickets.iter().any(|ticket| !self.is_own(ticket)) {
+            let refuses = &self.counters.refuses;
+            refuses.store(false, atomic::Ordering::Relaxed);
+        }
     }
 
     /// Whether a batch of so many bytes goes into the present segment.
@@ -301,6 +313,8 @@ impl Committer {
     }
 
     fn refuse(&mut self, tickets: &[Ticket], error: &Error, tell: &mut dyn FnMut(Signal)) {
+        let refuses = &self.counters.refuses;
+        refuses.fetch_or(!tickets.is_empty(), atomic::Ordering::Relaxed);
         for ticket in tickets {
             if self.refusals[ticket.producer] > ticket.refusals {
                 continue;

@@ -66,14 +66,12 @@ struct Full {
 }
 
 /// What the journal takes, and may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Of all segments on disk.
     pub(crate) bytes: u64,
-    /// As of the last segment that was made.
+    /// As of the last look at the space there is.
     pub(crate) limit: u64,
-    /// The last segment asked for found no space.
-    pub(crate) short: bool,
 }
 
 impl SegmentPool {
@@ -181,7 +179,6 @@ impl SegmentPool {
         Standing {
             bytes: state.bytes(),
             limit: state.budget.map_or(0, Budget::bytes),
-            short: state.short,
         }
     }
 

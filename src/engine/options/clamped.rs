@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::{Durability, StoreOptions};
 
 /// An option that was set to more or less than it takes, and so to its bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Clamped {
     /// The method that set it.
     pub option: &'static str,
-    /// What it was given, and what it took instead, for people to read.
+    /// What it was given, for people to read.
     pub given: String,
-    /// See `given`.
+    /// The bound that it took instead.
     pub taken: String,
 }
 

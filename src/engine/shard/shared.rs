@@ -70,8 +70,8 @@ impl Shared {
     }
 }
 
-/// The shards whose lines found no space when they were last written, a bit each. For who
-/// asks how the store is doing: no protocol goes by it.
+/// The shards whose lines found no space when they were last written, a bit of 64 each. For
+/// who asks how the store is doing: no protocol goes by it.
 #[derive(Debug)]
 pub(crate) struct FullShards(AtomicU64);
 

@@ -203,7 +203,7 @@ impl Shard {
             .map_err(|error| turn.out.stop_store(&error))?;
         swap.origin
             .count(&turn.shared.counters, swap.prepared.lines);
-        self.forget_unwritten(id);
+        self.forget_unwritten(id, turn);
         let replaced = self.session(id).take_over_file(swap, meta.clone());
         if let Some(file) = replaced {
             turn.out.start(Job::Close(file));

@@ -65,7 +65,7 @@ impl Shard {
         turn: &mut Turn<'_>,
     ) -> Result<Option<NewLines>> {
         if self.session(id).unwritten() == 0 {
-            self.forget_unwritten(id);
+            self.forget_unwritten(id, turn);
             return Ok(None);
         }
         let file = self.file_to_write(id, turn);
@@ -154,14 +154,14 @@ impl Shard {
     /// So many bytes of the session wait no more; what came meanwhile waits its own time.
     fn forget_written(&mut self, id: usize, len: usize, turn: &Turn<'_>) {
         let left = self.session(id).unwritten() - len;
-        self.forget_unwritten(id);
+        self.forget_unwritten(id, turn);
         if left > 0 {
             self.note_unwritten(id, left, turn);
         }
     }
 
     /// Nothing of the session waits to be written any more.
-    pub(super) fn forget_unwritten(&mut self, id: usize) {
+    pub(super) fn forget_unwritten(&mut self, id: usize, turn: &Turn<'_>) {
         let session = self.session(id);
         let bytes = session.unwritten();
         if !session.listed_unwritten {
@@ -173,6 +173,9 @@ impl Shard {
             self.unwritten.pop_front();
         } else {
             self.unwritten.retain(|other| other.session != id);
+        }
+        if self.unwritten.is_empty() {
+            self.set_full(false, turn);
         }
     }
 

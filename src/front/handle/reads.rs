@@ -109,8 +109,8 @@ impl StoreHandle {
 
     /// How the store is doing: whether it takes writes, what waits, and what space the
     /// journal takes and the file system has left. Answers for a poisoned or closed store,
-    /// too. Asks the file system; when awaited inside a tokio runtime, on its blocking
-    /// pool.
+    /// too. Asks the file system, and waits as long as that does; when awaited inside a
+    /// tokio runtime, on its blocking pool.
     ///
     /// ```
     /// use sessionlog::{Health, Store};

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessionlog::{Error, Health, Store, StoreHandle, StoreStatus};
 
@@ -24,7 +24,7 @@ fn a_store_tells_what_it_is_at_until_it_is_closed() {
     add_numbers(&chats, "cli", 0..3);
     let healthy = status(&chats);
     assert_eq!(healthy.health, Health::Healthy);
-    assert_eq!((healthy.queued, healthy.queued_most), (0, 0));
+    assert_eq!((healthy.queued, healthy.queued_in_fullest_shard), (0, 0));
     assert!(healthy.journal_bytes > 0 && healthy.journal_bytes <= healthy.journal_limit);
     assert!(healthy.free_space.is_some_and(|bytes| bytes > 0));
 
@@ -56,6 +56,20 @@ fn a_poisoned_store_tells_why_also_after_it_was_closed() {
     assert_eq!(status(&chats).health, expected);
 }
 
+/// A new store would find their space gone for as long as somebody holds the handle.
+#[test]
+fn a_handle_that_outlives_a_store_that_failed_keeps_no_file_open() {
+    let trapped = Trapped::default();
+    let store = open_on(Arc::new(trapped.clone()), small_segments()).unwrap();
+    let chats = store.handle();
+    add_numbers(&chats, "cli", 0..3);
+    trapped.arm("sync_data", "/journal/", Mishap::Eio);
+    assert!(chats.add_message("cli", "user", "lost").wait().is_err());
+    assert!(store.close().is_err());
+    let left = status(&chats);
+    assert_eq!((left.journal_bytes, trapped.disk.open_files()), (0, 0));
+}
+
 #[test]
 fn commands_that_wait_for_a_worker_are_counted() {
     let storage = Intercepted::default();
@@ -82,7 +96,7 @@ fn commands_that_wait_for_a_worker_are_counted() {
     flags.wait_for("loads");
     let waiting: Vec<_> = (1..6).map(|n| poll(&n.to_string())).collect();
     let busy = status(&chats);
-    assert_eq!((busy.queued, busy.queued_most), (5, 5));
+    assert_eq!((busy.queued, busy.queued_in_fullest_shard), (5, 5));
     flags.raise("go");
     first.wait().unwrap();
     for reply in waiting {
@@ -97,7 +111,9 @@ fn opening_waits_for_a_writer_no_longer_than_it_is_told() {
     let dir = scratch();
     let store = open(dir.path());
     let briefly = manual().open_timeout(Duration::from_millis(50));
+    let asked = Instant::now();
     let refused = Store::open_with(dir.path(), briefly).unwrap_err();
+    assert!(asked.elapsed() >= Duration::from_millis(50));
     assert!(matches!(refused, Error::Locked { .. }), "{refused}");
     assert!(refused.is_retryable());
     store.close().unwrap();

@@ -78,7 +78,7 @@ impl Shard {
     ) -> Result<()> {
         let entry = self.session(id).entry.clone();
         remove_files(&entry.stem, turn).map_err(|error| turn.out.stop_store(&error))?;
-        self.forget_unwritten(id);
+        self.forget_unwritten(id, turn);
         self.handles.forget(id);
         let session = self.session(id);
         let aliases = session.settled.meta.text.aliases.clone();

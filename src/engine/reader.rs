@@ -26,6 +26,19 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
     Ok(messages)
 }
 
+/// How many messages of a snapshot are visible.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn count(snapshot: &Snapshot, counters: &Counters) -> io::Result<usize> {
+    let mut count = 0;
+    each_line(snapshot, &mut |raw| {
+        count += usize::from(visible(raw, counters).is_some());
+        Ok(())
+    })?;
+    Ok(count)
+}
+
 /// The newest `n` visible messages, oldest first. Reads backwards: a long
 /// session costs no more than a short one.
 ///

@@ -153,9 +153,10 @@ impl DirectoryView {
     /// The key of the session that `key` means, literally or not, if there is one.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// If the directory cannot be read, or for a key that is none.
     pub(crate) fn existing(&self, key: &str, resolve: bool) -> Result<Option<Arc<str>>> {
         let (key, stem) = self.look_again()?.find(key, resolve);
+        crate::disk::session_file::validate_key(&key)?;
         Ok(stem.map(|_| key))
     }
 

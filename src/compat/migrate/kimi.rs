@@ -109,7 +109,7 @@ pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> R
     let (all, start) = handle.all_lines(key)?;
     let (hidden, live) = all.split_at(start);
     let lines = session_file::without_hidden(hidden, live);
-    if lines.is_empty() && !handle.exists(key)? {
+    if lines.is_empty() && handle.existing(key)?.is_none() {
         return Err(Error::SessionNotFound { key: key.into() });
     }
     let storage = handle.storage();

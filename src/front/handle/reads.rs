@@ -42,6 +42,49 @@ impl StoreHandle {
         })
     }
 
+    /// How many messages [`history`](Self::history) would return; 0 for a session that
+    /// does not exist. Reads all of the session, and holds one line of it in memory at a
+    /// time. (`count` of a sidecar is PicoClaw's, which counts lines.)
+    ///
+    /// ```
+    /// # use sessionlog::Store;
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// assert!(chats.exists("cli").wait()?);
+    /// assert_eq!(chats.count("cli").wait()?, 1);
+    /// assert!(!chats.exists("telegram:123").wait()?);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn count(&self, key: &str) -> Reply<usize> {
+        self.read(key, |_, _| Found::rest(reader::count))
+    }
+
+    /// Whether there is a session that `key` means: one that was written to and not
+    /// deleted since, however few of its messages are visible, or of which another program
+    /// left a file.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn exists(&self, key: &str) -> Reply<bool> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            // A writer knows.
+            let place = match &this.side {
+                Side::Writer(_) => Place::Here,
+                Side::Reader(_) => place,
+            };
+            let look = move || Ok(this.existing(&key)?.is_some());
+            Box::pin(blocking(place, look))
+        })
+    }
+
     /// A session's summary; empty if it has none or does not exist.
     ///
     /// # Errors
@@ -234,15 +277,11 @@ impl StoreHandle {
         .await
     }
 
-    /// Whether there is a session that `key` means to this handle, which may take
-    /// it literally. Blocks.
-    pub(crate) fn exists(&self, key: &str) -> Result<bool> {
-        Ok(self.existing(key)?.is_some())
-    }
-
-    /// The key of that session. Blocks.
+    /// The key of the session that `key` means to this handle, which may take it
+    /// literally, if there is one. Blocks.
     pub(crate) fn existing(&self, key: &str) -> Result<Option<Arc<str>>> {
         match &self.side {
+            Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
             Side::Writer(engine) => {
                 let catalog = &engine.shared.catalog;
                 let key = self.canonical(catalog, key)?;

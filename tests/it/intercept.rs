@@ -48,6 +48,21 @@ impl Intercepted {
         *self.act.lock().unwrap() = Some(Arc::new(act));
     }
 
+    /// From now on whoever makes this call on a file of this name raises `begun` and waits
+    /// for `go`.
+    pub(crate) fn hold(&self, held: &'static str, name: &'static str) -> Flags {
+        let flags = Flags::default();
+        let told = flags.clone();
+        self.at_every_call(move |call, path, _| {
+            if call == held && path.ends_with(name) {
+                told.raise("begun");
+                told.wait_for("go");
+            }
+            Ok(())
+        });
+        flags
+    }
+
     /// From now on no sync of files or directories of the store succeeds.
     pub(crate) fn fail_flushes(&self, dir: &'static str) {
         self.at_every_call(move |call, path, _| {

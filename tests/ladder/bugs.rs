@@ -323,8 +323,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "sidecar-overwritten-without-an-image",
         file: "src/engine/shard/flush.rs",
-        original: r#"        Sidecar::Present if sidecar.in_journal => overwrite"#,
-        replacement: r#"        Sidecar::Present if sidecar.in_journal || true => overwrite"#,
+        original: r#"Sidecar::Present if self.in_journal => overwrite"#,
+        replacement: r#"Sidecar::Present if self.in_journal || true => overwrite"#,
         rung: CRASHES,
     },
     Bug {

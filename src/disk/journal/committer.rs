@@ -92,8 +92,8 @@ pub(crate) struct Counters {
     pub(crate) commits: atomic::AtomicU64,
     pub(crate) syncs: atomic::AtomicU64,
     pub(crate) bytes: atomic::AtomicU64,
-    /// Whether the last records that callers wait for were refused: for lack of space, or
-    /// of a descriptor.
+    /// Whether records were refused, for lack of space or of a descriptor, and none that
+    /// callers wait for was accepted since.
     pub(crate) refuses: atomic::AtomicBool,
 }
 

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::flush::put_sidecar;
 use super::shared::Shared;
 use crate::disk::files::sidecar::Sidecar;
 use crate::ground::storage::StorageFile;
@@ -80,11 +79,5 @@ impl Errand {
 impl NewLines {
     pub(super) fn write(&self) -> io::Result<()> {
         self.file.write_all_at(&self.bytes, self.at)
-    }
-}
-
-impl NewSidecar {
-    pub(super) fn write(&self, shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
-        put_sidecar(self, shared)
     }
 }

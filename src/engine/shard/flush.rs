@@ -175,29 +175,32 @@ impl Session {
     }
 }
 
-pub(super) fn put_sidecar(
-    sidecar: &NewSidecar,
-    shared: &Shared,
-) -> io::Result<Arc<dyn StorageFile>> {
-    let NewSidecar {
-        stem, path, bytes, ..
-    } = sidecar;
-    let storage = &*shared.storage;
-    let put = match sidecar.was {
-        Sidecar::Present if sidecar.in_journal => overwrite(path, bytes, shared),
-        Sidecar::Present | Sidecar::Unlike => replace(path, bytes, shared),
-        Sidecar::Missing => create(storage, path, bytes),
-        Sidecar::Corrupt => create_in_place_of(stem, path, bytes, shared),
-    };
-    let put = match put {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, shared),
-        other => other,
-    };
-    match put {
-        // Somebody put it there since. Were that an error, no flush would succeed
-        // while it is there, and the journal would grow for ever.
-        Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, shared),
-        other => other,
+impl NewSidecar {
+    /// Writes it in place of what stands there.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(super) fn write(&self, shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+        let Self {
+            stem, path, bytes, ..
+        } = self;
+        let storage = &*shared.storage;
+        let put = match self.was {
+            Sidecar::Present if self.in_journal => overwrite(path, bytes, shared),
+            Sidecar::Present | Sidecar::Unlike => replace(path, bytes, shared),
+            Sidecar::Missing => create(storage, path, bytes),
+            Sidecar::Corrupt => create_in_place_of(stem, path, bytes, shared),
+        };
+        let put = match put {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, shared),
+            other => other,
+        };
+        match put {
+            // Somebody put it there since. Were that an error, no flush would succeed
+            // while it is there, and the journal would grow for ever.
+            Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, shared),
+            other => other,
+        }
     }
 }
 

@@ -43,8 +43,8 @@ impl StoreHandle {
     }
 
     /// How many messages [`history`](Self::history) would return; 0 for a session that
-    /// does not exist. Reads all of the session, and holds one line of it in memory at a
-    /// time. (`count` of a sidecar is PicoClaw's, which counts lines.)
+    /// does not exist. Reads all of the session; of it, one line at a time is in memory, and
+    /// what is not in the file yet. (`count` of a sidecar is PicoClaw's, which counts lines.)
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -67,8 +67,8 @@ impl StoreHandle {
     }
 
     /// Whether there is a session that `key` means: one that was written to and not
-    /// deleted since, however few of its messages are visible, or of which another program
-    /// left a file.
+    /// deleted since, however few of its messages are visible, or of which there
+    /// was a file when the store was opened.
     ///
     /// # Errors
     /// Those all verbs share.

@@ -18,26 +18,16 @@ fn an_append_is_answered_while_its_sessions_file_is_being_written() {
     let storage = Intercepted::default();
     let store = open_on(Arc::new(storage.clone()), small_segments()).unwrap();
     let chats = store.handle();
-    let flags = Flags::default();
-    storage.at_every_call({
-        let flags = flags.clone();
-        move |call, path, _| {
-            if call == "create" && path.ends_with("a.meta.json") {
-                flags.raise("stalls");
-                flags.wait_for("goes on");
-            }
-            Ok(())
-        }
-    });
+    let flags = storage.hold("create", "a.meta.json");
     add_numbers(&chats, "a", 0..1);
     let flush = thread::spawn({
         let chats = chats.clone();
         move || chats.flush().wait()
     });
-    flags.wait_for("stalls");
+    flags.wait_for("begun");
     add_numbers(&chats, "a", 1..20);
     assert_eq!(texts(&chats, "a"), numbers(0..20));
-    flags.raise("goes on");
+    flags.raise("go");
     flush.join().unwrap().unwrap();
     store.close().unwrap();
 }

@@ -75,17 +75,7 @@ fn commands_that_wait_for_a_worker_are_counted() {
     let storage = Intercepted::default();
     let store = open_on(Arc::new(storage.clone()), small_segments()).unwrap();
     let chats = store.handle();
-    let flags = Flags::default();
-    storage.at_every_call({
-        let flags = flags.clone();
-        move |call, path, _| {
-            if call == "open" && path.ends_with("cli.jsonl") {
-                flags.raise("loads");
-                flags.wait_for("go");
-            }
-            Ok(())
-        }
-    });
+    let flags = storage.hold("open", "cli.jsonl");
     let mut cx = Context::from_waker(Waker::noop());
     let mut poll = |text: &str| {
         let mut reply = chats.add_message("cli", "user", text);
@@ -93,7 +83,7 @@ fn commands_that_wait_for_a_worker_are_counted() {
         reply
     };
     let first = poll("0");
-    flags.wait_for("loads");
+    flags.wait_for("begun");
     let waiting: Vec<_> = (1..6).map(|n| poll(&n.to_string())).collect();
     let busy = status(&chats);
     assert_eq!((busy.queued, busy.queued_in_fullest_shard), (5, 5));

@@ -87,6 +87,15 @@ fn until_idle(store: &Opened) {
     while store.machine.workers[0].step(false) {}
 }
 
+/// A session with one line, by the batch of this number.
+fn create(store: &Opened, number: u64, key: &str) {
+    let created = append(store, key, Durability::Durable);
+    until_idle(store);
+    synced(store, number);
+    until_idle(store);
+    created.wait().unwrap().unwrap();
+}
+
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -124,11 +133,7 @@ fn a_drain_ends_though_the_committer_settled_what_was_last_in_flight() {
 #[test]
 fn a_worker_that_stopped_rests_whatever_it_is_told_after() {
     let store = opened();
-    let created = append(&store, "cli", Durability::Durable);
-    until_idle(&store);
-    synced(&store, 1);
-    until_idle(&store);
-    created.wait().unwrap().unwrap();
+    create(&store, 1, "cli");
     let unwritten = append(&store, "cli", Durability::Durable);
     synced(&store, 2);
     unwritten.wait().unwrap().unwrap();
@@ -201,11 +206,7 @@ fn behind_a_command_held_back_the_other_mailboxes_keep_theirs() {
 fn what_is_shown_already_says_nothing_of_what_is_shown_next() {
     let store = opened();
     for (number, key) in [(1, "a"), (2, "b")] {
-        let created = append(&store, key, Durability::Durable);
-        until_idle(&store);
-        synced(&store, number);
-        until_idle(&store);
-        created.wait().unwrap().unwrap();
+        create(&store, number, key);
     }
     let shown = append(&store, "a", Durability::Buffered);
     assert!(told(&store, 3, Outcome::Written));
@@ -246,11 +247,7 @@ fn a_buffered_append_is_counted_before_it_is_answered() {
         .find(|key| session_file::shard_of(key) == shard)
         .unwrap();
     for (number, key) in [(1, "a"), (2, other.as_str())] {
-        let created = append(&store, key, Durability::Durable);
-        until_idle(&store);
-        synced(&store, number);
-        until_idle(&store);
-        created.wait().unwrap().unwrap();
+        create(&store, number, key);
     }
     let watch = submit(&store, &other, Subscribe);
     until_idle(&store);

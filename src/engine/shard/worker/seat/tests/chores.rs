@@ -1,6 +1,9 @@
-use super::{append, opened, synced, told, until_idle};
+use super::{append, create, opened, synced, told, until_idle};
 use crate::Durability;
+use crate::disk::files;
 use crate::disk::journal::committer::Outcome;
+use crate::disk::session_file;
+use crate::engine::open::Opened;
 use crate::engine::shard::worker::event::Event;
 use crate::ground::sync::slot::slot;
 
@@ -32,11 +35,7 @@ fn a_flush_beside_a_command_counts_as_none() {
 fn sidecars_are_written_beside_lines_that_keep_coming() {
     let store = opened();
     for (number, key) in [(1, "a"), (2, "b")] {
-        let created = append(&store, key, Durability::Durable);
-        until_idle(&store);
-        synced(&store, number);
-        until_idle(&store);
-        created.wait().unwrap().unwrap();
+        create(&store, number, key);
     }
     store.machine.alarm.workers[0].send(Event::Sidecars);
     let seat = store.machine.workers[0].seat();
@@ -46,7 +45,37 @@ fn sidecars_are_written_beside_lines_that_keep_coming() {
         let _line = append(&store, "a", Durability::Durable);
         synced(&store, number);
         store.machine.workers[0].step(false);
+        counts_what_is_there(&store);
         most = most.max(stale().unwrap());
     }
     assert_eq!((most > 0, stale()), (true, Some(0)));
+}
+
+/// Others would look for lines that the file does not have.
+fn counts_what_is_there(store: &Opened) {
+    let shared = &store.engine.shared;
+    let read = |name: &str| files::read_whole(&*shared.storage, &shared.dir.join(name));
+    let Ok(sidecar) = read("a.meta.json") else {
+        return;
+    };
+    let counted = session_file::decode_sidecar(&sidecar).unwrap().count;
+    let lines = read("a.jsonl").unwrap();
+    let there = session_file::lines(&lines).count();
+    assert!(
+        counted <= i64::try_from(there).unwrap(),
+        "{counted} of {there} lines"
+    );
+}
+
+/// Else they would wait for a disk that the thread waits for.
+#[test]
+fn who_rang_while_the_thread_was_at_it_is_taken_in_before_it_writes_files() {
+    let store = opened();
+    create(&store, 1, "a");
+    let seat = store.machine.workers[0].seat();
+    let held = seat.worker.lock();
+    let _rings = append(&store, "a", Durability::Durable);
+    drop(held);
+    let taken = seat.beside(|| seat.drive(|worker, _| worker.inflight.ops().count()));
+    assert_eq!(taken, Some(Some(1)));
 }

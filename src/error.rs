@@ -1,10 +1,14 @@
 //! What can go wrong, sorted by what a caller can do about it.
 
 mod kind;
+mod oversized;
+mod version;
 
 pub use self::kind::ErrorKind;
+pub use self::oversized::Oversized;
+pub(crate) use self::oversized::check_size;
+pub use self::version::Version;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -183,14 +187,46 @@ pub enum Error {
         key: String,
     },
 
-    /// The session changed since the version the caller named. No verb returns
-    /// this yet.
-    #[error("version conflict: expected {expected}, found {found}")]
+    /// The session changed since the version the caller named, or the store was opened
+    /// anew since. Nothing was changed: look again, and decide anew.
+    #[error("session {key:?} is at version {found}, not at {expected} as expected")]
     VersionConflict {
+        /// The session.
+        key: String,
         /// What the caller expected.
-        expected: u64,
+        expected: Version,
         /// What the session is at.
-        found: u64,
+        found: Version,
+    },
+
+    /// The position is none of the session's lines any more: its history was replaced or
+    /// taken back since, or its file rewritten by a compaction that left out blank lines,
+    /// or the store was opened anew. Or it never was: it is another session's. Nothing was
+    /// changed; take a snapshot, and look for it there.
+    #[error("the position is none of session {key:?} any more")]
+    PositionNotFound {
+        /// The session.
+        key: String,
+    },
+
+    /// A window of a conversation would hold a tool's result without the call that asked
+    /// for it, or a call without its result; [`Budget::unpaired`](crate::Budget::unpaired)
+    /// says what else may become of them.
+    #[error("tool call {id:?} of session {key:?} lacks its other half")]
+    ToolCallUnpaired {
+        /// The session.
+        key: String,
+        /// The call's id.
+        id: String,
+    },
+
+    /// The id of a message is empty or longer than 256 bytes. Nothing was written.
+    #[error("invalid message id of {size} bytes: {reason}")]
+    InvalidMessageId {
+        /// What is wrong with it.
+        reason: &'static str,
+        /// Its length, bytes.
+        size: usize,
     },
 
     /// Committed data is damaged: the journal, or the store's identity. Nothing was
@@ -215,57 +251,6 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-}
-
-/// What [`Error::MessageTooLarge`] is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Oversized {
-    /// One message, as the line it becomes.
-    Message,
-    /// All lines of one command together.
-    Batch,
-    /// A summary.
-    Summary,
-    /// A scope.
-    Scope,
-    /// The aliases given for a session, together.
-    Aliases,
-    /// Everything that a session's sidecar would hold: key, summary, scope and
-    /// aliases, encoded.
-    Sidecar,
-    /// A system prompt, as the line it becomes.
-    Prompt,
-}
-
-impl fmt::Display for Oversized {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Message => "a message",
-            Self::Batch => "a batch of lines",
-            Self::Summary => "a summary",
-            Self::Scope => "a scope",
-            Self::Aliases => "aliases",
-            Self::Sidecar => "a sidecar (summary, scope and aliases together)",
-            Self::Prompt => "a system prompt",
-        })
-    }
-}
-
-/// Refuses what is larger than `limit` bytes. The caller puts the messages in.
-///
-/// # Errors
-/// `MessageTooLarge`.
-pub(crate) fn check_size(what: Oversized, size: usize, limit: usize) -> Result<()> {
-    if size <= limit {
-        return Ok(());
-    }
-    Err(Error::MessageTooLarge {
-        what,
-        size,
-        limit,
-        messages: Vec::new(),
-    })
 }
 
 impl Error {

@@ -74,15 +74,20 @@ pub use engine::doctor::{
     SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
 };
 pub use engine::options::{Clamped, Durability, StoreOptions};
+pub use engine::pages::Page;
+pub use engine::position::{Keep, Position};
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
-pub use error::{Error, ErrorKind, Oversized, Result};
+pub use error::{Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
 pub use front::context::{Context, Fork, Messages};
 pub use front::handle::{BackupLimits, StoreHandle};
 pub use front::reply::Reply;
+pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
+pub use front::update::{Appended, Update};
 pub use front::watch::{SessionState, Watch};
+pub use front::window::{Budget, Unpaired, Window};
 /// JSON text as it stands: what a scope is given as.
 pub use serde_json::value::RawValue;

@@ -30,6 +30,8 @@ pub(crate) struct Home {
     pub(crate) quarantine: PathBuf,
     /// Made with the first backup. Repairs put copies of what they change there.
     pub(crate) backups: PathBuf,
+    /// Which messages sessions took once. Made with the first.
+    pub(crate) once: PathBuf,
     /// What sidecars said, for those that get lost.
     pub(crate) copies: PathBuf,
     /// Which sessions there were when the store last ended in order.
@@ -51,6 +53,7 @@ impl Home {
             journal: home.join("journal"),
             quarantine: home.join("quarantine"),
             backups: home.join("backups"),
+            once: home.join("once"),
             copies: home.join("sidecars.jsonl"),
             catalog: home.join("catalog"),
             identity: home.join("identity"),
@@ -70,6 +73,7 @@ impl Home {
             dir,
             quarantine: &self.quarantine,
             backups: &self.backups,
+            once: &self.once,
         }
     }
 
@@ -113,10 +117,13 @@ impl Home {
             }
         }
         // Behind a link, what is removed and renamed among them is somebody's.
-        match storage.info(&self.backups) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            _ => check_dir(storage, &self.backups, self.any_owner),
+        for path in [&self.backups, &self.once] {
+            match storage.info(path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                _ => check_dir(storage, path, self.any_owner)?,
+            }
         }
+        Ok(())
     }
 
     /// Takes the writer's lock: that of the directory, if the file system has

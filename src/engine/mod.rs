@@ -187,6 +187,8 @@ pub(crate) mod home;
 pub(crate) mod kept;
 pub(crate) mod open;
 pub(crate) mod options;
+pub(crate) mod pages;
+pub(crate) mod position;
 pub(crate) mod reader;
 pub(crate) mod recovery;
 pub(crate) mod shard;
@@ -195,6 +197,7 @@ pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod supervisor;
 pub(crate) mod view;
+pub(crate) mod window;
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};

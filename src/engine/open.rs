@@ -1,6 +1,7 @@
 //! Opening: lock, recover, take stock, and put the engine together.
 
 use crate::disk::files;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -138,12 +139,15 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         dir: site.dir.into(),
         quarantine: home.quarantine,
         copies: home.copies,
+        once: home.once,
+        once_ids: site.options.once_ids,
         backups,
         catalog,
         kept,
         counters,
         auto_compact: site.options.auto_compact,
         max_sidecar: site.options.max_sidecar_bytes(),
+        versions: first_version(site.dir)?,
         temp_counter: AtomicU64::new(1),
         rebased: AtomicU64::new(0),
         keeper: Keeper::default(),
@@ -158,6 +162,11 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         lock,
         report,
     })
+}
+
+/// A number that no other opening of the store had, or nearly certainly.
+fn first_version(dir: &Path) -> Result<u64> {
+    getrandom::u64().map_err(|e| Error::io("open", dir, io::Error::other(e.to_string())))
 }
 
 /// How long to wait before asking for the lock again.

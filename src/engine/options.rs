@@ -52,6 +52,7 @@ pub struct StoreOptions {
     pub(crate) segments: Lengths,
     pub(crate) checkpoint_every: Duration,
     pub(crate) open_timeout: Duration,
+    pub(crate) once_ids: usize,
     clamped: Vec<Clamped>,
 }
 
@@ -79,6 +80,7 @@ impl StoreOptions {
             segments: Lengths::default(),
             checkpoint_every: Duration::from_secs(5),
             open_timeout: Duration::ZERO,
+            once_ids: 256,
             clamped: Vec::new(),
         }
     }
@@ -184,6 +186,15 @@ impl StoreOptions {
     #[must_use]
     pub fn journal_budget(mut self, bytes: u64) -> Self {
         self.segments.budget = self.clamp("journal_budget", bytes, 1 << 20, 16 << 30);
+        self
+    }
+
+    /// How many message ids of each session [`append_once`](crate::StoreHandle::append_once)
+    /// remembers, at least; the oldest go first. For a session that is in use they are in
+    /// memory, some 60 bytes each. Default: 256. Bounds: 16 to 65,536.
+    #[must_use]
+    pub fn once_ids(mut self, ids: usize) -> Self {
+        self.once_ids = self.clamp("once_ids", ids, 16, 1 << 16);
         self
     }
 

@@ -262,7 +262,8 @@ impl LiveLines {
     }
 }
 
-fn visible(raw: &[u8], counters: &Counters) -> Option<Message> {
+/// The message that a line is.
+pub(crate) fn visible(raw: &[u8], counters: &Counters) -> Option<Message> {
     match session_file::decode(raw) {
         Decoded::Message(message) => Some(message),
         Decoded::Corrupt(reason) => {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::disk::session_file::{Before, Conversation, Mark, Meta};
+use crate::engine::position::Numbering;
 use crate::error::Result;
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::Mutex;
@@ -126,6 +127,7 @@ pub(crate) struct Live {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) tail: Arc<Tail>,
+    pub(crate) numbering: Numbering,
 }
 
 impl Live {
@@ -165,10 +167,23 @@ impl Snapshot {
                 start: 0,
                 end: 0,
                 tail: Tail::new(meta.clone()),
+                numbering: Numbering::default(),
             },
             meta,
             tail_len: 0,
         }
+    }
+
+    /// Hides the lines before `start`.
+    pub(crate) fn hide_before(&mut self, start: u64) {
+        let Live { end, tail, .. } = &mut self.live;
+        if let Some(hidden) = start.checked_sub(*end) {
+            let lines = tail.copy((hidden as usize).min(self.tail_len)..self.tail_len);
+            self.tail_len = lines.len();
+            *tail = Tail::with_lines(self.meta.clone(), lines);
+            *end = start;
+        }
+        self.live.start = start;
     }
 
     /// Whether it has lines, hidden ones included, in a file it does not hold.

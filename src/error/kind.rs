@@ -53,14 +53,17 @@ impl Error {
             Self::InvalidKey { .. }
             | Self::InvalidMessage { .. }
             | Self::InvalidScope { .. }
+            | Self::InvalidMessageId { .. }
             | Self::MessageTooLarge { .. }
             | Self::WouldDeadlock => ErrorKind::InvalidInput,
             Self::CheckpointNotFound { .. }
             | Self::BackupNotFound { .. }
+            | Self::PositionNotFound { .. }
             | Self::SessionNotFound { .. } => ErrorKind::NotFound,
             Self::ScopeConflict { .. }
             | Self::AlreadyRestored
             | Self::SessionExists { .. }
+            | Self::ToolCallUnpaired { .. }
             | Self::VersionConflict { .. } => ErrorKind::Conflict,
             Self::Locked { .. } | Self::Overloaded { .. } => ErrorKind::Busy,
             Self::StorageFull { .. } => ErrorKind::StorageFull,
@@ -92,6 +95,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::Version;
 
     #[test]
     fn what_passes_by_itself_may_be_tried_again_and_nothing_else() {
@@ -111,8 +115,9 @@ mod tests {
         let poisoned = Error::sync(Path::new("/s"), io::Error::from_raw_os_error(5));
         assert_eq!(poisoned.kind(), ErrorKind::Poisoned);
         let changed = Error::VersionConflict {
-            expected: 1,
-            found: 2,
+            key: String::from("cli"),
+            expected: Version::ABSENT,
+            found: Version::ABSENT,
         };
         for staying in [poisoned, changed, os(13), Error::Closed, Error::ReadOnly] {
             assert!(!staying.is_retryable(), "{staying}");

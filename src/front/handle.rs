@@ -4,7 +4,9 @@
 // lines keep them from being sorted by name.
 mod writes;
 
-mod reads;
+mod updates;
+
+pub(crate) mod reads;
 
 mod identity;
 

@@ -4,5 +4,8 @@ pub mod backend;
 pub(crate) mod context;
 pub(crate) mod handle;
 pub(crate) mod reply;
+pub(crate) mod snapshot;
 pub(crate) mod store;
+pub(crate) mod update;
 pub(crate) mod watch;
+pub(crate) mod window;

@@ -97,6 +97,14 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
+    /// What `then` makes of the answer.
+    pub(crate) fn and_then<U: Send + 'static>(
+        self,
+        then: impl FnOnce(T) -> Result<U> + Send + 'static,
+    ) -> Reply<U> {
+        Reply::lookup(move |place| Box::pin(async move { then(self.at(place).await?) }))
+    }
+
     /// The answer, with what blocks done at `place`.
     pub(crate) async fn at(self, place: Place) -> Result<T> {
         match self.state {

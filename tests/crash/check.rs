@@ -1,12 +1,12 @@
 //! Opens the store on what a crash left, and looks whether anything is missing,
 //! half there, or back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use sessionlog::StoreOptions;
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::{Sim, read_now, read_only};
+use sessionlog::{Appended, Message, StoreOptions};
 
 use crate::model::{Act, Loss, State, Talk};
 use crate::play::Play;
@@ -14,6 +14,9 @@ use crate::script::Script;
 
 /// Where backups are.
 const BACKUPS: &str = "sessions/.sessionlog/backups/";
+
+/// Where it is said what sessions took once.
+const ONCE: &str = "sessions/.sessionlog/once/";
 
 /// Where the engine's own files are.
 const HOME: &str = "sessions/.sessionlog/";
@@ -31,6 +34,31 @@ pub(crate) fn loss(image: Image) -> Loss {
     } else {
         Loss::Power
     }
+}
+
+/// Checks that what a session took once it takes no more, and what it did not it does.
+fn check_once(play: &Play<'_>, storage: &MemoryStorage, seen: &Seen, loss: Loss) -> Verdict<()> {
+    let ids = play.once_ids();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let mut sim = open(storage, &play.script().options)?;
+    let handle = sim.handle().exact_keys();
+    for (key, state) in seen {
+        let mut known = BTreeSet::new();
+        for id in ids.iter().filter(|(of, _)| of == key).map(|(_, id)| id) {
+            let reply = handle.append_once(key, id, Message::user("delivered again"));
+            let appended = sim.run(reply).map_err(|e| format!("{key} {id}: {e}"))?;
+            if matches!(appended, Appended::Duplicate(_)) {
+                known.insert(id.clone());
+            }
+        }
+        let holds = |possible: &State| possible == state && possible.once == known;
+        if !play.possible(key, loss).iter().any(holds) {
+            return Err(format!("{key} took {known:?} once, and is {state:?}"));
+        }
+    }
+    sim.close().map_err(|e| format!("close: {e}"))
 }
 
 /// Recovers the disk `left` behind by a crash, twice, goes on from there, and
@@ -54,6 +82,7 @@ pub(crate) fn after_crash(play: &Play<'_>, left: &MemoryStorage, loss: Loss) -> 
     }
     check_states(play, &seen, loss)?;
     check_backups(play, &again, &seen, loss)?;
+    check_once(play, &again, &seen, loss)?;
     if loss == Loss::Power {
         return Ok(4);
     }
@@ -247,7 +276,8 @@ fn check_closed(storage: &MemoryStorage, expected: &Seen, counted: bool) -> Verd
     let allowed = ["identity", "lock", "sidecars.jsonl"].map(|own| format!("{HOME}{own}"));
     files.retain(|path, _| {
         let backup = path.starts_with(BACKUPS) && !path.contains(".sessionlog-");
-        !backup && !allowed.contains(path)
+        let once = path.starts_with(ONCE) && !path.contains(".tmp");
+        !backup && !once && !allowed.contains(path)
     });
     if files.is_empty() {
         Ok(())

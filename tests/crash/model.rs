@@ -1,7 +1,9 @@
 //! What a session must look like: a plain list of texts, and which commands a
 //! crash may have undone.
 
-use sessionlog::{Durability, Error, Result};
+use std::collections::BTreeSet;
+
+use sessionlog::{Durability, Error, Keep, Message, Reply, Result, StoreHandle};
 
 /// All that a caller can see of a session, and what it would be taken back to.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +13,8 @@ pub(crate) struct State {
     pub(crate) summary: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) talk: Talk,
+    /// The ids of what it took once, which no verb shows.
+    pub(crate) once: BTreeSet<String>,
     /// How many backups it has.
     pub(crate) backups: usize,
     /// What stands in them, which no verb shows.
@@ -40,11 +44,49 @@ impl PartialEq for State {
     }
 }
 
+/// What is changed at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Update {
+    pub(crate) texts: Vec<String>,
+    pub(crate) summary: Option<String>,
+    pub(crate) keep: Option<usize>,
+    pub(crate) tokens: Option<i64>,
+}
+
+impl Update {
+    /// Asks for it.
+    pub(crate) fn submit(&self, handle: &StoreHandle, key: &str) -> Reply<()> {
+        let messages: Vec<_> = self.texts.iter().map(Message::user).collect();
+        let mut update = sessionlog::Update::new().append(messages);
+        if let Some(summary) = &self.summary {
+            update = update.summary(summary);
+        }
+        if let Some(keep) = self.keep {
+            update = update.keep(Keep::Last(keep));
+        }
+        if let Some(tokens) = self.tokens {
+            update = update.tokens(tokens);
+        }
+        let reply = handle.update(key, update);
+        Reply::from_future(async { reply.await.map(drop) })
+    }
+}
+
+/// Asks for a message to be taken once.
+pub(crate) fn take_once(handle: &StoreHandle, key: &str, id: &str, text: &str) -> Reply<()> {
+    let reply = handle.append_once(key, id, Message::user(text));
+    Reply::from_future(async { reply.await.map(drop) })
+}
+
 /// One command to one session.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Append(Vec<String>),
     Truncate(usize),
+    /// Several things at once.
+    Update(Update),
+    /// Append a text under an id, once.
+    Once(String, String),
     Compact,
     SetHistory(Vec<String>),
     SetSummary(String),
@@ -75,6 +117,28 @@ impl State {
                 let cut = next.texts.len().saturating_sub(*keep);
                 next.texts.drain(..cut);
                 return next;
+            }
+            Act::Update(update) => {
+                let says = !update.texts.is_empty() || update.summary.is_some();
+                if let Some(keep) = update.keep {
+                    let cut = next.texts.len().saturating_sub(keep);
+                    next.texts.drain(..cut);
+                }
+                next.texts.extend(update.texts.iter().cloned());
+                if let Some(summary) = &update.summary {
+                    next.summary.clone_from(summary);
+                }
+                if let Some(tokens) = update.tokens {
+                    next.talk.tokens = tokens;
+                } else if !says {
+                    return next;
+                }
+            }
+            Act::Once(id, text) => {
+                if !next.once.insert(id.clone()) {
+                    return next;
+                }
+                next.texts.push(text.clone());
             }
             Act::Compact => return next,
             Act::SetHistory(texts) => {
@@ -119,6 +183,7 @@ impl State {
                 }
                 next = Self {
                     aliases: Vec::new(),
+                    once: BTreeSet::new(),
                     backups: 0,
                     kept: Vec::new(),
                     ..source.clone()

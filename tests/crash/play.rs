@@ -1,6 +1,6 @@
 //! Plays a script on a store, and remembers what was answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
@@ -8,7 +8,7 @@ use sessionlog::testing::sim::{DIR, Sim, Ticket};
 use sessionlog::{Durability, Error, Fork, Message, Result, StoreHandle};
 
 use crate::check::{Verdict, check_files};
-use crate::model::{Act, Fate, Loss, Outcome, State, possible};
+use crate::model::{Act, Fate, Loss, Outcome, State, possible, take_once};
 use crate::script::{Op, Script, Step};
 
 /// A script being played.
@@ -272,6 +272,18 @@ impl<'a> Play<'a> {
         })
     }
 
+    /// Every id under which a session was to take something once.
+    pub(crate) fn once_ids(&self) -> BTreeSet<(&'static str, String)> {
+        let sessions = self.sessions.iter();
+        let acts = sessions
+            .flat_map(|(key, session)| session.commands.iter().map(|command| (*key, &command.act)));
+        let ids = acts.filter_map(|(key, act)| match act {
+            Act::Once(id, _) => Some((key, id.clone())),
+            _ => None,
+        });
+        ids.collect()
+    }
+
     /// What was not answered as an undisturbed store answers.
     pub(crate) fn failures(&self) -> Vec<String> {
         let full = |answer: &Result<()>| matches!(answer, Err(Error::StorageFull { .. }));
@@ -504,6 +516,8 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
     let reply = match act {
         Act::Append(texts) => handle.append_all(key, messages(texts)),
         Act::Truncate(keep) => handle.truncate_history(key, *keep),
+        Act::Update(update) => update.submit(handle, key),
+        Act::Once(id, text) => take_once(handle, key, id, text),
         Act::Compact => handle.compact(key),
         Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
         Act::SetSummary(summary) => handle.set_summary(key, summary),

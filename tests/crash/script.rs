@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use sessionlog::{Durability, StoreOptions};
 
-use crate::model::{Act, State};
+use crate::model::{Act, State, Update};
+
+/// Ids, of which few are remembered.
+const MANY: [&str; 4] = ["first", "second", "third", "fourth"];
 
 /// A command, and the session it is for.
 #[derive(Clone, Debug)]
@@ -60,6 +63,8 @@ pub(crate) fn all() -> Vec<Script> {
     let mut all = appends();
     all.extend(buffered_writes());
     all.extend(truncations());
+    all.extend(updates());
+    all.extend(onces());
     all.extend(rewrites());
     all.extend(conversations());
     all.extend(backups());
@@ -239,6 +244,97 @@ fn truncations() -> Vec<Script> {
         )
         .options(|options| options.auto_compact(false))
         .schedules(5),
+    ]
+}
+
+fn updates() -> Vec<Script> {
+    vec![
+        script(
+            "update",
+            vec![
+                wait([append("a", ["one", "two", "three", "four", "five"])]),
+                wait([update("a", ["six"], "sum", Some(2), None)]),
+                wait([add("a", "seven"), update("a", [], "more", Some(1), Some(9))]),
+                Step::Flush,
+                wait([update("a", ["eight"], "less", None, Some(12))]),
+                wait([buffered(update("a", ["nine"], "", None, None))]),
+                wait([
+                    update("a", ["ten"], "new", Some(0), None),
+                    add("a", "eleven"),
+                ]),
+                wait([update("b", ["twelve"], "made", Some(3), Some(1))]),
+            ],
+        )
+        .options(|options| options.auto_compact(false))
+        .schedules(2),
+        script(
+            "update_and_compact",
+            vec![
+                wait([append("a", ["one", "two", "three", "four"])]),
+                wait([update("a", ["five"], "sum", Some(1), None)]),
+                wait([
+                    add("a", "six"),
+                    update("a", ["seven"], "sum", Some(1), None),
+                ]),
+                Step::StartFlush,
+                wait([update("a", ["eight"], "other", Some(0), None), delete("a")]),
+                wait([update("a", ["nine"], "again", None, None)]),
+            ],
+        )
+        .schedules(3),
+    ]
+}
+
+fn onces() -> Vec<Script> {
+    vec![
+        script(
+            "once",
+            vec![
+                wait([once("a", "1", "one"), once("a", "1", "one again")]),
+                wait([once("b", "1", "two"), buffered(once("a", "2", "three"))]),
+                wait([add("a", "four"), once("a", "2", "three again")]),
+                Step::Flush,
+                wait([once("a", "1", "one again"), once("a", "3", "five")]),
+                Step::Reopen,
+                wait([once("a", "3", "five again"), once("b", "1", "two again")]),
+                wait([once("a", "4", "six"), truncate("a", 1)]),
+                Step::Restart,
+                wait([once("a", "4", "six again"), once("a", "5", "seven")]),
+            ],
+        )
+        .schedules(2),
+        script(
+            "once_and_rewrites",
+            vec![
+                wait([
+                    once("a", "1", "one"),
+                    once("a", "2", "two"),
+                    add("a", "three"),
+                ]),
+                wait([truncate("a", 1), compact("a"), once("a", "1", "one again")]),
+                Step::Flush,
+                wait([set_history("a", ["four"]), once("a", "2", "two again")]),
+                wait([clear("a"), once("a", "1", "one again")]),
+                wait([once("a", "3", "five"), delete("a"), once("a", "3", "six")]),
+                Step::Flush,
+                wait([delete("a")]),
+                wait([once("a", "1", "seven")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false))
+        .schedules(2),
+        script(
+            "many_once",
+            vec![
+                wait(MANY.map(|id| once("a", id, id))),
+                Step::Flush,
+                wait(MANY.map(|id| once("b", id, id))),
+                wait([once("a", "last", "one"), once("a", "last", "again")]),
+                Step::Flush,
+                wait([once("a", "last", "again")]),
+            ],
+        )
+        .schedules(1),
     ]
 }
 
@@ -900,6 +996,26 @@ fn long(key: &'static str, text: &str, bytes: usize) -> Op {
 
 fn truncate(key: &'static str, keep: usize) -> Op {
     op(key, Act::Truncate(keep))
+}
+
+fn update<const N: usize>(
+    key: &'static str,
+    texts: [&str; N],
+    summary: &str,
+    keep: Option<usize>,
+    tokens: Option<i64>,
+) -> Op {
+    let update = Update {
+        texts: texts.map(str::to_owned).into(),
+        summary: Some(summary.to_owned()),
+        keep,
+        tokens,
+    };
+    op(key, Act::Update(update))
+}
+
+fn once(key: &'static str, id: &str, text: &str) -> Op {
+    op(key, Act::Once(id.to_owned(), text.to_owned()))
 }
 
 fn compact(key: &'static str) -> Op {

@@ -15,3 +15,5 @@ mod doctor;
 mod ensuring;
 mod health;
 mod rewriting;
+mod snapshots;
+mod updates;

@@ -372,9 +372,9 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "skip-applied-twice",
-        file: "src/engine/shard/verbs/truncate.rs",
-        original: r#"        meta.skip = skip;"#,
-        replacement: r#"        meta.skip += skip;"#,
+        file: "src/engine/shard/verbs/append.rs",
+        original: r#"            self.staged.meta.skip = skip;"#,
+        replacement: r#"            self.staged.meta.skip += skip;"#,
         rung: CRASHES,
     },
     Bug {

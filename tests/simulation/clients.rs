@@ -6,7 +6,7 @@ use std::time::Duration;
 use sessionlog::testing::sim::Sim;
 use sessionlog::{Durability, Fork, Message, StoreHandle};
 
-use crate::model::{Act, State, Talk};
+use crate::model::{Act, State, Talk, Update, take_once};
 use crate::session::{Command, Pending, Session};
 use crate::world::{Read, Verdict, World};
 
@@ -66,7 +66,7 @@ impl World {
     }
 
     fn draw_act(&mut self, key: &'static str) -> Option<Act> {
-        let act = match self.draw.below(21) {
+        let act = match self.draw.below(24) {
             0..=8 => Act::Append(vec![self.text()]),
             9..=10 => {
                 let count = 1 + self.draw.below(5);
@@ -83,6 +83,8 @@ impl World {
             17 => Act::SetAliases(vec![alias_of(key)]),
             18 => Act::Delete,
             19 => return self.draw_talk(key),
+            20..=21 => self.draw_update(),
+            22 => self.draw_once(key),
             _ => {
                 let alias = self.draw.pick(&self.keys);
                 let both = [&self.sessions[key], &self.sessions[alias]];
@@ -100,6 +102,35 @@ impl World {
             }
         };
         Some(act)
+    }
+
+    /// Several changes at once.
+    fn draw_update(&mut self) -> Act {
+        let mut update = Update::default();
+        if self.draw.one_in(2) {
+            update.texts = (0..1 + self.draw.below(3)).map(|_| self.text()).collect();
+        }
+        if self.draw.one_in(2) {
+            update.summary = Some(self.text());
+        }
+        if self.draw.one_in(2) {
+            update.keep = Some(self.draw.below(4));
+        }
+        if self.draw.one_in(4) {
+            update.tokens = Some(i64::from(self.draw.below(1000) as u32));
+        }
+        Act::Update(update)
+    }
+
+    /// A message, or one that was delivered before.
+    fn draw_once(&mut self, key: &str) -> Act {
+        let known: Vec<_> = self.sessions[key].latest().once.into_iter().collect();
+        let id = if known.is_empty() || self.draw.one_in(2) {
+            format!("id {}", self.texts)
+        } else {
+            known[self.draw.below(known.len())].clone()
+        };
+        Act::Once(id, self.text())
     }
 
     /// A verb of conversations; those that need something to go back to only
@@ -139,7 +170,8 @@ impl World {
             submit(sim, &handle.exact_keys(), key, &act)
         };
         let session = self.sessions.entry(key).or_default();
-        session.cut |= matches!(act, Act::Truncate(_) | Act::TakeOver(..));
+        session.cut |= matches!(act, Act::Truncate(_) | Act::TakeOver(..))
+            || matches!(&act, Act::Update(update) if update.keep.is_some());
         session.commands.push(Command {
             act,
             level,
@@ -222,6 +254,8 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
             texts => handle.append_all(key, messages(texts)),
         },
         Act::Truncate(keep) => handle.truncate_history(key, *keep),
+        Act::Update(update) => update.submit(handle, key),
+        Act::Once(id, text) => take_once(handle, key, id, text),
         Act::Compact => handle.compact(key),
         Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
         Act::SetSummary(summary) => handle.set_summary(key, summary),

@@ -124,7 +124,9 @@ impl World {
     pub(crate) fn restart(&mut self, sim: Sim, found: Seen) {
         self.flushes.clear();
         self.reads.clear();
-        for (key, state) in found {
+        for (key, mut state) in found {
+            // Of several states that look alike, which ids it took is not known.
+            state.once.clear();
             self.sessions.entry(key).or_default().restart(state);
         }
         self.sim = Some(sim);

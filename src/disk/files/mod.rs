@@ -5,6 +5,7 @@ pub(crate) mod backup;
 pub(crate) mod conversation;
 pub(crate) mod extent;
 pub(crate) mod lines;
+pub(crate) mod once;
 pub(crate) mod sidecar;
 
 use std::io;

@@ -16,10 +16,13 @@
 //! kind 7, rebase      stem str · generation u64 · before · sidecar bytes
 //!                     · backup it begins as str · length u64 · CRC-32 u32
 //!                     · second name str · backup made str
+//! kind 8, append once  line str that says which message it is (`disk/files/once.rs`)
+//!                     · the fields of kind 1
 //! before              length u64 · CRC-32 u32 · sidecar bytes, none if there was none
 //! meta, in kind 1     1 · sidecar bytes · skip i64 · updated_at str of the one before;
 //!                     or 2 · skip i64 · count i64 · updated_at str;
-//!                     or 3 · sidecar bytes, and there was none before
+//!                     or 3 · sidecar bytes, and there was none before;
+//!                     or 4 · sidecar bytes · sidecar bytes of the one before
 //! ```
 //!
 //! All numbers are little-endian. `length` counts `kind` and `body`. The checksum is
@@ -64,18 +67,21 @@ const DELETE: u8 = 4;
 const CHECKPOINT: u8 = 5;
 const COMMIT: u8 = 6;
 const REBASE: u8 = 7;
+const APPEND_ONCE: u8 = 8;
 
 /// One change to one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     /// `bytes` stand at `offset` of the session file, whose bytes before that have
-    /// the CRC-32 `crc`.
+    /// the CRC-32 `crc`. If they are to be there once only, `once` is the line that
+    /// says so; empty otherwise.
     Append {
         stem: &'a str,
         generation: u64,
         offset: u64,
         crc: u32,
         meta: MetaState<'a>,
+        once: &'a str,
         bytes: &'a [u8],
     },
     /// Only the sidecar changes.
@@ -157,9 +163,15 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             offset,
             crc,
             meta,
+            once,
             bytes,
         } => {
-            out.push(APPEND);
+            if once.is_empty() {
+                out.push(APPEND);
+            } else {
+                out.push(APPEND_ONCE);
+                put_str(out, once);
+            }
             put_str(out, stem);
             put_u64(out, generation);
             put_u64(out, offset);
@@ -311,14 +323,11 @@ fn checksum(seed: u32, record: &[u8]) -> u32 {
 fn decode_body(body: &[u8]) -> Option<Record<'_>> {
     let mut reader = Reader { rest: body };
     let record = match reader.byte()? {
-        APPEND => Record::Append {
-            stem: reader.str()?,
-            generation: reader.u64()?,
-            offset: reader.u64()?,
-            crc: reader.u32()?,
-            meta: meta(&mut reader)?,
-            bytes: reader.bytes()?,
-        },
+        APPEND => append(&mut reader, "")?,
+        APPEND_ONCE => {
+            let once = reader.str()?;
+            append(&mut reader, once)?
+        }
         META => Record::Meta {
             stem: reader.str()?,
             generation: reader.u64()?,
@@ -368,6 +377,18 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
         _ => return None,
     };
     reader.rest.is_empty().then_some(record)
+}
+
+fn append<'a>(reader: &mut Reader<'a>, once: &'a str) -> Option<Record<'a>> {
+    Some(Record::Append {
+        stem: reader.str()?,
+        generation: reader.u64()?,
+        offset: reader.u64()?,
+        crc: reader.u32()?,
+        meta: meta(reader)?,
+        once,
+        bytes: reader.bytes()?,
+    })
 }
 
 #[cfg(test)]

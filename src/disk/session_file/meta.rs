@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::SessionMeta;
+use crate::error::Version;
 use crate::ground::clock::Stamp;
 
 /// A session's sidecar, cheap to copy: what appends change stands apart from
@@ -15,6 +16,8 @@ pub(crate) struct Meta {
     pub(crate) skip: i64,
     pub(crate) count: i64,
     pub(crate) updated_at: Stamp,
+    /// What it is called in this process; no file says it.
+    pub(crate) version: Version,
 }
 
 /// The part of a sidecar that appends leave alone.
@@ -34,6 +37,7 @@ impl Clone for Meta {
             skip: self.skip,
             count: self.count,
             updated_at: self.updated_at.clone(),
+            version: self.version,
         }
     }
 
@@ -45,6 +49,7 @@ impl Clone for Meta {
         self.skip = source.skip;
         self.count = source.count;
         self.updated_at.clone_from(&source.updated_at);
+        self.version = source.version;
     }
 }
 
@@ -54,6 +59,7 @@ impl Meta {
             skip: meta.skip,
             count: meta.count,
             updated_at: meta.updated_at.as_str().into(),
+            version: Version::ABSENT,
             text: Arc::new(MetaText {
                 key: meta.key,
                 summary: meta.summary,

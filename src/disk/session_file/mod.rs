@@ -62,6 +62,7 @@ mod scope;
 mod sidecar;
 mod text;
 mod timestamp;
+mod turns;
 
 pub(crate) use carried::{Carried, without_hidden, without_place};
 pub(crate) use control::{
@@ -95,3 +96,4 @@ pub(crate) use sidecar::{
     any_mixture_decodes, decode as decode_sidecar, encode as encode_sidecar,
     encode_flat as encode_flat_sidecar, encoded_len as encoded_sidecar_len,
 };
+pub(crate) use turns::Turns;

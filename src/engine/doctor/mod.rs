@@ -50,6 +50,7 @@
 mod census;
 mod look;
 mod mend;
+mod once;
 mod originals;
 mod outcome;
 mod print;

@@ -230,6 +230,7 @@ impl Repair<'_> {
         let mut records = Vec::new();
         self.number_temps(inspection.next_number());
         self.salvage_backups(&salvage)?;
+        self.salvage_once(&salvage)?;
         for stem in salvage.plans.sessions.keys() {
             let rescued = salvage.rescue(self.sources(), stem)?;
             let Some(content) = rescued.content else {

@@ -38,6 +38,7 @@ fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
         offset: 0,
         crc: 0,
         meta: record::MetaState::First(&image),
+        once: "",
         bytes: b"{\"role\":\"user\",\"content\":\"1\"}\n",
     };
     let mut records = Vec::new();
@@ -177,6 +178,7 @@ fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
                 count: 2,
                 updated_at: "",
             },
+            once: "",
             bytes: b"{\"role\":\"user\",\"content\":\"2\"}\n",
         },
         2,

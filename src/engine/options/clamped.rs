@@ -96,6 +96,12 @@ impl StoreOptions {
         self.checkpoint_every
     }
 
+    /// See [`once_ids`](Self::once_ids).
+    #[must_use]
+    pub fn get_once_ids(&self) -> usize {
+        self.once_ids
+    }
+
     /// See [`open_timeout`](Self::open_timeout).
     #[must_use]
     pub fn get_open_timeout(&self) -> Duration {

@@ -12,6 +12,7 @@ use self::session::Patch;
 pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Run, Swap};
 pub(crate) use self::sound::flaw;
 use crate::disk::files::backup::Name;
+use crate::disk::files::once;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::error::{Error, Result};
 
@@ -28,9 +29,31 @@ pub(crate) struct Plans<L = Run> {
     places: BTreeMap<String, usize>,
     /// Sessions that were deleted: their backups from before are gone.
     pub(crate) deleted: BTreeSet<String>,
+    /// Which messages the sessions took once.
+    pub(crate) once: BTreeMap<String, Once>,
     pub(crate) records: u64,
     /// What the first record says that no engine wrote.
     unsound: Option<&'static str>,
+}
+
+/// What the journal says of the messages that a session took once.
+#[derive(Debug, Default)]
+pub(crate) struct Once {
+    /// It was deleted: what its file says counts no more.
+    pub(crate) anew: bool,
+    /// The lines that say which they are.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Once {
+    /// What is to be in the file that has `old`.
+    pub(crate) fn lines(&self, old: &[u8]) -> Vec<u8> {
+        let mut lines = if self.anew { Vec::new() } else { old.to_vec() };
+        for line in &self.lines {
+            once::add(&mut lines, line.as_bytes());
+        }
+        lines
+    }
 }
 
 impl Plans {
@@ -80,16 +103,21 @@ impl<L: Appended> Plans<L> {
                 offset,
                 crc,
                 meta,
+                once,
                 bytes,
                 ..
             } => {
+                self.take_once(stem, once);
                 let plan = self.plan(stem);
                 plan.begin(|| First::of_append(offset, crc, meta, bytes));
+                if let MetaState::Changed { before, .. } = meta {
+                    plan.past.changes(before);
+                }
                 plan.appended.append(offset, bytes);
                 match meta {
-                    MetaState::Image { image, .. } | MetaState::First(image) => {
-                        plan.set_image(image);
-                    }
+                    MetaState::Image { image, .. }
+                    | MetaState::First(image)
+                    | MetaState::Changed { image, .. } => plan.set_image(image),
                     MetaState::Patch {
                         skip,
                         count,
@@ -170,6 +198,13 @@ impl<L: Appended> Plans<L> {
         }
     }
 
+    fn take_once(&mut self, stem: &str, line: &str) {
+        if !line.is_empty() {
+            let once = self.once.entry(stem.into()).or_default();
+            once.lines.push(line.into());
+        }
+    }
+
     /// The session and its backups are gone.
     fn delete(&mut self, stem: &str, before: Prior<'_>) {
         let own = |kept: &Kept<L>| Name::parse(&kept.name).is_some_and(|n| n.stem == stem);
@@ -181,6 +216,11 @@ impl<L: Appended> Plans<L> {
             self.keep(kept);
         }
         self.deleted.insert(stem.into());
+        let anew = Once {
+            anew: true,
+            ..Once::default()
+        };
+        self.once.insert(stem.into(), anew);
         let plan = self.plan(stem);
         plan.past.before(before);
         let was = plan.replace(Base::Deleted);
@@ -234,6 +274,7 @@ mod tests {
                 count: 1,
                 updated_at: "",
             },
+            once: "",
             bytes,
         }
     }

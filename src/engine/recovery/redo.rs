@@ -6,6 +6,7 @@ mod adopt;
 mod backups;
 mod lines;
 mod log;
+mod once;
 mod place;
 mod rewritten;
 mod scratch;
@@ -37,6 +38,8 @@ pub(crate) struct Places<'a> {
     /// somebody's session.
     pub(crate) quarantine: &'a Path,
     pub(crate) backups: &'a Path,
+    /// Which messages sessions took once.
+    pub(crate) once: &'a Path,
 }
 
 /// Brings all session files and backups up to the journal and makes them durable, but
@@ -103,6 +106,7 @@ struct Redo<'a> {
     dir: &'a Path,
     quarantine: &'a Path,
     backups: &'a Path,
+    once: &'a Path,
     /// Where the bytes of each backup that the journal made are now, by its
     /// file name.
     kept: BTreeMap<String, PathBuf>,
@@ -129,6 +133,7 @@ impl<'a> Redo<'a> {
             dir: places.dir,
             quarantine: places.quarantine,
             backups: places.backups,
+            once: places.once,
             kept: BTreeMap::new(),
             report,
             renames: Vec::new(),
@@ -172,6 +177,9 @@ impl<'a> Redo<'a> {
             if !changed.contains(&**stem) {
                 self.session(planned, stem, plan, copies)?;
             }
+        }
+        for (stem, once) in &plans.once {
+            self.once(stem, once)?;
         }
         self.remove_backups(plans, &adopted.made)?;
         let (storage, dir) = (self.storage, self.dir);

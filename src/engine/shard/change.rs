@@ -28,17 +28,15 @@ pub(crate) struct Op {
 #[derive(Debug)]
 pub(crate) enum Change {
     Append {
-        /// Length of its lines. They stand in the session's tail.
-        len: usize,
-        lines: u64,
-        /// CRC-32 of the whole log after it.
-        crc: u32,
+        added: Added,
         meta: Meta,
     },
     Meta {
         meta: Meta,
     },
+    /// Hides the lines before `start`, and adds some.
     Truncate {
+        added: Added,
         meta: Meta,
         start: u64,
     },
@@ -48,6 +46,18 @@ pub(crate) enum Change {
         meta: Meta,
     },
     Delete,
+}
+
+/// Lines that stand in the session's tail.
+#[derive(Debug)]
+pub(crate) struct Added {
+    /// Their length, bytes.
+    pub(crate) len: usize,
+    pub(crate) lines: u64,
+    /// CRC-32 of the whole log after them.
+    pub(crate) crc: u32,
+    /// The line that says which message they are, if they are to be there once only.
+    pub(crate) once: Option<Box<str>>,
 }
 
 /// A new session file that takes the old one's name.
@@ -82,6 +92,14 @@ impl Change {
             | Self::Truncate { meta, .. }
             | Self::Swap { meta, .. } => Some(meta),
             Self::Delete => None,
+        }
+    }
+
+    /// The lines that it adds.
+    pub(crate) fn added(&self) -> Option<&Added> {
+        match self {
+            Self::Append { added, .. } | Self::Truncate { added, .. } => Some(added),
+            Self::Meta { .. } | Self::Swap { .. } | Self::Delete => None,
         }
     }
 
@@ -121,8 +139,8 @@ impl Op {
 
     /// Lines of it that readers do not see yet.
     pub(crate) fn unseen_lines(&self) -> u64 {
-        match self.change {
-            Change::Append { lines, .. } if !self.shown => lines,
+        match self.change.added() {
+            Some(added) if !self.shown => added.lines,
             _ => 0,
         }
     }

@@ -89,7 +89,7 @@ impl Shard {
         let shared = turn.shared;
         let session = self.session(id);
         session.staged.meta.skip = i64::try_from(skip).unwrap_or(i64::MAX);
-        session.staged.meta.updated_at = turn.now.clone();
+        session.touch(turn.now);
         let log = files::log_path(&shared.dir, &session.entry.stem);
         let backups = shared.backups.dir.clone();
         let keep = rebasing

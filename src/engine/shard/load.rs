@@ -14,8 +14,12 @@ use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::sidecar::{self, Sidecar};
 use crate::disk::session_file::{self, Meta};
 use crate::engine::catalog::Entry;
+use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Version};
+
+/// How many versions a session has before it may get another's.
+const VERSIONS: u64 = 1 << 32;
 
 impl Shard {
     pub(super) fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
@@ -86,6 +90,8 @@ impl Shard {
     }
 
     pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
+        self.versions = self.versions.wrapping_add(VERSIONS);
+        let first = self.versions;
         let Resident::Loading { entry, waiting } = &mut self.sessions[id] else {
             return;
         };
@@ -106,6 +112,11 @@ impl Shard {
             torn: loaded.extent.torn,
             meta: loaded.meta,
         };
+        session.versions = first;
+        session.numbering = Numbering::new(first);
+        if session.exists {
+            session.settled.meta.version = Version::new(first);
+        }
         session.staged = session.settled.clone();
         session.synced_meta.clone_from(&session.settled.meta);
         session.recorded.clone_from(&session.settled.meta);

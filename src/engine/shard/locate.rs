@@ -1,31 +1,58 @@
 //! Finding where a truncation cuts, from the end of the file backwards: what it
 //! costs follows how much is kept, not how long the session is.
 
+use std::cmp::Ordering;
 use std::io;
 
 use crate::disk::files::lines::{Raw, for_each_line_back};
-use crate::disk::session_file::{self, Kind};
+use crate::disk::session_file::{self, Decoded, Kind, Turns};
 use crate::ground::storage::StorageFile;
 
-/// What to find: the line after which `keep` messages remain.
-#[derive(Debug, Clone, Copy)]
+/// What to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// Raw lines in the whole file.
     pub(crate) lines: u64,
-    pub(crate) keep: usize,
+    pub(crate) keep: Cut,
+}
+
+/// Which lines stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The newest so many messages.
+    Last(usize),
+    /// At least so many, and the rest of the turn that the oldest of them belongs to.
+    Turns(usize),
+    /// The line at this offset, and those after it.
+    From(u64),
+}
+
+impl Query {
+    /// What needs no look at the lines.
+    pub(crate) fn at_once(&self) -> Option<Located> {
+        match self.keep {
+            _ if self.start == self.end => Some(Located::Nothing),
+            Cut::Last(0) | Cut::Turns(0) => Some(Located::Nothing),
+            Cut::From(offset) if offset <= self.start => Some(Located::All),
+            Cut::From(offset) if offset == self.end => Some(Located::Nothing),
+            Cut::Last(_) | Cut::Turns(_) | Cut::From(_) => None,
+        }
+    }
 }
 
 /// Where a truncation cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Located {
-    /// There is no message at all.
+    /// Nothing stays: there is no message at all.
     Nothing,
-    /// No more than `keep` messages: nothing is cut.
+    /// No more than what is to stay: nothing is cut.
     All,
     /// The first `skip` raw lines go; the rest begins at `start`.
     Cut { skip: u64, start: u64 },
+    /// No line begins at the offset.
+    Amiss,
 }
 
 /// What is read at most to find a cut on a worker's thread, bytes: its other sessions
@@ -56,11 +83,7 @@ pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result
 pub(crate) fn locate(file: &dyn StorageFile, query: &Query) -> io::Result<Located> {
     let mut search = Search::new(query);
     for_each_line_back(file, query.start, query.end, &mut |raw| search.take(raw))?;
-    Ok(match search.cut {
-        Some(cut) => cut,
-        None if search.kept == 0 => Located::Nothing,
-        None => Located::All,
-    })
+    Ok(search.end())
 }
 
 struct Search<'a> {
@@ -68,6 +91,10 @@ struct Search<'a> {
     /// Lines met so far, and messages among them.
     lines: u64,
     kept: usize,
+    turns: Turns,
+    /// The nearest line at which a user begins to speak, if what is to stay begins there at
+    /// the latest.
+    spoken: Option<Located>,
     cut: Option<Located>,
 }
 
@@ -77,24 +104,74 @@ impl<'a> Search<'a> {
             query,
             lines: 0,
             kept: 0,
+            turns: Turns::default(),
+            spoken: None,
             cut: None,
         }
     }
 
     /// Whether it goes on.
     fn take(&mut self, raw: Raw<'_>) -> bool {
+        self.cut = match self.query.keep {
+            Cut::Last(n) => self.take_message(raw, n),
+            Cut::Turns(n) => self.take_turn(raw, n),
+            Cut::From(offset) => self.take_line(raw, offset),
+        };
+        self.cut.is_none()
+    }
+
+    fn take_message(&mut self, raw: Raw<'_>, n: usize) -> Option<Located> {
         let kind = session_file::classify(raw.text);
         if kind == Kind::Message {
-            if self.kept == self.query.keep {
-                self.cut = Some(Located::Cut {
-                    skip: self.query.lines - self.lines,
-                    start: raw.next().min(self.query.end),
-                });
-                return false;
+            if self.kept == n {
+                return Some(self.at(raw.next().min(self.query.end)));
             }
             self.kept += 1;
         }
         self.lines += u64::from(kind != Kind::Blank);
-        true
+        None
+    }
+
+    fn take_turn(&mut self, raw: Raw<'_>, n: usize) -> Option<Located> {
+        let decoded = session_file::decode(raw.text);
+        self.lines += u64::from(decoded != Decoded::Blank);
+        if let Decoded::Message(message) = decoded {
+            self.kept += 1;
+            let begins = self.turns.take_back(&message);
+            if self.kept >= n && message.role() == "user" {
+                let here = self.at(raw.begin);
+                self.spoken.get_or_insert(here);
+                return begins.then_some(here);
+            }
+        }
+        None
+    }
+
+    fn take_line(&mut self, raw: Raw<'_>, offset: u64) -> Option<Located> {
+        let blank = session_file::classify(raw.text) == Kind::Blank;
+        self.lines += u64::from(!blank);
+        match raw.begin.cmp(&offset) {
+            Ordering::Greater => None,
+            Ordering::Equal => Some(self.at(offset)),
+            Ordering::Less => Some(Located::Amiss),
+        }
+    }
+
+    /// A cut before the lines that were met.
+    fn at(&self, start: u64) -> Located {
+        Located::Cut {
+            skip: self.query.lines - self.lines,
+            start,
+        }
+    }
+
+    /// What was found when all lines were met.
+    fn end(self) -> Located {
+        let found = self.cut.or(self.spoken);
+        found.unwrap_or(match self.query.keep {
+            Cut::Last(_) | Cut::Turns(_) if self.kept == 0 => Located::Nothing,
+            Cut::From(offset) if offset > self.query.start => Located::Amiss,
+            Cut::Last(_) | Cut::Turns(_) | Cut::From(_) => Located::All,
+        })
     }
 }

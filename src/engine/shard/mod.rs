@@ -70,11 +70,13 @@ pub(crate) mod job;
 mod load;
 pub(crate) mod loaded;
 pub(crate) mod locate;
+mod once;
 mod open_files;
 pub(crate) mod owed;
 pub(crate) mod rebase;
 pub(crate) mod request;
 pub(crate) mod rewrite;
+pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod settle;
 pub(crate) mod shared;
@@ -82,6 +84,7 @@ pub(crate) mod source;
 mod stage;
 mod steps;
 mod swap;
+mod taking;
 pub(crate) mod turn;
 pub(crate) mod verbs;
 mod waiting;
@@ -127,6 +130,8 @@ pub(crate) struct Shard {
     /// The disk was full at the last write to a session file. Until such a
     /// write succeeds, new lines are refused rather than piled up in memory.
     full: bool,
+    /// Where the versions begin of the session that was loaded last.
+    versions: u64,
 }
 
 /// A session with lines that are not in its file.
@@ -152,7 +157,8 @@ enum Resident {
 }
 
 impl Shard {
-    pub(crate) fn new(id: usize, open_files: NonZeroUsize) -> Self {
+    /// `versions`: a number that no other opening of the store had.
+    pub(crate) fn new(id: usize, open_files: NonZeroUsize, versions: u64) -> Self {
         Self {
             id,
             sessions: Vec::new(),
@@ -163,6 +169,8 @@ impl Shard {
             unwritten: VecDeque::new(),
             unwritten_bytes: 0,
             full: false,
+            // 64 shards share what is below 2⁶³.
+            versions: (id as u64) << 57 | versions >> 7,
         }
     }
 

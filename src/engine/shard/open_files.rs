@@ -45,6 +45,7 @@ impl Shard {
         if let Resident::Ready(session) = &mut self.sessions[id] {
             session.file = None;
             session.owed.closed();
+            session.forget_once();
             session.publish();
         }
     }

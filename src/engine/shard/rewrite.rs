@@ -53,6 +53,13 @@ pub(crate) struct Hidden {
     lines: u64,
 }
 
+impl Hidden {
+    /// Where the first copied line stands that was not truncated.
+    pub(super) fn shown_from(self) -> u64 {
+        self.at
+    }
+}
+
 /// What is to be added to a compaction's copy, and hidden in it.
 #[derive(Debug)]
 pub(crate) struct More {

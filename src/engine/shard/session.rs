@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::answer::{Ack, Answer};
-use super::change::Origin;
+use super::change::{Added, Origin};
+use super::locate::{Located, Query};
+use super::once::Once;
 use super::owed::Owed;
 use super::request::{Manner, Request};
 use super::rewrite::Prepared;
@@ -15,7 +17,9 @@ use crate::disk::journal::record::Prior;
 use crate::disk::session_file::{self, Conversation};
 use crate::disk::session_file::{Meta, MetaText};
 use crate::engine::catalog::Entry;
+use crate::engine::position::Numbering;
 use crate::engine::snapshot::{Live, Standing, Tail, View};
+use crate::error::Version;
 use crate::ground::clock::{Stamp, ZERO_TIME};
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::watch::WatchSender;
@@ -33,6 +37,17 @@ pub(crate) struct Position {
     /// without it two records would weld into one.
     pub(crate) torn: bool,
     pub(crate) meta: Meta,
+}
+
+impl Position {
+    /// Where it stands with lines after it.
+    pub(super) fn add(&mut self, added: &Added) {
+        self.end += added.len as u64;
+        self.crc = added.crc;
+        self.lines += added.lines;
+        // They begin with the LF that the line before them lacked.
+        self.torn &= added.len == 0;
+    }
 }
 
 /// What a copy of a sidecar says, as far as appends leave it alone.
@@ -67,10 +82,8 @@ pub(crate) struct Compaction {
 /// What a session waits for while a job runs for it.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// Where a truncation cuts.
-    Truncate(Answer<()>),
-    /// Whether it shows a message, for a request that needs to know.
-    Blank(Box<dyn Request>),
+    /// Where a line is, for a request that needs to know.
+    Search(Query, Box<dyn Request>),
     /// The last lines of a compaction, for which later commands wait.
     CatchUp,
     /// What its control records say, for a request that needs to know.
@@ -108,6 +121,11 @@ pub(crate) struct Session {
     /// It was deleted, and has no file name until it is written to again.
     pub(crate) deleted: bool,
     pub(crate) generation: u64,
+    /// The last number given to a version or a numbering of it. Numbers go on through a
+    /// deletion: who expects a version that is gone must not get its successor.
+    pub(super) versions: u64,
+    /// What turns offsets in the file into positions.
+    pub(super) numbering: Numbering,
     /// Offset of the first live line.
     pub(crate) start: u64,
     /// What readers see.
@@ -140,8 +158,10 @@ pub(crate) struct Session {
     /// What the control records say, staged ones included; unknown until
     /// somebody asks, and again after a rewrite.
     pub(crate) conversation: Option<Arc<Conversation>>,
-    /// Of which range of lines it is known whether a message is among them.
-    pub(crate) blank: Option<(Range<u64>, bool)>,
+    /// What was last looked for among its lines, and found.
+    pub(super) found: Option<(Query, Located)>,
+    /// Which messages it took once; unknown until somebody asks.
+    pub(super) once: Option<Box<Once>>,
     /// Those who are told of changes.
     pub(crate) watch: Option<WatchSender<Standing>>,
     pub(crate) sidecar: Sidecar,
@@ -174,6 +194,8 @@ impl Session {
             exists: false,
             deleted: false,
             generation: 0,
+            versions: 0,
+            numbering: Numbering::default(),
             start: 0,
             tail: Tail::new(position.meta.clone()),
             synced_meta: position.meta.clone(),
@@ -190,7 +212,8 @@ impl Session {
             pending: None,
             compaction: None,
             conversation: None,
-            blank: None,
+            found: None,
+            once: None,
             watch: None,
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
@@ -276,6 +299,7 @@ impl Session {
             start: self.start,
             end: self.written,
             tail: self.tail.clone(),
+            numbering: self.numbering,
         }
     }
 
@@ -287,6 +311,19 @@ impl Session {
             self.imaged_staged = 0;
         }
         self.dated = true;
+    }
+
+    /// What is staged now is a change that a verb made: the session has another version,
+    /// and another time. A number that is refused is not given again.
+    pub(super) fn touch(&mut self, now: &Stamp) {
+        self.versions += 1;
+        self.staged.meta.version = Version::new(self.versions);
+        self.staged.meta.updated_at = now.clone();
+    }
+
+    /// The version that the session is at after the next [`touch`](Self::touch).
+    pub(super) fn next_version(&self) -> Version {
+        Version::new(self.versions + 1)
     }
 
     /// The whole sidecar, if this epoch's records do not hold it yet.

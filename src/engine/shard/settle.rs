@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Shard;
-use super::change::{Change, Op, Origin};
+use super::change::{Added, Change, Op, Origin};
 use super::session::Session;
 use super::turn::Turn;
 use crate::disk::session_file::Meta;
@@ -19,12 +19,7 @@ impl Shard {
     pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
         let id = op.session;
         match &op.change {
-            Change::Append {
-                len,
-                lines,
-                crc,
-                meta,
-            } => self.show_append(id, (*len, *lines), *crc, meta),
+            Change::Append { added, meta } => self.show_append(id, added, meta),
             Change::Meta { meta } => self.replace_meta(id, meta.clone(), turn),
             // They hold their session: nothing of it may be staged on top of what is
             // not synced.
@@ -46,6 +41,9 @@ impl Shard {
         if let Some(meta) = op.change.meta() {
             session.synced_meta.clone_from(meta);
         }
+        if let Some(line) = op.change.added().and_then(|added| added.once.as_deref()) {
+            session.took(line, true);
+        }
         if op.shown {
             self.sidecar_changed(id);
         } else {
@@ -53,15 +51,14 @@ impl Shard {
         }
         let hides = matches!(op.change, Change::Truncate { .. } | Change::Swap { .. });
         let result = match op.change {
-            Change::Append { len, .. } => {
-                self.session(id).synced += len as u64;
-                self.note_unwritten(id, len, turn);
+            Change::Append { added, .. } => {
+                self.lines_synced(id, &added, turn);
                 Ok(())
             }
             // The sidecar may be written now.
             Change::Meta { .. } => Ok(()),
-            Change::Truncate { meta, start } => {
-                self.settle_truncate(id, meta, start, turn);
+            Change::Truncate { added, meta, start } => {
+                self.settle_truncate(id, &added, (meta, start), turn);
                 Ok(())
             }
             Change::Swap { swap, meta } => self.settle_swap(id, *swap, meta, turn),
@@ -84,6 +81,9 @@ impl Shard {
         // One that the directory refused holds its session still: an image that a flush
         // staged on top must not let others go past it.
         session.busy &= op.change.is_plain();
+        if let Some(line) = op.change.added().and_then(|added| added.once.as_deref()) {
+            session.took(line, false);
+        }
         // After a failed sync the record may be on disk all the same; recovery
         // would then look for the new file.
         if let Change::Swap { swap, .. } = op.change
@@ -105,37 +105,36 @@ impl Shard {
         session.imaged_staged = session.imaged;
         for op in inflight {
             session.imaged_staged = session.imaged_staged.max(op.imaged);
-            match &op.change {
-                Change::Append {
-                    len,
-                    lines,
-                    crc,
-                    meta,
-                } if !op.shown => {
-                    session.staged.end += *len as u64;
-                    session.staged.crc = *crc;
-                    session.staged.lines += lines;
-                    session.staged.torn = false;
-                    session.staged.meta.clone_from(meta);
-                }
-                Change::Meta { meta } if !op.shown => session.staged.meta.clone_from(meta),
-                _ => {}
+            // What is settled has it already.
+            if op.shown {
+                continue;
+            }
+            if let Some(added) = op.change.added().filter(|added| added.len > 0) {
+                session.staged.add(added);
+            }
+            if let Some(meta) = op.change.meta() {
+                session.staged.meta.clone_from(meta);
             }
         }
         session.recorded.clone_from(&session.staged.meta);
         session.forget_refused();
     }
 
-    fn show_append(&mut self, id: usize, (len, lines): (usize, u64), crc: u32, meta: &Meta) {
+    fn show_append(&mut self, id: usize, added: &Added, meta: &Meta) {
         let session = self.session(id);
-        session.tail.show(len, meta);
-        session.settled.end += len as u64;
-        session.settled.crc = crc;
-        session.settled.lines += lines;
-        session.settled.torn = false;
+        session.tail.show(added.len, meta);
+        session.settled.add(added);
         session.settled.meta.clone_from(meta);
         session.notify();
         self.sidecar_changed(id);
+    }
+
+    /// Lines may be written to the session file now.
+    pub(super) fn lines_synced(&mut self, id: usize, added: &Added, turn: &Turn<'_>) {
+        self.session(id).synced += added.len as u64;
+        if added.len > 0 {
+            self.note_unwritten(id, added.len, turn);
+        }
     }
 
     pub(super) fn replace_meta(&mut self, id: usize, meta: Meta, turn: &Turn<'_>) {

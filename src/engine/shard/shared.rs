@@ -25,6 +25,9 @@ pub(crate) struct Shared {
     pub(crate) quarantine: PathBuf,
     /// What sidecars said that are lost.
     pub(crate) copies: PathBuf,
+    /// Which messages sessions took once, and how many of each session are kept.
+    pub(crate) once: PathBuf,
+    pub(crate) once_ids: usize,
     pub(crate) backups: Backups,
     pub(crate) catalog: Catalog,
     pub(crate) kept: Kept,
@@ -32,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) auto_compact: bool,
     /// The largest sidecar that a command may make, encoded, bytes.
     pub(crate) max_sidecar: usize,
+    /// Where versions begin: no other opening of the store gave the same.
+    pub(crate) versions: u64,
     pub(crate) temp_counter: AtomicU64,
     /// Counts the files that became backups, or stopped being some: the flush
     /// after one syncs everything.

@@ -19,6 +19,7 @@ use crate::disk::files;
 use crate::disk::files::backup::Stored;
 use crate::disk::journal::record::Record;
 use crate::disk::session_file::Meta;
+use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
@@ -246,6 +247,7 @@ impl Session {
         let end = prepared.len + tail;
         self.busy = false;
         self.generation += 1;
+        self.number_anew(&origin, prepared.hidden.shown_from(), end);
         self.start = prepared.start;
         self.settled.end = end;
         self.settled.crc = crc;
@@ -264,6 +266,21 @@ impl Session {
         self.staged.lines = self.settled.lines;
         self.staged.torn = self.settled.torn;
         replaced
+    }
+}
+
+impl Session {
+    /// Lines that were copied as they stood keep their positions. `shown` is where the
+    /// first of them stands in a compaction's copy, `end` where the copy ends; if lines
+    /// are missing in between, positions after them would be other lines'.
+    fn number_anew(&mut self, origin: &Origin, shown: u64, end: u64) {
+        let whole = end.checked_sub(shown) == self.settled.end.checked_sub(self.start);
+        self.numbering = if whole && matches!(origin, Origin::Compaction) {
+            self.numbering.moved(self.start, shown)
+        } else {
+            self.versions += 1;
+            Numbering::new(self.versions)
+        };
     }
 }
 

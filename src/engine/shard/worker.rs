@@ -137,7 +137,7 @@ impl Worker {
         for (id, mailbox) in parts.shards {
             places[id] = shards.len();
             shards.push(Owned {
-                shard: Shard::new(id, parts.open_files_per_shard),
+                shard: Shard::new(id, parts.open_files_per_shard, parts.shared.versions),
                 mailbox,
             });
         }

@@ -3,6 +3,7 @@
 use crate::disk::files;
 use crate::disk::files::extent;
 use crate::disk::files::sidecar;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,12 +12,13 @@ use crate::disk::copies::lost::Restored;
 use crate::disk::files::conversation;
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::{Meta, SessionMeta};
+use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
-use crate::error::Result;
+use crate::error::{Result, Version};
 use crate::ground::storage::{OpenMode, Storage};
 
 /// A session from its two files alone.
@@ -129,7 +131,9 @@ impl Pieces {
         extent::measure(file.as_deref(), *len, behind, self.meta.skip)
     }
 
-    fn from(self, start: u64) -> Snapshot {
+    fn from(mut self, start: u64) -> Snapshot {
+        let numbering = self.numbering();
+        self.meta.version = self.version(numbering);
         let Bytes {
             file, len, behind, ..
         } = self.bytes;
@@ -140,6 +144,31 @@ impl Pieces {
         snapshot.live.file = file;
         snapshot.live.start = start.min(len);
         snapshot.live.end = len;
+        snapshot.live.numbering = numbering;
         snapshot
+    }
+
+    /// Positions hold for as long as the file is the same.
+    fn numbering(&self) -> Numbering {
+        let file = self.bytes.file.as_ref();
+        let inode = file.and_then(|file| Some(file.info().ok()?.inode));
+        Numbering::new(inode.unwrap_or(0))
+    }
+
+    /// Another one for every state that can be told apart: nobody counts them here.
+    fn version(&self, numbering: Numbering) -> Version {
+        let Bytes {
+            file, len, behind, ..
+        } = &self.bytes;
+        if file.is_none() && behind.is_empty() && self.sidecar == Sidecar::Missing {
+            return Version::ABSENT;
+        }
+        let Meta {
+            text, skip, count, ..
+        } = &self.meta;
+        let mut state = DefaultHasher::new();
+        (numbering.position(len + behind.len() as u64), skip, count).hash(&mut state);
+        (&text.summary, self.meta.updated_at.as_str()).hash(&mut state);
+        Version::new(state.finish() | 1)
     }
 }

@@ -23,6 +23,7 @@ fn taken_back(plans: &mut Plans) {
             offset: 3,
             crc: crc32fast::hash(b"{}\n"),
             meta: MetaState::First(&image),
+            once: "",
             bytes: b"{ }\n",
         });
         plans.add(&Record::Rebase {

@@ -6,12 +6,12 @@ use std::path::Path;
 use super::Messages;
 use crate::engine::reader;
 use crate::engine::shard::verbs::clear::Clear;
-use crate::engine::shard::verbs::note::{Checkpoint, Note, Record};
+use crate::engine::shard::verbs::note::{Checkpoint, SystemPrompt};
 use crate::engine::shard::verbs::revert::Revert;
+use crate::engine::shard::verbs::update::Update;
 use crate::engine::snapshot::Looked;
 use crate::engine::stats::Counters;
-use crate::error::{Error, Result};
-use crate::front::handle::blocking;
+use crate::error::Error;
 use crate::front::reply::Reply;
 use crate::{BackupReason, Message, StoreHandle};
 
@@ -39,7 +39,12 @@ impl SessionContext {
     }
 
     pub(super) fn update_token_count(&self, token_count: i64) -> Reply<()> {
-        self.note(Record::Usage(token_count))
+        let count = Update {
+            tokens: Some(token_count),
+            level: self.handle.level(),
+            ..Update::default()
+        };
+        self.handle.ask(&self.key, count)
     }
 
     pub(super) fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
@@ -63,7 +68,11 @@ impl SessionContext {
         if let Err(error) = self.handle.check_prompt(prompt) {
             return Reply::known(Err(error));
         }
-        self.note(Record::SystemPrompt(prompt.into()))
+        let prompt = SystemPrompt {
+            prompt: prompt.into(),
+            level: self.handle.level(),
+        };
+        self.handle.ask(&self.key, prompt)
     }
 
     pub(super) fn history(&self) -> Reply<Vec<Message>> {
@@ -98,26 +107,14 @@ impl SessionContext {
         self.look(|looked, _| Ok(looked.now().usages().collect()))
     }
 
-    fn note(&self, record: Record) -> Reply<()> {
-        let level = self.handle.level();
-        self.handle.ask(&self.key, Note { record, level })
-    }
-
     /// Reads where the conversation stands.
     fn look<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Looked, &Counters) -> io::Result<T> + Send + 'static,
     ) -> Reply<T> {
-        let (handle, key) = (self.handle.clone(), self.key.clone());
-        Reply::lookup(move |place| {
-            Box::pin(async move {
-                let looked = handle.look(&key, place).await?;
-                let counters = handle.counters();
-                let read = move || -> Result<T> {
-                    read(&looked, &counters).map_err(|e| Error::io("read", Path::new(&key), e))
-                };
-                blocking(place, read).await
-            })
+        let counters = self.handle.counters();
+        self.handle.looking(&self.key, move |key, looked| {
+            read(looked, &counters).map_err(|e| Error::io("read", Path::new(key), e))
         })
     }
 }

@@ -12,6 +12,7 @@ use crate::engine::snapshot::Looked;
 use crate::error::{Error, Result};
 use crate::front::context::Fork;
 use crate::front::reply::{Place, Reply};
+use crate::front::window::{Budget, Window, window};
 use crate::{Context, Watch};
 
 /// Conversations.
@@ -77,6 +78,70 @@ impl StoreHandle {
                 }
                 let copy = blocking(place, move || copied(&looked, at)).await?;
                 Reply::command(engine, to, ForkVerb { copy }).await
+            })
+        })
+    }
+
+    /// The newest part of a session's conversation that fits `budget`, for a model: whole
+    /// turns, no tool's result without its call, room for summary and system prompt, and how
+    /// much was left out. All of one moment. Reads backwards from the end; what is left out
+    /// is read too, to be counted, and at the first use of a session since the store was
+    /// opened all of it, for its system prompt.
+    ///
+    /// ```
+    /// use sessionlog::{Budget, Keep, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.append_all("cli", vec![
+    ///     Message::user("hi"),
+    ///     Message::assistant("hello"),
+    ///     Message::user("weather?"),
+    ///     Message::assistant("").with_tool_call("call_1", "weather", "{}"),
+    ///     Message::tool("call_1", "4 degrees, rain"),
+    /// ]).wait()?;
+    /// // Four would fit; the fourth belongs to the turn before.
+    /// let window = chats.window("cli", Budget::unlimited().messages(4)).wait()?;
+    /// assert_eq!((window.messages.len(), window.omitted), (3, 2));
+    /// chats.truncate_to("cli", Keep::From(window.start)).wait()?;
+    /// assert_eq!(chats.count("cli").wait()?, 3);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`history`](Self::history), and [`Error::ToolCallUnpaired`].
+    pub fn window(&self, key: &str, budget: Budget) -> Reply<Window> {
+        let counters = self.counters();
+        self.looking(key, move |key, looked| {
+            window(key, looked, &budget, &counters)
+        })
+    }
+
+    /// The checkpoints of a session's conversation that it can be taken
+    /// [back](crate::Context::revert_to) to, in the order of their lines.
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn checkpoints(&self, key: &str) -> Reply<Vec<i64>> {
+        self.looking(key, |_, looked| {
+            Ok(looked.now().checkpoints(looked.start).collect())
+        })
+    }
+
+    /// Reads where a conversation stands.
+    pub(crate) fn looking<T: Send + 'static>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&str, &Looked) -> Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let looked = this.look(&key, place).await?;
+                blocking(place, move || read(&key, &looked)).await
             })
         })
     }

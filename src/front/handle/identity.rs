@@ -91,7 +91,7 @@ impl StoreHandle {
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let names = session_file::normalize_aliases(&key, &aliases);
-                let own = this.snapshot(&key, place).await?.meta.text.clone();
+                let own = this.moment_of(&key, place).await?.meta.text.clone();
                 let scopes = [scope.as_deref(), own.scope.as_deref()];
                 let found = this.candidate(&names, &names, scopes, place).await?;
                 let Some((_, candidate)) = found else {

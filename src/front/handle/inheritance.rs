@@ -28,7 +28,7 @@ impl StoreHandle {
         if !names.iter().any(|name| catalog.knows(name)) {
             return Ok(Search::Vain);
         }
-        let own = self.snapshot(key, place).await?.meta.text.clone();
+        let own = self.moment_of(key, place).await?.meta.text.clone();
         let fresh = |name: &&String| !own.aliases.contains(name) && catalog.knows(name);
         let fresh: Vec<String> = names.iter().filter(fresh).cloned().collect();
         if fresh.is_empty() {
@@ -63,7 +63,7 @@ impl StoreHandle {
             {
                 continue;
             }
-            let snapshot = self.snapshot(alias, place).await?;
+            let snapshot = self.moment_of(alias, place).await?;
             let text = snapshot.meta.text.clone();
             if scope::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
                 continue;
@@ -86,7 +86,7 @@ impl StoreHandle {
     }
 
     async fn shows_something(&self, key: &str, place: Place) -> Result<bool> {
-        let snapshot = self.snapshot(key, place).await?;
+        let snapshot = self.moment_of(key, place).await?;
         if !snapshot.meta.text.summary.trim().is_empty() {
             return Ok(true);
         }

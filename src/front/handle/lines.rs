@@ -99,6 +99,7 @@ impl Lines {
         (self.count > 0).then_some(Append {
             lines: self.bytes,
             count: self.count,
+            once: None,
             level,
         })
     }

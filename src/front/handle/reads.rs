@@ -11,6 +11,7 @@ use crate::engine::snapshot::{Snapshot, View};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
+use crate::front::snapshot::SessionSnapshot;
 use crate::{Message, SessionMeta, StoreStats, StoreStatus};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
@@ -39,6 +40,38 @@ impl StoreHandle {
     pub fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
         self.newest(key, n, move |snapshot, counters| {
             reader::tail(snapshot, n, counters)
+        })
+    }
+
+    /// One moment of a session, to read several things of it that belong together: its
+    /// history, a page of it, its summary, its version. That of a session that does not
+    /// exist is empty.
+    ///
+    /// ```
+    /// # use sessionlog::{Store, Version};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// assert_eq!(chats.snapshot("cli").wait()?.version(), Version::ABSENT);
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// let then = chats.snapshot("cli").wait()?;
+    /// chats.truncate_history("cli", 0).wait()?;
+    /// assert_eq!(then.history().wait()?.len(), 1);
+    /// assert_ne!(chats.snapshot("cli").wait()?.version(), then.version());
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`history`](Self::history).
+    pub fn snapshot(&self, key: &str) -> Reply<SessionSnapshot> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let snapshot = this.moment_of(&key, place).await?;
+                Ok(SessionSnapshot::new(&key, snapshot, this.counters()))
+            })
         })
     }
 
@@ -185,7 +218,6 @@ impl StoreHandle {
         })
     }
 
-    /// The newest `n` messages; `all` reads them if many lines are only in memory.
     fn newest(
         &self,
         key: &str,
@@ -193,14 +225,7 @@ impl StoreHandle {
         all: impl FnOnce(&Snapshot, &Counters) -> io::Result<Vec<Message>> + Send + 'static,
     ) -> Reply<Vec<Message>> {
         self.read(key, move |snapshot, counters| {
-            if !snapshot.is_little() {
-                return Found::rest(all);
-            }
-            let newest = Newest::at_hand(snapshot, n, counters);
-            if newest.is_all(snapshot, n) {
-                return Found::All(newest.completed(snapshot, n, counters));
-            }
-            Found::rest(move |snapshot, counters| newest.completed(snapshot, n, counters))
+            find_newest(snapshot, n, counters, all)
         })
     }
 
@@ -213,20 +238,14 @@ impl StoreHandle {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
-                let snapshot = this.snapshot(&key, place).await?;
-                let counters = this.counters();
-                let found = match find(&snapshot, &counters) {
-                    Found::All(found) => found,
-                    Found::Rest(read) => {
-                        blocking(place, move || Ok(read(&snapshot, &counters))).await?
-                    }
-                };
-                found.map_err(|e| Error::io("read", std::path::Path::new(&key), e))
+                let snapshot = this.moment_of(&key, place).await?;
+                find_in(snapshot, this.counters(), &key, place, find).await
             })
         })
     }
 
-    pub(super) async fn snapshot(&self, key: &str, place: Place) -> Result<Arc<Snapshot>> {
+    /// One moment of a session.
+    pub(super) async fn moment_of(&self, key: &str, place: Place) -> Result<Arc<Snapshot>> {
         let engine = match &self.side {
             Side::Writer(engine) => engine,
             Side::Reader(view) => {
@@ -302,7 +321,7 @@ impl StoreHandle {
 
     /// One moment of a session. Blocks.
     pub(crate) fn moment(&self, key: &str) -> Result<Arc<Snapshot>> {
-        pollster::block_on(self.snapshot(key, Place::Here))
+        pollster::block_on(self.moment_of(key, Place::Here))
     }
 
     /// All lines of a session as they are, hidden ones included, and where the
@@ -316,17 +335,51 @@ impl StoreHandle {
     }
 }
 
+/// Looks at what is in memory, and reads the rest where that may block.
+pub(crate) async fn find_in<T: Send + 'static>(
+    snapshot: Arc<Snapshot>,
+    counters: Arc<Counters>,
+    key: &str,
+    place: Place,
+    find: impl FnOnce(&Snapshot, &Counters) -> Found<T>,
+) -> Result<T> {
+    let found = match find(&snapshot, &counters) {
+        Found::All(found) => found,
+        Found::Rest(read) => blocking(place, move || Ok(read(&snapshot, &counters))).await?,
+    };
+    found.map_err(|e| Error::io("read", std::path::Path::new(key), e))
+}
+
+/// The newest `n` messages; `all` reads them if many lines are only in memory.
+pub(crate) fn find_newest(
+    snapshot: &Snapshot,
+    n: usize,
+    counters: &Counters,
+    all: impl FnOnce(&Snapshot, &Counters) -> io::Result<Vec<Message>> + Send + 'static,
+) -> Found<Vec<Message>> {
+    if !snapshot.is_little() {
+        return Found::rest(all);
+    }
+    let newest = Newest::at_hand(snapshot, n, counters);
+    if newest.is_all(snapshot, n) {
+        return Found::All(newest.completed(snapshot, n, counters));
+    }
+    Found::rest(move |snapshot, counters| newest.completed(snapshot, n, counters))
+}
+
 /// What memory says of an answer.
-enum Found<T> {
+pub(crate) enum Found<T> {
     All(io::Result<T>),
     /// Not enough: this reads the file.
     Rest(Read<T>),
 }
 
-type Read<T> = Box<dyn FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send>;
+pub(crate) type Read<T> = Box<dyn FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send>;
 
 impl<T> Found<T> {
-    fn rest(read: impl FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send + 'static) -> Self {
+    pub(crate) fn rest(
+        read: impl FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send + 'static,
+    ) -> Self {
         Self::Rest(Box::new(read))
     }
 }

@@ -4,12 +4,12 @@ use super::lines::{Limits, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
+use crate::engine::position::Keep;
 use crate::engine::shard::request::Verb;
 use crate::engine::shard::verbs::compact::Compact;
 use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
-use crate::engine::shard::verbs::truncate::Truncate;
 use crate::engine::supervisor::Request;
 use crate::error::Result;
 use crate::front::reply::Reply;
@@ -136,7 +136,7 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share.
     pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
-        self.ask(key, Truncate { keep_last })
+        self.truncate_to(key, Keep::Last(keep_last))
     }
 
     /// Rewrites the session's file without its skipped lines. Live lines are
@@ -192,6 +192,22 @@ impl StoreHandle {
                     Box::pin(blocking(place, move || engine.ask(Request::Flush)))
                 })
             }
+        }
+    }
+
+    /// Asks what `make` makes.
+    pub(super) fn encoded<V: Verb>(
+        &self,
+        key: &str,
+        make: impl FnOnce(&Engine) -> Result<V>,
+    ) -> Reply<V::Output> {
+        let (engine, key) = match self.ready_to_ask(key) {
+            Ok(ready) => ready,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        match make(engine) {
+            Err(error) => Reply::known(Err(error)),
+            Ok(verb) => self.submit(engine, key, verb),
         }
     }
 

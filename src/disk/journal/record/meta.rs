@@ -16,6 +16,9 @@ pub(crate) enum MetaState<'a> {
     },
     /// The same, of a session that had no sidecar, or none that decoded.
     First(&'a [u8]),
+    /// The whole sidecar, of which more changed than an append changes; and the one
+    /// before, empty if there was none that decodes.
+    Changed { image: &'a [u8], before: &'a [u8] },
     /// The fields an append changes.
     Patch {
         skip: i64,
@@ -37,6 +40,7 @@ pub(crate) struct Prior<'a> {
 const IMAGE: u8 = 1;
 const PATCH: u8 = 2;
 const FIRST: u8 = 3;
+const CHANGED: u8 = 4;
 
 pub(super) fn put_before(out: &mut Vec<u8>, before: Prior<'_>) {
     put_u64(out, before.len);
@@ -68,6 +72,11 @@ pub(super) fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
             out.push(FIRST);
             put_bytes(out, image);
         }
+        MetaState::Changed { image, before } => {
+            out.push(CHANGED);
+            put_bytes(out, image);
+            put_bytes(out, before);
+        }
         MetaState::Patch {
             skip,
             count,
@@ -89,6 +98,10 @@ pub(super) fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
             updated_at: reader.str()?,
         }),
         FIRST => Some(MetaState::First(reader.bytes()?)),
+        CHANGED => Some(MetaState::Changed {
+            image: reader.bytes()?,
+            before: reader.bytes()?,
+        }),
         PATCH => Some(MetaState::Patch {
             skip: reader.i64()?,
             count: reader.i64()?,

@@ -18,6 +18,7 @@ fn samples() -> Vec<Record<'static>> {
                 count: 9,
                 updated_at: "2026-01-01T00:00:00Z",
             },
+            once: "",
             bytes: b"{}\n",
         },
         Record::Append {
@@ -30,6 +31,7 @@ fn samples() -> Vec<Record<'static>> {
                 skip: 2,
                 updated_at: "2026-01-01T00:00:00Z",
             },
+            once: "{}",
             bytes: b"",
         },
         Record::Append {
@@ -38,7 +40,20 @@ fn samples() -> Vec<Record<'static>> {
             offset: 0,
             crc: 0,
             meta: MetaState::First(b"{}"),
+            once: "",
             bytes: b"",
+        },
+        Record::Append {
+            stem: "a",
+            generation: 0,
+            offset: 0,
+            crc: 0,
+            meta: MetaState::Changed {
+                image: b"{}",
+                before: b"{ }",
+            },
+            once: "{}",
+            bytes: b"{}\n",
         },
         Record::Meta {
             stem: "a",

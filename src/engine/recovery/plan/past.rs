@@ -81,12 +81,16 @@ impl First {
     /// Prior a record that states it.
     fn of(before: Prior<'_>) -> Self {
         let Prior { len, crc, sidecar } = before;
-        let sidecar = session_file::decode_sidecar(sidecar).ok();
         Self {
             len,
             crc,
-            sidecar: sidecar.map_or(Sidecar::None, |meta| Sidecar::Written(Box::new(meta))),
+            sidecar: Self::written(sidecar),
         }
+    }
+
+    fn written(sidecar: &[u8]) -> Sidecar {
+        let sidecar = session_file::decode_sidecar(sidecar).ok();
+        sidecar.map_or(Sidecar::None, |meta| Sidecar::Written(Box::new(meta)))
     }
 
     /// Prior lines were appended.
@@ -95,10 +99,11 @@ impl First {
             MetaState::Image {
                 skip, updated_at, ..
             } => Some((skip, updated_at.into())),
-            MetaState::First(_) | MetaState::Patch { .. } => None,
+            MetaState::First(_) | MetaState::Changed { .. } | MetaState::Patch { .. } => None,
         };
         let sidecar = match meta {
             MetaState::First(_) => Sidecar::None,
+            MetaState::Changed { before, .. } => Self::written(before),
             MetaState::Image { .. } | MetaState::Patch { .. } => Sidecar::Appended {
                 lines: count_lines(bytes),
                 was,
@@ -122,10 +127,16 @@ impl<L: Appended> Past<L> {
     pub(super) fn before(&mut self, prior: Prior<'_>) {
         if self.first.is_none() {
             self.first = Some(First::of(prior));
-        } else if self.text.is_none() && self.said.iter().all(|said| said.whole().is_none()) {
-            self.text = session_file::decode_sidecar(prior.sidecar)
-                .ok()
-                .map(Box::new);
+        } else {
+            self.changes(prior.sidecar);
+        }
+    }
+
+    /// Takes in the sidecar before a record that changes more of it than an append.
+    pub(super) fn changes(&mut self, sidecar: &[u8]) {
+        if self.text.is_none() && self.said.iter().all(|said| said.whole().is_none()) {
+            let text = session_file::decode_sidecar(sidecar).ok();
+            self.text = text.map(Box::new);
         }
     }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::Durability;
 use crate::disk::journal::record::{MetaState, Record};
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::change::{Change, Op};
+use crate::engine::shard::change::{Added, Change, Op};
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
@@ -16,6 +17,8 @@ use crate::engine::shard::turn::Turn;
 pub(crate) struct Append {
     pub(crate) lines: Vec<u8>,
     pub(crate) count: u32,
+    /// The line that says which message they are, if they are to be there once only.
+    pub(crate) once: Option<String>,
     pub(crate) level: Durability,
 }
 
@@ -45,57 +48,104 @@ impl Verb for Append {
     }
 }
 
+/// What changes with lines that are appended.
+#[derive(Debug, Default)]
+pub(super) struct Besides {
+    /// The sidecar, with another text.
+    pub(super) meta: Option<Meta>,
+    /// How many lines are hidden then, and where those begin that are not.
+    pub(super) cut: Option<(i64, u64)>,
+}
+
 impl Shard {
     /// Stages lines, for which [room was made](Self::make_room).
     pub(super) fn push_append(&mut self, id: usize, append: Append, ack: Ack, turn: &mut Turn<'_>) {
+        self.push_lines(id, append, &Besides::default(), ack, turn);
+    }
+
+    /// Stages lines, and what changes besides, as one record. For a cut the session must be
+    /// still, and all its lines in the file.
+    pub(super) fn push_lines(
+        &mut self,
+        id: usize,
+        append: Append,
+        besides: &Besides,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
         let shard = self.id;
         let Append {
             mut lines,
             count,
+            once,
             level,
         } = append;
         let session = self.reclaim(id, turn);
         session.end_torn_line(&mut lines);
         let (offset, crc) = (session.staged.end, session.staged.crc);
         let first = session.has_no_sidecar();
+        let more = besides.meta.is_some() || besides.cut.is_some();
+        let before = more.then(|| session.recorded_sidecar());
+        session.change_besides(besides);
+        if count > 0 || once.is_some() || besides.meta.is_some() {
+            session.created(turn.now);
+        }
         session.count_lines(&lines, count, turn);
-        let image = session.image_due(turn.epoch);
+        let image = match &before {
+            Some(_) => Some(session.image(turn.epoch)),
+            None => session.image_due(turn.epoch),
+        };
         session.inflight += 1;
+        session.busy |= besides.cut.is_some();
+        let meta = match (&image, &before) {
+            (Some(image), Some(before)) => MetaState::Changed { image, before },
+            (Some(image), None) if first => MetaState::First(image),
+            (Some(image), None) => MetaState::Image {
+                image,
+                skip: session.recorded.skip,
+                updated_at: session.recorded.updated_at.as_str(),
+            },
+            (None, _) => MetaState::Patch {
+                skip: session.staged.meta.skip,
+                count: session.staged.meta.count,
+                updated_at: session.staged.meta.updated_at.as_str(),
+            },
+        };
         let record = Record::Append {
             stem: &session.entry.stem,
             generation: session.generation,
             offset,
             crc,
-            meta: match &image {
-                Some(image) if first => MetaState::First(image),
-                Some(image) => MetaState::Image {
-                    image,
-                    skip: session.recorded.skip,
-                    updated_at: session.recorded.updated_at.as_str(),
-                },
-                None => MetaState::Patch {
-                    skip: session.staged.meta.skip,
-                    count: session.staged.meta.count,
-                    updated_at: session.staged.meta.updated_at.as_str(),
-                },
-            },
+            meta,
+            once: once.as_deref().unwrap_or_default(),
             bytes: &lines,
         };
-        session.tail.stage(&lines, || turn.buffers.take());
+        if !lines.is_empty() {
+            session.tail.stage(&lines, || turn.buffers.take());
+        }
+        let added = Added {
+            len: lines.len(),
+            lines: u64::from(count),
+            crc: session.staged.crc,
+            once: once.as_deref().map(Into::into),
+        };
+        let meta = session.staged.meta.clone();
+        let change = match besides.cut {
+            Some((_, start)) => Change::Truncate { added, meta, start },
+            None => Change::Append { added, meta },
+        };
         let op = Op {
             shard,
             session: id,
             imaged: if image.is_some() { turn.epoch } else { 0 },
             shown: false,
             ack,
-            change: Change::Append {
-                len: lines.len(),
-                lines: u64::from(count),
-                crc: session.staged.crc,
-                meta: session.staged.meta.clone(),
-            },
+            change,
         };
         turn.staging.push(op, &record, level);
+        if let Some(line) = &once {
+            session.takes(line);
+        }
         session.recorded.clone_from(&session.staged.meta);
     }
 }
@@ -103,8 +153,18 @@ impl Shard {
 impl Session {
     /// Puts the LF in front that the last line lacks: two records would be one.
     fn end_torn_line(&mut self, lines: &mut Vec<u8>) {
-        if std::mem::take(&mut self.staged.torn) {
+        if !lines.is_empty() && std::mem::take(&mut self.staged.torn) {
             lines.insert(0, b'\n');
+        }
+    }
+
+    fn change_besides(&mut self, besides: &Besides) {
+        if let Some(meta) = &besides.meta {
+            self.staged.meta.clone_from(meta);
+        }
+        if let Some((skip, _)) = besides.cut {
+            self.staged.meta.skip = skip;
+            self.staged.meta.count = i64::try_from(self.staged.lines).unwrap_or(i64::MAX);
         }
     }
 
@@ -115,12 +175,11 @@ impl Session {
         self.staged.crc = crc.finalize();
         self.staged.end += lines.len() as u64;
         self.staged.lines += u64::from(count);
-        self.created(turn.now);
         let meta = &mut self.staged.meta;
         // A skip beyond the file would hide the lines that come now.
         meta.skip = meta.skip.min(before);
         // The count comes from a sidecar, which may say anything.
         meta.count = meta.count.saturating_add(i64::from(count));
-        meta.updated_at = turn.now.clone();
+        self.touch(turn.now);
     }
 }

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::Durability;
+use crate::disk::files::{kind_of, once};
 use crate::disk::journal::record::Record;
 use crate::disk::session_file;
+use crate::engine::position::Numbering;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Change, Op};
@@ -101,6 +103,8 @@ impl Session {
         let vacant = Session::vacant(self.entry.clone());
         *self = Session {
             generation: self.generation + 1,
+            versions: self.versions + 1,
+            numbering: Numbering::new(self.versions + 1),
             waiting: std::mem::take(&mut self.waiting),
             compaction: self.compaction.take(),
             watch: self.watch.take(),
@@ -111,7 +115,7 @@ impl Session {
     }
 }
 
-/// Removes both files of a session, and its backups.
+/// Removes both files of a session, its backups, and the ids of what it took once.
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     let shared = turn.shared;
     let kept = shared.backups.take(stem);
@@ -121,7 +125,9 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
         session_file::sidecar_name(stem),
     ];
     let own = own.iter().map(|name| shared.dir.join(name));
-    let paths: Vec<PathBuf> = own.chain(kept).collect();
+    let once = once::path(&shared.once, stem);
+    let any = any || kind_of(&*shared.storage, &once).is_some();
+    let paths: Vec<PathBuf> = own.chain(kept).chain([once]).collect();
     if any {
         shared.names_changed();
     }

@@ -9,7 +9,7 @@ use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
-use crate::engine::shard::session::{Pending, Session};
+use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 
 /// Give a session its identity and, if it has nothing to lose, take over what an
@@ -78,7 +78,7 @@ impl Verb for Ensure {
                 Ok(Blank::Known(true)) => return self.take_over(answer, shard, id, turn),
                 Ok(Blank::Known(false)) => {}
                 Ok(Blank::Search(file, query)) => {
-                    let pending = Pending::Blank(asked(self, answer));
+                    let pending = asked(self, answer);
                     return shard.start_search(id, file, query, pending, turn);
                 }
                 Err(error) => return turn.out.answer(answer, Err(error)),

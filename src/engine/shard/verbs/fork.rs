@@ -62,9 +62,9 @@ impl Verb for Fork {
         } = self.copy;
         let session = shard.reclaim(id, turn);
         session.created(turn.now);
+        session.touch(turn.now);
         let meta = &mut session.staged.meta;
         meta.skip = i64::try_from(skip).unwrap_or(i64::MAX);
-        meta.updated_at = turn.now.clone();
         meta.text_mut().summary = summary;
         let source = Source::Bytes {
             file,

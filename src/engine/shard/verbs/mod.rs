@@ -19,5 +19,5 @@ pub(crate) mod revert;
 pub(crate) mod set_history;
 pub(crate) mod subscribe;
 pub(crate) mod summary;
-pub(crate) mod truncate;
+pub(crate) mod update;
 pub(crate) mod upsert;

@@ -1,4 +1,4 @@
-//! Appending control records: token usage, a system prompt, a checkpoint.
+//! Appending control records: a system prompt, a checkpoint.
 
 use std::sync::Arc;
 
@@ -11,31 +11,21 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 
-/// Append a control record.
+/// Replace the system prompt.
 #[derive(Debug)]
-pub(crate) struct Note {
-    pub(crate) record: Record,
+pub(crate) struct SystemPrompt {
+    pub(crate) prompt: String,
     pub(crate) level: Durability,
 }
 
-/// What a control record says that does not depend on those before it.
-#[derive(Debug)]
-pub(crate) enum Record {
-    Usage(i64),
-    SystemPrompt(String),
-}
-
-impl Verb for Note {
+impl Verb for SystemPrompt {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = true;
     const TOUCHES_FILES: bool = true;
 
     fn bytes(&self) -> usize {
-        match &self.record {
-            Record::Usage(_) => 0,
-            Record::SystemPrompt(prompt) => prompt.len(),
-        }
+        self.prompt.len()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
@@ -50,16 +40,12 @@ impl Verb for Note {
         if let Err(error) = shard.make_room(turn) {
             return turn.out.answer(answer, Err(error));
         }
-        let (line, what) = match self.record {
-            Record::Usage(tokens) => (session_file::encode_usage(tokens), What::Usage(tokens)),
-            Record::SystemPrompt(prompt) => (
-                session_file::encode_system_prompt(&prompt),
-                What::SystemPrompt(prompt.as_str().into()),
-            ),
-        };
+        let line = session_file::encode_system_prompt(&self.prompt);
+        let what = What::SystemPrompt(self.prompt.as_str().into());
         let append = Append {
             lines: (line + "\n").into_bytes(),
             count: 1,
+            once: None,
             level: self.level,
         };
         shard.push_note(id, what, append, Ack::Done(answer), turn);
@@ -108,6 +94,7 @@ impl Verb for Checkpoint {
         let append = Append {
             lines: text.into_bytes(),
             count: 1 + u32::from(self.message),
+            once: None,
             level: self.level,
         };
         let what = What::Checkpoint {

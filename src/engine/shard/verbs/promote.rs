@@ -8,9 +8,9 @@ use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
-use crate::engine::shard::locate::{self, Located, Query};
+use crate::engine::shard::locate::{self, Cut, Located, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
-use crate::engine::shard::session::{Pending, Session};
+use crate::engine::shard::session::Session;
 use crate::engine::shard::source::Source;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl Verb for Promote {
             }
             Ok(Blank::Known(false)) => turn.out.answer(answer, Ok(false)),
             Ok(Blank::Search(file, query)) => {
-                let pending = Pending::Blank(asked(self, answer));
+                let pending = asked(self, answer);
                 shard.start_search(id, file, query, pending, turn);
             }
             Err(error) => turn.out.answer(answer, Err(error)),
@@ -128,9 +128,8 @@ impl Shard {
         let session = self.reclaim(id, turn);
         session.staged.meta = changed;
         session.created(turn.now);
-        let meta = &mut session.staged.meta;
-        meta.skip = 0;
-        meta.updated_at = turn.now.clone();
+        session.touch(turn.now);
+        session.staged.meta.skip = 0;
         self.start_rewrite(id, source, Origin::Lines, ack, turn);
     }
 
@@ -142,17 +141,17 @@ impl Shard {
         self.write_out(id, turn)?;
         let session = self.session(id);
         let range = session.range();
-        if let Some((known, blank)) = &session.blank
-            && *known == range
-        {
-            return Ok(Blank::Known(*blank));
-        }
         let query = Query {
             start: range.start,
             end: range.end,
             lines: session.settled.lines,
-            keep: 0,
+            keep: Cut::Last(0),
         };
+        if let Some((known, located)) = session.found
+            && known == query
+        {
+            return Ok(Blank::Known(located == Located::Nothing));
+        }
         let path = files::log_path(&turn.shared.dir, &session.entry.stem);
         let Some(file) = self.file(id, turn)? else {
             return Ok(Blank::Known(true));

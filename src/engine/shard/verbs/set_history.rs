@@ -37,9 +37,8 @@ impl Verb for SetHistory {
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let session = shard.reclaim(id, turn);
         session.created(turn.now);
-        let meta = &mut session.staged.meta;
-        meta.skip = 0;
-        meta.updated_at = turn.now.clone();
+        session.touch(turn.now);
+        session.staged.meta.skip = 0;
         let source = Source::Lines(self.lines);
         shard.start_rewrite(id, source, Origin::Lines, Ack::Done(answer), turn);
     }

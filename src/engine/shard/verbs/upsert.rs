@@ -60,7 +60,7 @@ impl Shard {
         let session = self.reclaim(id, turn);
         session.staged.meta = changed;
         session.created(turn.now);
-        session.staged.meta.updated_at = turn.now.clone();
+        session.touch(turn.now);
         self.push_meta(id, level, ack, turn);
     }
 }

@@ -7,10 +7,12 @@ use std::time::Duration;
 use super::budget::Budget;
 use super::{FlushTask, Worker};
 use crate::Durability;
+use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Ack;
 use crate::engine::shard::change::Change;
 use crate::engine::shard::errand::{Done, Errand, Purpose};
 use crate::engine::shard::flushed::FlushPart;
+use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::Promise;
 
@@ -290,7 +292,8 @@ impl Worker {
     }
 
     fn flushed(&mut self, shard: usize, session: usize, written: Result<()>) {
-        match written {
+        let put = |shard: &mut Shard, turn: &mut Turn<'_>| shard.write_once(session, turn);
+        match written.and_then(|()| self.with(shard, put)) {
             Ok(()) => {
                 let flushed = self.with(shard, |shard, turn| shard.flushed(session, turn));
                 if let Some(task) = &mut self.flush {

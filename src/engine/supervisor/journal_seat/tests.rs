@@ -46,6 +46,7 @@ fn what_a_caller_wrote_is_synced_soon() {
         let append = Append {
             lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
             count: 1,
+            once: None,
             level: Durability::Buffered,
         };
         engine

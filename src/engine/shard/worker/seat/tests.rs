@@ -8,12 +8,12 @@ use crate::disk::journal::committer::{Outcome, Signal};
 use crate::disk::journal::group::{Batch, Taken};
 use crate::disk::session_file;
 use crate::engine::open::{self, Opened, Site};
-use crate::engine::shard::change::Change;
+use crate::engine::position::Keep;
 use crate::engine::shard::request::{Command, Verb};
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::shard::verbs::summary::SetSummary;
-use crate::engine::shard::verbs::truncate::Truncate;
+use crate::engine::shard::verbs::update::Update;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::shard::worker::limits::Limits;
 use crate::ground::clock::SystemClock;
@@ -58,13 +58,19 @@ fn append(store: &Opened, key: &str, level: Durability) -> Slot<Result<()>> {
     let append = Append {
         lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
         count: 1,
+        once: None,
         level,
     };
     submit(store, key, append)
 }
 
 fn truncate(store: &Opened, key: &str) -> Slot<Result<()>> {
-    submit(store, key, Truncate { keep_last: 0 })
+    let keep = Some(Keep::Last(0));
+    let truncate = Update {
+        keep,
+        ..Update::default()
+    };
+    submit(store, key, truncate)
 }
 
 /// What the committer does once so many batches are synced.
@@ -310,6 +316,7 @@ fn a_drain_carries_out_what_was_held_back_first() {
     let large = |len: usize| Append {
         lines: [&vec![b'x'; len][..], b"\n"].concat(),
         count: 1,
+        once: None,
         level: Durability::Durable,
     };
     let held = seat.worker.lock();
@@ -330,10 +337,7 @@ fn a_drain_carries_out_what_was_held_back_first() {
     until_idle(&store);
     let lens = seat.drive(|worker, _| {
         let lines = worker.inflight.ops().chain(&worker.staging.ops);
-        let lens = lines.map(|op| match op.change {
-            Change::Append { len, .. } => len,
-            _ => 0,
-        });
+        let lens = lines.map(|op| op.change.added().map_or(0, |added| added.len));
         lens.collect::<Vec<_>>()
     });
     let expected = [(40 << 20) + 1, (40 << 20) + 1, 2, 3];

@@ -1,0 +1,112 @@
+//! Reading a session backwards, and saying where each message stands.
+
+use std::io;
+
+use crate::Message;
+use crate::disk::files::lines::for_each_line_back;
+use crate::disk::session_file;
+use crate::engine::position::Position;
+use crate::engine::reader::visible;
+use crate::engine::snapshot::Snapshot;
+use crate::engine::stats::Counters;
+
+/// Some messages of a session that follow each other, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Page {
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// Where each of them stands.
+    pub positions: Vec<Position>,
+    /// Where the first of them stands: what to ask for the page
+    /// [before](crate::SessionSnapshot::before). Without messages, the position asked for.
+    pub start: Position,
+    /// Whether no message comes before them.
+    pub is_first: bool,
+}
+
+/// The newest `n` visible messages before the line at `end`. `end` must be where a line of
+/// the snapshot begins or its lines end.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn before(
+    snapshot: &Snapshot,
+    end: u64,
+    n: usize,
+    counters: &Counters,
+) -> io::Result<Page> {
+    let numbering = snapshot.live.numbering;
+    let (mut messages, mut positions) = (Vec::new(), Vec::new());
+    let mut is_first = true;
+    each_line_back(snapshot, end, &mut |offset, raw| {
+        match visible(raw, counters) {
+            Some(_) if messages.len() == n => is_first = false,
+            Some(message) => {
+                messages.push(message);
+                positions.push(numbering.position(offset));
+            }
+            None => {}
+        }
+        is_first
+    })?;
+    messages.reverse();
+    positions.reverse();
+    Ok(Page {
+        start: positions
+            .first()
+            .copied()
+            .unwrap_or(numbering.position(end)),
+        messages,
+        positions,
+        is_first,
+    })
+}
+
+/// Whether a line begins, or all end, at `offset`, which is within the live lines.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn is_line(snapshot: &Snapshot, offset: u64) -> io::Result<bool> {
+    let live = &snapshot.live;
+    if offset == live.start {
+        return Ok(true);
+    }
+    let mut before = [0];
+    match offset.checked_sub(live.end + 1) {
+        Some(at) => before[0] = live.tail.copy(at as usize..at as usize + 1)[0],
+        None => match &live.file {
+            Some(file) => file.read_exact_at(&mut before, offset - 1)?,
+            None => return Ok(false),
+        },
+    }
+    let end = live.end + snapshot.tail_len as u64;
+    Ok(before == *b"\n" || offset == end)
+}
+
+/// Visits the live lines before `end`, newest first, each with the offset where it begins,
+/// for as long as `visit` says so.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn each_line_back(
+    snapshot: &Snapshot,
+    end: u64,
+    visit: &mut dyn FnMut(u64, &[u8]) -> bool,
+) -> io::Result<()> {
+    let live = &snapshot.live;
+    let tail = snapshot.tail();
+    let in_tail = end.saturating_sub(live.end).min(tail.len() as u64) as usize;
+    let lines: Vec<_> = session_file::lines(&tail[..in_tail]).collect();
+    for (at, raw) in lines.into_iter().rev() {
+        if !visit(live.end + at as u64, raw) {
+            return Ok(());
+        }
+    }
+    match &live.file {
+        Some(file) => for_each_line_back(&**file, live.start, end.min(live.end), &mut |raw| {
+            visit(raw.begin, raw.text)
+        }),
+        None => Ok(()),
+    }
+}

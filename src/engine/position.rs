@@ -1,0 +1,125 @@
+//! Where a line of a session stands, for those who point at it later.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a message stands in its session, or where its messages end. It stays true while
+/// messages are appended and others truncated, and through compactions; replacing the
+/// history or taking it back, deleting the session, and opening the store anew end it. Got
+/// from a [`SessionSnapshot`](crate::SessionSnapshot) or a [`Window`](crate::Window);
+/// written as text, also by serde.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Position {
+    numbering: u64,
+    at: u64,
+}
+
+/// How much of a history stays, of the messages that are there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Keep {
+    /// The newest so many messages.
+    Last(usize),
+    /// At least the newest so many messages, and the rest of the turn that the oldest of them
+    /// belongs to. A turn begins with a message of the role `user` that has no tool's result
+    /// after it whose call stands before it; if there is none, with the next best message of
+    /// a user; if there is none of these, everything stays.
+    Turns(usize),
+    /// The message at this position, and those after it: also those that were appended since
+    /// the caller looked. A position whose message was truncated meanwhile cuts nothing.
+    From(Position),
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.numbering, self.at)
+    }
+}
+
+impl FromStr for Position {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (numbering, at) = text.split_once('-').unwrap_or((text, ""));
+        Ok(Self {
+            numbering: u64::from_str_radix(numbering, 16)?,
+            at: u64::from_str_radix(at, 16)?,
+        })
+    }
+}
+
+impl TryFrom<String> for Position {
+    type Error = ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Position> for String {
+    fn from(position: Position) -> Self {
+        position.to_string()
+    }
+}
+
+/// What turns offsets in a session's file into positions. A compaction moves lines to
+/// other offsets and leaves their positions alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Numbering {
+    /// Names it. No two histories have the same.
+    of: u64,
+    /// What an offset is short of its position, modulo 2⁶⁴.
+    shift: u64,
+}
+
+impl Numbering {
+    /// One of its own: positions are offsets.
+    pub(crate) fn new(of: u64) -> Self {
+        Self { of, shift: 0 }
+    }
+
+    /// The same positions, where what stood at `from` stands at `to`.
+    pub(crate) fn moved(self, from: u64, to: u64) -> Self {
+        let shift = self.shift.wrapping_add(from).wrapping_sub(to);
+        Self { shift, ..self }
+    }
+
+    pub(crate) fn position(self, offset: u64) -> Position {
+        Position {
+            numbering: self.of,
+            at: offset.wrapping_add(self.shift),
+        }
+    }
+
+    /// Where the position is in the file; nothing if it is another history's. What was
+    /// truncated and compacted away is before the file's begin.
+    pub(crate) fn offset(self, position: Position) -> Option<u64> {
+        let offset = position.at.wrapping_sub(self.shift);
+        // Before the begin, it wraps to a number that no file reaches.
+        let offset = i64::try_from(offset).map_or(0, i64::unsigned_abs);
+        (position.numbering == self.of).then_some(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_the_same_line_after_lines_moved() {
+        let before = Numbering::new(7);
+        let (gone, kept) = (before.position(10), before.position(60));
+        // What stood at 50 stands at 5 now, after something that was carried along.
+        let after = before.moved(50, 5);
+        assert_eq!(after.offset(kept), Some(15));
+        assert_eq!(after.offset(gone), Some(0));
+        assert_eq!(after.position(15), kept);
+        assert_eq!(Numbering::new(8).offset(kept), None);
+        assert_eq!(kept.to_string().parse(), Ok(kept));
+        assert!("7".parse::<Position>().is_err());
+    }
+}

@@ -1,0 +1,337 @@
+//! Changing several things of a session in one commit: what is said, how much of it stays,
+//! the summary, the token count.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::append::{Append, Besides};
+use crate::Durability;
+use crate::disk::files;
+use crate::disk::files::once;
+use crate::disk::session_file::{self, Meta, What};
+use crate::engine::position::Keep;
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::{Ack, Answer};
+use crate::engine::shard::change::Added;
+use crate::engine::shard::locate::{self, Cut, Located, Query};
+use crate::engine::shard::request::{Absent, Manner, Verb, asked};
+use crate::engine::shard::session::{Position, Session};
+use crate::engine::shard::turn::Turn;
+use crate::error::{Error, Result, Version};
+use crate::ground::storage::StorageFile;
+
+/// Change what is given; answer with what came of it, as `T` says it.
+#[derive(Debug)]
+pub(crate) struct Update<T> {
+    /// Whole lines, each ended by LF, and how many.
+    pub(crate) lines: Vec<u8>,
+    pub(crate) count: u32,
+    pub(crate) summary: Option<String>,
+    pub(crate) keep: Option<Keep>,
+    pub(crate) tokens: Option<i64>,
+    /// The version that the session must be at.
+    pub(crate) expect: Option<Version>,
+    /// The id of what is said: a session that took it before takes nothing.
+    pub(crate) once: Option<String>,
+    pub(crate) level: Durability,
+    pub(crate) told: PhantomData<fn() -> T>,
+}
+
+/// What came of an update.
+#[derive(Debug)]
+pub(crate) struct Updated {
+    /// What the session is at then.
+    pub(crate) version: Version,
+    /// Whether the session took it now, and not before.
+    pub(crate) is_new: bool,
+}
+
+impl From<Updated> for () {
+    fn from(_: Updated) {}
+}
+
+impl From<Updated> for Version {
+    fn from(updated: Updated) -> Self {
+        updated.version
+    }
+}
+
+impl<T> Default for Update<T> {
+    fn default() -> Self {
+        Self {
+            lines: Vec::new(),
+            count: 0,
+            summary: None,
+            keep: None,
+            tokens: None,
+            expect: None,
+            once: None,
+            level: Durability::Durable,
+            told: PhantomData,
+        }
+    }
+}
+
+impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
+    type Output = T;
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
+
+    fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        self.lines.len() + text(&self.summary) + text(&self.once)
+    }
+
+    fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
+        match self.check(key, Version::ABSENT) {
+            Err(error) => Absent::Answer(Err(error)),
+            // Nothing to keep, and nothing to create: PicoClaw would list a session here
+            // that never was.
+            Ok(()) if self.says_nothing() => Absent::Answer(Ok(T::from(Updated {
+                version: Version::ABSENT,
+                is_new: true,
+            }))),
+            Ok(()) => Absent::Create,
+        }
+    }
+
+    /// Lines are looked for in the file, among those that hold. What is in flight may yet
+    /// be refused: a version that is expected must not stand on it, nor may a message
+    /// delivered again be told that it is there.
+    fn waits(&self, session: &Session) -> bool {
+        let looks = self.keep.is_some()
+            || self.expect.is_some()
+            || self.tokens.is_some() && session.conversation.is_none()
+            || self
+                .once
+                .as_ref()
+                .is_some_and(|id| session.is_taking(&once::line(&session.entry.key, id)));
+        session.busy || looks && session.inflight > 0
+    }
+
+    fn stage(self, answer: Answer<T>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        match self.prepare(shard, id, turn) {
+            Ok(Prepared::Taken) => self.answer(answer, shard, id, turn),
+            Ok(Prepared::Ready(cut)) => self.push(cut, answer, shard, id, turn),
+            Ok(Prepared::Controls) => shard.read_controls(id, asked(self, answer), turn),
+            Ok(Prepared::Search(file, query)) => {
+                shard.start_search(id, file, query, asked(self, answer), turn);
+            }
+            Err(error) => turn.out.answer(answer, Err(error)),
+        }
+    }
+}
+
+/// What an update comes to.
+enum Prepared {
+    /// There is nothing to do, or the session took it before.
+    Taken,
+    /// To be staged; the session keeps what was located.
+    Ready(Option<Located>),
+    /// The session's control records must be known first.
+    Controls,
+    /// The lines that stay must be looked for first, and that takes long.
+    Search(Arc<dyn StorageFile>, Query),
+}
+
+impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
+    fn says_nothing(&self) -> bool {
+        self.count == 0 && self.summary.is_none() && self.tokens.is_none() && self.once.is_none()
+    }
+
+    fn check(&self, key: &str, found: Version) -> Result<()> {
+        match self.expect {
+            Some(expected) if expected != found => Err(Error::VersionConflict {
+                key: key.into(),
+                expected,
+                found,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Prepared> {
+        let session = shard.session(id);
+        self.check(&session.entry.key, session.settled.meta.version)?;
+        if let Some(line) = self.once_line(shard.session(id))
+            && shard.has_taken(id, &line, turn)?
+        {
+            return Ok(Prepared::Taken);
+        }
+        let exists = shard.session(id).exists;
+        if self.says_nothing() && (self.keep.is_none() || !exists) {
+            return Ok(Prepared::Taken);
+        }
+        if self.tokens.is_some() && shard.session(id).conversation.is_none() {
+            return Ok(Prepared::Controls);
+        }
+        if self.count > 0 || self.tokens.is_some() {
+            shard.make_room(turn)?;
+        }
+        match self.keep {
+            None => Ok(Prepared::Ready(None)),
+            Some(keep) => find_cut(shard, id, keep, turn),
+        }
+    }
+
+    fn once_line(&self, session: &Session) -> Option<String> {
+        let id = self.once.as_ref()?;
+        Some(once::line(&session.entry.key, id))
+    }
+
+    fn answer(self, answer: Answer<T>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let version = shard.session(id).settled.meta.version;
+        let told = T::from(Updated {
+            version,
+            is_new: self.once.is_none(),
+        });
+        turn.out.answer(answer, Ok(told));
+    }
+
+    fn push(
+        mut self,
+        cut: Option<Located>,
+        answer: Answer<T>,
+        shard: &mut Shard,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) {
+        let session = shard.session(id);
+        let meta = self.summary.take().map(|summary| {
+            let change = |meta: &mut Meta| meta.text_mut().summary = summary;
+            session.changed(change, turn)
+        });
+        let meta = match meta.transpose() {
+            Ok(meta) => meta,
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        };
+        let besides = Besides {
+            meta,
+            cut: cut.map(|located| session.cut_at(located)),
+        };
+        let once = self.once_line(session);
+        let session = shard.reclaim(id, turn);
+        if let Some(tokens) = self.tokens {
+            self.add_tokens(session, tokens);
+        }
+        let told = Updated {
+            version: session.next_version(),
+            is_new: true,
+        };
+        // What goes is gone for good: it must not come back.
+        let level = match besides.cut {
+            Some(_) => Durability::Durable,
+            None => self.level,
+        };
+        let append = Append {
+            lines: self.lines,
+            count: self.count,
+            once,
+            level,
+        };
+        let ack = Ack::with(answer, T::from(told));
+        shard.push_lines(id, append, &besides, ack, turn);
+    }
+
+    /// Adds the record that says how many tokens the conversation has, after what is said.
+    fn add_tokens(&mut self, session: &mut Session, tokens: i64) {
+        let Position {
+            end, lines, torn, ..
+        } = session.staged;
+        // The LF that ends a torn line goes in front.
+        let offset = end + u64::from(torn) + self.lines.len() as u64;
+        let before = lines + u64::from(self.count);
+        let conversation = Arc::make_mut(session.conversation.get_or_insert_default());
+        conversation.push(offset, before, What::Usage(tokens));
+        self.lines
+            .extend(session_file::encode_usage(tokens).bytes());
+        self.lines.push(b'\n');
+        self.count += 1;
+    }
+}
+
+impl Session {
+    /// How many lines are hidden after a cut, and where those begin that stay.
+    fn cut_at(&self, located: Located) -> (i64, u64) {
+        let lines = i64::try_from(self.settled.lines).unwrap_or(i64::MAX);
+        match located {
+            Located::Nothing => (lines, self.settled.end),
+            Located::All | Located::Amiss => (self.settled.meta.skip.min(lines), self.start),
+            Located::Cut { skip, start } => (i64::try_from(skip).unwrap_or(lines), start),
+        }
+    }
+}
+
+/// Finds where the lines begin that stay: here if they are near the end, else in the
+/// background.
+///
+/// # Errors
+/// `PositionNotFound`, and if the file cannot be written or read.
+fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Result<Prepared> {
+    shard.write_out(id, turn)?;
+    let session = shard.session(id);
+    let astray = || Error::PositionNotFound {
+        key: session.entry.key.to_string(),
+    };
+    let query = Query {
+        start: session.start,
+        end: session.settled.end,
+        lines: session.settled.lines,
+        keep: match keep {
+            Keep::Last(n) => Cut::Last(n),
+            Keep::Turns(n) => Cut::Turns(n),
+            Keep::From(position) => {
+                let offset = session.numbering.offset(position);
+                Cut::From(offset.ok_or_else(astray)?)
+            }
+        },
+    };
+    let found = session.found.filter(|(known, _)| *known == query);
+    let located = match (found, query.at_once()) {
+        (Some((_, located)), _) | (None, Some(located)) => located,
+        (None, None) => {
+            let Some(file) = shard.file(id, turn)? else {
+                return Ok(Prepared::Ready(Some(Located::Nothing)));
+            };
+            let located = locate::locate_nearby(&*file, &query).map_err(|e| {
+                let path = files::log_path(&turn.shared.dir, &shard.session(id).entry.stem);
+                Error::io("read", &path, e)
+            })?;
+            match located {
+                Some(located) => located,
+                None => return Ok(Prepared::Search(file, query)),
+            }
+        }
+    };
+    match located {
+        Located::Amiss => Err(Error::PositionNotFound {
+            key: shard.session(id).entry.key.to_string(),
+        }),
+        located => Ok(Prepared::Ready(Some(located))),
+    }
+}
+
+impl Shard {
+    /// Shows lines, and hides those before `start`, in one moment.
+    pub(in crate::engine::shard) fn settle_truncate(
+        &mut self,
+        id: usize,
+        added: &Added,
+        (meta, start): (Meta, u64),
+        turn: &mut Turn<'_>,
+    ) {
+        let session = self.session(id);
+        session.busy = false;
+        session.start = start;
+        // A tail of its own: what the old one says goes with the old range. It holds the
+        // new lines alone; when they were staged, all others were in the file.
+        session.tail = session.tail.behind(0, || turn.buffers.take());
+        session.tail.show(added.len, &meta);
+        session.settled.add(added);
+        session.publish();
+        self.lines_synced(id, added, turn);
+        self.replace_meta(id, meta, turn);
+    }
+}

@@ -1,0 +1,55 @@
+//! Which state of a session something was said of.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of a session: it changes with every change that a verb makes, and with no
+/// compaction. Two versions of one session are equal only if nothing changed in between.
+///
+/// A version holds within the process that opened the store for writing: after the next
+/// open every session has another, so that who comes back with an old one gets
+/// [`VersionConflict`](crate::Error::VersionConflict) rather than the wrong state. It is
+/// written as hexadecimal text, also by serde, because JSON's numbers end at 2⁵³ for many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Version(u64);
+
+impl Version {
+    /// That of a session that does not exist. To
+    /// [expect](crate::Update::expect) it is to make the session, or fail.
+    pub const ABSENT: Self = Self(0);
+
+    pub(crate) fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl FromStr for Version {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u64::from_str_radix(text, 16).map(Self)
+    }
+}
+
+impl TryFrom<String> for Version {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Version> for String {
+    fn from(version: Version) -> Self {
+        version.to_string()
+    }
+}

@@ -1,0 +1,189 @@
+//! The verbs that change several things of a session at once, or make sure that it did not
+//! change meanwhile.
+
+use std::fmt::Debug;
+
+use super::StoreHandle;
+use super::lines::{encode, hand_back};
+use crate::engine::position::Keep;
+use crate::engine::shard::verbs::update::{self, Updated};
+use crate::error::{Error, Result, Version};
+use crate::front::context::Messages;
+use crate::front::reply::Reply;
+use crate::front::update::{Appended, Update};
+
+/// How long a message's id may be, bytes.
+const MAX_ID: usize = 256;
+
+/// One commit for several changes, and changes that are made once only.
+impl StoreHandle {
+    /// Appends, replaces the summary, hides old messages and records the token count, as far
+    /// as the [`Update`] says so, in one commit; the version that the session is at then.
+    /// A session that does not exist is made, unless there is nothing but messages to hide.
+    /// An update that changes nothing answers with the version that there is.
+    ///
+    /// With [`Update::expect`] it is made only if nothing changed the session since; a
+    /// compaction does not. Who takes a [`Position`](crate::Position) instead,
+    /// [`Keep::From`], keeps what was appended meanwhile and needs no version for that.
+    ///
+    /// At the handle's level of durability, but always durable if it hides messages.
+    ///
+    /// ```
+    /// use sessionlog::{Error, Keep, Message, Store, Update};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.append_all("cli", vec![Message::user("one"), Message::user("two")]).wait()?;
+    ///
+    /// // Summarize all but the newest message; what comes meanwhile stays.
+    /// let seen = chats.snapshot("cli").wait()?;
+    /// let page = seen.before(seen.end(), 1).wait()?;
+    /// chats.add_message("cli", "user", "three").wait()?;
+    /// let update = Update::new().summary("We counted.").keep(Keep::From(page.start));
+    /// chats.update("cli", update.clone()).wait()?;
+    /// assert_eq!(chats.count("cli").wait()?, 2);
+    ///
+    /// // It is at another version now.
+    /// let refused = chats.update("cli", update.expect(seen.version())).wait();
+    /// assert!(matches!(refused, Err(Error::VersionConflict { .. })));
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share; [`Error::VersionConflict`]; [`Error::PositionNotFound`]; those
+    /// of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary). None
+    /// changes anything.
+    pub fn update(&self, key: &str, update: Update) -> Reply<Version> {
+        let Update {
+            messages,
+            summary,
+            keep,
+            tokens,
+            expect,
+        } = update;
+        let fits = summary
+            .as_deref()
+            .map_or(Ok(()), |text| self.check_summary(text));
+        let besides = update::Update {
+            summary,
+            keep,
+            tokens,
+            expect,
+            ..update::Update::default()
+        };
+        match fits {
+            Ok(()) => self.commit(key, messages, besides),
+            Err(error) => Reply::known(Err(hand_back(error, messages.0))),
+        }
+    }
+
+    /// Appends messages, unless the session took some under this id before: for platforms
+    /// that deliver an update again. The id is any text of 1 to 256 bytes, such as the
+    /// platform's message id; each session has its own.
+    ///
+    /// An id is remembered from the moment its messages are: after a crash both are there,
+    /// or neither. It survives truncating, compacting, replacing and taking back the
+    /// history, and goes when the session is deleted. Of each session at least the newest
+    /// [`once_ids`](crate::StoreOptions::once_ids) are remembered, in
+    /// `.sessionlog/once`; a store that is opened by a process that does not know of them
+    /// leaves them as they are. While the first delivery is under way the second waits for
+    /// it. At the handle's level of durability; a `Duplicate` is always durable.
+    ///
+    /// ```
+    /// use sessionlog::{Appended, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// let deliver = || chats.append_once("telegram:7", "update 42", Message::user("hi")).wait();
+    /// assert!(matches!(deliver()?, Appended::New(_)));
+    /// assert!(matches!(deliver()?, Appended::Duplicate(_)));
+    /// assert_eq!(chats.count("telegram:7").wait()?, 1);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
+    pub fn append_once(
+        &self,
+        key: &str,
+        id: &str,
+        messages: impl Into<Messages>,
+    ) -> Reply<Appended> {
+        let messages = messages.into();
+        if let Err(error) = check_id(id) {
+            return Reply::known(Err(error));
+        }
+        let once = update::Update {
+            once: Some(id.to_owned()),
+            ..update::Update::default()
+        };
+        self.commit(key, messages, once)
+    }
+
+    /// Hides all but what `keep` says. As [`truncate_history`](Self::truncate_history), but
+    /// can be told to cut where a turn begins, or at a position.
+    ///
+    /// ```
+    /// use sessionlog::{Keep, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// let turn = vec![
+    ///     Message::user("weather?"),
+    ///     Message::assistant("").with_tool_call("call_1", "weather", "{}"),
+    ///     Message::tool("call_1", "4 degrees, rain"),
+    /// ];
+    /// chats.append_all("cli", [turn.clone(), turn].concat()).wait()?;
+    /// chats.truncate_to("cli", Keep::Turns(1)).wait()?;
+    /// assert_eq!(chats.count("cli").wait()?, 3);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::PositionNotFound`].
+    pub fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
+        let truncate = update::Update {
+            keep: Some(keep),
+            ..update::Update::default()
+        };
+        self.ask(key, truncate)
+    }
+
+    fn commit<T>(&self, key: &str, messages: Messages, besides: update::Update<T>) -> Reply<T>
+    where
+        T: From<Updated> + Debug + Send + 'static,
+    {
+        let (level, max) = (self.level, self.limits);
+        self.encoded(key, move |engine| {
+            let encoded = encode(&messages.0, max, engine);
+            let lines = encoded.map_err(|e| hand_back(e, messages.0))?;
+            Ok(update::Update {
+                lines: lines.bytes,
+                count: lines.count,
+                level,
+                ..besides
+            })
+        })
+    }
+}
+
+fn check_id(id: &str) -> Result<()> {
+    let reason = match id.len() {
+        0 => "it is empty",
+        1..=MAX_ID => return Ok(()),
+        _ => "at most 256 may be",
+    };
+    Err(Error::InvalidMessageId {
+        reason,
+        size: id.len(),
+    })
+}

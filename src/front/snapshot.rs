@@ -1,0 +1,166 @@
+//! One moment of a session, for who reads it.
+
+use std::sync::Arc;
+
+use crate::engine::pages::{self, Page};
+use crate::engine::position::Position;
+use crate::engine::reader;
+use crate::engine::snapshot::Snapshot;
+use crate::engine::stats::Counters;
+use crate::error::{Error, Result, Version};
+use crate::front::handle::reads::{Found, find_in, find_newest};
+use crate::front::reply::Reply;
+use crate::{Message, SessionMeta};
+
+/// One moment of a session: whatever is read of it, now or later, belongs to the state that
+/// the session had when [`StoreHandle::snapshot`](crate::StoreHandle::snapshot) answered.
+///
+/// Cheap to clone. It reads nothing before it is asked, and blocks as the verbs of a
+/// [`StoreHandle`](crate::StoreHandle) that read do. It keeps the session's file open, and
+/// one that a compaction or a deletion replaced takes its room on disk until the last
+/// snapshot of it is dropped: do not keep snapshots.
+#[derive(Clone)]
+pub struct SessionSnapshot {
+    key: Arc<str>,
+    snapshot: Arc<Snapshot>,
+    counters: Arc<Counters>,
+}
+
+/// Whose it is, and of when; not what was said.
+impl std::fmt::Debug for SessionSnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionSnapshot")
+            .field("key", &self.key)
+            .field("version", &self.version())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionSnapshot {
+    pub(crate) fn new(key: &str, snapshot: Arc<Snapshot>, counters: Arc<Counters>) -> Self {
+        Self {
+            key: key.into(),
+            snapshot,
+            counters,
+        }
+    }
+
+    /// The session's version. On a store opened read-only it is not the writer's: it only
+    /// tells whether two snapshots of that store are of one state, and a compaction
+    /// changes it.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.snapshot.meta.version
+    }
+
+    /// The session's summary; empty if it has none.
+    #[must_use]
+    pub fn summary(&self) -> &str {
+        &self.snapshot.meta.text.summary
+    }
+
+    /// The session's sidecar. That of a session that does not exist is empty.
+    #[must_use]
+    pub fn meta(&self) -> SessionMeta {
+        self.snapshot.meta.to_sidecar()
+    }
+
+    /// Every visible message, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn history(&self) -> Reply<Vec<Message>> {
+        self.find(|snapshot, counters| find_newest(snapshot, usize::MAX, counters, reader::history))
+    }
+
+    /// The newest `n` messages, oldest first. Costs what it returns.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tail(&self, n: usize) -> Reply<Vec<Message>> {
+        self.find(move |snapshot, counters| {
+            let all =
+                move |snapshot: &Snapshot, counters: &Counters| reader::tail(snapshot, n, counters);
+            find_newest(snapshot, n, counters, all)
+        })
+    }
+
+    /// How many messages [`history`](Self::history) returns. Reads all of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn count(&self) -> Reply<usize> {
+        self.find(|_, _| Found::rest(reader::count))
+    }
+
+    /// Where the messages end: what to ask for the newest page before.
+    #[must_use]
+    pub fn end(&self) -> Position {
+        let Snapshot { live, tail_len, .. } = &*self.snapshot;
+        live.numbering.position(live.end + *tail_len as u64)
+    }
+
+    /// The newest `n` messages before `position`, which may be from an earlier snapshot of
+    /// the session, or a later one. Costs what it returns.
+    ///
+    /// ```
+    /// # use sessionlog::{Message, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// let said = (0..5).map(|n| Message::user(n.to_string()));
+    /// chats.append_all("cli", said.collect()).wait()?;
+    /// let snapshot = chats.snapshot("cli").wait()?;
+    /// let newest = snapshot.before(snapshot.end(), 2).wait()?;
+    /// assert_eq!(newest.messages[0].text(), "3");
+    /// let older = snapshot.before(newest.start, 2).wait()?;
+    /// assert_eq!(older.messages[0].text(), "1");
+    /// assert!(!older.is_first);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`], also for one that was truncated since, and [`Error::Io`].
+    pub fn before(&self, position: Position, n: usize) -> Reply<Page> {
+        let end = match self.offset(position) {
+            Ok(end) => end,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        let key = self.key.clone();
+        let page = self.find(move |_, _| {
+            Found::rest(move |snapshot, counters| {
+                if !pages::is_line(snapshot, end)? {
+                    return Ok(None);
+                }
+                pages::before(snapshot, end, n, counters).map(Some)
+            })
+        });
+        page.and_then(move |page| page.ok_or_else(|| not_found(&key)))
+    }
+
+    fn offset(&self, position: Position) -> Result<u64> {
+        let Snapshot { live, tail_len, .. } = &*self.snapshot;
+        let lines = live.start..=live.end + *tail_len as u64;
+        let offset = live.numbering.offset(position);
+        let offset = offset.filter(|offset| lines.contains(offset));
+        offset.ok_or_else(|| not_found(&self.key))
+    }
+
+    fn find<T: Send + 'static>(
+        &self,
+        find: impl FnOnce(&Snapshot, &Counters) -> Found<T> + Send + 'static,
+    ) -> Reply<T> {
+        let this = self.clone();
+        Reply::lookup(move |place| {
+            Box::pin(
+                async move { find_in(this.snapshot, this.counters, &this.key, place, find).await },
+            )
+        })
+    }
+}
+
+fn not_found(key: &str) -> Error {
+    Error::PositionNotFound { key: key.into() }
+}

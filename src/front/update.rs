@@ -1,0 +1,80 @@
+//! What is to change in one commit, and what came of it.
+
+use crate::engine::position::Keep;
+use crate::engine::shard::verbs::update::Updated;
+use crate::error::Version;
+use crate::front::context::Messages;
+
+/// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
+/// after a crash all of them are there, or none, and no reader sees some without the others.
+#[derive(Clone, Debug, Default)]
+#[must_use = "it does nothing until it is given to StoreHandle::update"]
+pub struct Update {
+    pub(super) messages: Messages,
+    pub(super) summary: Option<String>,
+    pub(super) keep: Option<Keep>,
+    pub(super) tokens: Option<i64>,
+    pub(super) expect: Option<Version>,
+}
+
+impl Update {
+    /// One that changes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only if the session is at this version, as
+    /// [`SessionSnapshot::version`](crate::SessionSnapshot::version) or an earlier update
+    /// told it. [`Version::ABSENT`] expects that there is none.
+    pub fn expect(mut self, version: Version) -> Self {
+        self.expect = Some(version);
+        self
+    }
+
+    /// Appends messages, after those of earlier calls.
+    pub fn append(mut self, messages: impl Into<Messages>) -> Self {
+        self.messages.0.extend(messages.into().0);
+        self
+    }
+
+    /// Replaces the summary.
+    pub fn summary(mut self, text: impl Into<String>) -> Self {
+        self.summary = Some(text.into());
+        self
+    }
+
+    /// Hides messages that were there before: those that this update appends stay in any
+    /// case.
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
+    /// Records how many tokens the conversation has, with what this update appends: as
+    /// [`Context::update_token_count`](crate::Context::update_token_count), a control
+    /// record.
+    pub fn tokens(mut self, count: i64) -> Self {
+        self.tokens = Some(count);
+        self
+    }
+}
+
+/// What came of [`StoreHandle::append_once`](crate::StoreHandle::append_once), and the
+/// version that the session is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Appended {
+    /// The messages are appended.
+    New(Version),
+    /// They were before, and are not again.
+    Duplicate(Version),
+}
+
+impl From<Updated> for Appended {
+    fn from(Updated { version, is_new }: Updated) -> Self {
+        if is_new {
+            Self::New(version)
+        } else {
+            Self::Duplicate(version)
+        }
+    }
+}

@@ -220,6 +220,14 @@ pub enum Error {
         id: String,
     },
 
+    /// Changes came faster than they were asked for, and are not kept any more. The next call
+    /// goes on with the oldest that is.
+    #[error("{} changes were missed", .missed.map_or_else(|| String::from("an unknown number of"), |n| n.to_string()))]
+    ChangesMissed {
+        /// How many; `None` if it is not known.
+        missed: Option<u64>,
+    },
+
     /// The id of a message is empty or longer than 256 bytes. Nothing was written.
     #[error("invalid message id of {size} bytes: {reason}")]
     InvalidMessageId {

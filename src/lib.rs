@@ -73,6 +73,7 @@ pub use engine::doctor::{
     Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
     SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
 };
+pub use engine::feed::ChangeKind;
 pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::pages::Page;
 pub use engine::position::{Keep, Position};
@@ -81,9 +82,11 @@ pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
 pub use error::{Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
+pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};
 pub use front::handle::{BackupLimits, StoreHandle};
 pub use front::reply::Reply;
+pub use front::sessions::{Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
 pub use front::update::{Appended, Update};
@@ -91,3 +94,5 @@ pub use front::watch::{SessionState, Watch};
 pub use front::window::{Budget, Unpaired, Window};
 /// JSON text as it stands: what a scope is given as.
 pub use serde_json::value::RawValue;
+/// A time, of the crate `time`.
+pub use time::OffsetDateTime;

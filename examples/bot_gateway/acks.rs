@@ -8,8 +8,7 @@
 //! run  <process>                         a process began to write
 //! have <key> <summary> <message,…>       what the chat showed at its first turn
 //! try  <key> <number> append <message,…>   a command is about to be submitted
-//! try  <key> <number> summary <summary>
-//! try  <key> <number> truncate <keep_last>
+//! try  <key> <number> shrink <summary>,<keep_last>
 //! ok   <key> <number>                    it was acknowledged
 //! no   <key> <number>                    it was refused: it took no effect
 //! ```
@@ -60,8 +59,7 @@ impl AckLog {
     pub(crate) fn submitting(&self, key: &str, number: u64, effect: &Effect) -> io::Result<()> {
         let what = match effect {
             Effect::Append(messages) => format!("append\t{}", list(messages)),
-            Effect::Summary(summary) => format!("summary\t{summary:016x}"),
-            Effect::Truncate(keep) => format!("truncate\t{keep}"),
+            Effect::Shrink(summary, keep) => format!("shrink\t{summary:016x},{keep}"),
         };
         self.line(&format!("try\t{key}\t{number}\t{what}"))
     }
@@ -177,8 +175,10 @@ impl Expected {
             ["try", key, number, verb, argument] => {
                 let effect = match verb {
                     "append" => Effect::Append(parse_list(argument)?),
-                    "summary" => Effect::Summary(hex(argument)?),
-                    "truncate" => Effect::Truncate(argument.parse().ok()?),
+                    "shrink" => {
+                        let (summary, keep) = argument.split_once(',')?;
+                        Effect::Shrink(hex(summary)?, keep.parse().ok()?)
+                    }
                     _ => return None,
                 };
                 let account = self.chats.get_mut(key)?;
@@ -261,7 +261,8 @@ mod tests {
         log.acknowledged("k", 1).unwrap();
         log.submitting("k", 2, &Effect::Append(vec![9])).unwrap();
         log.refused("k", 2).unwrap();
-        log.submitting("k", 3, &Effect::Truncate(1)).unwrap();
+        let shrink = Effect::Shrink(state(&[]).summary, 1);
+        log.submitting("k", 3, &shrink).unwrap();
         (dir, path)
     }
 

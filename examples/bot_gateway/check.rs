@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sessionlog::{RecoveryReport, Result, Store, StoreHandle};
+use sessionlog::{Budget, RecoveryReport, Result, SessionQuery, Store, StoreHandle, Unpaired};
 
 use crate::acks::Expected;
 use crate::ledger::{ChatState, compare};
@@ -51,7 +51,9 @@ fn check(
         recovery: store.recovery_report().clone(),
         faults: Vec::new(),
     };
-    let listed = chats.list_sessions().wait()?;
+    let listed = chats
+        .sessions(SessionQuery::new().limit(usize::MAX))
+        .wait()?;
     for key in keys {
         match look(&chats, key) {
             Ok(state) => {
@@ -59,7 +61,8 @@ fn check(
                 if let Err(fault) = verdict(key, &state) {
                     checked.faults.push(format!("{key}: {fault}"));
                 }
-                if !state.visible.is_empty() && !listed.iter().any(|other| other == key) {
+                if !state.visible.is_empty() && !listed.sessions.iter().any(|info| info.key == *key)
+                {
                     checked.faults.push(format!("{key}: not listed"));
                 }
             }
@@ -72,7 +75,8 @@ fn check(
 }
 
 fn look(chats: &StoreHandle, key: &str) -> Result<ChatState> {
-    let history = chats.history(key).wait()?;
-    let summary = chats.summary(key).wait()?;
-    Ok(ChatState::of(&history, &summary))
+    // All of one moment, and no tool's result without its call.
+    let whole = Budget::unlimited().unpaired(Unpaired::Error);
+    let window = chats.window(key, whole).wait()?;
+    Ok(ChatState::of(&window.messages, &window.summary))
 }

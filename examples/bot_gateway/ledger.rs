@@ -19,9 +19,8 @@ pub(crate) struct ChatState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Append(Vec<Fingerprint>),
-    Summary(Fingerprint),
-    /// All but the newest so many are gone.
-    Truncate(usize),
+    /// All but the newest so many are gone, and there is a summary of them.
+    Shrink(Fingerprint, usize),
 }
 
 impl ChatState {
@@ -40,8 +39,8 @@ impl ChatState {
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Append(messages) => self.visible.extend(messages),
-            Effect::Summary(summary) => self.summary = *summary,
-            Effect::Truncate(keep) => {
+            Effect::Shrink(summary, keep) => {
+                self.summary = *summary;
                 let gone = self.visible.len().saturating_sub(*keep);
                 self.visible.drain(..gone);
             }
@@ -184,9 +183,9 @@ mod tests {
     #[test]
     fn a_truncation_keeps_the_newest() {
         let mut chat = state(&[1, 2, 3, 4]);
-        chat.apply(&Effect::Truncate(9));
+        chat.apply(&Effect::Shrink(chat.summary, 9));
         assert_eq!(chat, state(&[1, 2, 3, 4]));
-        chat.apply(&Effect::Truncate(2));
+        chat.apply(&Effect::Shrink(chat.summary, 2));
         chat.apply(&Effect::Append(vec![5]));
         assert_eq!(chat, state(&[3, 4, 5]));
     }

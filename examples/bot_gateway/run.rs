@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sessionlog::scope::{Allocation, SessionScope};
-use sessionlog::{Error, Reply, StoreHandle};
+use sessionlog::{
+    Appended, Budget, ChangeFilter, Error, Keep, Message, Reply, StoreHandle, Unpaired, Update,
+};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -21,6 +23,8 @@ use crate::progress::Progress;
 const BUDGET: usize = 40;
 /// At most this many messages stay.
 const KEEP: usize = 12;
+/// Every so many turns the platform delivers its update again.
+const REDELIVERED: u64 = 4;
 
 /// How the chats are driven.
 pub(crate) struct Plan {
@@ -69,6 +73,7 @@ pub(crate) async fn drive(
     let flusher = plan
         .flush_every
         .map(|every| tokio::spawn(flush_every(store.clone(), every)));
+    let follower = tokio::spawn(follow(store.clone()));
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for chat in chats {
@@ -84,6 +89,10 @@ pub(crate) async fn drive(
         }
     }
     outcome.elapsed = begun.elapsed();
+    follower.abort();
+    if let Ok(error) = follower.await {
+        outcome.tally.failures.push(format!("changes: {error}"));
+    }
     if let Some(flusher) = flusher {
         flusher.abort();
         if let Ok(error) = flusher.await {
@@ -91,6 +100,19 @@ pub(crate) async fn drive(
         }
     }
     outcome
+}
+
+/// Follows what becomes of the sessions, as what shows them to people would: a change is
+/// told after it can be read. Ends only with an error.
+async fn follow(store: StoreHandle) -> Error {
+    let mut changes = store.changes(ChangeFilter::new());
+    loop {
+        match changes.next().await {
+            // It fell behind: whoever shows sessions lists them again.
+            Ok(_) | Err(Error::ChangesMissed { .. }) => {}
+            Err(error) => return error,
+        }
+    }
 }
 
 /// Ends only with an error.
@@ -215,7 +237,7 @@ impl Conversation {
         let reply = bot::reply(self.turn, inbound).map_err(Stop::Turn)?;
 
         let effect = Effect::Append(vec![fingerprint(&said)]);
-        let submitted = self.store.add_full_message(&self.key, said);
+        let submitted = self.deliver(said);
         self.append(effect, submitted, &[true]).await?;
 
         let effect = Effect::Append(reply.iter().map(fingerprint).collect());
@@ -267,32 +289,55 @@ impl Conversation {
         Ok(())
     }
 
-    /// Two commands, and a crash may fall between them: the summary then covers
-    /// messages that are still there, which a model can live with. The other
-    /// way round they would be gone from both.
-    async fn shrink(&mut self, last: &Inbound) -> Result<(), Stop> {
-        let keep = self.window();
-        let covered = self.from_user.len() - keep;
-        let summary = bot::summary(self.turn, covered, last);
-        let effect = Effect::Summary(text_fingerprint(&summary));
-        let submitted = self.store.set_summary(&self.key, &summary);
-        self.submit(effect, submitted).await?;
-
-        let submitted = self.store.truncate_history(&self.key, keep);
-        self.submit(Effect::Truncate(keep), submitted).await?;
-        self.from_user.drain(..covered);
-        self.tally.truncations += 1;
-        Ok(())
+    /// What the platform delivers, now and then twice at once: it is taken once.
+    fn deliver(&self, said: Message) -> Reply<()> {
+        let id = format!("turn {}", self.turn);
+        let (store, key) = (self.store.clone(), self.key.clone());
+        let times = if self.turn.is_multiple_of(REDELIVERED) {
+            2
+        } else {
+            1
+        };
+        Reply::from_future(async move {
+            let deliveries = (0..times).map(|_| store.append_once(&key, &id, said.clone()));
+            let mut deliveries: Vec<_> = deliveries.collect();
+            let mut taken = 0;
+            // Submitted before the first is answered.
+            if let [first, second] = &mut deliveries[..] {
+                let (first, second) = tokio::join!(first, second);
+                for appended in [first?, second?] {
+                    taken += u32::from(matches!(appended, Appended::New(_)));
+                }
+            } else {
+                for delivery in deliveries {
+                    taken += u32::from(matches!(delivery.await?, Appended::New(_)));
+                }
+            }
+            assert_eq!(taken, 1, "{key} took {id} {taken} times");
+            Ok(())
+        })
     }
 
-    /// How many messages to keep: at most [`KEEP`], beginning with a user's, so
-    /// that no tool result stays without its call.
-    fn window(&self) -> usize {
-        let begin = self.from_user.len() - KEEP;
-        let turn = self.from_user[begin..]
-            .iter()
-            .position(|&from_user| from_user);
-        KEEP - turn.unwrap_or(0)
+    /// Summarises what is older than the window that a model is given next, in one commit:
+    /// a message that came while the model wrote the summary would stay.
+    async fn shrink(&mut self, last: &Inbound) -> Result<(), Stop> {
+        let unreadable = |error: Error| Stop::Chat(error.to_string());
+        let budget = Budget::unlimited().messages(KEEP).unpaired(Unpaired::Error);
+        let window = self.store.window(&self.key, budget).await;
+        let window = window.map_err(unreadable)?;
+        let keep = window.messages.len();
+        let summary = bot::summary(self.turn, window.omitted, last);
+        let effect = Effect::Shrink(text_fingerprint(&summary), keep);
+        let update = Update::new()
+            .expect(window.version)
+            .summary(summary)
+            .keep(Keep::From(window.start));
+        let update = self.store.update(&self.key, update);
+        let submitted = Reply::from_future(async { update.await.map(drop) });
+        self.submit(effect, submitted).await?;
+        self.from_user.drain(..window.omitted);
+        self.tally.truncations += 1;
+        Ok(())
     }
 
     /// Submits one command and waits until the store answers for it.

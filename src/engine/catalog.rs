@@ -64,7 +64,8 @@ impl Catalog {
         })
     }
 
-    fn entered(&self, key: &str) -> Option<Arc<Entry>> {
+    /// The session of this very key, if it was looked for since the open.
+    pub(crate) fn entered(&self, key: &str) -> Option<Arc<Entry>> {
         self.entries.get(key).map(|entry| entry.value().clone())
     }
 

@@ -183,6 +183,8 @@
 
 pub(crate) mod catalog;
 pub(crate) mod doctor;
+pub(crate) mod feed;
+pub(crate) mod glance;
 pub(crate) mod home;
 pub(crate) mod kept;
 pub(crate) mod open;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
+use super::feed::Feed;
 use super::home::Home;
 use super::kept::Kept;
 use crate::StoreOptions;
@@ -145,6 +146,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         catalog,
         kept,
         counters,
+        feed: Feed::default(),
         auto_compact: site.options.auto_compact,
         max_sidecar: site.options.max_sidecar_bytes(),
         versions: first_version(site.dir)?,

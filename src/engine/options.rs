@@ -191,7 +191,7 @@ impl StoreOptions {
 
     /// How many message ids of each session [`append_once`](crate::StoreHandle::append_once)
     /// remembers, at least; the oldest go first. For a session that is in use they are in
-    /// memory, some 60 bytes each. Default: 256. Bounds: 16 to 65,536.
+    /// memory, some 120 bytes each. Default: 256. Bounds: 16 to 65,536.
     #[must_use]
     pub fn once_ids(mut self, ids: usize) -> Self {
         self.once_ids = self.clamp("once_ids", ids, 16, 1 << 16);

@@ -63,7 +63,8 @@ pub(crate) fn before(
     })
 }
 
-/// Whether a line begins, or all end, at `offset`, which is within the live lines.
+/// Whether a line begins or ends at `offset`, which is within the live lines: a last line
+/// without LF ends where the next one will begin, but for that LF.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -72,16 +73,17 @@ pub(crate) fn is_line(snapshot: &Snapshot, offset: u64) -> io::Result<bool> {
     if offset == live.start {
         return Ok(true);
     }
-    let mut before = [0];
-    match offset.checked_sub(live.end + 1) {
-        Some(at) => before[0] = live.tail.copy(at as usize..at as usize + 1)[0],
-        None => match &live.file {
-            Some(file) => file.read_exact_at(&mut before, offset - 1)?,
-            None => return Ok(false),
-        },
-    }
     let end = live.end + snapshot.tail_len as u64;
-    Ok(before == *b"\n" || offset == end)
+    let is_lf = |offset: u64| -> io::Result<bool> {
+        let mut byte = [0];
+        match (offset.checked_sub(live.end), &live.file) {
+            (Some(at), _) => byte[0] = live.tail.copy(at as usize..at as usize + 1)[0],
+            (None, Some(file)) => file.read_exact_at(&mut byte, offset)?,
+            (None, None) => {}
+        }
+        Ok(byte == *b"\n")
+    };
+    Ok(offset == end || is_lf(offset - 1)? || is_lf(offset)?)
 }
 
 /// Visits the live lines before `end`, newest first, each with the offset where it begins,

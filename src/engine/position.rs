@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Where a message stands in its session, or where its messages end. It stays true while
 /// messages are appended and others truncated, and through compactions; replacing the
-/// history or taking it back, deleting the session, and opening the store anew end it. Got
+/// history or taking it back, deleting the session, and opening the store anew end it; on a
+/// store opened read-only, so does a compaction. Got
 /// from a [`SessionSnapshot`](crate::SessionSnapshot) or a [`Window`](crate::Window);
 /// written as text, also by serde.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,18 +75,40 @@ pub(crate) struct Numbering {
     of: u64,
     /// What an offset is short of its position, modulo 2⁶⁴.
     shift: u64,
+    /// The first offset that has a position. What stood before it is gone.
+    begin: u64,
+}
+
+/// Where a position is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At this offset.
+    Here(u64),
+    /// Truncated, and compacted away.
+    Gone,
+    /// In another history.
+    Elsewhere,
 }
 
 impl Numbering {
     /// One of its own: positions are offsets.
     pub(crate) fn new(of: u64) -> Self {
-        Self { of, shift: 0 }
+        Self {
+            of,
+            shift: 0,
+            begin: 0,
+        }
     }
 
-    /// The same positions, where what stood at `from` stands at `to`.
+    /// The same positions, where what stood at `from` stands at `to`, and nothing of what
+    /// was before is left.
     pub(crate) fn moved(self, from: u64, to: u64) -> Self {
         let shift = self.shift.wrapping_add(from).wrapping_sub(to);
-        Self { shift, ..self }
+        Self {
+            shift,
+            begin: to,
+            ..self
+        }
     }
 
     pub(crate) fn position(self, offset: u64) -> Position {
@@ -95,13 +118,17 @@ impl Numbering {
         }
     }
 
-    /// Where the position is in the file; nothing if it is another history's. What was
-    /// truncated and compacted away is before the file's begin.
-    pub(crate) fn offset(self, position: Position) -> Option<u64> {
+    /// Where the position is in the file.
+    pub(crate) fn find(self, position: Position) -> Place {
+        if position.numbering != self.of {
+            return Place::Elsewhere;
+        }
+        // Before the begin of the file, it wraps to a number that no file reaches.
         let offset = position.at.wrapping_sub(self.shift);
-        // Before the begin, it wraps to a number that no file reaches.
-        let offset = i64::try_from(offset).map_or(0, i64::unsigned_abs);
-        (position.numbering == self.of).then_some(offset)
+        if offset < self.begin || i64::try_from(offset).is_err() {
+            return Place::Gone;
+        }
+        Place::Here(offset)
     }
 }
 
@@ -115,10 +142,11 @@ mod tests {
         let (gone, kept) = (before.position(10), before.position(60));
         // What stood at 50 stands at 5 now, after something that was carried along.
         let after = before.moved(50, 5);
-        assert_eq!(after.offset(kept), Some(15));
-        assert_eq!(after.offset(gone), Some(0));
+        assert_eq!(after.find(kept), Place::Here(15));
+        assert_eq!(after.find(gone), Place::Gone);
+        assert_eq!(after.find(before.position(49)), Place::Gone);
         assert_eq!(after.position(15), kept);
-        assert_eq!(Numbering::new(8).offset(kept), None);
+        assert_eq!(Numbering::new(8).find(kept), Place::Elsewhere);
         assert_eq!(kept.to_string().parse(), Ok(kept));
         assert!("7".parse::<Position>().is_err());
     }

@@ -13,6 +13,7 @@
 //! error, never a mixture of two moments. Beside a busy writer every read therefore scans
 //! the journal again.
 
+mod listing;
 mod moment;
 mod pieces;
 
@@ -21,6 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use self::listing::Listing;
 use self::moment::{Moment, TRIES, look};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;

@@ -148,7 +148,7 @@ pub(crate) fn unpaired(messages: &[Message]) -> (BTreeSet<usize>, Option<String>
     let mut answers: Vec<(usize, usize)> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let id = message.tool_call_id();
-        if !id.is_empty() {
+        if message.role() == "tool" || !id.is_empty() {
             match open.iter().rposition(|(_, call)| *call == id) {
                 Some(call) => answers.push((open.remove(call).0, at)),
                 None => note(at, id, &mut unpaired),

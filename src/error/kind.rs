@@ -64,6 +64,7 @@ impl Error {
             | Self::AlreadyRestored
             | Self::SessionExists { .. }
             | Self::ToolCallUnpaired { .. }
+            | Self::ChangesMissed { .. }
             | Self::VersionConflict { .. } => ErrorKind::Conflict,
             Self::Locked { .. } | Self::Overloaded { .. } => ErrorKind::Busy,
             Self::StorageFull { .. } => ErrorKind::StorageFull,

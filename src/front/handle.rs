@@ -8,6 +8,8 @@ mod updates;
 
 pub(crate) mod reads;
 
+mod finding;
+
 mod identity;
 
 mod conversation;

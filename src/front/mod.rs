@@ -1,9 +1,11 @@
 //! Floor 4: what users hold.
 
 pub mod backend;
+pub(crate) mod changes;
 pub(crate) mod context;
 pub(crate) mod handle;
 pub(crate) mod reply;
+pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod store;
 pub(crate) mod update;

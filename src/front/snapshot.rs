@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::pages::{self, Page};
-use crate::engine::position::Position;
+use crate::engine::position::{Place, Position};
 use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::stats::Counters;
@@ -143,9 +143,10 @@ impl SessionSnapshot {
     fn offset(&self, position: Position) -> Result<u64> {
         let Snapshot { live, tail_len, .. } = &*self.snapshot;
         let lines = live.start..=live.end + *tail_len as u64;
-        let offset = live.numbering.offset(position);
-        let offset = offset.filter(|offset| lines.contains(offset));
-        offset.ok_or_else(|| not_found(&self.key))
+        match live.numbering.find(position) {
+            Place::Here(offset) if lines.contains(&offset) => Ok(offset),
+            Place::Here(_) | Place::Gone | Place::Elsewhere => Err(not_found(&self.key)),
+        }
     }
 
     fn find<T: Send + 'static>(

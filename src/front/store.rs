@@ -303,6 +303,7 @@ impl Running {
         let result = self.engine.stop();
         self.threads.join();
         self.engine.shared.catalog.close_files();
+        self.engine.shared.feed.end();
         result.map(|()| self.lock)
     }
 

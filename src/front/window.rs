@@ -87,7 +87,7 @@ impl Budget {
     }
 
     /// How tokens are counted. Summary and system prompt are counted as messages of the
-    /// role `system`. Called once for each message looked at, on the thread that reads.
+    /// role `system`. Called once or more for each message looked at, on the thread that reads.
     /// Default: a quarter of the characters of the text, as kimi-cli estimates them, and
     /// of the names and arguments of tool calls, and four for each message.
     pub fn counter(mut self, count: impl Fn(&Message) -> usize + Send + Sync + 'static) -> Self {
@@ -142,8 +142,8 @@ pub struct Window {
     pub system_prompt: Option<String>,
     /// What all of it is estimated to take, tokens.
     pub tokens: usize,
-    /// Where the first message stands:
-    /// [`Keep::From`](crate::Keep::From) this position truncates what is older.
+    /// Where the window begins, with its first message or one before that was left out
+    /// without its other half: [`Keep::From`](crate::Keep::From) this position truncates what is older.
     pub start: Position,
     /// Of which version of the session it is.
     pub version: Version,

@@ -1,8 +1,6 @@
 //! What a session must look like: a plain list of texts, and which commands a
 //! crash may have undone.
 
-use std::collections::BTreeSet;
-
 use sessionlog::{Durability, Error, Keep, Message, Reply, Result, StoreHandle};
 
 /// All that a caller can see of a session, and what it would be taken back to.
@@ -13,8 +11,8 @@ pub(crate) struct State {
     pub(crate) summary: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) talk: Talk,
-    /// The ids of what it took once, which no verb shows.
-    pub(crate) once: BTreeSet<String>,
+    /// The ids of what it took once, oldest first, which no verb shows.
+    pub(crate) once: Vec<String>,
     /// How many backups it has.
     pub(crate) backups: usize,
     /// What stands in them, which no verb shows.
@@ -135,9 +133,10 @@ impl State {
                 }
             }
             Act::Once(id, text) => {
-                if !next.once.insert(id.clone()) {
+                if next.once.contains(id) {
                     return next;
                 }
+                next.once.push(id.clone());
                 next.texts.push(text.clone());
             }
             Act::Compact => return next,
@@ -183,7 +182,7 @@ impl State {
                 }
                 next = Self {
                     aliases: Vec::new(),
-                    once: BTreeSet::new(),
+                    once: Vec::new(),
                     backups: 0,
                     kept: Vec::new(),
                     ..source.clone()

@@ -6,9 +6,6 @@ use sessionlog::{Durability, StoreOptions};
 
 use crate::model::{Act, State, Update};
 
-/// Ids, of which few are remembered.
-const MANY: [&str; 4] = ["first", "second", "third", "fourth"];
-
 /// A command, and the session it is for.
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
@@ -326,14 +323,23 @@ fn onces() -> Vec<Script> {
         script(
             "many_once",
             vec![
-                wait(MANY.map(|id| once("a", id, id))),
+                Step::Do(
+                    (0..20)
+                        .map(|n| once("a", &format!("a{n}"), "one"))
+                        .collect(),
+                ),
                 Step::Flush,
-                wait(MANY.map(|id| once("b", id, id))),
-                wait([once("a", "last", "one"), once("a", "last", "again")]),
+                Step::Do(
+                    (0..14)
+                        .map(|n| once("a", &format!("b{n}"), "two"))
+                        .collect(),
+                ),
+                wait([once("b", "1", "three"), once("a", "b13", "two again")]),
                 Step::Flush,
-                wait([once("a", "last", "again")]),
+                wait([once("a", "b13", "two again"), once("a", "last", "four")]),
             ],
         )
+        .options(|options| options.once_ids(16))
         .schedules(1),
     ]
 }

@@ -13,6 +13,8 @@ mod conversation;
 mod counting;
 mod doctor;
 mod ensuring;
+mod finding;
+mod following;
 mod health;
 mod rewriting;
 mod snapshots;

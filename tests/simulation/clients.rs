@@ -108,7 +108,7 @@ impl World {
     fn draw_update(&mut self) -> Act {
         let mut update = Update::default();
         if self.draw.one_in(2) {
-            update.texts = (0..1 + self.draw.below(3)).map(|_| self.text()).collect();
+            update.texts = (0..=self.draw.below(3)).map(|_| self.text()).collect();
         }
         if self.draw.one_in(2) {
             update.summary = Some(self.text());

@@ -1,7 +1,11 @@
 //! The files that say which messages a session took once, by the ids their platform gave
-//! them: `.sessionlog/once/<stem>.jsonl`, a line for each,
-//! `{"key":"telegram:123","id":"42"}`. The key is in every line, because the files of a
-//! session may be removed by hand, and another key may get their name.
+//! them: in `.sessionlog/once`, a line for each, `{"key":"telegram:123","id":"42"}`. The key
+//! is in every line, because the files of a session may be removed by hand, and another key
+//! may get their name.
+//!
+//! A session has two: lines are added to `<stem>.ids.jsonl`, and if that has enough of them
+//! it takes the place of `<stem>.old.jsonl`. So the newest stay, and no line is written
+//! twice.
 //!
 //! # What a crash leaves
 //!
@@ -11,13 +15,13 @@
 //! * *Lines added*. Unfinished: part of a line is no id, and the next write begins with an
 //!   LF. After: the same, until the checkpoint; the journal has them, and recovery adds
 //!   those that are missing.
-//! * *File replaced, without its oldest lines* (hidden file, sync, rename). Unfinished:
-//!   the old one whole; the hidden one is written over by the next. After: the new one.
+//! * *File renamed*. Before, or after: both have the same lines. The next line is added
+//!   only after a flush that synced the names, or a recovery.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
 use serde::Serialize;
 
 use super::read_whole;
@@ -36,94 +40,81 @@ pub(crate) fn line(key: &str, id: &str) -> String {
     line.unwrap_or_default() + "\n"
 }
 
-/// The file of a session.
-pub(crate) fn path(dir: &Path, stem: &str) -> PathBuf {
-    dir.join(format!("{stem}.jsonl"))
+/// The two files of a session, the one that lines are added to first.
+pub(crate) fn paths(dir: &Path, stem: &str) -> [PathBuf; 2] {
+    ["ids", "old"].map(|which| dir.join(format!("{stem}.{which}.jsonl")))
 }
 
-/// What a session's file says, each line ended; nothing if there is none.
+/// What the files of a session say.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) lines: HashSet<Vec<u8>>,
+    /// How many stand in the file that lines are added to.
+    pub(crate) newest: usize,
+}
+
+/// Reads what the files of a session say.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn read(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
-    match read_whole(storage, path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read,
+pub(crate) fn read(storage: &dyn Storage, paths: &[PathBuf; 2]) -> io::Result<Taken> {
+    let mut taken = Taken::default();
+    for path in paths.iter().rev() {
+        let bytes = match read_whole(storage, path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+        let before = taken.lines.len();
+        taken.lines.extend(lines.map(<[u8]>::to_vec));
+        taken.newest = taken.lines.len() - before;
     }
+    Ok(taken)
 }
 
-/// Adds a line, unless it is there.
-pub(crate) fn add(lines: &mut Vec<u8>, line: &[u8]) {
-    if contains(lines, line) {
-        return;
-    }
-    // Part of a line, from a write cut short, would spoil this one.
-    if lines.last().is_some_and(|&last| last != b'\n') {
-        lines.push(b'\n');
-    }
-    lines.extend_from_slice(line);
-}
-
-/// Adds those of `more` that are not there.
-pub(crate) fn add_all(lines: &mut Vec<u8>, more: &[u8]) {
-    for line in more.split_inclusive(|&byte| byte == b'\n') {
-        add(lines, line);
-    }
-}
-
-/// How many lines there are.
-pub(crate) fn count(lines: &[u8]) -> usize {
-    memchr::memchr_iter(b'\n', lines).count()
-}
-
-/// The last `n` lines.
-pub(crate) fn newest(lines: &[u8], n: usize) -> &[u8] {
-    let before = memchr::memrchr_iter(b'\n', lines).nth(n);
-    &lines[before.map_or(0, |lf| lf + 1)..]
-}
-
-/// Puts a file with `lines` in the place of the one at `path`.
+/// Adds lines to the file at `path`, made if it is not there.
 ///
 /// # Errors
-/// As the operating system reports them; the old one is whole then.
-pub(crate) fn replace(storage: &dyn Storage, path: &Path, lines: &[u8]) -> io::Result<()> {
-    let temp = path.with_extension("tmp");
-    match storage.remove_file(&temp) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
+/// As the operating system reports them; part of them may be there then.
+pub(crate) fn add(storage: &dyn Storage, path: &Path, lines: &[u8]) -> io::Result<()> {
+    let file = match storage.open(path, OpenMode::ReadWrite) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => storage.open(path, OpenMode::CreateNew)?,
+        other => other?,
+    };
+    let len = file.info()?.len;
+    let mut last = *b"\n";
+    if len > 0 {
+        file.read_exact_at(&mut last, len - 1)?;
     }
-    let file = storage.open(&temp, OpenMode::CreateNew)?;
-    file.write_all_at(lines, 0)?;
-    // Its name may reach the disk first, and the ids that it replaces are in no journal.
-    file.sync_data()?;
-    storage.rename(&temp, path)
-}
-
-/// Whether `line` is among `lines`.
-pub(crate) fn contains(lines: &[u8], line: &[u8]) -> bool {
-    let begins = |at: usize| at == 0 || lines[at - 1] == b'\n';
-    memmem::find_iter(lines, line).any(begins)
+    // Part of a line, from a write cut short, would spoil this one.
+    let ended = last == *b"\n";
+    let end: &[u8] = if ended { b"" } else { b"\n" };
+    file.write_all_at(&[end, lines].concat(), len)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::disk_model::MemoryStorage;
 
     #[test]
-    fn a_line_is_found_whole_and_after_part_of_one() {
-        let mut lines = b"{\"key\":\"a\",\"id\":\"1".to_vec();
-        add(&mut lines, line("a", "2").as_bytes());
-        add(&mut lines, line("a", "2").as_bytes());
-        assert_eq!(count(&lines), 2);
-        assert!(contains(&lines, line("a", "2").as_bytes()));
-        assert!(!contains(&lines, line("a", "1").as_bytes()));
-        assert!(!contains(&lines, line("b", "2").as_bytes()));
-        add_all(
-            &mut lines,
-            &[line("a", "2"), line("a", "3")].concat().into_bytes(),
-        );
-        assert_eq!(count(&lines), 3);
-        assert_eq!(newest(&lines, 1), line("a", "3").as_bytes());
-        assert_eq!(newest(&lines, 9), lines);
+    fn a_line_is_read_whole_and_after_part_of_one() {
+        let disk = MemoryStorage::new();
+        let paths = paths(Path::new("once"), "a");
+        disk.write_foreign("once/a.ids.jsonl", b"{\"key\":\"a\",\"id\":\"1")
+            .unwrap();
+        disk.write_foreign("once/a.old.jsonl", line("a", "0").as_bytes())
+            .unwrap();
+        add(&disk, &paths[0], line("a", "2").as_bytes()).unwrap();
+        add(&disk, &paths[0], line("a", "3").as_bytes()).unwrap();
+        let taken = read(&disk, &paths).unwrap();
+        for (id, there) in [("0", true), ("1", false), ("2", true), ("3", true)] {
+            assert_eq!(
+                taken.lines.contains(line("a", id).as_bytes()),
+                there,
+                "{id}"
+            );
+        }
+        assert_eq!(taken.newest, 3);
     }
 }

@@ -15,7 +15,8 @@ impl Turns {
     /// user's, and nothing from it on answers a call before it.
     pub(crate) fn take_back(&mut self, message: &Message) -> bool {
         let answered = message.tool_call_id();
-        if !answered.is_empty() {
+        // Without ids, any call may be the one.
+        if message.role() == "tool" || !answered.is_empty() {
             self.open.insert(answered.to_owned());
         }
         for call in message.tool_calls() {

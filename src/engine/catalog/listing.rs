@@ -18,6 +18,16 @@ impl Catalog {
         keys
     }
 
+    /// The stem and the key of every listed session, in that order.
+    pub(crate) fn listed(&self) -> Vec<(String, String)> {
+        let mut listed = Vec::new();
+        self.each_listed(|stem, key, _| {
+            listed.push((stem.to_owned(), key.to_owned()));
+            true
+        });
+        listed
+    }
+
     /// Tells of every listed session the stem, the key and where it stands in the table, in
     /// the order of file names, until `tell` says that it is enough.
     fn each_listed(&self, mut tell: impl FnMut(&str, &str, Option<usize>) -> bool) -> bool {

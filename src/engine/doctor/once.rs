@@ -9,20 +9,23 @@ use crate::error::{Error, Result};
 impl Repair<'_> {
     /// Adds it to the files that say so. Done again it does the same again.
     pub(super) fn salvage_once(&mut self, salvage: &Salvage) -> Result<()> {
-        let (storage, dir) = (&**self.storage, &self.home.once);
+        let dir = &self.home.once;
         for (stem, plan) in &salvage.plans.once {
-            let path = once::path(dir, stem);
-            let put = || {
-                let old = once::read(storage, &path)?;
-                once::replace(storage, &path, &plan.lines(&old))
-            };
+            let paths = once::paths(dir, stem);
+            self.back_up(&paths)?;
+            if plan.anew {
+                self.remove(&paths)?;
+            }
+            let storage = &**self.storage;
+            let wrap = |e| Error::io("write", &paths[0], e);
             home::create_all(storage, dir)?;
-            put().map_err(|e| Error::io("write", &path, e))?;
+            let taken = once::read(storage, &paths).map_err(wrap)?;
+            once::add(storage, &paths[0], &plan.missing(&taken)).map_err(wrap)?;
         }
         if salvage.plans.once.is_empty() {
             return Ok(());
         }
-        let synced = storage.sync_dir(dir);
+        let synced = self.storage.sync_all(dir);
         synced.map_err(|e| Error::io("sync", dir, e))
     }
 }

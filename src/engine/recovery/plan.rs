@@ -12,7 +12,7 @@ use self::session::Patch;
 pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Run, Swap};
 pub(crate) use self::sound::flaw;
 use crate::disk::files::backup::Name;
-use crate::disk::files::once;
+use crate::disk::files::once::Taken;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::error::{Error, Result};
 
@@ -46,13 +46,12 @@ pub(crate) struct Once {
 }
 
 impl Once {
-    /// What is to be in the file that has `old`.
-    pub(crate) fn lines(&self, old: &[u8]) -> Vec<u8> {
-        let mut lines = if self.anew { Vec::new() } else { old.to_vec() };
-        for line in &self.lines {
-            once::add(&mut lines, line.as_bytes());
-        }
-        lines
+    /// Its lines that are not among those that were taken, each once, in their order.
+    pub(crate) fn missing(&self, taken: &Taken) -> Vec<u8> {
+        let mut seen = BTreeSet::new();
+        let lines = self.lines.iter().map(String::as_bytes);
+        let missing = lines.filter(|line| !taken.lines.contains(*line) && seen.insert(*line));
+        missing.flatten().copied().collect()
     }
 }
 

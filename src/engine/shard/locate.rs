@@ -148,11 +148,14 @@ impl<'a> Search<'a> {
     }
 
     fn take_line(&mut self, raw: Raw<'_>, offset: u64) -> Option<Located> {
+        let after = self.at(raw.next().min(self.query.end));
         let blank = session_file::classify(raw.text) == Kind::Blank;
         self.lines += u64::from(!blank);
         match raw.begin.cmp(&offset) {
             Ordering::Greater => None,
             Ordering::Equal => Some(self.at(offset)),
+            // The end of a line that lacked its LF then: the next one follows that.
+            Ordering::Less if raw.begin + raw.len == offset => Some(after),
             Ordering::Less => Some(Located::Amiss),
         }
     }

@@ -10,17 +10,20 @@ use super::Shard;
 use super::change::{Added, Change, Op, Origin};
 use super::session::Session;
 use super::turn::Turn;
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{Meta, SessionScope};
+use crate::engine::feed::{ChangeKind, Told};
 use crate::engine::snapshot::Standing;
-use crate::error::Error;
+use crate::error::{Error, Version};
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
     pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
         let id = op.session;
         match &op.change {
-            Change::Append { added, meta } => self.show_append(id, added, meta),
-            Change::Meta { meta } => self.replace_meta(id, meta.clone(), turn),
+            Change::Append { added, meta } => self.show_append(id, added, meta, turn),
+            Change::Meta { meta } => {
+                self.replace_meta(id, meta.clone(), ChangeKind::Updated, turn);
+            }
             // They hold their session: nothing of it may be staged on top of what is
             // not synced.
             Change::Truncate { .. } | Change::Swap { .. } | Change::Delete => return,
@@ -120,12 +123,19 @@ impl Shard {
         session.forget_refused();
     }
 
-    fn show_append(&mut self, id: usize, added: &Added, meta: &Meta) {
+    fn show_append(&mut self, id: usize, added: &Added, meta: &Meta, turn: &Turn<'_>) {
         let session = self.session(id);
+        let is_same = Arc::ptr_eq(&session.settled.meta.text, &meta.text);
         session.tail.show(added.len, meta);
         session.settled.add(added);
         session.settled.meta.clone_from(meta);
         session.notify();
+        let kind = if is_same {
+            ChangeKind::Appended
+        } else {
+            ChangeKind::Updated
+        };
+        session.tell(kind, turn);
         self.sidecar_changed(id);
     }
 
@@ -137,7 +147,14 @@ impl Shard {
         }
     }
 
-    pub(super) fn replace_meta(&mut self, id: usize, meta: Meta, turn: &Turn<'_>) {
+    /// Shows another sidecar, after a change of that kind.
+    pub(super) fn replace_meta(
+        &mut self,
+        id: usize,
+        meta: Meta,
+        kind: ChangeKind,
+        turn: &Turn<'_>,
+    ) {
         let session = self.session(id);
         let old = std::mem::replace(&mut session.settled.meta, meta);
         let new = &session.settled.meta.text;
@@ -146,6 +163,9 @@ impl Shard {
             .set_aliases(&session.entry, &old.text.aliases, &new.aliases);
         session.tail.set_meta(session.settled.meta.clone());
         session.notify();
+        if session.settled.meta.version != old.version {
+            session.tell(kind, turn);
+        }
         self.sidecar_changed(id);
     }
 
@@ -165,6 +185,27 @@ impl Session {
         if let Some(conversation) = &mut self.conversation {
             Arc::make_mut(conversation).cut(end);
         }
+    }
+
+    /// Tells those who follow all sessions.
+    pub(super) fn tell(&self, kind: ChangeKind, turn: &Turn<'_>) {
+        let feed = &turn.shared.feed;
+        if !feed.is_followed() {
+            return;
+        }
+        let meta = &self.settled.meta;
+        let scope = meta.text.scope.as_ref();
+        let agent = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let version = match kind {
+            ChangeKind::Deleted => Version::new(self.versions),
+            _ => meta.version,
+        };
+        feed.tell(Told {
+            key: self.entry.key.clone(),
+            agent: agent.map(|scope| scope.agent_id).unwrap_or_default().into(),
+            version,
+            kind,
+        });
     }
 
     /// Tells those who watch.

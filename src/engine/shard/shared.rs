@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::backups::Backups;
 use super::owed::Keeper;
 use crate::engine::catalog::Catalog;
+use crate::engine::feed::Feed;
 use crate::engine::kept::Kept;
 use crate::engine::stats::Counters;
 use crate::error::Error;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) catalog: Catalog,
     pub(crate) kept: Kept,
     pub(crate) counters: Arc<Counters>,
+    /// What becomes of all sessions.
+    pub(crate) feed: Feed,
     pub(crate) auto_compact: bool,
     /// The largest sidecar that a command may make, encoded, bytes.
     pub(crate) max_sidecar: usize,

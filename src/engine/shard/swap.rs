@@ -19,6 +19,7 @@ use crate::disk::files;
 use crate::disk::files::backup::Stored;
 use crate::disk::journal::record::Record;
 use crate::disk::session_file::Meta;
+use crate::engine::feed::ChangeKind;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
 use crate::engine::stats::Counters;
@@ -209,7 +210,7 @@ impl Shard {
         if let Some(file) = replaced {
             turn.out.start(Job::Close(file));
         }
-        self.replace_meta(id, meta, turn);
+        self.replace_meta(id, meta, ChangeKind::Replaced, turn);
         self.used(id);
         Ok(())
     }
@@ -247,6 +248,8 @@ impl Session {
         let end = prepared.len + tail;
         self.busy = false;
         self.generation += 1;
+        // The same offsets may be other lines'.
+        self.found = None;
         self.number_anew(&origin, prepared.hidden.shown_from(), end);
         self.start = prepared.start;
         self.settled.end = end;

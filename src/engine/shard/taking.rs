@@ -1,16 +1,15 @@
-//! Taking messages once: what a session's file says of them is read when it is first asked
+//! Taking messages once: what a session's files say of them is read when it is first asked
 //! for, and brought up to date by flushes.
 
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 
 use super::Shard;
 use super::session::Session;
 use super::shared::Shared;
 use super::turn::Turn;
-use crate::disk::files::once;
-use crate::engine::home;
+use crate::disk::files::once::{self, Taken};
 use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 impl Session {
     /// Whether the message of that line is in flight.
@@ -42,81 +41,82 @@ impl Shard {
     /// count.
     ///
     /// # Errors
-    /// If the file that says so cannot be read.
+    /// If the files that say so cannot be read.
     pub(super) fn has_taken(&mut self, id: usize, line: &str, turn: &Turn<'_>) -> Result<bool> {
-        let session = self.session(id);
-        let once = session.once.get_or_insert_default();
-        if once.known.is_none() {
-            let path = once::path(&turn.shared.once, &session.entry.stem);
-            let mut known = self.with_descriptor(&turn.shared.keeper, || {
-                let read = once::read(&*turn.shared.storage, &path);
-                read.map_err(|e| Error::io("read", &path, e))
-            })?;
-            let once = self.session(id).once.get_or_insert_default();
-            once::add_all(&mut known, &once.unwritten);
-            once.known = Some(known);
+        let known = self.session(id).once.as_ref().map(|once| &once.known);
+        if !matches!(known, Some(Some(_))) {
+            let taken = self.read_taken(id, turn)?;
+            self.session(id).once.get_or_insert_default().read(taken);
         }
-        let known = self
-            .session(id)
+        let session = self.session(id);
+        let has = session
             .once
             .as_ref()
-            .and_then(|once| once.known.as_deref());
-        Ok(known.is_some_and(|known| once::contains(known, line.as_bytes())))
+            .is_some_and(|once| once.has_taken(line));
+        // What is known goes when the file is closed: without one it would stay for ever.
+        if session.file.is_none() && session.settled.end > 0 {
+            session.forget_once();
+        }
+        Ok(has)
     }
 
-    /// Brings the file that says which messages a session took up to what holds.
+    fn read_taken(&mut self, id: usize, turn: &Turn<'_>) -> Result<Taken> {
+        let Shared {
+            storage,
+            once,
+            keeper,
+            ..
+        } = turn.shared;
+        let paths = once::paths(once, &self.session(id).entry.stem);
+        self.with_descriptor(keeper, || {
+            let read = once::read(&**storage, &paths);
+            read.map_err(|e| Error::io("read", &paths[0], e))
+        })
+    }
+
+    /// Brings the files that say which messages a session took up to what holds.
     ///
     /// # Errors
-    /// What it lacks is kept for the next flush then.
+    /// What they lack is kept for the next flush then.
     pub(super) fn write_once(&mut self, id: usize, turn: &Turn<'_>) -> Result<()> {
-        let Some(once) = self.session(id).once.as_ref() else {
+        let once = self.session(id).once.as_ref();
+        let Some(once) = once.filter(|once| !once.unwritten.is_empty()) else {
             return Ok(());
         };
-        if once.unwritten.is_empty() {
-            return Ok(());
+        let lines = once.unwritten.concat().into_bytes();
+        if once.known.is_none() {
+            let taken = self.read_taken(id, turn)?;
+            self.session(id).once.get_or_insert_default().read(taken);
         }
-        let lines = once.unwritten.clone();
         let shared = turn.shared;
-        let path = once::path(&shared.once, &self.session(id).entry.stem);
+        let paths = once::paths(&shared.once, &self.session(id).entry.stem);
         // The flush that asks for this syncs everything then, names included.
         shared.names_changed();
-        self.with_descriptor(&shared.keeper, || put(shared, &path, &lines))?;
-        shared.names_changed();
+        self.with_descriptor(&shared.keeper, || put(shared, &paths, &lines))?;
         let session = self.session(id);
-        if let Some(once) = &mut session.once {
-            once.unwritten.clear();
-            let most = 2 * shared.once_ids;
-            if once
-                .known
-                .as_ref()
-                .is_some_and(|known| once::count(known) > most)
-            {
-                once.known = None;
-            }
+        let once = session.once.get_or_insert_default();
+        once.written();
+        if once
+            .known
+            .as_ref()
+            .is_some_and(|known| known.newest >= shared.once_ids)
+        {
+            once.known = None;
+            let [newest, old] = &paths;
+            let renamed = shared.storage.rename(newest, old);
+            renamed.map_err(|e| Error::io("rename", newest, e))?;
         }
+        shared.names_changed();
         Ok(())
     }
 }
 
-/// Adds lines to a file. One that got long loses its oldest.
-fn put(shared: &Shared, path: &Path, lines: &[u8]) -> Result<()> {
+fn put(shared: &Shared, paths: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
     let storage = &*shared.storage;
-    let wrap = |e| Error::io("write", path, e);
-    home::create_all(storage, &shared.once)?;
-    let old = once::read(storage, path).map_err(wrap)?;
-    let mut new = old.clone();
-    once::add_all(&mut new, lines);
-    if once::count(&new) > 2 * shared.once_ids {
-        let newest = once::newest(&new, shared.once_ids);
-        return once::replace(storage, path, newest).map_err(wrap);
+    let wrap = |e| Error::io("write", &paths[0], e);
+    match storage.create_dir(&shared.once) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrap(e)),
+        _ => {}
     }
-    let added = &new[old.len()..];
-    let file = match storage.open(path, OpenMode::ReadWrite) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            storage.open(path, OpenMode::CreateNew)
-        }
-        other => other,
-    };
-    let file = file.map_err(wrap)?;
-    file.write_all_at(added, old.len() as u64).map_err(wrap)
+    once::add(storage, &paths[0], lines).map_err(wrap)
 }

@@ -144,7 +144,11 @@ impl Pieces {
         snapshot.live.file = file;
         snapshot.live.start = start.min(len);
         snapshot.live.end = len;
-        snapshot.live.numbering = numbering;
+        // What is hidden of the lines after the file is left out.
+        snapshot.live.numbering = match live {
+            0 => numbering,
+            hidden => numbering.moved(len + hidden as u64, len),
+        };
         snapshot
     }
 

@@ -85,8 +85,8 @@ impl StoreHandle {
     /// The newest part of a session's conversation that fits `budget`, for a model: whole
     /// turns, no tool's result without its call, room for summary and system prompt, and how
     /// much was left out. All of one moment. Reads backwards from the end; what is left out
-    /// is read too, to be counted, and at the first use of a session since the store was
-    /// opened all of it, for its system prompt.
+    /// is read too, to be counted, and all of the file if the session was not asked for its
+    /// system prompt since the store was opened or the file rewritten.
     ///
     /// ```
     /// use sessionlog::{Budget, Keep, Message, Store};

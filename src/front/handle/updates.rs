@@ -20,11 +20,13 @@ impl StoreHandle {
     /// Appends, replaces the summary, hides old messages and records the token count, as far
     /// as the [`Update`] says so, in one commit; the version that the session is at then.
     /// A session that does not exist is made, unless there is nothing but messages to hide.
-    /// An update that changes nothing answers with the version that there is.
+    /// An update that names nothing answers with the version that there is.
     ///
     /// With [`Update::expect`] it is made only if nothing changed the session since; a
     /// compaction does not. Who takes a [`Position`](crate::Position) instead,
-    /// [`Keep::From`], keeps what was appended meanwhile and needs no version for that.
+    /// [`Keep::From`], keeps what was appended meanwhile and needs no version for that. Of a
+    /// session without a sidecar, which nobody owns before its first write, both are void
+    /// with that write: the first update that names one is refused.
     ///
     /// At the handle's level of durability, but always durable if it hides messages.
     ///
@@ -89,7 +91,7 @@ impl StoreHandle {
     /// history, and goes when the session is deleted. Of each session at least the newest
     /// [`once_ids`](crate::StoreOptions::once_ids) are remembered, in
     /// `.sessionlog/once`; a store that is opened by a process that does not know of them
-    /// leaves them as they are. While the first delivery is under way the second waits for
+    /// leaves them as they are. Promoting a history does not take its ids along. While the first delivery is under way the second waits for
     /// it. At the handle's level of durability; a `Duplicate` is always durable.
     ///
     /// ```

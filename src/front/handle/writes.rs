@@ -176,7 +176,8 @@ impl StoreHandle {
     /// sidecars, and those are on disk, so that other programs find them
     /// complete. Nothing acknowledged needs it to survive. A store to which
     /// nothing is written begins one by itself after about half a second. If
-    /// more than a few sessions changed, it syncs the whole file system, what
+    /// more than a few sessions changed, or one took a message
+    /// [once](Self::append_once), it syncs the whole file system, what
     /// other programs wrote there included. Awaited inside a tokio runtime it
     /// blocks a thread of the blocking pool; under another runtime, the thread
     /// that polls. Does nothing on a store opened read-only.

@@ -134,6 +134,24 @@ fn a_position_holds_in_a_later_snapshot_until_its_message_goes() {
     store.close().unwrap();
 }
 
+/// Lines that only the journal holds, of which some are hidden.
+#[test]
+fn positions_hold_for_a_reader_beside_the_writer() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "cli", 0..10);
+    chats.truncate_history("cli", 5).wait().unwrap();
+    let beside = Store::open_read_only(dir.path()).unwrap();
+    let reader = beside.handle();
+    let budget = Budget::unlimited().messages(2);
+    let window = reader.window("cli", budget).wait().unwrap();
+    assert_eq!(said(&window.messages), numbers(8..10));
+    let older = snapshot(&reader).before(window.start, 9).wait().unwrap();
+    assert_eq!(said(&older.messages), numbers(5..8));
+    store.close().unwrap();
+}
+
 #[test]
 fn versions_and_positions_are_text_for_those_who_send_them_on() {
     let dir = scratch();

@@ -35,7 +35,9 @@ fn every_change_makes_another_version_and_a_compaction_none() {
     next(&|| add_numbers(&chats, "cli", 0..6));
     next(&|| chats.set_summary("cli", "counted").wait().unwrap());
     next(&|| chats.context("cli").update_token_count(7).wait().unwrap());
-    next(&|| drop(chats.context("cli").checkpoint(false).wait().unwrap()));
+    next(&|| {
+        chats.context("cli").checkpoint(false).wait().unwrap();
+    });
     next(&|| chats.truncate_history("cli", 2).wait().unwrap());
     next(&|| chats.context("cli").revert_to(0).wait().unwrap());
     next(&|| add_numbers(&chats, "cli", 6..7));
@@ -43,7 +45,7 @@ fn every_change_makes_another_version_and_a_compaction_none() {
         chats
             .upsert_session_meta("cli", None, vec!["c".into()])
             .wait()
-            .unwrap()
+            .unwrap();
     });
     next(&|| chats.restore_backup("cli", 1).wait().unwrap());
     let before = version(&chats);
@@ -54,7 +56,7 @@ fn every_change_makes_another_version_and_a_compaction_none() {
         chats
             .set_history("cli", vec![Message::user("anew")])
             .wait()
-            .unwrap()
+            .unwrap();
     });
     next(&|| chats.context("cli").clear().wait().unwrap());
     chats.delete_session("cli").wait().unwrap();
@@ -206,6 +208,27 @@ fn who_keeps_from_a_position_loses_nothing_that_came_meanwhile() {
     chats.truncate_history("cli", 2).wait().unwrap();
     chats.update("cli", update.clone()).wait().unwrap();
     assert_eq!(texts(&chats, "cli"), numbers(11..13));
+    // It was compacted away, and something else stands there now.
+    let prompt = "x".repeat(4_000);
+    chats
+        .context("cli")
+        .write_system_prompt(&prompt)
+        .wait()
+        .unwrap();
+    chats.truncate_history("cli", 1).wait().unwrap();
+    chats.compact("cli").wait().unwrap();
+    chats.update("cli", update.clone()).wait().unwrap();
+    assert_eq!(texts(&chats, "cli"), numbers(12..13));
+    let gone = chats
+        .snapshot("cli")
+        .wait()
+        .unwrap()
+        .before(start, 1)
+        .wait();
+    assert!(
+        matches!(gone, Err(Error::PositionNotFound { .. })),
+        "{gone:?}"
+    );
     // Another history, or another session, has other positions.
     chats
         .set_history("cli", vec![Message::user("anew")])
@@ -228,6 +251,21 @@ fn who_keeps_from_a_position_loses_nothing_that_came_meanwhile() {
         );
     }
     assert_eq!(texts(&chats, "other"), numbers(0..9));
+    // Its last line lacked the LF: what is appended follows one.
+    std::fs::write(dir.path().join("torn.jsonl"), line("0").trim_end()).unwrap();
+    chats.set_summary("torn", "torn").wait().unwrap();
+    let end = chats.snapshot("torn").wait().unwrap().end();
+    add_numbers(&chats, "torn", 1..3);
+    let older = chats
+        .snapshot("torn")
+        .wait()
+        .unwrap()
+        .before(end, 9)
+        .wait()
+        .unwrap();
+    assert_eq!(older.messages.len(), 1);
+    chats.truncate_to("torn", Keep::From(end)).wait().unwrap();
+    assert_eq!(texts(&chats, "torn"), numbers(1..3));
     // Not where a line begins.
     let end = chats.snapshot("other").wait().unwrap().end().to_string();
     let (of, at) = end.split_once('-').unwrap();
@@ -342,6 +380,23 @@ fn a_message_is_taken_once_whatever_becomes_of_the_history() {
     store.close().unwrap();
 }
 
+/// Nothing is left of a deleted session, also if its files were removed by hand before.
+#[test]
+fn ids_go_with_their_session() {
+    let dir = scratch();
+    let once = dir.path().join(".sessionlog/once");
+    let store = open(dir.path());
+    let chats = store.handle();
+    assert!(is_new(&chats, "1"));
+    chats.flush().wait().unwrap();
+    assert_eq!(std::fs::read_dir(&once).unwrap().count(), 1);
+    chats.delete_session("cli").wait().unwrap();
+    assert_eq!(std::fs::read_dir(&once).unwrap().count(), 0);
+    assert!(is_new(&chats, "1"));
+    store.close().unwrap();
+    assert_eq!(std::fs::read_dir(&once).unwrap().count(), 1);
+}
+
 #[test]
 fn an_id_that_is_none_is_refused() {
     let dir = scratch();
@@ -402,9 +457,10 @@ fn the_newest_ids_are_remembered_and_the_file_stays_small() {
         assert!(!is_new(&store.handle(), &n.to_string()), "{n}");
     }
     store.close().unwrap();
-    let ids = dir.path().join(".sessionlog/once/cli.jsonl");
-    let lines = std::fs::read_to_string(&ids).unwrap().lines().count();
-    assert!((16..=32).contains(&lines), "{lines}");
+    let ids = dir.path().join(".sessionlog/once/cli.ids.jsonl");
+    let old = dir.path().join(".sessionlog/once/cli.old.jsonl");
+    let lines = |path| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    assert!((16..50).contains(&(lines(ids) + lines(old))));
     assert!(StoreOptions::new().once_ids(1).get_once_ids() == 16);
     // Its owner is gone, and another key gets its name.
     std::fs::remove_file(dir.path().join("cli.jsonl")).unwrap();

@@ -7,6 +7,7 @@ use crate::Durability;
 use crate::disk::files::{kind_of, once};
 use crate::disk::journal::record::Record;
 use crate::disk::session_file;
+use crate::engine::feed::ChangeKind;
 use crate::engine::position::Numbering;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
@@ -44,7 +45,8 @@ impl Verb for Delete {
         let number = shard.id();
         let session = shard.session(id);
         let has_backups = || !turn.shared.backups.of(&session.entry.stem).is_empty();
-        if !session.exists && (session.deleted || !has_backups()) {
+        let has_more = || has_backups() || has_taken(&session.entry.stem, turn);
+        if !session.exists && (session.deleted || !has_more()) {
             return turn.out.answer(answer, Ok(()));
         }
         let sidecar = session.recorded_sidecar();
@@ -91,6 +93,7 @@ impl Shard {
         entry.view.store(Arc::new(View::Gone));
         turn.shared.catalog.remove(&entry, &aliases);
         self.session(id).notify();
+        self.session(id).tell(ChangeKind::Deleted, turn);
         // The removed names must reach the disk with the next flush.
         self.mark_dirty(id);
         Ok(())
@@ -115,6 +118,13 @@ impl Session {
     }
 }
 
+/// Whether it is said of the session that it took messages once.
+fn has_taken(stem: &str, turn: &Turn<'_>) -> bool {
+    let shared = turn.shared;
+    let mut paths = once::paths(&shared.once, stem).into_iter();
+    paths.any(|path| kind_of(&*shared.storage, &path).is_some())
+}
+
 /// Removes both files of a session, its backups, and the ids of what it took once.
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     let shared = turn.shared;
@@ -125,9 +135,9 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
         session_file::sidecar_name(stem),
     ];
     let own = own.iter().map(|name| shared.dir.join(name));
-    let once = once::path(&shared.once, stem);
-    let any = any || kind_of(&*shared.storage, &once).is_some();
-    let paths: Vec<PathBuf> = own.chain(kept).chain([once]).collect();
+    let once = once::paths(&shared.once, stem);
+    let any = any || has_taken(stem, turn);
+    let paths: Vec<PathBuf> = own.chain(kept).chain(once).collect();
     if any {
         shared.names_changed();
     }

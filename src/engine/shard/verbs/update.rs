@@ -10,7 +10,8 @@ use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::once;
 use crate::disk::session_file::{self, Meta, What};
-use crate::engine::position::Keep;
+use crate::engine::feed::ChangeKind;
+use crate::engine::position::{Keep, Place};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Added;
@@ -283,8 +284,12 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
             Keep::Last(n) => Cut::Last(n),
             Keep::Turns(n) => Cut::Turns(n),
             Keep::From(position) => {
-                let offset = session.numbering.offset(position);
-                Cut::From(offset.ok_or_else(astray)?)
+                match session.numbering.find(position) {
+                    Place::Here(offset) => Cut::From(offset),
+                    // It was hidden already.
+                    Place::Gone => Cut::From(0),
+                    Place::Elsewhere => return Err(astray()),
+                }
             }
         },
     };
@@ -332,6 +337,6 @@ impl Shard {
         session.settled.add(added);
         session.publish();
         self.lines_synced(id, added, turn);
-        self.replace_meta(id, meta, turn);
+        self.replace_meta(id, meta, ChangeKind::Truncated, turn);
     }
 }

@@ -78,6 +78,7 @@ impl Worker {
         }
         let error = Error::Poisoned { reason };
         self.poisoned = Some(error.clone());
+        self.shared.feed.end();
         for owned in &mut self.shards {
             owned.shard.refuse_waiting(&error, &mut self.out);
         }

@@ -1,0 +1,191 @@
+//! The changes of all sessions, one after the other, for those who follow them.
+//!
+//! A ring of the last [`KEPT`] changes: who is slower misses some, and is told how many.
+//! Nothing is kept until somebody follows for the first time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::Version;
+use crate::ground::sync::Mutex;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use crate::ground::sync::watch::{WatchReceiver, WatchSender};
+
+/// How many changes are kept.
+const KEPT: usize = 16_384;
+
+/// What became of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// Lines were added: messages, or control records.
+    Appended,
+    /// Its summary, scope or aliases changed, perhaps with lines added.
+    Updated,
+    /// Lines were hidden, perhaps with others added and another summary.
+    Truncated,
+    /// Its history was replaced, or taken back.
+    Replaced,
+    /// It was deleted.
+    Deleted,
+}
+
+/// A change of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) key: Arc<str>,
+    /// The agent that its scope names; empty if it has none.
+    pub(crate) agent: Arc<str>,
+    pub(crate) version: Version,
+    pub(crate) kind: ChangeKind,
+}
+
+/// The changes of a store.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    /// Whether anybody ever followed.
+    is_followed: AtomicBool,
+    ring: Mutex<Ring>,
+    /// How many changes there were; none comes any more once it is gone.
+    newest: Mutex<Option<WatchSender<u64>>>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// The number of the first one kept.
+    first: u64,
+    kept: VecDeque<Told>,
+}
+
+/// Where one who follows stands.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    next: u64,
+    newest: WatchReceiver<u64>,
+}
+
+/// What is next for one who follows.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Change(Told),
+    /// So many changes are not kept any more; `None` if it is not known how many.
+    Missed(Option<u64>),
+    Nothing,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self {
+            is_followed: AtomicBool::new(false),
+            ring: Mutex::default(),
+            newest: Mutex::new(Some(WatchSender::new(0))),
+        }
+    }
+}
+
+impl Feed {
+    pub(crate) fn is_followed(&self) -> bool {
+        self.is_followed.load(Ordering::Acquire)
+    }
+
+    /// Readers see a change.
+    pub(crate) fn tell(&self, told: Told) {
+        let mut ring = self.ring.lock();
+        if ring.kept.len() == KEPT {
+            ring.kept.pop_front();
+            ring.first += 1;
+        }
+        ring.kept.push_back(told);
+        let newest = ring.first + ring.kept.len() as u64;
+        drop(ring);
+        if let Some(sender) = &*self.newest.lock() {
+            sender.send(newest);
+        }
+    }
+
+    /// No change will come any more.
+    pub(crate) fn end(&self) {
+        *self.newest.lock() = None;
+    }
+
+    /// One who is told of every change from now on. `None` once none will come.
+    pub(crate) fn follow(&self) -> Option<Follower> {
+        // First: what is shown after this is told.
+        self.is_followed.store(true, Ordering::Release);
+        let newest = self.newest.lock().as_ref()?.subscribe();
+        let ring = self.ring.lock();
+        let next = ring.first + ring.kept.len() as u64;
+        Some(Follower { next, newest })
+    }
+
+    /// Goes back to right after the change that made `version`; `false` if that is not kept.
+    pub(crate) fn rewind(&self, follower: &mut Follower, version: Version) -> bool {
+        let ring = self.ring.lock();
+        let place = ring.kept.iter().rposition(|told| told.version == version);
+        if let Some(place) = place {
+            follower.next = ring.first + place as u64 + 1;
+        }
+        place.is_some()
+    }
+
+    /// What is next.
+    pub(crate) fn next(&self, follower: &mut Follower) -> Next {
+        let ring = self.ring.lock();
+        if let Some(missed) = ring.first.checked_sub(follower.next).filter(|n| *n > 0) {
+            follower.next = ring.first;
+            return Next::Missed(Some(missed));
+        }
+        match ring.kept.get((follower.next - ring.first) as usize) {
+            Some(told) => {
+                follower.next += 1;
+                Next::Change(told.clone())
+            }
+            None => Next::Nothing,
+        }
+    }
+}
+
+impl Follower {
+    /// Waits until there is another change; `false` once none will come.
+    pub(crate) async fn changed(&mut self) -> bool {
+        if self.newest.latest() > self.next {
+            return true;
+        }
+        self.newest.changed().await.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(number: u64) -> Told {
+        Told {
+            key: "cli".into(),
+            agent: "".into(),
+            version: Version::new(number),
+            kind: ChangeKind::Appended,
+        }
+    }
+
+    #[test]
+    fn who_is_too_slow_is_told_how_much_was_missed() {
+        let feed = Feed::default();
+        let mut slow = feed.follow().unwrap();
+        for number in 1..=KEPT as u64 + 7 {
+            feed.tell(told(number));
+        }
+        assert!(matches!(feed.next(&mut slow), Next::Missed(Some(7))));
+        for number in 8..=KEPT as u64 + 7 {
+            assert!(matches!(feed.next(&mut slow), Next::Change(t) if t == told(number)));
+        }
+        assert!(matches!(feed.next(&mut slow), Next::Nothing));
+        assert!(feed.rewind(&mut slow, Version::new(100)));
+        assert!(matches!(feed.next(&mut slow), Next::Change(t) if t == told(101)));
+        assert!(!feed.rewind(&mut slow, Version::new(3)));
+        feed.end();
+        assert!(feed.follow().is_none());
+        slow.next = KEPT as u64 + 7;
+        assert!(!pollster::block_on(slow.changed()));
+    }
+}

@@ -1,0 +1,198 @@
+//! A glance at a session, for who lists many: its sidecar, and its first and last words.
+//! It costs two small reads, however long the session is.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::files;
+use crate::disk::files::lines::{for_each_line, for_each_line_back};
+use crate::disk::files::sidecar;
+use crate::disk::session_file::{self, Decoded, Kind, Meta};
+use crate::engine::recovery::bytes::Bytes;
+use crate::engine::snapshot::Snapshot;
+use crate::error::Result;
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::sync::thread;
+
+/// How much is read first to find the first words, bytes.
+const FIRST: u64 = 16 << 10;
+
+/// How many characters of a text are shown.
+const SHOWN: usize = 200;
+
+/// The lines of a session, where they are.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    file: Option<Arc<dyn StorageFile>>,
+    len: u64,
+    behind: Vec<u8>,
+    /// Where those begin that are not hidden, if that is known.
+    start: Option<u64>,
+}
+
+/// What a glance shows of the lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// All lines, hidden ones included, bytes.
+    pub(crate) size: u64,
+    pub(crate) first: String,
+    pub(crate) last: String,
+}
+
+impl Lines {
+    pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Self {
+        Self {
+            file: snapshot.live.file.clone(),
+            len: snapshot.live.end,
+            behind: snapshot.tail(),
+            start: Some(snapshot.live.start),
+        }
+    }
+
+    pub(crate) fn of_bytes(bytes: Bytes) -> Self {
+        Self {
+            file: bytes.file,
+            len: bytes.len,
+            behind: bytes.behind,
+            start: None,
+        }
+    }
+
+    /// Of a session that nobody has written to since the open: its file is all there is.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub(crate) fn of_file(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Self> {
+        let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
+        Ok(Self::of_bytes(Bytes::whole(file, dir)?))
+    }
+
+    /// The first and the last words, given how many lines are hidden.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn words(&self, skip: i64) -> io::Result<Words> {
+        let start = match self.start {
+            Some(start) => start,
+            None => self.after(u64::try_from(skip).unwrap_or(0))?,
+        };
+        Ok(Words {
+            size: self.len + self.behind.len() as u64,
+            first: self.first(start)?.unwrap_or_default(),
+            last: self.last(start)?.unwrap_or_default(),
+        })
+    }
+
+    /// Where the lines begin after the first `skip`.
+    fn after(&self, skip: u64) -> io::Result<u64> {
+        let (mut left, mut start) = (skip, 0);
+        if left == 0 {
+            return Ok(0);
+        }
+        self.each(0, &mut |begin, raw| {
+            left -= u64::from(session_file::classify(raw) != Kind::Blank);
+            start = begin + raw.len() as u64 + 1;
+            left > 0
+        })?;
+        Ok(start.min(self.len + self.behind.len() as u64))
+    }
+
+    fn first(&self, start: u64) -> io::Result<Option<String>> {
+        let mut first = None;
+        self.each(start, &mut |_, raw| {
+            first = text_of(raw);
+            first.is_none()
+        })?;
+        Ok(first)
+    }
+
+    fn last(&self, start: u64) -> io::Result<Option<String>> {
+        let hidden = start.saturating_sub(self.len) as usize;
+        let behind = self.behind.get(hidden..).unwrap_or_default();
+        let lines: Vec<_> = session_file::lines(behind).collect();
+        let mut last = lines.into_iter().rev().find_map(|(_, raw)| text_of(raw));
+        if last.is_none()
+            && let Some(file) = &self.file
+        {
+            for_each_line_back(&**file, start, self.len.max(start), &mut |raw| {
+                last = text_of(raw.text);
+                last.is_none()
+            })?;
+        }
+        Ok(last)
+    }
+
+    /// Visits the lines from `start` on, each with where it begins, for as long as `visit`
+    /// says so.
+    fn each(&self, start: u64, visit: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
+        let mut goes_on = true;
+        if let Some(file) = &self.file {
+            // Few bytes first: a line that is cut off there is read again, whole.
+            let (mut at, mut step) = (start, FIRST);
+            while goes_on && at < self.len {
+                let end = at.saturating_add(step).min(self.len);
+                let whole = end == self.len;
+                let from = at;
+                for_each_line(&**file, from, end, &mut |raw| {
+                    if goes_on && (whole || raw.next() <= end) {
+                        goes_on = visit(raw.begin, raw.text);
+                        at = raw.next();
+                    }
+                    Ok(())
+                })?;
+                step = step.saturating_mul(16);
+            }
+        }
+        let hidden = start.saturating_sub(self.len) as usize;
+        for (at, raw) in session_file::lines(self.behind.get(hidden..).unwrap_or_default()) {
+            if !goes_on {
+                break;
+            }
+            goes_on = visit(self.len + (hidden + at) as u64, raw);
+        }
+        Ok(())
+    }
+}
+
+/// The beginning of a message's text.
+fn text_of(raw: &[u8]) -> Option<String> {
+    match session_file::decode(raw) {
+        Decoded::Message(message) => Some(message.text().chars().take(SHOWN).collect()),
+        _ => None,
+    }
+}
+
+/// The sidecar of a session that nobody has written to since the open.
+///
+/// # Errors
+/// As [`sidecar::read_sidecar`].
+pub(crate) fn meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Meta> {
+    sidecar::read_sidecar(storage, dir, stem, key).map(|(meta, _)| meta)
+}
+
+/// What `look` makes of each, on as many threads as run at once, in their order.
+pub(crate) fn each<T: Sync, U: Send>(items: &[T], look: &(dyn Fn(&T) -> U + Sync)) -> Vec<U> {
+    parted(items, look, thread::available_parallelism())
+}
+
+/// So many that it is worth a thread.
+const PART: usize = 64;
+
+fn parted<T: Sync, U: Send>(
+    items: &[T],
+    look: &(dyn Fn(&T) -> U + Sync),
+    threads: usize,
+) -> Vec<U> {
+    if threads < 2 || items.len() < PART {
+        return items.iter().map(look).collect();
+    }
+    let own = threads / 2;
+    let (one, other) = items.split_at(items.len() * own / threads);
+    let (mut one, other) = thread::both(
+        || parted(one, look, own),
+        || parted(other, look, threads - own),
+    );
+    one.extend(other);
+    one
+}

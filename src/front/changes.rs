@@ -1,0 +1,139 @@
+//! Following the changes of all sessions.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::feed::{ChangeKind, Feed, Follower, Next, Told};
+use crate::error::{Error, Result, Version};
+use crate::ground::sync::thread;
+
+/// Which changes, for [`StoreHandle::changes`](crate::StoreHandle::changes).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "it does nothing until it is given to StoreHandle::changes"]
+pub struct ChangeFilter {
+    prefix: String,
+    agent: Option<String>,
+    after: Option<Version>,
+}
+
+impl ChangeFilter {
+    /// All changes from now on.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Those of sessions whose keys begin so.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Those of sessions whose scope names this agent.
+    pub fn agent(mut self, agent_id: impl Into<String>) -> Self {
+        self.agent = Some(agent_id.into());
+        self
+    }
+
+    /// Not only from now on, but from right after the change that made this version, of
+    /// whichever session: who stopped following goes on there. If it is not kept any more,
+    /// the first answer is [`Error::ChangesMissed`].
+    pub fn after(mut self, version: Version) -> Self {
+        self.after = Some(version);
+        self
+    }
+
+    fn admits(&self, told: &Told) -> bool {
+        let agent = self
+            .agent
+            .as_deref()
+            .is_none_or(|agent| *told.agent == *agent);
+        agent && told.key.starts_with(&self.prefix)
+    }
+}
+
+/// A change of a session, which readers see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The session's key.
+    pub key: String,
+    /// The version that the change made: what a
+    /// [`SessionSnapshot`](crate::SessionSnapshot) has, unless another followed. Of a
+    /// deletion, one that the session never is at.
+    pub version: Version,
+    /// What became of the session.
+    pub kind: ChangeKind,
+}
+
+/// The changes of all sessions, one after the other; see
+/// [`StoreHandle::changes`](crate::StoreHandle::changes).
+#[derive(Debug)]
+pub struct Changes {
+    engine: Result<Arc<Engine>>,
+    filter: ChangeFilter,
+    follower: Option<Follower>,
+    /// Whether what came after a version is not kept any more, which is yet to be said.
+    is_lost: bool,
+}
+
+impl Changes {
+    pub(crate) fn of(engine: Result<Arc<Engine>>, filter: ChangeFilter) -> Self {
+        let feed = engine.as_ref().ok().map(|engine| &engine.shared.feed);
+        let mut follower = feed.and_then(Feed::follow);
+        let mut is_lost = false;
+        if let (Some(feed), Some(follower), Some(version)) = (feed, &mut follower, filter.after) {
+            is_lost = !feed.rewind(follower, version);
+        }
+        Self {
+            engine,
+            filter,
+            follower,
+            is_lost,
+        }
+    }
+
+    /// Waits for the next change. Under any async runtime; dropping the future loses
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Error::ChangesMissed`] if changes came faster than they were asked for and are not
+    /// kept any more: the next call goes on with the oldest that is. [`Error::Closed`] or
+    /// [`Error::Poisoned`] once nothing will change any more, [`Error::ReadOnly`] on a store
+    /// that was opened read-only.
+    pub async fn next(&mut self) -> Result<Change> {
+        let engine = self.engine.clone()?;
+        if std::mem::take(&mut self.is_lost) {
+            return Err(Error::ChangesMissed { missed: None });
+        }
+        let Some(follower) = &mut self.follower else {
+            return Err(engine.failure());
+        };
+        loop {
+            match engine.shared.feed.next(follower) {
+                Next::Change(told) if self.filter.admits(&told) => {
+                    return Ok(Change {
+                        key: told.key.to_string(),
+                        version: told.version,
+                        kind: told.kind,
+                    });
+                }
+                Next::Change(_) => {}
+                Next::Missed(missed) => return Err(Error::ChangesMissed { missed }),
+                Next::Nothing if follower.changed().await => {}
+                Next::Nothing => return Err(engine.failure()),
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), blocking this thread.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); [`Error::WouldDeadlock`] on a thread that works for a
+    /// store, as in a waker.
+    pub fn wait_next(&mut self) -> Result<Change> {
+        if thread::is_serving() {
+            return Err(Error::WouldDeadlock);
+        }
+        pollster::block_on(self.next())
+    }
+}

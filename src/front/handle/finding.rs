@@ -1,0 +1,286 @@
+//! Finding sessions among many, and following all of them.
+
+use std::sync::Arc;
+
+use super::{Side, StoreHandle, blocking};
+use crate::disk::session_file::{self, Meta};
+use crate::engine::Engine;
+use crate::engine::glance::{self, Lines, Words};
+use crate::engine::snapshot::View;
+use crate::engine::view::{DirectoryView, Listing};
+use crate::error::{Error, Result};
+use crate::front::changes::{ChangeFilter, Changes};
+use crate::front::reply::{Place, Reply};
+use crate::front::sessions::{
+    Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery, updated,
+};
+
+/// Finding sessions.
+impl StoreHandle {
+    /// The sessions that `query` looks for, each with its counts, times, summary, first and
+    /// last text and size. All from one pass over the sidecars, on as many threads as the
+    /// machine runs at once; each session is of one moment, not all of the same. Aliases do
+    /// not count. A session of which only a file without a sidecar is there is not found, as
+    /// [`list_sessions`](Self::list_sessions) does not list it.
+    ///
+    /// ```
+    /// use sessionlog::{SessionOrder, SessionQuery, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// for key in ["telegram:1", "telegram:2", "slack:1"] {
+    ///     chats.add_message(key, "user", &format!("hi from {key}")).wait()?;
+    /// }
+    /// let query = SessionQuery::new().prefix("telegram:").order(SessionOrder::Updated).limit(1);
+    /// let page = chats.sessions(query.clone()).wait()?;
+    /// assert_eq!(page.sessions[0].last_text, "hi from telegram:2");
+    /// let page = chats.sessions(query.after(page.next.unwrap())).wait()?;
+    /// assert_eq!(page.sessions[0].key, "telegram:1");
+    /// assert!(page.next.is_none());
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {
+        let this = self.exact_keys();
+        Reply::lookup(move |place| {
+            Box::pin(blocking(place, move || match &this.side {
+                Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
+                Side::Writer(engine) => Ok(page(&Owned(&this, engine), &query)),
+                Side::Reader(view) => page_beside(view, &query),
+            }))
+        })
+    }
+}
+
+/// Following sessions.
+impl StoreHandle {
+    /// The changes of all sessions that `filter` admits, from now on, in the order in which
+    /// readers see them; for one session [`subscribe`](Self::subscribe) is cheaper. A
+    /// compaction is no change. The newest 16,384 changes of the store are kept for those
+    /// who fall behind; who falls further is told how many were missed. Until somebody
+    /// follows for the first time, nothing is kept, and costs nothing. Not on a store opened
+    /// read-only.
+    ///
+    /// ```
+    /// use sessionlog::{ChangeFilter, ChangeKind, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// let mut changes = chats.changes(ChangeFilter::new().prefix("telegram:"));
+    /// chats.add_message("slack:1", "user", "hi").wait()?;
+    /// chats.add_message("telegram:1", "user", "hi").wait()?;
+    /// let change = changes.wait_next()?; // or `changes.next().await`
+    /// assert_eq!((&*change.key, change.kind), ("telegram:1", ChangeKind::Appended));
+    /// assert_eq!(change.version, chats.snapshot("telegram:1").wait()?.version());
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn changes(&self, filter: ChangeFilter) -> Changes {
+        let engine = match &self.side {
+            Side::Writer(engine) => Ok(engine.clone()),
+            Side::Reader(_) => Err(Error::ReadOnly),
+        };
+        Changes::of(engine, filter)
+    }
+}
+
+/// A session that is listed.
+type Listed = (String, String);
+
+/// Where sessions are found.
+trait Source: Sync {
+    /// The stem and the key of each, by file name.
+    fn listed(&self) -> Vec<Listed>;
+    fn meta(&self, session: &Listed) -> Result<Meta>;
+    fn lines(&self, session: &Listed) -> Result<(Meta, Lines)>;
+}
+
+fn page(source: &impl Source, query: &SessionQuery) -> SessionPage {
+    let mut listed = source.listed();
+    listed.retain(|(_, key)| key.starts_with(&query.prefix));
+    match query.order {
+        SessionOrder::Name => by_name(source, query, &listed),
+        SessionOrder::Updated => by_time(source, query, &listed),
+    }
+}
+
+fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
+    let is_before = |(stem, _): &Listed| match &query.after {
+        Some(after) => session_file::file_order(stem, &after.stem).is_le(),
+        None => false,
+    };
+    let mut rest = &listed[listed.partition_point(is_before)..];
+    let mut page = SessionPage::default();
+    while !rest.is_empty() && page.sessions.len() < query.limit {
+        let wanted = query.limit - page.sessions.len();
+        let (now, later) = rest.split_at(rest.len().min(wanted));
+        let found = glance::each(now, &|session| {
+            let meta = source.meta(session);
+            let admitted = meta.map(|meta| query.admits(&meta));
+            match admitted {
+                Ok(false) => None,
+                Ok(true) => Some(show(source, session)),
+                Err(error) => Some(Err(error)),
+            }
+        });
+        for (session, found) in now.iter().zip(found) {
+            page.take(session, found);
+        }
+        page.next = now.last().map(|(stem, _)| Cursor {
+            stem: stem.clone(),
+            updated: 0,
+        });
+        rest = later;
+    }
+    if rest.is_empty() {
+        page.next = None;
+    }
+    page
+}
+
+fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
+    let mut page = SessionPage::default();
+    let metas = glance::each(listed, &|session| source.meta(session));
+    let mut found = Vec::new();
+    for (session, meta) in listed.iter().zip(metas) {
+        match meta {
+            Ok(meta) if query.admits(&meta) => found.push((session, updated(&meta))),
+            Ok(_) => {}
+            Err(error) => page.take(session, Some(Err(error))),
+        }
+    }
+    found.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    if let Some(after) = &query.after {
+        let place = found.iter().position(|((stem, _), time)| {
+            *time < after.updated
+                || *time == after.updated && session_file::file_order(stem, &after.stem).is_gt()
+        });
+        found.drain(..place.unwrap_or(found.len()));
+    }
+    let is_last = found.len() <= query.limit;
+    found.truncate(query.limit);
+    let next = found.last().filter(|_| !is_last);
+    let next = next.map(|((stem, _), updated)| Cursor {
+        stem: stem.clone(),
+        updated: *updated,
+    });
+    page.next = next;
+    let shown = glance::each(&found, &|(session, _)| show(source, session));
+    for ((session, _), shown) in found.into_iter().zip(shown) {
+        page.take(session, Some(shown));
+    }
+    page
+}
+
+impl SessionPage {
+    /// One session's files must not keep all others from being listed.
+    fn take(&mut self, (_, key): &Listed, found: Option<Result<SessionInfo>>) {
+        match found {
+            Some(Ok(info)) => self.sessions.push(info),
+            Some(Err(error)) => {
+                tracing::warn!(key, %error, "a session is listed as unreadable");
+                self.unreadable.push(key.clone());
+            }
+            None => {}
+        }
+    }
+}
+
+fn show(source: &impl Source, session: &Listed) -> Result<SessionInfo> {
+    let (meta, lines) = source.lines(session)?;
+    Ok(SessionInfo::new(
+        &session.1,
+        &meta,
+        words(session, &meta, &lines)?,
+    ))
+}
+
+fn words((_, key): &Listed, meta: &Meta, lines: &Lines) -> Result<Words> {
+    let words = lines.words(meta.skip);
+    words.map_err(|e| Error::io("read", std::path::Path::new(key), e))
+}
+
+/// The sessions of a store that is open for writing.
+struct Owned<'a>(&'a StoreHandle, &'a Arc<Engine>);
+
+impl Owned<'_> {
+    /// Whether nobody has written to it since the open.
+    fn is_cold(&self, key: &str) -> bool {
+        let entry = self.1.shared.catalog.entered(key);
+        entry.is_none_or(|entry| matches!(&*entry.view.load(), View::Cold))
+    }
+
+    fn live_meta(&self, key: &str) -> Option<Meta> {
+        let entry = self.1.shared.catalog.entered(key)?;
+        match &*entry.view.load() {
+            View::Live(live) => Some(live.snapshot().meta),
+            View::Cold => None,
+            View::Gone => Some(Meta::empty(key)),
+        }
+    }
+}
+
+impl Source for Owned<'_> {
+    fn listed(&self) -> Vec<Listed> {
+        self.1.shared.catalog.listed()
+    }
+
+    fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
+        let shared = &self.1.shared;
+        match self.live_meta(key) {
+            Some(meta) => Ok(meta),
+            None => glance::meta(&*shared.storage, &shared.dir, stem, key),
+        }
+    }
+
+    fn lines(&self, session: &Listed) -> Result<(Meta, Lines)> {
+        let (stem, key) = session;
+        let shared = &self.1.shared;
+        if self.is_cold(key) {
+            let lines = Lines::of_file(&*shared.storage, &shared.dir, stem)?;
+            let meta = self.meta(session)?;
+            // Its owner may have begun to write meanwhile.
+            if self.is_cold(key) {
+                return Ok((meta, lines));
+            }
+        }
+        let snapshot = pollster::block_on(self.0.moment_of(key, Place::Here))?;
+        Ok((snapshot.meta.clone(), Lines::of_snapshot(&snapshot)))
+    }
+}
+
+impl Source for Listing<'_> {
+    fn listed(&self) -> Vec<Listed> {
+        self.listed()
+    }
+
+    fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
+        self.meta(stem, key)
+    }
+
+    fn lines(&self, (_, key): &Listed) -> Result<(Meta, Lines)> {
+        self.glance(key)
+    }
+}
+
+/// A page beside a writer: what changed while it was put together is read anew.
+fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage> {
+    let listing = Listing::of(view)?;
+    let mut page = page(&listing, query);
+    let now = Listing::of(view)?;
+    for info in &mut page.sessions {
+        if !now.is_still(&listing, &info.key) {
+            let (meta, words) = now.chase(&info.key)?;
+            *info = SessionInfo::new(&info.key, &meta, words);
+        }
+    }
+    Ok(page)
+}

@@ -1,0 +1,191 @@
+//! Finding sessions: what is looked for, and what is shown of each.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::disk::session_file::Meta;
+use crate::engine::glance::Words;
+use crate::scope::SessionScope;
+
+/// Which sessions, in which order, and how many at a time, for
+/// [`StoreHandle::sessions`](crate::StoreHandle::sessions).
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing until it is given to StoreHandle::sessions"]
+pub struct SessionQuery {
+    pub(super) prefix: String,
+    pub(super) agent: Option<String>,
+    pub(super) channel: Option<String>,
+    pub(super) since: Option<OffsetDateTime>,
+    pub(super) order: SessionOrder,
+    pub(super) limit: usize,
+    pub(super) after: Option<Cursor>,
+}
+
+/// In which order sessions are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionOrder {
+    /// By file name, as [`list_sessions`](crate::StoreHandle::list_sessions) lists them. A
+    /// page costs what it shows.
+    #[default]
+    Name,
+    /// The one updated last comes first. Every page reads the sidecars of all sessions
+    /// whose keys begin with the prefix.
+    Updated,
+}
+
+/// Where the next page of sessions begins. A session that is updated in between may be
+/// shown again, or not at all, if they are [ordered](SessionOrder::Updated) by that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Cursor {
+    pub(super) stem: String,
+    pub(super) updated: i128,
+}
+
+impl Default for SessionQuery {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SessionQuery {
+    /// All sessions, by name, up to 1,000 on a page.
+    pub fn new() -> Self {
+        Self {
+            prefix: String::new(),
+            agent: None,
+            channel: None,
+            since: None,
+            order: SessionOrder::default(),
+            limit: 1000,
+            after: None,
+        }
+    }
+
+    /// Those whose keys begin so.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Those whose scope names this agent.
+    pub fn agent(mut self, agent_id: impl Into<String>) -> Self {
+        self.agent = Some(agent_id.into());
+        self
+    }
+
+    /// Those whose scope names this channel.
+    pub fn channel(mut self, channel: impl Into<String>) -> Self {
+        self.channel = Some(channel.into());
+        self
+    }
+
+    /// Those updated at that time or later, as their sidecars say. A
+    /// [`SystemTime`](std::time::SystemTime) will do.
+    pub fn updated_since(mut self, time: impl Into<OffsetDateTime>) -> Self {
+        self.since = Some(time.into());
+        self
+    }
+
+    /// In which order.
+    pub fn order(mut self, order: SessionOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// At most so many on a page; at least one.
+    pub fn limit(mut self, most: usize) -> Self {
+        self.limit = most.max(1);
+        self
+    }
+
+    /// From where a page [ended](SessionPage::next) on. The query must be the same
+    /// otherwise.
+    pub fn after(mut self, cursor: Cursor) -> Self {
+        self.after = Some(cursor);
+        self
+    }
+
+    /// Whether a session is looked for, as far as its sidecar says.
+    pub(super) fn admits(&self, meta: &Meta) -> bool {
+        let since = self.since.is_none_or(|since| updated(meta) >= nanos(since));
+        if self.agent.is_none() && self.channel.is_none() {
+            return since;
+        }
+        let scope = meta.text.scope.as_ref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let scope = scope.unwrap_or_default();
+        let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|w| w == own);
+        since && is(&self.agent, &scope.agent_id) && is(&self.channel, &scope.channel)
+    }
+}
+
+fn nanos(time: OffsetDateTime) -> i128 {
+    time.unix_timestamp_nanos()
+}
+
+/// When a session was updated; long ago if its sidecar says nothing that reads.
+pub(super) fn updated(meta: &Meta) -> i128 {
+    let time = OffsetDateTime::parse(meta.updated_at.as_str(), &Rfc3339);
+    time.map_or(i128::MIN, nanos)
+}
+
+/// What is shown of a session that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// Its key.
+    pub key: String,
+    /// Its summary; empty if it has none.
+    pub summary: String,
+    /// The first text that is not hidden, at most 200 characters; for a title.
+    pub first_text: String,
+    /// The last text, at most 200 characters.
+    pub last_text: String,
+    /// Lines that are not hidden, as the sidecar counts them: messages, control records,
+    /// and lines that do not decode.
+    pub lines: u64,
+    /// All its lines, hidden ones included, bytes.
+    pub bytes: u64,
+    /// When it was made, as its sidecar says.
+    pub created_at: String,
+    /// When it was changed last, as its sidecar says.
+    pub updated_at: String,
+    /// The agent and the channel that its scope names; empty if it has none.
+    pub agent: String,
+    /// See [`agent`](Self::agent).
+    pub channel: String,
+}
+
+impl SessionInfo {
+    pub(super) fn new(key: &str, meta: &Meta, words: Words) -> Self {
+        let scope = meta.text.scope.as_ref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let scope = scope.unwrap_or_default();
+        Self {
+            key: key.to_owned(),
+            summary: meta.text.summary.clone(),
+            first_text: words.first,
+            last_text: words.last,
+            lines: u64::try_from(meta.count.saturating_sub(meta.skip)).unwrap_or(0),
+            bytes: words.size,
+            created_at: meta.text.created_at.clone(),
+            updated_at: meta.updated_at.to_string(),
+            agent: scope.agent_id,
+            channel: scope.channel,
+        }
+    }
+}
+
+/// Some of the sessions that were looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionPage {
+    /// The sessions, in the order asked for.
+    pub sessions: Vec<SessionInfo>,
+    /// The keys of sessions whose files could not be read; a log says why.
+    pub unreadable: Vec<String>,
+    /// Where the next page begins; `None` if this is the last.
+    pub next: Option<Cursor>,
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::rig::Control;
 use sessionlog::testing::running::read_only;
-use sessionlog::{Error, StoreHandle};
+use sessionlog::{Appended, Error, Message, Result, StoreHandle, Update};
 use shuttle::future::block_on;
 
 use crate::dice::Dice;
@@ -75,12 +75,13 @@ impl Caller {
     }
 
     /// Appends to the session that others append to as well: every line once, in order.
-    pub(crate) fn share(self, name: &str, times: usize) -> Texts {
+    pub(crate) fn share(mut self, name: &str, times: usize) -> Texts {
         let mut accepted = Texts::new();
         for number in 0..times {
             let text = format!("{name}.{number}");
-            match block_on(self.handle.add_message(SHARED, "user", &text)) {
-                Ok(()) => accepted.push(text),
+            match self.say(&text, number) {
+                Ok(true) => accepted.push(text),
+                Ok(false) => {}
                 Err(error) => {
                     self.trouble.excuses(&error, "a caller");
                     if !matches!(error, Error::StorageFull { .. }) {
@@ -95,6 +96,42 @@ impl Caller {
             }
         }
         accepted
+    }
+
+    /// Whether a line was taken: of those that several deliver under one id, the first is.
+    fn say(&mut self, text: &str, number: usize) -> Result<bool> {
+        match self.dice.below(4) {
+            0 => self.deliver(text, &number.to_string()),
+            1 => self.decide(text).map(|()| true),
+            _ => block_on(self.handle.add_message(SHARED, "user", text)).map(|()| true),
+        }
+    }
+
+    /// Delivers a line twice.
+    fn deliver(&self, text: &str, id: &str) -> Result<bool> {
+        let deliver = || block_on(self.handle.append_once(SHARED, id, Message::user(text)));
+        let first = deliver()?;
+        match deliver() {
+            Ok(again) => assert!(matches!(again, Appended::Duplicate(_)), "{id}: {again:?}"),
+            Err(error) => self.trouble.excuses(&error, "a caller"),
+        }
+        Ok(matches!(first, Appended::New(_)))
+    }
+
+    /// Adds a line only to what it saw, until nobody came between.
+    fn decide(&self, text: &str) -> Result<()> {
+        loop {
+            let seen = block_on(self.handle.snapshot(SHARED))?.version();
+            let update = Update::new().expect(seen).append(Message::user(text));
+            match block_on(self.handle.update(SHARED, update)) {
+                Ok(made) => {
+                    assert_ne!(made, seen, "a version twice");
+                    return Ok(());
+                }
+                Err(Error::VersionConflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Is told of every line of the shared session until the store ends; how many lines,

@@ -13,6 +13,7 @@
 //! <dir>/.sessionlog/lock                      flock(2); the holder's process id as text
 //! <dir>/.sessionlog/catalog                   which sessions there were at the last clean end
 //! <dir>/.sessionlog/catalog.tmp               the same, not yet in place
+//! <dir>/.sessionlog/once/<stem>.{ids,old}.jsonl  which messages a session took once
 //! <dir>/.sessionlog/sidecars.jsonl            copies of what sidecars say
 //! <dir>/.sessionlog/sidecars.tmp              the same, not yet in place
 //! <dir>/.sessionlog/journal/segment-<16 hex>.log

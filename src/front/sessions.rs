@@ -107,6 +107,11 @@ impl SessionQuery {
         self
     }
 
+    /// Whether it asks nothing of sidecars.
+    pub(super) fn admits_all(&self) -> bool {
+        self.agent.is_none() && self.channel.is_none() && self.since.is_none()
+    }
+
     /// Whether a session is looked for, as far as its sidecar says.
     pub(super) fn admits(&self, meta: &Meta) -> bool {
         let since = self.since.is_none_or(|since| updated(meta) >= nanos(since));

@@ -378,6 +378,13 @@ pub(crate) const BUGS: &[Bug] = &[
         rung: CRASHES,
     },
     Bug {
+        name: "once-id-not-journalled",
+        file: "src/engine/shard/verbs/append.rs",
+        original: r#"            once: once.as_deref().unwrap_or_default(),"#,
+        replacement: r#"            once: "","#,
+        rung: CRASHES,
+    },
+    Bug {
         name: "torn-line-not-ended",
         file: "src/engine/shard/verbs/append.rs",
         original: r#"            lines.insert(0, b'\n');

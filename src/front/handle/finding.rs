@@ -122,15 +122,7 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     while !rest.is_empty() && page.sessions.len() < query.limit {
         let wanted = query.limit - page.sessions.len();
         let (now, later) = rest.split_at(rest.len().min(wanted));
-        let found = glance::each(now, &|session| {
-            let meta = source.meta(session);
-            let admitted = meta.map(|meta| query.admits(&meta));
-            match admitted {
-                Ok(false) => None,
-                Ok(true) => Some(show(source, session)),
-                Err(error) => Some(Err(error)),
-            }
-        });
+        let found = glance::each(now, &|session| find(source, query, session));
         for (session, found) in now.iter().zip(found) {
             page.take(session, found);
         }
@@ -144,6 +136,22 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
         page.next = None;
     }
     page
+}
+
+/// What is shown of a session, if it is looked for.
+fn find(
+    source: &impl Source,
+    query: &SessionQuery,
+    session: &Listed,
+) -> Option<Result<SessionInfo>> {
+    if !query.admits_all() {
+        match source.meta(session).map(|meta| query.admits(&meta)) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    Some(show(source, session))
 }
 
 fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
@@ -271,16 +279,31 @@ impl Source for Listing<'_> {
     }
 }
 
-/// A page beside a writer: what changed while it was put together is read anew.
+/// How often what changed is read anew at once, before each is for itself.
+const ROUNDS: usize = 8;
+
+/// A page beside a writer: what changed while it was put together is read anew, and what
+/// changed while that was. Each look reads the whole journal, so that all go with one.
 fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage> {
-    let listing = Listing::of(view)?;
+    let mut listing = Listing::of(view)?;
     let mut page = page(&listing, query);
-    let now = Listing::of(view)?;
-    for info in &mut page.sessions {
-        if !now.is_still(&listing, &info.key) {
-            let (meta, words) = now.chase(&info.key)?;
-            *info = SessionInfo::new(&info.key, &meta, words);
+    let mut moved: Vec<_> = page.sessions.iter_mut().collect();
+    for _ in 0..ROUNDS {
+        let now = Listing::of(view)?;
+        moved.retain(|info| !now.is_still(&listing, &info.key));
+        if moved.is_empty() {
+            return Ok(page);
         }
+        let keys: Vec<_> = moved.iter().map(|info| info.key.clone()).collect();
+        let again = glance::each(&keys, &|key| show(&now, &(String::new(), key.clone())));
+        for (info, again) in moved.iter_mut().zip(again) {
+            **info = again?;
+        }
+        listing = now;
+    }
+    for info in moved {
+        let (meta, words) = listing.chase(&info.key)?;
+        *info = SessionInfo::new(&info.key, &meta, words);
     }
     Ok(page)
 }

@@ -301,16 +301,19 @@ impl Conversation {
         Reply::from_future(async move {
             let deliveries = (0..times).map(|_| store.append_once(&key, &id, said.clone()));
             let mut deliveries: Vec<_> = deliveries.collect();
-            let mut taken = 0;
+            let mut taken = 0_usize;
             // Submitted before the first is answered.
             if let [first, second] = &mut deliveries[..] {
                 let (first, second) = tokio::join!(first, second);
-                for appended in [first?, second?] {
-                    taken += u32::from(matches!(appended, Appended::New(_)));
+                let both = [&first, &second].into_iter();
+                taken = both.filter(|r| matches!(r, Ok(Appended::New(_)))).count();
+                // Either may have been refused; the other was taken all the same.
+                if taken == 0 {
+                    first.and(second)?;
                 }
             } else {
                 for delivery in deliveries {
-                    taken += u32::from(matches!(delivery.await?, Appended::New(_)));
+                    taken += usize::from(matches!(delivery.await?, Appended::New(_)));
                 }
             }
             assert_eq!(taken, 1, "{key} took {id} {taken} times");

@@ -113,6 +113,11 @@ impl Catalog {
         orphan.map(|orphan| orphan.key().clone())
     }
 
+    /// Whether a session was found at the open and not used since.
+    pub(crate) fn is_untouched(&self, key: &str) -> bool {
+        self.table.holds(key)
+    }
+
     /// Whether there is a session of this very key, or files it can take.
     pub(crate) fn knows(&self, key: &str) -> bool {
         self.has(key) || self.orphan_of(key).is_some()

@@ -1,5 +1,6 @@
 //! A glance at a session, for who lists many: its sidecar, and its first and last words.
-//! It costs two small reads, however long the session is.
+//! It costs two small reads, however much of the session shows; of one that nobody used, all
+//! that is hidden is read.
 
 use std::io;
 use std::path::Path;
@@ -129,19 +130,27 @@ impl Lines {
         let mut goes_on = true;
         if let Some(file) = &self.file {
             // Few bytes first: a line that is cut off there is read again, whole.
-            let (mut at, mut step) = (start, FIRST);
-            while goes_on && at < self.len {
-                let end = at.saturating_add(step).min(self.len);
-                let whole = end == self.len;
-                let from = at;
-                for_each_line(&**file, from, end, &mut |raw| {
-                    if goes_on && (whole || raw.next() <= end) {
+            let few = start.saturating_add(FIRST).min(self.len);
+            let mut at = start;
+            for end in [few, self.len] {
+                let walked = for_each_line(&**file, at, end, &mut |raw| {
+                    if end == self.len || raw.next() <= end {
                         goes_on = visit(raw.begin, raw.text);
                         at = raw.next();
                     }
-                    Ok(())
-                })?;
-                step = step.saturating_mul(16);
+                    if goes_on {
+                        Ok(())
+                    } else {
+                        Err(io::ErrorKind::Interrupted.into())
+                    }
+                });
+                if !goes_on {
+                    return Ok(());
+                }
+                walked?;
+                if at >= self.len {
+                    break;
+                }
             }
         }
         let hidden = start.saturating_sub(self.len) as usize;

@@ -27,7 +27,7 @@ pub struct SessionQuery {
 #[non_exhaustive]
 pub enum SessionOrder {
     /// By file name, as [`list_sessions`](crate::StoreHandle::list_sessions) lists them. A
-    /// page costs what it shows.
+    /// page reads the files of what it shows.
     #[default]
     Name,
     /// The one updated last comes first. Every page reads the sidecars of all sessions
@@ -40,7 +40,7 @@ pub enum SessionOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cursor {
     pub(super) stem: String,
-    pub(super) updated: i128,
+    pub(super) updated: i64,
 }
 
 impl Default for SessionQuery {
@@ -126,14 +126,16 @@ impl SessionQuery {
     }
 }
 
-fn nanos(time: OffsetDateTime) -> i128 {
-    time.unix_timestamp_nanos()
+/// Nanoseconds since 1970, as far as they go: from 1677 to 2262.
+fn nanos(time: OffsetDateTime) -> i64 {
+    let nanos = time.unix_timestamp_nanos();
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// When a session was updated; long ago if its sidecar says nothing that reads.
-pub(super) fn updated(meta: &Meta) -> i128 {
+pub(super) fn updated(meta: &Meta) -> i64 {
     let time = OffsetDateTime::parse(meta.updated_at.as_str(), &Rfc3339);
-    time.map_or(i128::MIN, nanos)
+    time.map_or(i64::MIN, nanos)
 }
 
 /// What is shown of a session that was found.

@@ -16,6 +16,7 @@ mod intercept;
 mod kept;
 mod kimi_file;
 mod leaving;
+mod manners;
 mod pacing;
 mod read_only;
 mod scheduler;

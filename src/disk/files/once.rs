@@ -16,7 +16,7 @@
 //!   LF. After: the same, until the checkpoint; the journal has them, and recovery adds
 //!   those that are missing.
 //! * *File renamed*. Before, or after: both have the same lines. The next line is added
-//!   only after a flush that synced the names, or a recovery.
+//!   by a later flush, or by a recovery.
 
 use std::collections::HashSet;
 use std::io;

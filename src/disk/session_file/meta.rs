@@ -30,6 +30,17 @@ pub(crate) struct MetaText {
     pub(crate) aliases: Vec<String>,
 }
 
+impl MetaText {
+    /// Whether it says of the session what `other` does, but for when it was made.
+    pub(crate) fn says_what(&self, other: &Self) -> bool {
+        let scope = |text: &Self| text.scope.as_ref().map(|scope| scope.get().to_owned());
+        std::ptr::eq(self, other)
+            || self.summary == other.summary
+                && self.aliases == other.aliases
+                && scope(self) == scope(other)
+    }
+}
+
 impl Clone for Meta {
     fn clone(&self) -> Self {
         Self {

@@ -1,8 +1,10 @@
 //! What a damaged journal says of messages that sessions took once.
 
+use std::path::PathBuf;
+
 use super::repair::Repair;
 use super::salvage::Salvage;
-use crate::disk::files::once;
+use crate::disk::files::{kind_of, once};
 use crate::engine::home;
 use crate::error::{Error, Result};
 
@@ -14,18 +16,22 @@ impl Repair<'_> {
             let paths = once::paths(dir, stem);
             self.back_up(&paths)?;
             if plan.anew {
-                self.remove(&paths)?;
+                let is_there = |path: &&PathBuf| kind_of(&**self.storage, path).is_some();
+                self.remove(paths.iter().filter(is_there))?;
             }
             let storage = &**self.storage;
             let wrap = |e| Error::io("write", &paths[0], e);
-            home::create_all(storage, dir)?;
             let taken = once::read(storage, &paths).map_err(wrap)?;
-            once::add(storage, &paths[0], &plan.missing(&taken)).map_err(wrap)?;
+            let missing = plan.missing(&taken);
+            if !missing.is_empty() {
+                home::create_all(storage, dir)?;
+                once::add(storage, &paths[0], &missing).map_err(wrap)?;
+            }
         }
         if salvage.plans.once.is_empty() {
             return Ok(());
         }
-        let synced = self.storage.sync_all(dir);
-        synced.map_err(|e| Error::io("sync", dir, e))
+        let synced = self.storage.sync_all(self.dir);
+        synced.map_err(|e| Error::io("sync", self.dir, e))
     }
 }

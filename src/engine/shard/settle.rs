@@ -13,7 +13,7 @@ use super::turn::Turn;
 use crate::disk::session_file::{Meta, SessionScope};
 use crate::engine::feed::{ChangeKind, Told};
 use crate::engine::snapshot::Standing;
-use crate::error::{Error, Version};
+use crate::error::Error;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
@@ -125,7 +125,7 @@ impl Shard {
 
     fn show_append(&mut self, id: usize, added: &Added, meta: &Meta, turn: &Turn<'_>) {
         let session = self.session(id);
-        let is_same = Arc::ptr_eq(&session.settled.meta.text, &meta.text);
+        let is_same = session.settled.meta.text.says_what(&meta.text);
         session.tail.show(added.len, meta);
         session.settled.add(added);
         session.settled.meta.clone_from(meta);
@@ -189,23 +189,30 @@ impl Session {
 
     /// Tells those who follow all sessions.
     pub(super) fn tell(&self, kind: ChangeKind, turn: &Turn<'_>) {
-        let feed = &turn.shared.feed;
-        if !feed.is_followed() {
-            return;
+        let told = self.told(kind, turn);
+        if let Some(told) = told {
+            turn.shared.feed.tell(told);
+        }
+    }
+
+    /// What those who follow all sessions are to be told, if there are any.
+    pub(super) fn told(&self, kind: ChangeKind, turn: &Turn<'_>) -> Option<Told> {
+        if !turn.shared.feed.is_followed() {
+            return None;
         }
         let meta = &self.settled.meta;
         let scope = meta.text.scope.as_ref();
         let agent = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
-        let version = match kind {
-            ChangeKind::Deleted => Version::new(self.versions),
-            _ => meta.version,
-        };
-        feed.tell(Told {
+        Some(Told {
             key: self.entry.key.clone(),
             agent: agent.map(|scope| scope.agent_id).unwrap_or_default().into(),
-            version,
+            version: match kind {
+                // A deleted session is at none.
+                ChangeKind::Deleted => self.next_version(),
+                _ => meta.version,
+            },
             kind,
-        });
+        })
     }
 
     /// Tells those who watch.

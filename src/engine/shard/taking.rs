@@ -54,7 +54,7 @@ impl Shard {
             .as_ref()
             .is_some_and(|once| once.has_taken(line));
         // What is known goes when the file is closed: without one it would stay for ever.
-        if session.file.is_none() && session.settled.end > 0 {
+        if session.file.is_none() {
             session.forget_once();
         }
         Ok(has)
@@ -105,6 +105,9 @@ impl Shard {
             let [newest, old] = &paths;
             let renamed = shared.storage.rename(newest, old);
             renamed.map_err(|e| Error::io("rename", newest, e))?;
+        }
+        if session.file.is_none() {
+            session.forget_once();
         }
         shared.names_changed();
         Ok(())

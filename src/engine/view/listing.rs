@@ -1,6 +1,7 @@
 //! Many sessions of a directory, from one look at the journal: beside a busy writer each
 //! look reads all of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::DirectoryView;
@@ -9,11 +10,14 @@ use super::pieces::Pieces;
 use crate::disk::session_file::Meta;
 use crate::engine::glance::{self, Lines, Words};
 use crate::error::Result;
+use crate::ground::sync::Mutex;
 
 /// The sessions of one look.
 pub(crate) struct Listing<'a> {
     view: &'a DirectoryView,
     moment: Arc<Moment>,
+    /// Sessions whose files are ahead of the journal that was looked at.
+    ahead: Mutex<BTreeSet<String>>,
 }
 
 impl<'a> Listing<'a> {
@@ -23,7 +27,11 @@ impl<'a> Listing<'a> {
     /// If the directory cannot be read.
     pub(crate) fn of(view: &'a DirectoryView) -> Result<Self> {
         let moment = view.look_again()?;
-        Ok(Self { view, moment })
+        Ok(Self {
+            view,
+            moment,
+            ahead: Mutex::default(),
+        })
     }
 
     /// See [`Catalog::listed`](crate::engine::catalog::Catalog::listed).
@@ -40,39 +48,48 @@ impl<'a> Listing<'a> {
             plans, restored, ..
         } = &*self.moment;
         if plans.sessions.contains_key(stem) || restored.contains_key(stem) {
-            return self.glance(key).map(|(meta, _)| meta);
+            let found = self.glance(key)?;
+            return Ok(found.map_or_else(|| Meta::empty(key), |(meta, _)| meta));
         }
         glance::meta(&*self.view.storage, &self.view.dir, stem, key)
     }
 
     /// A session as it stood at the look, unless its files changed since: see
-    /// [`is_still`](Self::is_still).
+    /// [`is_still`](Self::is_still). Nothing if it is gone.
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn glance(&self, key: &str) -> Result<(Meta, Lines)> {
+    pub(crate) fn glance(&self, key: &str) -> Result<Option<(Meta, Lines)>> {
         let pieces = self.view.pieces(&self.moment, key, false);
         // Gone since, or in the midst of a change.
         let pieces = pieces.or_else(|_| self.view.session(key, false, Ok))?;
+        if pieces.changed {
+            self.ahead.lock().insert(key.to_owned());
+        }
+        let is_there = pieces.exists();
         let Pieces { bytes, meta, .. } = pieces;
-        Ok((meta, Lines::of_bytes(bytes)))
+        Ok(is_there.then(|| (meta, Lines::of_bytes(bytes))))
     }
 
     /// Whether the session of `key` stands on what it stood on at the look before: what was
     /// read of it in between belongs to that.
     pub(crate) fn is_still(&self, before: &Self, key: &str) -> bool {
-        self.moment.only_adds_to(&before.moment, key, false)
+        let moved = before.ahead.lock().contains(key);
+        !moved && self.moment.only_adds_to(&before.moment, key, false)
     }
 
     /// A session, read until it stands still.
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn chase(&self, key: &str) -> Result<(Meta, Words)> {
+    pub(crate) fn chase(&self, key: &str) -> Result<Option<(Meta, Words)>> {
         self.view.session(key, false, |pieces| {
+            if !pieces.exists() {
+                return Ok(None);
+            }
             let Pieces { bytes, meta, .. } = pieces;
             let words = Lines::of_bytes(bytes).words(meta.skip)?;
-            Ok((meta, words))
+            Ok(Some((meta, words)))
         })
     }
 }

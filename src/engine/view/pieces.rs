@@ -96,6 +96,12 @@ impl Pieces {
         }
     }
 
+    /// Whether there is anything of it.
+    pub(super) fn exists(&self) -> bool {
+        let Bytes { file, behind, .. } = &self.bytes;
+        file.is_some() || !behind.is_empty() || self.sidecar != Sidecar::Missing
+    }
+
     /// The live lines.
     ///
     /// # Errors
@@ -161,12 +167,10 @@ impl Pieces {
 
     /// Another one for every state that can be told apart: nobody counts them here.
     fn version(&self, numbering: Numbering) -> Version {
-        let Bytes {
-            file, len, behind, ..
-        } = &self.bytes;
-        if file.is_none() && behind.is_empty() && self.sidecar == Sidecar::Missing {
+        if !self.exists() {
             return Version::ABSENT;
         }
+        let Bytes { len, behind, .. } = &self.bytes;
         let Meta {
             text, skip, count, ..
         } = &self.meta;

@@ -1,14 +1,15 @@
 //! Finding sessions among many, and following all of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
 use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
-use crate::engine::glance::{self, Lines, Words};
+use crate::engine::glance::{self, Lines};
 use crate::engine::snapshot::View;
 use crate::engine::view::{DirectoryView, Listing};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Version};
 use crate::front::changes::{ChangeFilter, Changes};
 use crate::front::reply::{Place, Reply};
 use crate::front::sessions::{
@@ -59,8 +60,8 @@ impl StoreHandle {
 
 /// Following sessions.
 impl StoreHandle {
-    /// The changes of all sessions that `filter` admits, from now on, in the order in which
-    /// readers see them; for one session [`subscribe`](Self::subscribe) is cheaper. A
+    /// The changes of all sessions that `filter` admits, from now on, those of each session
+    /// in their order, after readers see them; for one session [`subscribe`](Self::subscribe) is cheaper. A
     /// compaction is no change. The newest 16,384 changes of the store are kept for those
     /// who fall behind; who falls further is told how many were missed. Until somebody
     /// follows for the first time, nothing is kept, and costs nothing. Not on a store opened
@@ -100,7 +101,8 @@ trait Source: Sync {
     /// The stem and the key of each, by file name.
     fn listed(&self) -> Vec<Listed>;
     fn meta(&self, session: &Listed) -> Result<Meta>;
-    fn lines(&self, session: &Listed) -> Result<(Meta, Lines)>;
+    /// Nothing if it is gone.
+    fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>>;
 }
 
 fn page(source: &impl Source, query: &SessionQuery) -> SessionPage {
@@ -151,7 +153,7 @@ fn find(
             Err(error) => return Some(Err(error)),
         }
     }
-    Some(show(source, session))
+    show(source, session)
 }
 
 fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
@@ -183,7 +185,7 @@ fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     page.next = next;
     let shown = glance::each(&found, &|(session, _)| show(source, session));
     for ((session, _), shown) in found.into_iter().zip(shown) {
-        page.take(session, Some(shown));
+        page.take(session, shown);
     }
     page
 }
@@ -202,18 +204,15 @@ impl SessionPage {
     }
 }
 
-fn show(source: &impl Source, session: &Listed) -> Result<SessionInfo> {
-    let (meta, lines) = source.lines(session)?;
-    Ok(SessionInfo::new(
-        &session.1,
-        &meta,
-        words(session, &meta, &lines)?,
-    ))
-}
-
-fn words((_, key): &Listed, meta: &Meta, lines: &Lines) -> Result<Words> {
+fn show(source: &impl Source, session: &Listed) -> Option<Result<SessionInfo>> {
+    let key = &session.1;
+    let (meta, lines) = match source.lines(session).transpose()? {
+        Ok(found) => found,
+        Err(error) => return Some(Err(error)),
+    };
     let words = lines.words(meta.skip);
-    words.map_err(|e| Error::io("read", std::path::Path::new(key), e))
+    let words = words.map_err(|e| Error::io("read", std::path::Path::new(key), e));
+    Some(words.map(|words| SessionInfo::new(key, &meta, words)))
 }
 
 /// The sessions of a store that is open for writing.
@@ -222,8 +221,11 @@ struct Owned<'a>(&'a StoreHandle, &'a Arc<Engine>);
 impl Owned<'_> {
     /// Whether nobody has written to it since the open.
     fn is_cold(&self, key: &str) -> bool {
-        let entry = self.1.shared.catalog.entered(key);
-        entry.is_none_or(|entry| matches!(&*entry.view.load(), View::Cold))
+        let catalog = &self.1.shared.catalog;
+        match catalog.entered(key) {
+            Some(entry) => matches!(&*entry.view.load(), View::Cold),
+            None => catalog.is_untouched(key),
+        }
     }
 
     fn live_meta(&self, key: &str) -> Option<Meta> {
@@ -249,7 +251,7 @@ impl Source for Owned<'_> {
         }
     }
 
-    fn lines(&self, session: &Listed) -> Result<(Meta, Lines)> {
+    fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {
         let (stem, key) = session;
         let shared = &self.1.shared;
         if self.is_cold(key) {
@@ -257,11 +259,12 @@ impl Source for Owned<'_> {
             let meta = self.meta(session)?;
             // Its owner may have begun to write meanwhile.
             if self.is_cold(key) {
-                return Ok((meta, lines));
+                return Ok(Some((meta, lines)));
             }
         }
         let snapshot = pollster::block_on(self.0.moment_of(key, Place::Here))?;
-        Ok((snapshot.meta.clone(), Lines::of_snapshot(&snapshot)))
+        let is_there = snapshot.meta.version != Version::ABSENT;
+        Ok(is_there.then(|| (snapshot.meta.clone(), Lines::of_snapshot(&snapshot))))
     }
 }
 
@@ -274,7 +277,7 @@ impl Source for Listing<'_> {
         self.meta(stem, key)
     }
 
-    fn lines(&self, (_, key): &Listed) -> Result<(Meta, Lines)> {
+    fn lines(&self, (_, key): &Listed) -> Result<Option<(Meta, Lines)>> {
         self.glance(key)
     }
 }
@@ -287,23 +290,36 @@ const ROUNDS: usize = 8;
 fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage> {
     let mut listing = Listing::of(view)?;
     let mut page = page(&listing, query);
-    let mut moved: Vec<_> = page.sessions.iter_mut().collect();
-    for _ in 0..ROUNDS {
+    let mut moved: Vec<String> = page.sessions.iter().map(|info| info.key.clone()).collect();
+    for round in 0..=ROUNDS {
         let now = Listing::of(view)?;
-        moved.retain(|info| !now.is_still(&listing, &info.key));
+        moved.retain(|key| !now.is_still(&listing, key));
         if moved.is_empty() {
-            return Ok(page);
+            break;
         }
-        let keys: Vec<_> = moved.iter().map(|info| info.key.clone()).collect();
-        let again = glance::each(&keys, &|key| show(&now, &(String::new(), key.clone())));
-        for (info, again) in moved.iter_mut().zip(again) {
-            **info = again?;
-        }
+        let again = glance::each(&moved, &|key| {
+            if round < ROUNDS {
+                return show(&now, &(String::new(), key.clone()));
+            }
+            let found = now.chase(key).transpose()?;
+            Some(found.map(|(meta, words)| SessionInfo::new(key, &meta, words)))
+        });
+        page.replace(&moved, again);
         listing = now;
     }
-    for info in moved {
-        let (meta, words) = listing.chase(&info.key)?;
-        *info = SessionInfo::new(&info.key, &meta, words);
-    }
     Ok(page)
+}
+
+impl SessionPage {
+    /// Puts what was found in place of what is shown of the sessions of `keys`, in their
+    /// order.
+    fn replace(&mut self, keys: &[String], found: Vec<Option<Result<SessionInfo>>>) {
+        let mut again: HashMap<&str, _> = keys.iter().map(|key| &**key).zip(found).collect();
+        for info in std::mem::take(&mut self.sessions) {
+            match again.remove(&*info.key) {
+                Some(found) => self.take(&(String::new(), info.key), found),
+                None => self.sessions.push(info),
+            }
+        }
+    }
 }

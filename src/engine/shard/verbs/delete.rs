@@ -85,6 +85,7 @@ impl Shard {
         self.forget_unwritten(id, turn);
         self.handles.forget(id);
         let session = self.session(id);
+        let told = session.told(ChangeKind::Deleted, turn);
         let aliases = session.settled.meta.text.aliases.clone();
         if let Some(file) = session.file.take() {
             turn.out.start(Job::Close(file));
@@ -93,7 +94,9 @@ impl Shard {
         entry.view.store(Arc::new(View::Gone));
         turn.shared.catalog.remove(&entry, &aliases);
         self.session(id).notify();
-        self.session(id).tell(ChangeKind::Deleted, turn);
+        if let Some(told) = told {
+            turn.shared.feed.tell(told);
+        }
         // The removed names must reach the disk with the next flush.
         self.mark_dirty(id);
         Ok(())

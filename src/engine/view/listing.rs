@@ -66,7 +66,7 @@ impl<'a> Listing<'a> {
         if pieces.changed {
             self.ahead.lock().insert(key.to_owned());
         }
-        let is_there = pieces.exists();
+        let is_there = pieces.exists;
         let Pieces { bytes, meta, .. } = pieces;
         Ok(is_there.then(|| (meta, Lines::of_bytes(bytes))))
     }
@@ -84,7 +84,7 @@ impl<'a> Listing<'a> {
     /// If its files cannot be read.
     pub(crate) fn chase(&self, key: &str) -> Result<Option<(Meta, Words)>> {
         self.view.session(key, false, |pieces| {
-            if !pieces.exists() {
+            if !pieces.exists {
                 return Ok(None);
             }
             let Pieces { bytes, meta, .. } = pieces;

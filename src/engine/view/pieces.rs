@@ -29,6 +29,7 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
     let (meta, sidecar) = sidecar::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
     Ok(Pieces {
+        exists: file.is_some() || sidecar != Sidecar::Missing,
         bytes: Bytes::whole(file, dir)?,
         meta,
         sidecar,
@@ -51,6 +52,7 @@ pub(super) fn planned(
         Judged::Changed(changed) => {
             let meta = changed.meta.clone();
             return Ok(Pieces {
+                exists: true,
                 meta: Meta::of(meta.unwrap_or_else(|| SessionMeta::empty(key))),
                 bytes: changed.into_lines(),
                 sidecar: Sidecar::Present,
@@ -67,6 +69,7 @@ pub(super) fn planned(
         _ => plan.meta(|| on_disk.to_sidecar()),
     };
     Ok(Pieces {
+        exists: true,
         bytes: lines,
         meta: Meta::of(meta),
         sidecar,
@@ -77,6 +80,8 @@ pub(super) fn planned(
 /// What a session is made of when nobody owns it.
 #[derive(Debug)]
 pub(crate) struct Pieces {
+    /// Whether there is such a session.
+    pub(super) exists: bool,
     pub(super) bytes: Bytes,
     pub(super) meta: Meta,
     /// Where `meta` comes from.
@@ -89,17 +94,12 @@ pub(crate) struct Pieces {
 impl Pieces {
     pub(super) fn empty(key: &str) -> Self {
         Self {
+            exists: false,
             bytes: Bytes::none(),
             meta: Meta::empty(key),
             sidecar: Sidecar::Missing,
             changed: false,
         }
-    }
-
-    /// Whether there is anything of it.
-    pub(super) fn exists(&self) -> bool {
-        let Bytes { file, behind, .. } = &self.bytes;
-        file.is_some() || !behind.is_empty() || self.sidecar != Sidecar::Missing
     }
 
     /// The live lines.
@@ -167,7 +167,7 @@ impl Pieces {
 
     /// Another one for every state that can be told apart: nobody counts them here.
     fn version(&self, numbering: Numbering) -> Version {
-        if !self.exists() {
+        if !self.exists {
             return Version::ABSENT;
         }
         let Bytes { len, behind, .. } = &self.bytes;

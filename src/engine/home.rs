@@ -117,13 +117,10 @@ impl Home {
             }
         }
         // Behind a link, what is removed and renamed among them is somebody's.
-        for path in [&self.backups, &self.once] {
-            match storage.info(path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                _ => check_dir(storage, path, self.any_owner)?,
-            }
+        match storage.info(&self.backups) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            _ => check_dir(storage, &self.backups, self.any_owner),
         }
-        Ok(())
     }
 
     /// Takes the writer's lock: that of the directory, if the file system has

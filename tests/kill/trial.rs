@@ -159,7 +159,10 @@ impl<'a> Trial<'a> {
         let key = key.ok_or("no command was acknowledged")?;
         for (tampering, fault) in [
             ("append\t0123456789abcdef", "acknowledged messages missing"),
-            ("shrink\t0000000000000000,0", "messages there that must not be"),
+            (
+                "shrink\t0000000000000000,0",
+                "messages there that must not be",
+            ),
         ] {
             let path = self.home.join("tampered");
             let mut tampered = fs::File::create(&path)?;

@@ -8,8 +8,10 @@ use super::Shard;
 use super::session::Session;
 use super::shared::Shared;
 use super::turn::Turn;
+use crate::disk::files::kind_of;
 use crate::disk::files::once::{self, Taken};
 use crate::error::{Error, Result};
+use crate::ground::storage::FileKind;
 
 impl Session {
     /// Whether the message of that line is in flight.
@@ -119,6 +121,10 @@ fn put(shared: &Shared, paths: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
     let wrap = |e| Error::io("write", &paths[0], e);
     match storage.create_dir(&shared.once) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrap(e)),
+        // Behind a link, the files are somebody's.
+        Err(_) if kind_of(storage, &shared.once) != Some(FileKind::Directory) => {
+            return Err(wrap(io::ErrorKind::NotADirectory.into()));
+        }
         _ => {}
     }
     once::add(storage, &paths[0], lines).map_err(wrap)

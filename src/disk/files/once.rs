@@ -53,23 +53,38 @@ pub(crate) struct Taken {
     pub(crate) newest: usize,
 }
 
+impl Taken {
+    /// What stands in the files of a session.
+    pub(crate) fn of([newest, old]: [&[u8]; 2]) -> Self {
+        let lines = |bytes: &[u8]| {
+            let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+            lines.map(<[u8]>::to_vec).collect::<HashSet<_>>()
+        };
+        let mut all = lines(newest);
+        let newest = all.len();
+        all.extend(lines(old));
+        Self { lines: all, newest }
+    }
+}
+
 /// Reads what the files of a session say.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn read(storage: &dyn Storage, paths: &[PathBuf; 2]) -> io::Result<Taken> {
-    let mut taken = Taken::default();
-    for path in paths.iter().rev() {
-        let bytes = match read_whole(storage, path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-            read => read?,
-        };
-        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        let before = taken.lines.len();
-        taken.lines.extend(lines.map(<[u8]>::to_vec));
-        taken.newest = taken.lines.len() - before;
+pub(crate) fn read(storage: &dyn Storage, [newest, old]: &[PathBuf; 2]) -> io::Result<Taken> {
+    let [newest, old] = [read_file(storage, newest)?, read_file(storage, old)?];
+    Ok(Taken::of([&newest, &old]))
+}
+
+/// What stands in one of them; nothing if it is not there.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn read_file(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    match read_whole(storage, path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
     }
-    Ok(taken)
 }
 
 /// Adds lines to the file at `path`, made if it is not there.

@@ -48,11 +48,31 @@ pub(crate) struct Once {
 impl Once {
     /// Its lines that are not among those that were taken, each once, in their order.
     pub(crate) fn missing(&self, taken: &Taken) -> Vec<u8> {
-        let mut seen = BTreeSet::new();
-        let lines = self.lines.iter().map(String::as_bytes);
-        let missing = lines.filter(|line| !taken.lines.contains(*line) && seen.insert(*line));
-        missing.flatten().copied().collect()
+        let missing = self.lines.iter().map(String::as_bytes);
+        distinct(missing.filter(|line| !taken.lines.contains(*line)))
     }
+
+    /// Whether all its lines are among those that were taken.
+    pub(crate) fn lacks_nothing(&self, taken: &Taken) -> bool {
+        let mut lines = self.lines.iter().map(String::as_bytes);
+        lines.all(|line| taken.lines.contains(line))
+    }
+
+    /// What is to be in the file that lines are added to, of which this is what it has:
+    /// its lines, each once, the newest last. If older ones were after them, those that a
+    /// platform may yet deliver again would be forgotten first.
+    pub(crate) fn after(&self, lines: &[u8]) -> Vec<u8> {
+        let newer: BTreeSet<_> = self.lines.iter().map(String::as_bytes).collect();
+        let older = lines.split_inclusive(|&byte| byte == b'\n');
+        let older = older.filter(|line| line.ends_with(b"\n") && !newer.contains(line));
+        distinct(older.chain(self.lines.iter().map(String::as_bytes)))
+    }
+}
+
+fn distinct<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut seen = BTreeSet::new();
+    let distinct = lines.filter(|line| seen.insert(*line));
+    distinct.flatten().copied().collect()
 }
 
 impl Plans {
@@ -331,5 +351,14 @@ mod tests {
         assert!(!is_sound(&[swap(".sessionlog-1.tmp", u64::MAX)]));
         assert!(!is_sound(&[swap("b.jsonl", 7)]));
         assert!(!is_sound(&[swap(".sessionlog-/../../b.tmp", 7)]));
+    }
+
+    #[test]
+    fn ids_that_the_journal_has_come_after_those_the_file_has() {
+        let plan = Once {
+            lines: ["1\n", "2\n", "1\n"].map(String::from).into(),
+            ..Once::default()
+        };
+        assert_eq!(plan.after(b"2\n3\n3\n4"), b"3\n1\n2\n");
     }
 }

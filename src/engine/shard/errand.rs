@@ -45,7 +45,6 @@ pub(super) struct NewLines {
 /// A sidecar, and what stands in its place.
 #[derive(Debug)]
 pub(super) struct NewSidecar {
-    pub(super) stem: Arc<str>,
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
     pub(super) was: Sidecar,

@@ -124,7 +124,6 @@ impl Shard {
         let stem = session.entry.stem.clone();
         let sidecar = NewSidecar {
             path: turn.shared.dir.join(session_file::sidecar_name(&stem)),
-            stem,
             bytes: session_file::encode_sidecar(&session.synced_meta.to_sidecar()),
             was: session.sidecar,
             in_journal: session.image_in_journal(turn.images_from),
@@ -181,15 +180,13 @@ impl NewSidecar {
     /// # Errors
     /// As the operating system reports them.
     pub(super) fn write(&self, shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
-        let Self {
-            stem, path, bytes, ..
-        } = self;
+        let Self { path, bytes, .. } = self;
         let storage = &*shared.storage;
         let put = match self.was {
             Sidecar::Present if self.in_journal => overwrite(path, bytes, shared),
             Sidecar::Present | Sidecar::Unlike => replace(path, bytes, shared),
             Sidecar::Missing => create(storage, path, bytes),
-            Sidecar::Corrupt => create_in_place_of(stem, path, bytes, shared),
+            Sidecar::Corrupt => create_in_place_of(path, bytes, shared),
         };
         let put = match put {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(path, bytes, shared),
@@ -198,7 +195,7 @@ impl NewSidecar {
         match put {
             // Somebody put it there since. Were that an error, no flush would succeed
             // while it is there, and the journal would grow for ever.
-            Err(e) if is_taken(&e) => create_in_place_of(stem, path, bytes, shared),
+            Err(e) if is_taken(&e) => create_in_place_of(path, bytes, shared),
             other => other,
         }
     }
@@ -206,13 +203,18 @@ impl NewSidecar {
 
 /// Sets aside what has the sidecar's name, and writes the sidecar.
 fn create_in_place_of(
-    stem: &str,
     path: &Path,
     bytes: &[u8],
     shared: &Shared,
 ) -> io::Result<Arc<dyn StorageFile>> {
+    set_aside(path, shared)?;
+    create(&*shared.storage, path, bytes)
+}
+
+/// Moves what has the name of a file of ours to the quarantine.
+pub(super) fn set_aside(path: &Path, shared: &Shared) -> io::Result<()> {
     let storage = &*shared.storage;
-    let name = session_file::sidecar_name(stem);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = free_path(storage, &shared.quarantine, &name).map_err(io::Error::other)?;
     match storage.rename(path, &aside) {
         // Set aside before, by an attempt that then found no space.
@@ -220,11 +222,11 @@ fn create_in_place_of(
         renamed => {
             renamed?;
             let (path, aside) = (path.display(), aside.display());
-            tracing::warn!(%path, %aside, "what has a sidecar's name is set aside");
+            tracing::warn!(%path, %aside, "what has the name of a file of the store is set aside");
             shared.names_changed();
         }
     }
-    create(storage, path, bytes)
+    Ok(())
 }
 
 fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Arc<dyn StorageFile>> {

@@ -2,14 +2,15 @@
 //! for, and brought up to date by flushes.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Shard;
+use super::flush::set_aside;
 use super::session::Session;
 use super::shared::Shared;
 use super::turn::Turn;
-use crate::disk::files::kind_of;
 use crate::disk::files::once::{self, Taken};
+use crate::disk::files::{is_taken, kind_of};
 use crate::error::{Error, Result};
 use crate::ground::storage::FileKind;
 
@@ -63,16 +64,11 @@ impl Shard {
     }
 
     fn read_taken(&mut self, id: usize, turn: &Turn<'_>) -> Result<Taken> {
-        let Shared {
-            storage,
-            once,
-            keeper,
-            ..
-        } = turn.shared;
-        let paths = once::paths(once, &self.session(id).entry.stem);
-        self.with_descriptor(keeper, || {
-            let read = once::read(&**storage, &paths);
-            read.map_err(|e| Error::io("read", &paths[0], e))
+        let shared = turn.shared;
+        let paths = once::paths(&shared.once, &self.session(id).entry.stem);
+        self.with_descriptor(&shared.keeper, || {
+            let [newest, old] = paths.each_ref().map(|path| read(shared, path));
+            Ok(Taken::of([&newest?, &old?]))
         })
     }
 
@@ -116,9 +112,18 @@ impl Shard {
     }
 }
 
-fn put(shared: &Shared, paths: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
+fn read(shared: &Shared, path: &Path) -> Result<Vec<u8>> {
+    let read = match once::read_file(&*shared.storage, path) {
+        // Were that an error, no flush would succeed while it is there.
+        Err(e) if is_taken(&e) => set_aside(path, shared).map(|()| Vec::new()),
+        read => read,
+    };
+    read.map_err(|e| Error::io("read", path, e))
+}
+
+fn put(shared: &Shared, [newest, _]: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
     let storage = &*shared.storage;
-    let wrap = |e| Error::io("write", &paths[0], e);
+    let wrap = |e| Error::io("write", newest, e);
     match storage.create_dir(&shared.once) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrap(e)),
         // Behind a link, the files are somebody's.
@@ -127,5 +132,11 @@ fn put(shared: &Shared, paths: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
         }
         _ => {}
     }
-    once::add(storage, &paths[0], lines).map_err(wrap)
+    let added = match once::add(storage, newest, lines) {
+        Err(e) if is_taken(&e) => {
+            set_aside(newest, shared).and_then(|()| once::add(storage, newest, lines))
+        }
+        added => added,
+    };
+    added.map_err(wrap)
 }

@@ -20,7 +20,7 @@ pub(crate) struct Turn<'a> {
     /// Room for the lines of tails.
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) out: &'a mut Outbox,
-    /// The time that all changes of one turn share.
+    /// A time after each of the turn's changes was asked for, which many of them share.
     pub(crate) now: &'a Stamp,
     /// The flush epoch: the first record of a session in each carries its whole
     /// sidecar.

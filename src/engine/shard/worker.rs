@@ -29,6 +29,7 @@ use self::alarm::Alarm;
 use self::bells::Bells;
 use self::budget::Budget;
 use self::event::Event;
+use self::intake::Intake;
 use self::limits::Limits;
 use super::Shard;
 use super::buffers::Buffers;
@@ -81,7 +82,7 @@ pub(crate) struct Worker {
     /// Until when the worker's thread sleeps, if it does.
     asleep: Option<Duration>,
     /// Room for what is drained, used again and again.
-    drained_commands: Vec<Command>,
+    intake: Intake,
     flush: Option<FlushTask>,
     /// Until its part of a flush is done, the checkpoint cannot have been
     /// written, and the sidecar images of the epoch before are in the journal.
@@ -167,7 +168,7 @@ impl Worker {
             again: VecDeque::new(),
             held: VecDeque::new(),
             asleep: None,
-            drained_commands: Vec::new(),
+            intake: Intake::default(),
             flush: None,
             flushing: false,
             sidecars: VecDeque::new(),
@@ -192,7 +193,7 @@ impl Worker {
         bells: &Bells,
     ) -> bool {
         self.asleep = None;
-        self.begin_turn();
+        self.read_clock();
         // Before anything else: what came behind them must stay behind them.
         self.accept_held();
         let goes_on = self.handle_all(first, inbox);
@@ -243,7 +244,7 @@ impl Worker {
         true
     }
 
-    fn begin_turn(&mut self) {
+    fn read_clock(&mut self) {
         self.now = Stamp::of(self.shared.clock.now());
     }
 
@@ -333,6 +334,7 @@ impl Worker {
     }
 
     fn start_drain(&mut self, promise: Promise<()>) {
+        self.read_clock();
         // They came before what the mailboxes hold, however much is in flight.
         while let Some((shard, command)) = self.held.pop_front() {
             self.accept(shard, command);

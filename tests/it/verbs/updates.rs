@@ -1,6 +1,7 @@
 //! Several changes in one commit, versions to make them by, and messages taken once.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::thread;
 
 use sessionlog::{
@@ -8,7 +9,7 @@ use sessionlog::{
     Version,
 };
 
-use crate::support::{add_numbers, line, manual, numbers, open, scratch, texts};
+use crate::support::{add_numbers, copy_dir, line, manual, numbers, open, scratch, texts};
 
 fn version(chats: &StoreHandle) -> Version {
     chats.snapshot("cli").wait().unwrap().version()
@@ -395,6 +396,43 @@ fn ids_go_with_their_session() {
     assert!(is_new(&chats, "1"));
     store.close().unwrap();
     assert_eq!(std::fs::read_dir(&once).unwrap().count(), 1);
+}
+
+/// Were it an error, no flush would succeed while it is there, and no open after a crash.
+#[test]
+fn what_has_the_name_of_a_file_of_ids_is_set_aside() {
+    let dir = scratch();
+    let ids = dir.path().join(".sessionlog/once/cli.ids.jsonl");
+    let quarantined = |dir: &Path| {
+        let quarantine = dir.join(".sessionlog/quarantine");
+        std::fs::read_dir(quarantine).map_or(0, Iterator::count)
+    };
+    let store = open(dir.path());
+    let chats = store.handle();
+    let take = |ids: &Path| {
+        std::fs::create_dir_all(ids).unwrap();
+        std::fs::write(ids.join("somebody's"), "").unwrap();
+    };
+    // Before it is read, and then before it is written.
+    take(&ids);
+    assert!(is_new(&chats, "1"));
+    assert_eq!(quarantined(dir.path()), 1);
+    take(&ids);
+    chats.flush().wait().unwrap();
+    assert_eq!(quarantined(dir.path()), 2);
+    assert!(!is_new(&chats, "1"));
+    assert!(is_new(&chats, "2"));
+    // As a crash leaves it.
+    let copy = scratch();
+    copy_dir(dir.path(), copy.path());
+    store.close().unwrap();
+    let ids = copy.path().join(".sessionlog/once/cli.ids.jsonl");
+    std::fs::remove_file(&ids).unwrap();
+    take(&ids);
+    let store = open(copy.path());
+    assert_eq!(quarantined(copy.path()), 3);
+    assert!(!is_new(&store.handle(), "2"));
+    store.close().unwrap();
 }
 
 #[test]

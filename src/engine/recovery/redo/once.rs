@@ -1,34 +1,47 @@
 //! Bringing up to the journal what is said of messages that a session took once.
 
+use std::path::Path;
+
 use super::Redo;
-use crate::disk::files::once;
+use crate::disk::files;
+use crate::disk::files::once::{self, Taken};
 use crate::engine::home;
 use crate::engine::recovery::plan::Once;
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
-    /// Adds what is missing to what was there, unless the session was deleted: then there is
-    /// nothing else.
+    /// What the journal says comes after what was there, unless the session was deleted:
+    /// then there is nothing else.
     pub(super) fn once(&mut self, stem: &str, plan: &Once) -> Result<()> {
-        let paths = once::paths(self.once, stem);
-        let wrap = |e| Error::io("recover", &paths[0], e);
+        let [newest, old] = once::paths(self.once, stem);
+        let mut there = Vec::new();
         if plan.anew {
-            self.removals.push(paths[1].clone());
+            self.removals.push(old);
             if plan.lines.is_empty() {
-                self.removals.push(paths[0].clone());
+                self.removals.push(newest);
                 return Ok(());
             }
-            home::create_all(self.storage, self.once)?;
-            let scratch = self.scratch_of(&plan.missing(&once::Taken::default()))?;
-            self.renames.push((scratch, paths[0].clone()));
-            return Ok(());
-        }
-        let taken = once::read(self.storage, &paths).map_err(wrap)?;
-        let missing = plan.missing(&taken);
-        if missing.is_empty() {
-            return Ok(());
+        } else {
+            there = self.read_once(&newest)?;
+            let taken = Taken::of([&there, &self.read_once(&old)?]);
+            if plan.lacks_nothing(&taken) {
+                return Ok(());
+            }
         }
         home::create_all(self.storage, self.once)?;
-        once::add(self.storage, &paths[0], &missing).map_err(wrap)
+        let scratch = self.scratch_of(&plan.after(&there))?;
+        self.renames.push((scratch, newest));
+        Ok(())
+    }
+
+    /// What stands in one of the files; what else has the name is set aside.
+    fn read_once(&mut self, path: &Path) -> Result<Vec<u8>> {
+        match once::read_file(self.storage, path) {
+            Err(e) if files::is_taken(&e) => {
+                self.set_aside(path, &e.to_string())?;
+                Ok(Vec::new())
+            }
+            read => read.map_err(|e| Error::io("recover", path, e)),
+        }
     }
 }

@@ -3,6 +3,13 @@
 use super::{MAX_BATCH, Worker};
 use crate::engine::shard::request::Command;
 
+/// Commands taken out of their mailboxes, and of which shards they are how many.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    commands: Vec<Command>,
+    of: Vec<(usize, usize)>,
+}
+
 impl Worker {
     pub(super) fn accept_held(&mut self) {
         while !self.is_full()
@@ -22,30 +29,46 @@ impl Worker {
     }
 
     pub(super) fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
-        let mut commands = std::mem::take(&mut self.drained_commands);
-        for _ in 0..self.again.len() {
-            // Held back, commands take up no room in their mailbox any more: the
-            // others keep theirs, and with them their senders.
-            if self.is_full() || self.holds_back() {
-                break;
-            }
-            let Some(shard) = self.again.pop_front() else {
-                break;
-            };
-            let place = self.places[shard];
-            let mailbox = &self.shards[place].mailbox;
-            if mailbox.drain(&mut commands, self.limits.drained) {
-                self.again.push_back(shard);
-            }
-            for command in commands.drain(..) {
-                if self.is_full() || self.holds_back() {
-                    self.held.push_back((shard, command));
-                } else {
-                    take(self, shard, command);
+        let mut intake = std::mem::take(&mut self.intake);
+        let mut left = self.again.len();
+        // Held back, commands take up no room in their mailbox any more: the
+        // others keep theirs, and with them their senders.
+        while left > 0 && !self.is_full() && !self.holds_back() {
+            left = self.empty_mailboxes(&mut intake, left);
+            // No change may be said to have been made before it was asked for: who looks
+            // for what changed since would miss it.
+            self.read_clock();
+            let mut commands = intake.commands.drain(..);
+            for (shard, many) in intake.of.drain(..) {
+                for command in commands.by_ref().take(many) {
+                    if self.is_full() || self.holds_back() {
+                        self.held.push_back((shard, command));
+                    } else {
+                        take(self, shard, command);
+                    }
                 }
             }
         }
-        self.drained_commands = commands;
+        self.intake = intake;
+    }
+
+    /// Takes commands out of the mailboxes of the next `left` shards, up to the limit. How
+    /// many shards are left.
+    fn empty_mailboxes(&mut self, intake: &mut Intake, mut left: usize) -> usize {
+        while left > 0 && intake.commands.len() < self.limits.drained {
+            left -= 1;
+            let Some(shard) = self.again.pop_front() else {
+                return 0;
+            };
+            let mailbox = &self.shards[self.places[shard]].mailbox;
+            let before = intake.commands.len();
+            let room = self.limits.drained - before;
+            if mailbox.drain(&mut intake.commands, room) {
+                self.again.push_back(shard);
+            }
+            intake.of.push((shard, intake.commands.len() - before));
+        }
+        left
     }
 
     pub(super) fn accept(&mut self, shard: usize, command: Command) {

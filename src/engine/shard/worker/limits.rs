@@ -5,7 +5,7 @@
 pub(crate) struct Limits {
     /// Events handled in one turn.
     pub(super) events: usize,
-    /// Commands taken from one mailbox at a time.
+    /// Commands taken from the mailboxes at a time.
     pub(super) drained: usize,
     /// Commands that whoever finds the seat free takes in for others: more are the
     /// worker's thread's.

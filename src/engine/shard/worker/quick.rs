@@ -22,7 +22,6 @@ impl Worker {
         if self.holds_back() {
             return;
         }
-        self.begin_turn();
         self.again.extend(bells.answer());
         self.drain(|worker, shard, command| {
             if worker.staging.ops.len() >= worker.limits.taken_here {
@@ -47,7 +46,7 @@ impl Worker {
         let Some(taken) = command.take_if(|_| next) else {
             return Led::Elsewhere;
         };
-        self.begin_turn();
+        self.read_clock();
         *command = self.accept_quickly(shard, taken).err();
         let seen_to = self.commit_as(Some(lead));
         self.end_turn();

@@ -16,24 +16,29 @@ use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::update::Update;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::shard::worker::limits::Limits;
-use crate::ground::clock::SystemClock;
+use crate::ground::clock::{Clock, SystemClock};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::slot::{Slot, slot};
 use crate::testing::disk_model::MemoryStorage;
 use crate::{Durability, Result, StoreOptions};
 
 mod chores;
+mod intake;
 
 /// A store with one worker, which only the test drives.
 fn opened() -> Opened {
+    opened_with(Arc::new(SystemClock::default()), Limits::USUAL)
+}
+
+fn opened_with(clock: Arc<dyn Clock>, limits: Limits) -> Opened {
     let site = Site {
         storage: Arc::new(MemoryStorage::new()),
-        clock: Arc::new(SystemClock::default()),
+        clock,
         dir: Path::new("/sessions"),
         options: &StoreOptions::new(),
         workers: 1,
         mailbox: 16,
-        limits: Limits::USUAL,
+        limits,
         keep_from: 1,
     };
     open::open(&site).unwrap()
@@ -46,12 +51,15 @@ fn submit<V: Verb>(store: &Opened, key: &str, verb: V) -> Slot<Result<V::Output>
     slot
 }
 
-fn summarize(store: &Opened, key: &str) -> Slot<Result<()>> {
-    let summary = SetSummary {
+fn summary() -> SetSummary {
+    SetSummary {
         summary: String::from("what was said"),
         level: Durability::Durable,
-    };
-    submit(store, key, summary)
+    }
+}
+
+fn summarize(store: &Opened, key: &str) -> Slot<Result<()>> {
+    submit(store, key, summary())
 }
 
 fn append(store: &Opened, key: &str, level: Durability) -> Slot<Result<()>> {
@@ -182,28 +190,6 @@ fn a_worker_that_panicked_settles_nothing() {
     assert!(driven.is_none());
     assert!(!told(&store, 1, Outcome::Synced), "it was settled");
     assert!(waiting.wait().is_none_or(|answer| answer.is_err()));
-}
-
-/// Held back, commands take up no room in their mailbox: were all mailboxes
-/// emptied after the first of them, nothing would hold the callers up.
-#[test]
-fn behind_a_command_held_back_the_other_mailboxes_keep_theirs() {
-    let store = opened();
-    let other = (0..).map(|n| format!("k{n}"));
-    let shard_of = |key: &str| session_file::shard_of(key);
-    let mut other = other.filter(|key| shard_of(key) > shard_of("cli"));
-    let other = other.next().unwrap();
-    let seat = store.machine.workers[0].seat();
-    let held = seat.worker.lock();
-    let first = truncate(&store, "cli");
-    let second = truncate(&store, &other);
-    drop(held);
-    seat.answer();
-    let waiting = seat.drive(|worker, _| worker.held.len());
-    assert_eq!(waiting, Some(1));
-    until_idle(&store);
-    first.wait().unwrap().unwrap();
-    second.wait().unwrap().unwrap();
 }
 
 /// Of buffered records many are shown and not synced: looked through at every

@@ -209,6 +209,13 @@ pub enum Error {
         key: String,
     },
 
+    /// The pattern of a search is no regular expression, or one that takes too much memory.
+    #[error("invalid pattern: {detail}")]
+    InvalidPattern {
+        /// What is wrong with it, and where.
+        detail: String,
+    },
+
     /// A window of a conversation would hold a tool's result without the call that asked
     /// for it, or a call without its result; [`Budget::unpaired`](crate::Budget::unpaired)
     /// says what else may become of them.

@@ -86,6 +86,7 @@ pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};
 pub use front::handle::{BackupLimits, StoreHandle};
 pub use front::reply::Reply;
+pub use front::search::{Search, SearchHit, SearchQuery};
 pub use front::sessions::{Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;

@@ -14,6 +14,7 @@ use crate::engine::recovery::bytes::Bytes;
 use crate::engine::snapshot::Snapshot;
 use crate::error::Result;
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::sync::atomic::{AtomicUsize, Ordering};
 use crate::ground::sync::thread;
 
 /// How much is read first to find the first words, bytes.
@@ -126,7 +127,14 @@ impl Lines {
 
     /// Visits the lines from `start` on, each with where it begins, for as long as `visit`
     /// says so.
-    fn each(&self, start: u64, visit: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn each(
+        &self,
+        start: u64,
+        visit: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> io::Result<()> {
         let mut goes_on = true;
         if let Some(file) = &self.file {
             // Few bytes first: a line that is cut off there is read again, whole.
@@ -180,28 +188,42 @@ pub(crate) fn meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
     sidecar::read_sidecar(storage, dir, stem, key).map(|(meta, _)| meta)
 }
 
-/// What `look` makes of each, on as many threads as run at once, in their order.
-pub(crate) fn each<T: Sync, U: Send>(items: &[T], look: &(dyn Fn(&T) -> U + Sync)) -> Vec<U> {
-    parted(items, look, thread::available_parallelism())
+/// What `look` makes of each, on as many threads as run at once, in their order. So many
+/// at a time are worth a thread.
+pub(crate) fn each<T: Sync, U: Send>(
+    items: &[T],
+    worth: usize,
+    look: &(dyn Fn(&T) -> U + Sync),
+) -> Vec<U> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let from = next.fetch_add(worth, Ordering::Relaxed).min(items.len());
+            let until = (from + worth).min(items.len());
+            if from == until {
+                return done;
+            }
+            let looked = items[from..until].iter().map(look);
+            done.push((from, looked.collect::<Vec<_>>()));
+        }
+    };
+    let threads = thread::available_parallelism().min(items.len().div_ceil(worth));
+    let mut done = together(threads, &work);
+    done.sort_unstable_by_key(|(from, _)| *from);
+    done.into_iter().flat_map(|(_, looked)| looked).collect()
 }
 
-/// So many that it is worth a thread.
-const PART: usize = 64;
-
-fn parted<T: Sync, U: Send>(
-    items: &[T],
-    look: &(dyn Fn(&T) -> U + Sync),
-    threads: usize,
-) -> Vec<U> {
-    if threads < 2 || items.len() < PART {
-        return items.iter().map(look).collect();
+/// What so many do.
+fn together<T: Send>(threads: usize, work: &(dyn Fn() -> Vec<T> + Sync)) -> Vec<T> {
+    if threads < 2 {
+        return work();
     }
-    let own = threads / 2;
-    let (one, other) = items.split_at(items.len() * own / threads);
-    let (mut one, other) = thread::both(
-        || parted(one, look, own),
-        || parted(other, look, threads - own),
-    );
+    let half = threads / 2;
+    let (mut one, other) = thread::both(|| together(half, work), || together(threads - half, work));
     one.extend(other);
     one
 }
+
+/// How many sessions are worth a thread that glances at each.
+pub(crate) const GLANCES: usize = 64;

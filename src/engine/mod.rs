@@ -193,6 +193,7 @@ pub(crate) mod pages;
 pub(crate) mod position;
 pub(crate) mod reader;
 pub(crate) mod recovery;
+pub(crate) mod search;
 pub(crate) mod shard;
 pub(crate) mod snapshot;
 pub(crate) mod stats;

@@ -54,6 +54,7 @@ impl Error {
             | Self::InvalidMessage { .. }
             | Self::InvalidScope { .. }
             | Self::InvalidMessageId { .. }
+            | Self::InvalidPattern { .. }
             | Self::MessageTooLarge { .. }
             | Self::WouldDeadlock => ErrorKind::InvalidInput,
             Self::CheckpointNotFound { .. }

@@ -10,6 +10,8 @@ pub(crate) mod reads;
 
 mod finding;
 
+pub(crate) mod searching;
+
 mod identity;
 
 mod conversation;

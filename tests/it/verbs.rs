@@ -17,5 +17,6 @@ mod finding;
 mod following;
 mod health;
 mod rewriting;
+mod searching;
 mod snapshots;
 mod updates;

@@ -101,7 +101,11 @@ impl Shard {
         {
             once.known = None;
             let [newest, old] = &paths;
-            let renamed = shared.storage.rename(newest, old);
+            let rename = || shared.storage.rename(newest, old);
+            let renamed = match rename() {
+                Err(e) if is_taken(&e) => set_aside(old, shared).and_then(|()| rename()),
+                renamed => renamed,
+            };
             renamed.map_err(|e| Error::io("rename", newest, e))?;
         }
         if session.file.is_none() {

@@ -334,16 +334,18 @@ impl Worker {
     }
 
     fn start_drain(&mut self, promise: Promise<()>) {
-        self.read_clock();
-        // They came before what the mailboxes hold, however much is in flight.
-        while let Some((shard, command)) = self.held.pop_front() {
-            self.accept(shard, command);
-        }
+        let mut rest = Vec::new();
         for place in 0..self.shards.len() {
             let id = self.shards[place].shard.id();
             for command in self.shards[place].mailbox.close() {
-                self.accept(id, command);
+                rest.push((id, command));
             }
+        }
+        self.read_clock();
+        // They came before what the mailboxes held, however much is in flight.
+        self.held.extend(rest);
+        while let Some((shard, command)) = self.held.pop_front() {
+            self.accept(shard, command);
         }
         self.again.clear();
         // The end waits for all of it, and time alone would sync what is buffered.

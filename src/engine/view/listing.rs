@@ -2,6 +2,7 @@
 //! look reads all of it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::DirectoryView;
@@ -9,7 +10,8 @@ use super::moment::Moment;
 use super::pieces::Pieces;
 use crate::disk::session_file::Meta;
 use crate::engine::glance::{self, Lines, Words};
-use crate::error::Result;
+use crate::engine::snapshot::Snapshot;
+use crate::error::{Error, Result};
 use crate::ground::sync::Mutex;
 
 /// The sessions of one look.
@@ -69,6 +71,25 @@ impl<'a> Listing<'a> {
         let is_there = pieces.exists;
         let Pieces { bytes, meta, .. } = pieces;
         Ok(is_there.then(|| (meta, Lines::of_bytes(bytes))))
+    }
+
+    /// The same, as one moment of the session, an empty one if it is gone; `alone` if it is
+    /// to be read until it stands still.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn snapshot(&self, key: &str, alone: bool) -> Result<Arc<Snapshot>> {
+        let pieces = match self.view.pieces(&self.moment, key, false) {
+            Ok(pieces) if !alone => pieces,
+            _ => return self.view.snapshot(key, false),
+        };
+        if pieces.changed {
+            self.ahead.lock().insert(key.to_owned());
+        }
+        let snapshot = pieces.snapshot();
+        snapshot
+            .map(Arc::new)
+            .map_err(|e| Error::io("read", Path::new(key), e))
     }
 
     /// Whether the session of `key` stands on what it stood on at the look before: what was

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
-use crate::engine::glance::{self, Lines};
+use crate::engine::glance::{self, GLANCES, Lines};
 use crate::engine::snapshot::View;
 use crate::engine::view::{DirectoryView, Listing};
 use crate::error::{Error, Result, Version};
@@ -94,10 +94,10 @@ impl StoreHandle {
 }
 
 /// A session that is listed.
-type Listed = (String, String);
+pub(super) type Listed = (String, String);
 
 /// Where sessions are found.
-trait Source: Sync {
+pub(super) trait Source: Sync {
     /// The stem and the key of each, by file name.
     fn listed(&self) -> Vec<Listed>;
     fn meta(&self, session: &Listed) -> Result<Meta>;
@@ -105,9 +105,15 @@ trait Source: Sync {
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>>;
 }
 
-fn page(source: &impl Source, query: &SessionQuery) -> SessionPage {
+/// The sessions that a query looks for, as far as their names tell, in their order.
+pub(super) fn listed(source: &impl Source, query: &SessionQuery) -> Vec<Listed> {
     let mut listed = source.listed();
     listed.retain(|(_, key)| key.starts_with(&query.prefix));
+    listed
+}
+
+fn page(source: &impl Source, query: &SessionQuery) -> SessionPage {
+    let listed = listed(source, query);
     match query.order {
         SessionOrder::Name => by_name(source, query, &listed),
         SessionOrder::Updated => by_time(source, query, &listed),
@@ -124,7 +130,7 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     while !rest.is_empty() && page.sessions.len() < query.limit {
         let wanted = query.limit - page.sessions.len();
         let (now, later) = rest.split_at(rest.len().min(wanted));
-        let found = glance::each(now, &|session| find(source, query, session));
+        let found = glance::each(now, GLANCES, &|session| find(source, query, session));
         for (session, found) in now.iter().zip(found) {
             page.take(session, found);
         }
@@ -158,16 +164,9 @@ fn find(
 
 fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
     let mut page = SessionPage::default();
-    let metas = glance::each(listed, &|session| source.meta(session));
-    let mut found = Vec::new();
-    for (session, meta) in listed.iter().zip(metas) {
-        match meta {
-            Ok(meta) if query.admits(&meta) => found.push((session, updated(&meta))),
-            Ok(_) => {}
-            Err(error) => page.take(session, Some(Err(error))),
-        }
-    }
-    found.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    let mut found = newest_first(source, query, listed, |session, error| {
+        page.take(session, Some(Err(error)));
+    });
     if let Some(after) = &query.after {
         let place = found.iter().position(|((stem, _), time)| {
             *time < after.updated
@@ -183,11 +182,31 @@ fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
         updated: *updated,
     });
     page.next = next;
-    let shown = glance::each(&found, &|(session, _)| show(source, session));
+    let shown = glance::each(&found, GLANCES, &|(session, _)| show(source, session));
     for ((session, _), shown) in found.into_iter().zip(shown) {
         page.take(session, shown);
     }
     page
+}
+
+/// The sessions that a query looks for, each with when it was updated, the newest first.
+pub(super) fn newest_first<'a>(
+    source: &impl Source,
+    query: &SessionQuery,
+    listed: &'a [Listed],
+    mut unreadable: impl FnMut(&Listed, Error),
+) -> Vec<(&'a Listed, i64)> {
+    let metas = glance::each(listed, GLANCES, &|session| source.meta(session));
+    let mut found = Vec::new();
+    for (session, meta) in listed.iter().zip(metas) {
+        match meta {
+            Ok(meta) if query.admits(&meta) => found.push((session, updated(&meta))),
+            Ok(_) => {}
+            Err(error) => unreadable(session, error),
+        }
+    }
+    found.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    found
 }
 
 impl SessionPage {
@@ -216,11 +235,11 @@ fn show(source: &impl Source, session: &Listed) -> Option<Result<SessionInfo>> {
 }
 
 /// The sessions of a store that is open for writing.
-struct Owned<'a>(&'a StoreHandle, &'a Arc<Engine>);
+pub(super) struct Owned<'a>(pub(super) &'a StoreHandle, pub(super) &'a Arc<Engine>);
 
 impl Owned<'_> {
     /// Whether nobody has written to it since the open.
-    fn is_cold(&self, key: &str) -> bool {
+    pub(super) fn is_cold(&self, key: &str) -> bool {
         let catalog = &self.1.shared.catalog;
         match catalog.entered(key) {
             Some(entry) => matches!(&*entry.view.load(), View::Cold),
@@ -297,7 +316,7 @@ fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage
         if moved.is_empty() {
             break;
         }
-        let again = glance::each(&moved, &|key| {
+        let again = glance::each(&moved, GLANCES, &|key| {
             if round < ROUNDS {
                 return show(&now, &(String::new(), key.clone()));
             }

@@ -224,7 +224,7 @@ impl StoreHandle {
         };
         loop {
             let given = (scope.as_deref(), &*aliases);
-            let search = self.search(&engine.shared.catalog, &key, given, place);
+            let search = self.look_for_inheritance(&engine.shared.catalog, &key, given, place);
             let search = search.await?;
             let ensure = Ensure {
                 identity: of(scope.clone(), aliases.clone()),

@@ -17,7 +17,7 @@ impl StoreHandle {
     /// look-up, not a read; so does one that the session claims already: what it
     /// had was taken over or declined then, and must not come back to a session
     /// that was cleared since.
-    pub(super) async fn search(
+    pub(super) async fn look_for_inheritance(
         &self,
         catalog: &Catalog,
         key: &str,

@@ -1,0 +1,227 @@
+//! Looking for messages among the lines of a session.
+
+use std::io;
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder, bytes};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::glance::Lines;
+use crate::Message;
+use crate::disk::session_file::{self, Decoded};
+use crate::error::{Error, Result};
+use crate::ground::sync::atomic::{AtomicUsize, Ordering};
+
+/// How much is found at a time, in bytes of lines.
+const MOST: usize = 16 << 20;
+
+/// What a line takes beside its bytes.
+const MESSAGE: usize = 1 << 10;
+
+/// How much more is to be found before who asked is told.
+#[derive(Debug, Default)]
+pub(crate) struct Room(AtomicUsize);
+
+impl Room {
+    /// Whether more may be found after a line of so many bytes.
+    fn take(&self, bytes: usize) -> bool {
+        self.0.fetch_add(bytes + MESSAGE, Ordering::Relaxed) + bytes < MOST
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= MOST
+    }
+}
+
+/// What is looked for.
+#[derive(Debug)]
+pub(crate) struct Needle {
+    /// What a line has that may be looked for: most lines need not be decoded.
+    candidates: Option<bytes::Regex>,
+    text: Regex,
+    roles: Vec<String>,
+    since: Option<OffsetDateTime>,
+    until: Option<OffsetDateTime>,
+}
+
+/// How a text is looked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pattern {
+    pub(crate) text: String,
+    pub(crate) is_regex: bool,
+    pub(crate) ignores_case: bool,
+    pub(crate) roles: Vec<String>,
+    pub(crate) since: Option<OffsetDateTime>,
+    pub(crate) until: Option<OffsetDateTime>,
+}
+
+/// Messages that were found in a session.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Each with the offset of its line, and where in its text it matches.
+    pub(crate) messages: Vec<(u64, Message, Range<usize>)>,
+    /// Where to go on; nothing if the session was looked through.
+    pub(crate) next: Option<u64>,
+    /// Why it was not.
+    pub(crate) failed: Option<io::Error>,
+}
+
+impl Needle {
+    /// # Errors
+    /// `InvalidPattern`.
+    pub(crate) fn new(pattern: &Pattern) -> Result<Self> {
+        let invalid = |e: regex::Error| Error::InvalidPattern {
+            detail: e.to_string(),
+        };
+        let source = if pattern.is_regex {
+            pattern.text.clone()
+        } else {
+            regex::escape(&pattern.text)
+        };
+        let text = RegexBuilder::new(&source)
+            .case_insensitive(pattern.ignores_case)
+            .build()
+            .map_err(invalid)?;
+        let run = Some(plain_run(&pattern.text));
+        let run = run.filter(|run| !pattern.is_regex && !run.is_empty());
+        let candidates = run.map(|run| {
+            bytes::RegexBuilder::new(&format!(r#"{}|\\u|"text""#, regex::escape(run)))
+                .case_insensitive(pattern.ignores_case)
+                .build()
+        });
+        Ok(Self {
+            candidates: candidates.transpose().map_err(invalid)?,
+            text,
+            roles: pattern.roles.clone(),
+            since: pattern.since,
+            until: pattern.until,
+        })
+    }
+
+    /// The message of a line and where in its text it matches, if it is looked for.
+    fn find(&self, raw: &[u8]) -> Option<(Message, Range<usize>)> {
+        let candidates = self.candidates.as_ref();
+        if candidates.is_some_and(|candidates| !candidates.is_match(raw)) {
+            return None;
+        }
+        let Decoded::Message(message) = session_file::decode(raw) else {
+            return None;
+        };
+        if !self.admits(&message) {
+            return None;
+        }
+        let matched = self.text.find(&message.text())?.range();
+        Some((message, matched))
+    }
+
+    fn admits(&self, message: &Message) -> bool {
+        let is_role = |role: &String| role == message.role();
+        if !self.roles.is_empty() && !self.roles.iter().any(is_role) {
+            return false;
+        }
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        let said = message.created_at();
+        let said = said.and_then(|said| OffsetDateTime::parse(said, &Rfc3339).ok());
+        said.is_some_and(|said| {
+            self.since.is_none_or(|since| said >= since)
+                && self.until.is_none_or(|until| said < until)
+        })
+    }
+
+    /// Whether a line is looked for, hidden ones included.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn is_in(&self, lines: &Lines) -> io::Result<bool> {
+        let mut is_in = false;
+        lines.each(0, &mut |_, raw| {
+            is_in = self.find(raw).is_some();
+            !is_in
+        })?;
+        Ok(is_in)
+    }
+
+    /// The messages that are looked for, from the line at `start` on, for as long as there
+    /// is room for them.
+    pub(crate) fn find_in(&self, lines: &Lines, start: u64, room: &Room) -> Found {
+        let mut found = Found::default();
+        let read = lines.each(start, &mut |begin, raw| {
+            let Some((message, matched)) = self.find(raw) else {
+                return true;
+            };
+            found.messages.push((begin, message, matched));
+            let goes_on = room.take(raw.len());
+            found.next = (!goes_on).then_some(begin + raw.len() as u64 + 1);
+            goes_on
+        });
+        found.failed = read.err();
+        found
+    }
+}
+
+/// The longest part of a text that JSON writes as it is, but for `\u`: letters, digits, and
+/// spaces between them. Other characters have short forms, as `\n` and `\/`. Of a list of
+/// parts, each with a field `"text"`, it may stand in two.
+fn plain_run(text: &str) -> &str {
+    let is_escaped = |c: char| !(c.is_alphanumeric() || c == ' ');
+    let runs = text.split(is_escaped);
+    runs.max_by_key(|run| run.len()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finds(pattern: &Pattern, raw: &str) -> Option<Range<usize>> {
+        let needle = Needle::new(pattern).unwrap();
+        needle.find(raw.as_bytes()).map(|(_, matched)| matched)
+    }
+
+    #[test]
+    fn a_text_is_found_however_its_line_writes_it() {
+        let pattern = |text: &str, ignores_case| Pattern {
+            text: text.into(),
+            ignores_case,
+            ..Pattern::default()
+        };
+        for (content, text, at) in [
+            (r"a/b \u003cok\u003e", "<ok>", Some(4..8)),
+            (r"a\/b", "a/b", Some(0..3)),
+            (r#"say \"hi\" now"#, "\"hi\"", Some(4..8)),
+            (r"\u0068\u0069 there", "hi", Some(0..2)),
+            ("hi", "i", Some(1..2)),
+            ("Straße", "straße", None),
+            ("line\\nbreak", "e\nb", Some(3..6)),
+            ("x", "", Some(0..0)),
+            ("x", "role", None),
+        ] {
+            let line = format!(r#"{{"role":"user","content":"{content}"}}"#);
+            assert_eq!(finds(&pattern(text, false), &line), at, "{content}");
+        }
+        let line = "{\"role\":\"user\",\"content\":\"STRA\u{1e9e}E in \u{212a}\\u212a\"}";
+        assert_eq!(finds(&pattern("straße", true), line), Some(0..8));
+        assert_eq!(finds(&pattern("kk", true), line), Some(12..18));
+        assert_eq!(finds(&pattern("<", true), line), None);
+    }
+
+    #[test]
+    fn a_text_is_found_across_the_parts_of_a_content() {
+        let parts = r#"{"role":"user","content":[{"type":"text","text":"in"},{"type":"text","text":"voice"}]}"#;
+        let invoice = Pattern {
+            text: "invoice".into(),
+            ..Pattern::default()
+        };
+        assert_eq!(finds(&invoice, parts), Some(0..7));
+    }
+
+    #[test]
+    fn what_is_no_message_is_not_found() {
+        let any = Pattern::default();
+        for line in ["", "{", r#"{"role":"_usage","token_count":1}"#, "{}x"] {
+            assert_eq!(finds(&any, line), None, "{line}");
+        }
+    }
+}

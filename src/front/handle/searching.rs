@@ -1,0 +1,330 @@
+//! Searching the messages of many sessions.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::finding::{Listed, Owned, Source, listed, newest_first};
+use super::{Side, StoreHandle, blocking};
+use crate::engine::Engine;
+use crate::engine::glance::{self, Lines};
+use crate::engine::position::Numbering;
+use crate::engine::search::{Needle, Room};
+use crate::engine::snapshot::Snapshot;
+use crate::engine::view::{DirectoryView, Listing};
+use crate::error::{Error, Result};
+use crate::front::reply::{Place, Reply};
+use crate::front::search::{Search, SearchHit, SearchQuery};
+use crate::front::sessions::{SessionOrder, SessionQuery};
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+
+/// Searching.
+impl StoreHandle {
+    /// The messages that `query` looks for, session by session, each session's oldest first:
+    /// of each session what [`history`](Self::history) shows at one moment. Sessions are
+    /// those that [`list_sessions`](Self::list_sessions) lists; they are searched at the same
+    /// time, on as many threads as the machine runs at once, while somebody asks for more.
+    /// What is found ahead of that is kept, some tens of MiB at most. Nothing is indexed: it
+    /// takes as long as reading the files.
+    ///
+    /// ```
+    /// use sessionlog::{SearchQuery, SessionQuery, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("telegram:1", "user", "Where is the invoice of May?").wait()?;
+    /// chats.add_message("telegram:2", "user", "hi").wait()?;
+    /// let query = SearchQuery::new().text("INVOICE").ignore_case(true).role("user");
+    /// let mut search = chats.search(query.among(SessionQuery::new().prefix("telegram:")));
+    /// let hit = search.wait_next().unwrap()?; // or `search.next().await`
+    /// assert_eq!((&*hit.key, &*hit.excerpt(3)), ("telegram:1", "he invoice of"));
+    /// assert!(search.wait_next().is_none());
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn search(&self, query: SearchQuery) -> Search {
+        let SearchQuery { pattern, sessions } = query;
+        let needle = Needle::new(&pattern);
+        Search::of(needle.map(|needle| Hunt {
+            quarry: Quarry {
+                chats: self.exact_keys(),
+                needle,
+                sessions,
+                given_up: Arc::default(),
+            },
+            work: None,
+            at_a_time: 1,
+        }))
+    }
+}
+
+/// A search under way.
+#[derive(Debug)]
+pub(crate) struct Hunt {
+    quarry: Quarry,
+    /// In the order of what is found; nothing before the sessions were listed.
+    work: Option<VecDeque<Work>>,
+    /// How many sessions are searched before who asks is told.
+    at_a_time: usize,
+}
+
+/// What is searched for, and where.
+#[derive(Debug)]
+struct Quarry {
+    chats: StoreHandle,
+    needle: Needle,
+    sessions: SessionQuery,
+    /// Whether nobody waits for what is found any more.
+    given_up: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Search(Listed),
+    GoOn(Rest),
+    Tell(Vec<Result<SearchHit>>),
+}
+
+/// What is left of a session to search.
+#[derive(Debug)]
+struct Rest {
+    key: String,
+    lines: Lines,
+    numbering: Numbering,
+    start: u64,
+}
+
+/// The most sessions that are searched at a time.
+const SESSIONS: usize = 1024;
+
+/// How often what changed is searched anew at once, before each is for itself.
+const ROUNDS: usize = 8;
+
+impl Hunt {
+    pub(crate) fn is_over(&self) -> bool {
+        self.work.as_ref().is_some_and(VecDeque::is_empty)
+    }
+
+    /// What is set if nobody waits for what is found any more.
+    pub(crate) fn given_up(&self) -> Arc<AtomicBool> {
+        self.quarry.given_up.clone()
+    }
+
+    /// Searches on; it may find nothing, and not be over.
+    pub(crate) fn further(self) -> Reply<(Self, Vec<Result<SearchHit>>)> {
+        Reply::lookup(move |place| Box::pin(blocking(place, move || self.go_on())))
+    }
+
+    fn go_on(mut self) -> Result<(Self, Vec<Result<SearchHit>>)> {
+        let mut work = match self.work.take() {
+            Some(work) => work,
+            None => self.quarry.all()?,
+        };
+        let mut found = Vec::new();
+        match work.pop_front() {
+            Some(Work::Tell(told)) => found = told,
+            Some(Work::GoOn(rest)) => self.quarry.go_on(rest, &Room::default(), &mut work),
+            Some(Work::Search(session)) => self.search(session, &mut work)?,
+            None => {}
+        }
+        self.work = Some(work);
+        Ok((self, found))
+    }
+
+    /// Searches the next sessions, `first` before all.
+    fn search(&mut self, first: Listed, work: &mut VecDeque<Work>) -> Result<()> {
+        let mut sessions = vec![first];
+        while sessions.len() < self.at_a_time
+            && let Some(Work::Search(session)) =
+                work.pop_front_if(|next| matches!(next, Work::Search(_)))
+        {
+            sessions.push(session);
+        }
+        let searched = self.quarry.search(&sessions)?;
+        // Who looks for what is often there is told soon, and who finds little goes far.
+        self.at_a_time = if searched.iter().any(|part| is_unsearched(part)) {
+            self.at_a_time.div_ceil(2)
+        } else {
+            SESSIONS.min(self.at_a_time * 2)
+        };
+        for part in searched.into_iter().rev() {
+            for part in part.into_iter().rev() {
+                work.push_front(part);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a session is left as it was, for want of room.
+fn is_unsearched(part: &[Work]) -> bool {
+    matches!(part, [Work::Search(_)])
+}
+
+impl Quarry {
+    /// All sessions that are to be searched.
+    fn all(&self) -> Result<VecDeque<Work>> {
+        match &self.chats.side {
+            Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
+            Side::Writer(engine) => Ok(self.ordered(&Owned(&self.chats, engine))),
+            Side::Reader(view) => Ok(self.ordered(&Listing::of(view)?)),
+        }
+    }
+
+    fn ordered(&self, source: &impl Source) -> VecDeque<Work> {
+        let mut work = VecDeque::new();
+        let mut all = listed(source, &self.sessions);
+        if self.sessions.order == SessionOrder::Updated {
+            let ordered = newest_first(source, &self.sessions, &all, |_, error| {
+                work.push_back(Work::Tell(vec![Err(error)]));
+            });
+            all = ordered.into_iter().map(|(one, _)| one.clone()).collect();
+        }
+        work.extend(all.into_iter().map(Work::Search));
+        work
+    }
+
+    /// What comes of searching these sessions, in their order.
+    fn search(&self, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
+        let engine = match &self.chats.side {
+            Side::Writer(engine) => engine,
+            Side::Reader(view) => return self.search_beside(view, sessions),
+        };
+        let room = Room::default();
+        let searched = glance::each(sessions, 1, &|session| {
+            self.searched(session, &room, || self.of_own(engine, session))
+        });
+        // Told for each session, it would not look like the end.
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        Ok(searched)
+    }
+
+    /// As [`search`](Self::search), beside a writer: what was rewritten meanwhile is
+    /// searched anew, and what was while that was.
+    fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
+        let mut listing = Listing::of(view)?;
+        let mut searched = Vec::new();
+        searched.resize_with(sessions.len(), Vec::new);
+        let mut moved: Vec<usize> = (0..sessions.len()).collect();
+        for round in 0..=ROUNDS {
+            let room = Room::default();
+            let again = glance::each(&moved, 1, &|&place| {
+                let session = &sessions[place];
+                self.searched(session, &room, || {
+                    self.listed_in(&listing, session, round == ROUNDS)
+                })
+            });
+            for (&place, again) in moved.iter().zip(again) {
+                searched[place] = again;
+            }
+            if round < ROUNDS {
+                let now = Listing::of(view)?;
+                let is_still = |place: usize| now.is_still(&listing, &sessions[place].1);
+                moved.retain(|&place| !is_unsearched(&searched[place]) && !is_still(place));
+                listing = now;
+            }
+            if moved.is_empty() {
+                break;
+            }
+        }
+        Ok(searched)
+    }
+
+    fn searched(
+        &self,
+        session: &Listed,
+        room: &Room,
+        moment: impl FnOnce() -> Result<Option<Arc<Snapshot>>>,
+    ) -> Vec<Work> {
+        if room.is_full() || self.given_up.load(Ordering::Relaxed) {
+            return vec![Work::Search(session.clone())];
+        }
+        match moment() {
+            Err(error) => vec![Work::Tell(vec![Err(error)])],
+            Ok(None) => Vec::new(),
+            Ok(Some(snapshot)) => {
+                let mut work = VecDeque::new();
+                self.go_on(Rest::all(&session.1, &snapshot), room, &mut work);
+                work.into()
+            }
+        }
+    }
+
+    /// A session as it stands, if it may have what is looked for.
+    fn of_own(&self, engine: &Arc<Engine>, session: &Listed) -> Result<Option<Arc<Snapshot>>> {
+        let source = Owned(&self.chats, engine);
+        let (stem, key) = session;
+        if !self.admits(&source, session)? {
+            return Ok(None);
+        }
+        // Its owner need not read it if there is nothing to be found.
+        if source.is_cold(key) {
+            let shared = &engine.shared;
+            let lines = Lines::of_file(&*shared.storage, &shared.dir, stem);
+            // If it does not read, its owner says why, or has taken it over meanwhile.
+            if lines.is_ok_and(|lines| self.needle.is_in(&lines).is_ok_and(|is_in| !is_in)) {
+                return Ok(None);
+            }
+        }
+        pollster::block_on(self.chats.moment_of(key, Place::Here)).map(Some)
+    }
+
+    /// A session as it stood when it was listed; `alone` if it is to be read until it
+    /// stands still.
+    fn listed_in(
+        &self,
+        listing: &Listing<'_>,
+        session: &Listed,
+        alone: bool,
+    ) -> Result<Option<Arc<Snapshot>>> {
+        if !self.admits(listing, session)? {
+            return Ok(None);
+        }
+        listing.snapshot(&session.1, alone).map(Some)
+    }
+
+    fn admits(&self, source: &impl Source, session: &Listed) -> Result<bool> {
+        let asks = self.sessions.order == SessionOrder::Name && !self.sessions.admits_all();
+        Ok(!asks || self.sessions.admits(&source.meta(session)?))
+    }
+
+    /// Searches the rest of a session. What is found, and what is left then, comes first.
+    fn go_on(&self, rest: Rest, room: &Room, work: &mut VecDeque<Work>) {
+        let found = self.needle.find_in(&rest.lines, rest.start, room);
+        let failed = found.failed.map(|e| Err(unread(&rest.key, e)));
+        let hit = |(offset, message, matched)| {
+            Ok(SearchHit {
+                key: rest.key.clone(),
+                position: rest.numbering.position(offset),
+                message,
+                matched,
+            })
+        };
+        let hits = found.messages.into_iter().map(hit).chain(failed);
+        let hits = Work::Tell(hits.collect());
+        if let Some(start) = found.next {
+            work.push_front(Work::GoOn(Rest { start, ..rest }));
+        }
+        work.push_front(hits);
+    }
+}
+
+impl Rest {
+    fn all(key: &str, snapshot: &Snapshot) -> Self {
+        Self {
+            key: key.to_owned(),
+            lines: Lines::of_snapshot(snapshot),
+            numbering: snapshot.live.numbering,
+            start: snapshot.live.start,
+        }
+    }
+}
+
+fn unread(key: &str, error: std::io::Error) -> Error {
+    Error::io("read", Path::new(key), error)
+}

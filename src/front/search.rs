@@ -1,0 +1,226 @@
+//! Searching the messages of all sessions: what is looked for, and what is found.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::Message;
+use crate::engine::position::Position;
+use crate::engine::search::Pattern;
+use crate::error::{Error, Result};
+use crate::front::handle::searching::Hunt;
+use crate::front::reply::Reply;
+use crate::front::sessions::SessionQuery;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+use crate::ground::sync::thread;
+
+/// Which messages, for [`StoreHandle::search`](crate::StoreHandle::search).
+#[derive(Clone, Debug, Default)]
+#[must_use = "it does nothing until it is given to StoreHandle::search"]
+pub struct SearchQuery {
+    pub(super) pattern: Pattern,
+    pub(super) sessions: SessionQuery,
+}
+
+impl SearchQuery {
+    /// All messages.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Those in whose [text](Message::text) this stands, as it is.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.pattern.text = text.into();
+        self.pattern.is_regex = false;
+        self
+    }
+
+    /// Those whose [text](Message::text) has a match of this regular expression, in the
+    /// syntax of the [`regex`](https://docs.rs/regex) crate: no time that a search takes
+    /// grows faster than the text. In place of a text.
+    pub fn regex(mut self, pattern: impl Into<String>) -> Self {
+        self.pattern.text = pattern.into();
+        self.pattern.is_regex = true;
+        self
+    }
+
+    /// Whether upper and lower case are the same; they are not, by default.
+    pub fn ignore_case(mut self, ignores: bool) -> Self {
+        self.pattern.ignores_case = ignores;
+        self
+    }
+
+    /// Those of this role, or of one of several if it is called more than once.
+    pub fn role(mut self, role: impl Into<String>) -> Self {
+        self.pattern.roles.push(role.into());
+        self
+    }
+
+    /// Those said at that time or later, as [`Message::created_at`] says. One that says
+    /// nothing of it is not found. A [`SystemTime`](std::time::SystemTime) will do.
+    pub fn since(mut self, time: impl Into<OffsetDateTime>) -> Self {
+        self.pattern.since = Some(time.into());
+        self
+    }
+
+    /// Those said before that time.
+    pub fn until(mut self, time: impl Into<OffsetDateTime>) -> Self {
+        self.pattern.until = Some(time.into());
+        self
+    }
+
+    /// Only in the sessions that this looks for, and in its order. Its limit and where its
+    /// pages begin do not count.
+    pub fn among(mut self, sessions: SessionQuery) -> Self {
+        self.sessions = sessions;
+        self
+    }
+}
+
+/// A message that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SearchHit {
+    /// The session's key.
+    pub key: String,
+    /// Where the message stands in it: [`SessionSnapshot::before`](crate::SessionSnapshot::before)
+    /// reads what was said before.
+    pub position: Position,
+    /// The message.
+    pub message: Message,
+    /// Where in its [text](Message::text) the first match is, in bytes.
+    pub matched: Range<usize>,
+}
+
+impl SearchHit {
+    /// The first match, and about so many characters of the text before and after it.
+    #[must_use]
+    pub fn excerpt(&self, around: usize) -> String {
+        let text = self.message.text();
+        let before = text.get(..self.matched.start).unwrap_or_default();
+        let begin = before.char_indices().rev().take(around).last();
+        let begin = begin.map_or(before.len(), |(at, _)| at);
+        let after = text.get(self.matched.end..).unwrap_or_default();
+        let end = after
+            .char_indices()
+            .nth(around)
+            .map_or(after.len(), |(at, _)| at);
+        let found = text.get(begin..text.len() - after.len() + end);
+        found.unwrap_or_default().to_owned()
+    }
+}
+
+/// The messages that are found, one after the other; see
+/// [`StoreHandle::search`](crate::StoreHandle::search). Dropped, it searches no further than
+/// the sessions at hand, one on each thread.
+#[derive(Debug)]
+pub struct Search {
+    found: VecDeque<Result<SearchHit>>,
+    goes_on: GoesOn,
+    given_up: Arc<AtomicBool>,
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+enum GoesOn {
+    With(Hunt),
+    Under(Reply<(Hunt, Vec<Result<SearchHit>>)>),
+    No,
+}
+
+impl Search {
+    pub(crate) fn of(hunt: Result<Hunt>) -> Self {
+        let (mut found, mut given_up) = (VecDeque::new(), Arc::default());
+        let goes_on = match hunt {
+            Ok(hunt) => {
+                given_up = hunt.given_up();
+                GoesOn::With(hunt)
+            }
+            Err(error) => {
+                found.push_back(Err(error));
+                GoesOn::No
+            }
+        };
+        Self {
+            found,
+            goes_on,
+            given_up,
+        }
+    }
+
+    /// The next message that is found; `None` after the last. Under any async runtime,
+    /// inside tokio on its blocking pool; dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the files of a session cannot be read: the next call goes on with
+    /// the next session. [`Error::InvalidPattern`], [`Error::Closed`], and those that come
+    /// from reading the directory, after which there is no more.
+    pub async fn next(&mut self) -> Option<Result<SearchHit>> {
+        loop {
+            if let Some(found) = self.found.pop_front() {
+                return Some(found);
+            }
+            if let GoesOn::Under(reply) = &mut self.goes_on {
+                let went = reply.await;
+                self.take(went);
+            } else if !self.start() {
+                return None;
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), blocking this thread.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); [`Error::WouldDeadlock`] on a thread that works for a
+    /// store, as in a waker.
+    pub fn wait_next(&mut self) -> Option<Result<SearchHit>> {
+        if thread::is_serving() {
+            return Some(Err(Error::WouldDeadlock));
+        }
+        loop {
+            if let Some(found) = self.found.pop_front() {
+                return Some(found);
+            }
+            match std::mem::replace(&mut self.goes_on, GoesOn::No) {
+                GoesOn::Under(reply) => self.take(reply.wait()),
+                other => {
+                    self.goes_on = other;
+                    if !self.start() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts to look for more; `false` if there is no more.
+    fn start(&mut self) -> bool {
+        if let GoesOn::With(hunt) = std::mem::replace(&mut self.goes_on, GoesOn::No)
+            && !hunt.is_over()
+        {
+            self.goes_on = GoesOn::Under(hunt.further());
+            return true;
+        }
+        false
+    }
+
+    fn take(&mut self, went: Result<(Hunt, Vec<Result<SearchHit>>)>) {
+        self.goes_on = GoesOn::No;
+        match went {
+            Ok((hunt, found)) => {
+                self.found = found.into();
+                self.goes_on = GoesOn::With(hunt);
+            }
+            Err(error) => self.found.push_back(Err(error)),
+        }
+    }
+}

@@ -84,8 +84,12 @@ pub use error::{Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
 pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};
+pub use front::handle::retaining::Retention;
 pub use front::handle::{BackupLimits, StoreHandle};
 pub use front::reply::Reply;
+pub use front::retention::{
+    Expired, RetentionPlan, RetentionPolicy, RetentionReason, RetentionReport,
+};
 pub use front::search::{Search, SearchHit, SearchQuery};
 pub use front::sessions::{Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Error, Result};
+
 /// The version of a session: it changes with every change that a verb makes, and with no
 /// compaction. Two versions of one session are equal only if nothing changed in between.
 ///
@@ -24,6 +26,19 @@ impl Version {
     pub(crate) fn new(number: u64) -> Self {
         Self(number)
     }
+
+    /// # Errors
+    /// `VersionConflict` if a caller expects another of the session `key`.
+    pub(crate) fn require(self, key: &str, expected: Option<Self>) -> Result<()> {
+        match expected {
+            Some(expected) if expected != self => Err(Error::VersionConflict {
+                key: key.into(),
+                expected,
+                found: self,
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Version {
@@ -35,7 +50,7 @@ impl fmt::Display for Version {
 impl FromStr for Version {
     type Err = std::num::ParseIntError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
         u64::from_str_radix(text, 16).map(Self)
     }
 }
@@ -43,7 +58,7 @@ impl FromStr for Version {
 impl TryFrom<String> for Version {
     type Error = std::num::ParseIntError;
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
+    fn try_from(text: String) -> std::result::Result<Self, Self::Error> {
         text.parse()
     }
 }

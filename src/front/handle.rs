@@ -12,6 +12,8 @@ mod finding;
 
 pub(crate) mod searching;
 
+pub(crate) mod retaining;
+
 mod identity;
 
 mod conversation;

@@ -5,6 +5,7 @@ pub(crate) mod changes;
 pub(crate) mod context;
 pub(crate) mod handle;
 pub(crate) mod reply;
+pub(crate) mod retention;
 pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;

@@ -6,6 +6,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::disk::session_file::Meta;
 use crate::engine::glance::Words;
+use crate::ground::clock::ZERO_TIME;
 use crate::scope::SessionScope;
 
 /// Which sessions, in which order, and how many at a time, for
@@ -127,15 +128,20 @@ impl SessionQuery {
 }
 
 /// Nanoseconds since 1970, as far as they go: from 1677 to 2262.
-fn nanos(time: OffsetDateTime) -> i64 {
+pub(super) fn nanos(time: OffsetDateTime) -> i64 {
     let nanos = time.unix_timestamp_nanos();
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// When a session was updated; long ago if its sidecar says nothing that reads.
 pub(super) fn updated(meta: &Meta) -> i64 {
-    let time = OffsetDateTime::parse(meta.updated_at.as_str(), &Rfc3339);
-    time.map_or(i64::MIN, nanos)
+    time_of(meta.updated_at.as_str()).unwrap_or(i64::MIN)
+}
+
+/// Nanoseconds since 1970 of a time in a sidecar, if it was ever set, and reads.
+pub(super) fn time_of(text: &str) -> Option<i64> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Some(nanos(time)).filter(|_| text != ZERO_TIME)
 }
 
 /// What is shown of a session that was found.

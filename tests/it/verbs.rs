@@ -16,6 +16,7 @@ mod ensuring;
 mod finding;
 mod following;
 mod health;
+mod retaining;
 mod rewriting;
 mod searching;
 mod snapshots;

@@ -169,7 +169,7 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share.
     pub fn delete_session(&self, key: &str) -> Reply<()> {
-        self.ask(key, Delete)
+        self.ask(key, Delete::default())
     }
 
     /// Waits until everything acknowledged before is in the session files and

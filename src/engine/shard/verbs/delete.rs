@@ -17,11 +17,14 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::View;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Version};
 
 /// Delete the session: its files, its backups, and what its aliases mean.
-#[derive(Debug)]
-pub(crate) struct Delete;
+#[derive(Debug, Default)]
+pub(crate) struct Delete {
+    /// What the session is to be at.
+    pub(crate) expect: Option<Version>,
+}
 
 impl Verb for Delete {
     type Output = ();
@@ -33,8 +36,8 @@ impl Verb for Delete {
         0
     }
 
-    fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
-        Absent::Answer(Ok(()))
+    fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Answer(Version::ABSENT.require(key, self.expect))
     }
 
     fn waits(&self, session: &Session) -> bool {
@@ -44,6 +47,10 @@ impl Verb for Delete {
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let number = shard.id();
         let session = shard.session(id);
+        let found = session.settled.meta.version;
+        if let Err(error) = found.require(&session.entry.key, self.expect) {
+            return turn.out.answer(answer, Err(error));
+        }
         let has_backups = || !turn.shared.backups.of(&session.entry.stem).is_empty();
         let has_more = || has_backups() || has_taken(&session.entry.stem, turn);
         if !session.exists && (session.deleted || !has_more()) {

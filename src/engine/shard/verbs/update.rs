@@ -86,7 +86,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
-        match self.check(key, Version::ABSENT) {
+        match Version::ABSENT.require(key, self.expect) {
             Err(error) => Absent::Answer(Err(error)),
             // Nothing to keep, and nothing to create: PicoClaw would list a session here
             // that never was.
@@ -142,20 +142,10 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         self.count == 0 && self.summary.is_none() && self.tokens.is_none() && self.once.is_none()
     }
 
-    fn check(&self, key: &str, found: Version) -> Result<()> {
-        match self.expect {
-            Some(expected) if expected != found => Err(Error::VersionConflict {
-                key: key.into(),
-                expected,
-                found,
-            }),
-            _ => Ok(()),
-        }
-    }
-
     fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Prepared> {
         let session = shard.session(id);
-        self.check(&session.entry.key, session.settled.meta.version)?;
+        let found = session.settled.meta.version;
+        found.require(&session.entry.key, self.expect)?;
         if let Some(line) = self.once_line(shard.session(id))
             && shard.has_taken(id, &line, turn)?
         {

@@ -11,6 +11,8 @@ use crate::engine::open::{self, Opened, Site};
 use crate::engine::position::Keep;
 use crate::engine::shard::request::{Command, Verb};
 use crate::engine::shard::verbs::append::Append;
+use crate::engine::shard::verbs::delete::Delete;
+use crate::engine::shard::verbs::look::Look;
 use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::update::Update;
@@ -20,7 +22,7 @@ use crate::ground::clock::{Clock, SystemClock};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::slot::{Slot, slot};
 use crate::testing::disk_model::MemoryStorage;
-use crate::{Durability, Result, StoreOptions};
+use crate::{Durability, Error, Result, StoreOptions};
 
 mod chores;
 mod intake;
@@ -190,6 +192,33 @@ fn a_worker_that_panicked_settles_nothing() {
     assert!(driven.is_none());
     assert!(!told(&store, 1, Outcome::Synced), "it was settled");
     assert!(waiting.wait().is_none_or(|answer| answer.is_err()));
+}
+
+/// Who decided on what the session was must not take away what was said since.
+#[test]
+fn a_session_that_changed_is_not_deleted_for_who_expects_another_version() {
+    let store = opened();
+    create(&store, 1, "cli");
+    let looked = submit(&store, "cli", Look);
+    until_idle(&store);
+    let expect = looked.wait().unwrap().unwrap().snapshot.meta.version;
+    let said = append(&store, "cli", Durability::Durable);
+    let late = Delete {
+        expect: Some(expect),
+    };
+    let late = submit(&store, "cli", late);
+    until_idle(&store);
+    synced(&store, 2);
+    until_idle(&store);
+    said.wait().unwrap().unwrap();
+    let refused = late.wait().unwrap();
+    assert!(
+        matches!(refused, Err(Error::VersionConflict { .. })),
+        "{refused:?}"
+    );
+    let looked = submit(&store, "cli", Look);
+    until_idle(&store);
+    assert_eq!(looked.wait().unwrap().unwrap().lines, 2);
 }
 
 /// Of buffered records many are shown and not synced: looked through at every

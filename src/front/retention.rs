@@ -1,0 +1,208 @@
+//! Letting sessions go that are too old or too many: which, and what became of them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::disk::session_file;
+use crate::front::sessions::{SessionInfo, SessionQuery, nanos, time_of};
+use crate::scope::build_main_session_key;
+
+/// Which sessions stay, for [`StoreHandle::retention`](crate::StoreHandle::retention);
+/// without a limit, all.
+///
+/// Sessions whose sidecars do not say when they were updated stay, and so do agents' main
+/// sessions (`agent:main:main`, or its opaque key). Neither is counted.
+#[derive(Clone, Debug, Default)]
+#[must_use = "it does nothing until it is given to StoreHandle::retention"]
+pub struct RetentionPolicy {
+    among: SessionQuery,
+    age: Option<Duration>,
+    count: Option<usize>,
+    bytes: Option<u64>,
+    with_main: bool,
+}
+
+/// Why a session goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum RetentionReason {
+    /// Nothing changed it for too long.
+    Age,
+    /// Enough others were updated later.
+    Count,
+    /// Those that were updated later take all the room there is.
+    Bytes,
+}
+
+/// A session that goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Expired {
+    /// What is shown of it.
+    pub session: SessionInfo,
+    /// Why it goes.
+    pub reason: RetentionReason,
+}
+
+/// What a policy would do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RetentionPlan {
+    /// The sessions that go, the one updated last first.
+    pub expired: Vec<Expired>,
+    /// How many of those the policy is about stay.
+    pub kept: usize,
+    /// The keys of sessions whose files could not be read. They stay.
+    pub unreadable: Vec<String>,
+}
+
+/// What a policy did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RetentionReport {
+    /// The sessions that are gone.
+    pub deleted: Vec<Expired>,
+    /// The keys of those that were changed meanwhile, and stay.
+    pub changed: Vec<String>,
+    /// The keys of those whose files could not be read, and stay.
+    pub unreadable: Vec<String>,
+}
+
+impl RetentionPolicy {
+    /// No limit.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// None that nothing changed for longer than this.
+    pub fn age(mut self, age: Duration) -> Self {
+        self.age = Some(age);
+        self
+    }
+
+    /// At most so many, those updated last.
+    pub fn count(mut self, count: usize) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// At most so many bytes of lines, hidden ones included, in those updated last. A
+    /// session that does not fit goes, and so does each that was updated before it.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// Only sessions that this looks for are counted, and go. Its order, its limit and
+    /// where its pages begin do not count.
+    pub fn among(mut self, sessions: SessionQuery) -> Self {
+        self.among = sessions;
+        self
+    }
+
+    /// Whether agents' main sessions are as others are; they are not, by default.
+    pub fn with_main(mut self, with: bool) -> Self {
+        self.with_main = with;
+        self
+    }
+
+    /// The sessions that the policy is about, and perhaps some more.
+    pub(super) fn query(&self) -> SessionQuery {
+        let mut query = self.among.clone().limit(usize::MAX);
+        query.after = None;
+        query
+    }
+
+    /// Which of these sessions go.
+    pub(super) fn judge(&self, sessions: Vec<SessionInfo>, now: OffsetDateTime) -> RetentionPlan {
+        let oldest = self.age.map(|age| nanos(now - age));
+        let dated = sessions.into_iter().filter_map(|session| {
+            let about = self.with_main || !is_main(&session);
+            time_of(&session.updated_at)
+                .filter(|_| about)
+                .map(|updated| (updated, session))
+        });
+        let mut dated: Vec<_> = dated.collect();
+        dated.sort_by_key(|(updated, _)| std::cmp::Reverse(*updated));
+        let (mut plan, mut bytes) = (RetentionPlan::default(), 0_u64);
+        for (updated, session) in dated {
+            bytes = bytes.saturating_add(session.bytes);
+            let reason = if oldest.is_some_and(|oldest| updated < oldest) {
+                RetentionReason::Age
+            } else if self.count.is_some_and(|count| plan.kept >= count) {
+                RetentionReason::Count
+            } else if self.bytes.is_some_and(|most| bytes > most) {
+                RetentionReason::Bytes
+            } else {
+                plan.kept += 1;
+                continue;
+            };
+            plan.expired.push(Expired { session, reason });
+        }
+        plan
+    }
+}
+
+/// Whether it is an agent's main session.
+fn is_main(session: &SessionInfo) -> bool {
+    session_file::is_main_alias(&session.key)
+        || build_main_session_key(&session.agent) == session_file::fold(&session.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RetentionReason::{Age, Bytes, Count};
+    use super::*;
+
+    fn session(key: &str, updated_at: &str, bytes: u64) -> SessionInfo {
+        let json = serde_json::json!({
+            "key": key, "summary": "", "first_text": "", "last_text": "", "lines": 1,
+            "bytes": bytes, "created_at": "", "updated_at": updated_at,
+            "agent": "sales", "channel": ""
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn expired(policy: &RetentionPolicy) -> Vec<(String, RetentionReason)> {
+        let at = |hour: u8| format!("2026-11-23T{hour:02}:00:00Z");
+        let sessions = vec![
+            session("old", &at(1), 10),
+            session("agent:sales:main", &at(0), 1000),
+            session(&build_main_session_key("sales"), &at(0), 1000),
+            session("undated", "0001-01-01T00:00:00Z", 1000),
+            session("unread", "yesterday", 1000),
+            session("new", &at(9), 30),
+            session("middle", &at(5), 20),
+        ];
+        let plan = policy.judge(sessions, at_time(&at(10)));
+        let expired = plan.expired.into_iter();
+        expired
+            .map(|gone| (gone.session.key, gone.reason))
+            .collect()
+    }
+
+    fn at_time(text: &str) -> OffsetDateTime {
+        let nanos = i128::from(time_of(text).unwrap());
+        OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap()
+    }
+
+    #[test]
+    fn what_is_over_a_limit_goes_the_oldest_first() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        let policy = RetentionPolicy::new;
+        assert!(expired(&policy()).is_empty());
+        let gone = |key: &str, reason| (key.to_owned(), reason);
+        assert!(expired(&policy().age(hours(9))).is_empty());
+        assert_eq!(expired(&policy().age(hours(8))), [gone("old", Age)]);
+        let two = [gone("middle", Count), gone("old", Count)];
+        assert_eq!(expired(&policy().count(1)), two);
+        assert_eq!(expired(&policy().bytes(59)), [gone("old", Bytes)]);
+        let all = ["new", "middle", "old"].map(|key| gone(key, Bytes));
+        assert_eq!(expired(&policy().bytes(29)), all);
+        let mixed = [gone("middle", Count), gone("old", Age)];
+        assert_eq!(expired(&policy().count(1).age(hours(8))), mixed);
+        assert_eq!(expired(&policy().with_main(true).age(hours(9))).len(), 2);
+    }
+}

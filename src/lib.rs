@@ -58,6 +58,7 @@ mod ground;
 #[doc(hidden)]
 pub mod testing;
 
+pub use compat::exchange::Format;
 pub use compat::migrate::{
     KimiImport, MigrationReport, PicoclawExport, export_kimi, export_picoclaw,
     export_picoclaw_sessions, import_kimi, migrate_from_json, migrate_from_json_report,

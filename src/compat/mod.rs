@@ -3,6 +3,7 @@
 //! `front`.
 
 pub(crate) mod context_file;
+pub(crate) mod exchange;
 pub mod kimi;
 pub(crate) mod legacy_store;
 pub(crate) mod migrate;

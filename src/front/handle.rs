@@ -12,6 +12,8 @@ mod finding;
 
 pub(crate) mod searching;
 
+mod exchanging;
+
 pub(crate) mod retaining;
 
 mod identity;

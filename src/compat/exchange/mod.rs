@@ -1,0 +1,104 @@
+//! Conversations in the shapes in which others keep or send them.
+
+mod anthropic;
+mod markdown;
+mod openai;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use crate::Message;
+use crate::error::{Error, Result};
+
+/// In which shape a conversation is handed over, by
+/// [`StoreHandle::export`](crate::StoreHandle::export) and
+/// [`StoreHandle::import`](crate::StoreHandle::import).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// The session's lines that are not hidden, as they stand in its file: messages with all
+    /// they have, and control records.
+    Jsonl,
+    /// A transcript for people, with a heading for each message. It cannot be imported.
+    Markdown,
+    /// The `messages` of OpenAI's chat completions, as a JSON array: roles, contents, tool
+    /// calls and their results. Media, attachments and reasoning are left out.
+    OpenAi,
+    /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`:
+    /// texts, images, tool calls and their results; messages of one side that follow each
+    /// other are one. Media, attachments and reasoning, which would need the provider's
+    /// signature, are left out.
+    Anthropic,
+}
+
+/// The messages in a shape other than their own.
+pub(crate) fn write(messages: &[Message], format: Format) -> String {
+    match format {
+        Format::Jsonl | Format::OpenAi => openai::write(messages).to_string(),
+        Format::Anthropic => anthropic::write(messages).to_string(),
+        Format::Markdown => markdown::write(messages),
+    }
+}
+
+/// The messages that a text has.
+///
+/// # Errors
+/// `InvalidMessage`, which says the place of the one that is none.
+pub(crate) fn read(text: &str, format: Format) -> Result<Vec<Message>> {
+    match format {
+        Format::Jsonl => lines(text),
+        Format::OpenAi => openai::read(&json(text)?),
+        Format::Anthropic => anthropic::read(&json(text)?),
+        Format::Markdown => Err(invalid("Markdown cannot be imported")),
+    }
+}
+
+/// Blank lines and control records are no messages.
+fn lines(text: &str) -> Result<Vec<Message>> {
+    let mut messages = Vec::new();
+    for (at, line) in text.split('\n').enumerate() {
+        let value = match line.trim() {
+            "" => continue,
+            line => json(line).map_err(|error| at_place("line", at, &error))?,
+        };
+        let role = value.get("role").and_then(Value::as_str);
+        if role.is_some_and(|role| role.starts_with('_')) && value.get("created_at").is_none() {
+            continue;
+        }
+        let message = Message::from_json(line.as_bytes());
+        messages.push(message.map_err(|error| at_place("line", at, &error))?);
+    }
+    Ok(messages)
+}
+
+fn json(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| invalid(error.to_string()))
+}
+
+/// The list of messages, alone or as the field `messages`.
+fn list(value: &Value) -> Result<&Vec<Value>> {
+    let list = value
+        .as_array()
+        .or_else(|| value.get("messages")?.as_array());
+    list.ok_or_else(|| invalid("there is no list of messages"))
+}
+
+fn invalid(reason: impl Into<String>) -> Error {
+    Error::InvalidMessage {
+        reason: reason.into(),
+    }
+}
+
+fn at_place(what: &str, at: usize, error: &Error) -> Error {
+    let reason = match error {
+        Error::InvalidMessage { reason } => reason.clone(),
+        other => other.to_string(),
+    };
+    invalid(format!("{what} {}: {reason}", at + 1))
+}
+
+/// The parts of a content, if it is a list of parts.
+fn parts(message: &Message) -> Option<Vec<Value>> {
+    serde_json::from_str(message.content_parts()?).ok()
+}

@@ -1,0 +1,68 @@
+//! Handing conversations over in the shapes of others, and taking them in.
+
+use super::{StoreHandle, blocking};
+use crate::compat::exchange::{self, Format};
+use crate::error::{Error, Result};
+use crate::front::reply::Reply;
+
+/// Handing over.
+impl StoreHandle {
+    /// A session's conversation as text in another shape; that of a session that does not
+    /// exist has no messages. All of it is in memory at once.
+    ///
+    /// ```
+    /// use sessionlog::{Format, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// let messages = chats.export("cli", Format::OpenAi).wait()?;
+    /// assert_eq!(messages, r#"[{"content":"hi","role":"user"}]"#);
+    /// assert_eq!(chats.import("copy", Format::OpenAi, &messages).wait()?, 1);
+    /// assert_eq!(chats.history("copy").wait()?[0].text(), "hi");
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`history`](Self::history); [`Error::InvalidMessage`] if lines are asked for and
+    /// are not UTF-8.
+    pub fn export(&self, key: &str, format: Format) -> Reply<String> {
+        if format == Format::Jsonl {
+            return self.export_lines(key);
+        }
+        self.history(key)
+            .and_then(move |messages| Ok(exchange::write(&messages, format)))
+    }
+
+    /// Appends what such a text has to a session, in one batch, all or nothing; how many
+    /// messages that is. At the handle's level of durability.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`], which says where, if the text is not of that shape or has
+    /// something that no message can hold; those of [`append_all`](Self::append_all).
+    pub fn import(&self, key: &str, format: Format, text: &str) -> Reply<usize> {
+        let messages = match exchange::read(text, format) {
+            Ok(messages) => messages,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        let many = messages.len();
+        let appended = self.append_all(key, messages);
+        appended.and_then(move |()| Ok(many))
+    }
+
+    fn export_lines(&self, key: &str) -> Reply<String> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(blocking(place, move || -> Result<String> {
+                let (mut lines, start) = this.all_lines(&key)?;
+                let live = lines.split_off(start);
+                String::from_utf8(live).map_err(|_| Error::InvalidMessage {
+                    reason: String::from("a line is not UTF-8"),
+                })
+            }))
+        })
+    }
+}

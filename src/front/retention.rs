@@ -7,13 +7,14 @@ use time::OffsetDateTime;
 
 use crate::disk::session_file;
 use crate::front::sessions::{SessionInfo, SessionQuery, nanos, time_of};
-use crate::scope::build_main_session_key;
+use crate::scope::{build_main_session_key, is_opaque_session_key};
 
 /// Which sessions stay, for [`StoreHandle::retention`](crate::StoreHandle::retention);
 /// without a limit, all.
 ///
 /// Sessions whose sidecars do not say when they were updated stay, and so do agents' main
-/// sessions (`agent:main:main`, or its opaque key). Neither is counted.
+/// sessions (`agent:main:main`, or its opaque key; an opaque key whose scope names no agent
+/// may be one). Neither is counted. A compaction updates a session, as PicoClaw's does.
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is given to StoreHandle::retention"]
 pub struct RetentionPolicy {
@@ -64,9 +65,10 @@ pub struct RetentionPlan {
 pub struct RetentionReport {
     /// The sessions that are gone.
     pub deleted: Vec<Expired>,
-    /// The keys of those that were changed meanwhile, and stay.
+    /// The keys of those that were changed meanwhile: they stay, unless somebody else
+    /// deleted them.
     pub changed: Vec<String>,
-    /// The keys of those whose files could not be read, and stay.
+    /// The keys of those whose files could not be read or written, and stay; a log says why.
     pub unreadable: Vec<String>,
 }
 
@@ -117,7 +119,8 @@ impl RetentionPolicy {
 
     /// Which of these sessions go.
     pub(super) fn judge(&self, sessions: Vec<SessionInfo>, now: OffsetDateTime) -> RetentionPlan {
-        let oldest = self.age.map(|age| nanos(now - age));
+        let age = self.age.and_then(|age| i64::try_from(age.as_nanos()).ok());
+        let oldest = age.map(|age| nanos(now).saturating_sub(age));
         let dated = sessions.into_iter().filter_map(|session| {
             let about = self.with_main || !is_main(&session);
             time_of(&session.updated_at)
@@ -145,10 +148,13 @@ impl RetentionPolicy {
     }
 }
 
-/// Whether it is an agent's main session.
+/// Whether it is an agent's main session, or may be: a hash alone does not say whose it is.
 fn is_main(session: &SessionInfo) -> bool {
-    session_file::is_main_alias(&session.key)
-        || build_main_session_key(&session.agent) == session_file::fold(&session.key)
+    let key = session_file::fold(session.key.trim());
+    if !is_opaque_session_key(&key) {
+        return session_file::is_main_alias(&key);
+    }
+    session.agent.is_empty() || build_main_session_key(&session.agent) == key
 }
 
 #[cfg(test)]
@@ -169,7 +175,7 @@ mod tests {
         let at = |hour: u8| format!("2026-11-23T{hour:02}:00:00Z");
         let sessions = vec![
             session("old", &at(1), 10),
-            session("agent:sales:main", &at(0), 1000),
+            session("agent:sales:MAIN", &at(0), 1000),
             session(&build_main_session_key("sales"), &at(0), 1000),
             session("undated", "0001-01-01T00:00:00Z", 1000),
             session("unread", "yesterday", 1000),
@@ -189,12 +195,23 @@ mod tests {
     }
 
     #[test]
+    fn an_opaque_key_that_may_be_an_agents_main_one_stays() {
+        let mut main = session(&build_main_session_key("support"), "", 1);
+        assert!(!is_main(&main));
+        main.agent.clear();
+        assert!(is_main(&main));
+        main.agent = String::from("support");
+        assert!(is_main(&main));
+    }
+
+    #[test]
     fn what_is_over_a_limit_goes_the_oldest_first() {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         let policy = RetentionPolicy::new;
         assert!(expired(&policy()).is_empty());
         let gone = |key: &str, reason| (key.to_owned(), reason);
         assert!(expired(&policy().age(hours(9))).is_empty());
+        assert!(expired(&policy().age(Duration::MAX)).is_empty());
         assert_eq!(expired(&policy().age(hours(8))), [gone("old", Age)]);
         let two = [gone("middle", Count), gone("old", Count)];
         assert_eq!(expired(&policy().count(1)), two);

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Side, StoreHandle};
+use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::delete::Delete;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::front::reply::{Place, Reply};
 use crate::front::retention::{Expired, RetentionPlan, RetentionPolicy, RetentionReport};
+use crate::ground::clock::{Clock, SystemClock};
 
 /// A policy and the store that it is for; see [`StoreHandle::retention`].
 #[derive(Clone, Debug)]
@@ -59,12 +60,13 @@ impl Retention {
         Reply::lookup(move |place| Box::pin(async move { this.plan_at(place).await }))
     }
 
-    /// Plans anew, and [deletes](StoreHandle::delete_session) the sessions that go, unless
-    /// they were changed since the plan: one that is written to meanwhile stays. Done in
-    /// part after an error, or if the reply is dropped; applied again, it does the rest.
+    /// Plans anew, and [deletes](StoreHandle::delete_session) the sessions that go, those
+    /// updated first before the others, unless they were changed since the plan: one that is
+    /// written to meanwhile stays. Done in part after an error, or if the reply is dropped;
+    /// applied again, it does the rest.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// Those all verbs share; not that a session cannot be read or written.
     pub fn apply(&self) -> Reply<RetentionReport> {
         let this = self.clone();
         Reply::lookup(move |place| {
@@ -77,12 +79,9 @@ impl Retention {
                     unreadable: plan.unreadable,
                     ..RetentionReport::default()
                 };
-                for expired in plan.expired {
-                    match this.delete(engine, &expired, place).await {
-                        Ok(true) => report.deleted.push(expired),
-                        Ok(false) => report.changed.push(expired.session.key),
-                        Err(error) => return Err(error),
-                    }
+                for expired in plan.expired.into_iter().rev() {
+                    let deleted = this.delete(engine, &expired, place).await;
+                    report.take(expired, deleted)?;
                 }
                 Ok(report)
             })
@@ -90,29 +89,60 @@ impl Retention {
     }
 
     async fn plan_at(&self, place: Place) -> Result<RetentionPlan> {
-        let Side::Writer(engine) = &self.chats.side else {
-            return Err(Error::ReadOnly);
-        };
         let page = self.chats.sessions(self.policy.query()).at(place).await?;
-        let now = engine.shared.clock.now();
-        let mut plan = self.policy.judge(page.sessions, now);
-        plan.unreadable = page.unreadable;
-        Ok(plan)
+        let this = self.clone();
+        let judge = move || {
+            let now = match &this.chats.side {
+                Side::Writer(engine) => engine.shared.clock.now(),
+                Side::Reader(_) => SystemClock::default().now(),
+            };
+            let mut plan = this.policy.judge(page.sessions, now);
+            plan.unreadable = page.unreadable;
+            Ok(plan)
+        };
+        blocking(place, judge).await
     }
 
     /// Whether the session was as the plan has it, and is gone.
     async fn delete(&self, engine: &Arc<Engine>, expired: &Expired, place: Place) -> Result<bool> {
-        let key = &expired.session.key;
-        let snapshot = self.chats.moment_of(key, place).await?;
-        if *snapshot.meta.updated_at.as_str() != *expired.session.updated_at {
+        let session = &expired.session;
+        let moment = self.chats.moment_of(&session.key, place).await?;
+        // Changes that were made at once have one time, but not one size.
+        let bytes = moment.live.end + moment.tail_len as u64;
+        let is_same = *moment.meta.updated_at.as_str() == *session.updated_at
+            && bytes == session.bytes
+            && moment.meta.text.summary == session.summary;
+        if !is_same {
             return Ok(false);
         }
-        let expect = Some(snapshot.meta.version);
+        let expect = Some(moment.meta.version);
         let delete = Delete { expect };
-        match Reply::command(engine.clone(), key.as_str().into(), delete).await {
+        match Reply::command(engine.clone(), session.key.as_str().into(), delete).await {
             Ok(()) => Ok(true),
             Err(Error::VersionConflict { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl RetentionReport {
+    /// One session's files must not keep all others from being let go.
+    fn take(&mut self, expired: Expired, deleted: Result<bool>) -> Result<()> {
+        let key = &expired.session.key;
+        match deleted {
+            Ok(true) => self.deleted.push(expired),
+            Ok(false) => self.changed.push(expired.session.key),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Io | ErrorKind::Corrupt | ErrorKind::InvalidInput
+                ) =>
+            {
+                tracing::warn!(key, %error, "a session is not let go");
+                self.unreadable.push(expired.session.key);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }

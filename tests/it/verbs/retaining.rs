@@ -30,7 +30,8 @@ fn sessions_over_a_limit_go_with_all_they_have_and_others_stay() {
             .all(|gone| gone.reason == RetentionReason::Count)
     );
     let report = retention.apply().wait().unwrap();
-    assert_eq!(report.deleted, plan.expired);
+    let oldest_first: Vec<_> = plan.expired.into_iter().rev().collect();
+    assert_eq!(report.deleted, oldest_first);
     let left = ["slack:1", "telegram:5", "telegram:6", "telegram:7"];
     assert_eq!(chats.list_sessions().wait().unwrap(), left);
     assert!(retention.apply().wait().unwrap().deleted.is_empty());
@@ -39,6 +40,7 @@ fn sessions_over_a_limit_go_with_all_they_have_and_others_stay() {
     assert_eq!(reader.handle().list_sessions().wait().unwrap(), left);
     let refused = reader.handle().retention(RetentionPolicy::new().count(0));
     assert!(matches!(refused.apply().wait(), Err(Error::ReadOnly)));
+    assert_eq!(refused.plan().wait().unwrap().expired.len(), 4);
     assert!(reader.handle().list_sessions().wait().unwrap().len() == 4);
 }
 

@@ -208,7 +208,14 @@ fn a_session_that_changed_is_not_deleted_for_who_expects_another_version() {
     };
     let late = submit(&store, "cli", late);
     until_idle(&store);
-    synced(&store, 2);
+    let signal = Signal {
+        producer: 0,
+        number: 2,
+        outcome: Outcome::Synced,
+    };
+    // What waits may touch files: the committer leaves it to the worker.
+    let seat = store.machine.workers[0].seat();
+    let _driven = seat.drive(|worker, _| worker.signal(signal));
     until_idle(&store);
     said.wait().unwrap().unwrap();
     let refused = late.wait().unwrap();

@@ -27,7 +27,7 @@ fn add(text: &mut String, message: &Message) {
     let _ = writeln!(text, "## {}{id}{when}", message.role());
     let said = message.text();
     if !said.is_empty() {
-        let _ = writeln!(text, "\n{}", guarded(&said));
+        let _ = writeln!(text, "\n{}", quoted(&said));
     }
     for call in message.tool_calls() {
         let function = call.function.clone().unwrap_or_default();
@@ -46,15 +46,9 @@ fn add(text: &mut String, message: &Message) {
     }
 }
 
-/// A heading that was said is none of the transcript's.
-fn guarded(said: &str) -> String {
-    let lines = said.lines().map(|line| {
-        if line.trim_start().starts_with('#') {
-            format!("\\{}", line.trim_start())
-        } else {
-            line.to_owned()
-        }
-    });
+/// A quotation ends with its lines, whatever headings or open fences are said in it.
+fn quoted(said: &str) -> String {
+    let lines = said.lines().map(|line| format!("> {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -99,6 +99,7 @@ fn a_transcript_has_headings_of_its_own_only() {
     let headings: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(headings.len(), messages.len(), "{text}");
     assert_eq!(headings[0], "## user · 2026-11-23T10:00:00Z");
+    assert!(text.contains("\n> # not mine\n> ```\n> code\n"), "{text}");
     assert!(text.contains("Calls `add` (`c1`):"), "{text}");
 }
 

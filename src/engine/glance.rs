@@ -43,6 +43,16 @@ pub(crate) struct Words {
 }
 
 impl Lines {
+    /// The first `len` bytes of a file, and those after them.
+    pub(crate) fn of_parts(file: Option<Arc<dyn StorageFile>>, len: u64, behind: Vec<u8>) -> Self {
+        Self {
+            file,
+            len,
+            behind,
+            start: None,
+        }
+    }
+
     pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Self {
         Self {
             file: snapshot.live.file.clone(),
@@ -53,12 +63,7 @@ impl Lines {
     }
 
     pub(crate) fn of_bytes(bytes: Bytes) -> Self {
-        Self {
-            file: bytes.file,
-            len: bytes.len,
-            behind: bytes.behind,
-            start: None,
-        }
+        Self::of_parts(bytes.file, bytes.len, bytes.behind)
     }
 
     /// Of a session that nobody has written to since the open: its file is all there is.
@@ -68,6 +73,32 @@ impl Lines {
     pub(crate) fn of_file(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Self> {
         let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
         Ok(Self::of_bytes(Bytes::whole(file, dir)?))
+    }
+
+    /// All of them, hidden ones included, bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len + self.behind.len() as u64
+    }
+
+    /// Whether there is a file or a line.
+    pub(crate) fn is_any(&self) -> bool {
+        self.file.is_some() || self.len() > 0
+    }
+
+    /// Fills `buf` from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if they end first, and as the operating system reports them.
+    pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let in_file = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (first, rest) = buf.split_at_mut(in_file);
+        if let Some(file) = self.file.as_ref().filter(|_| in_file > 0) {
+            file.read_exact_at(first, offset)?;
+        }
+        let from = offset.saturating_sub(self.len) as usize;
+        let behind = self.behind.get(from..from + rest.len());
+        rest.copy_from_slice(behind.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
     }
 
     /// The first and the last words, given how many lines are hidden.
@@ -80,7 +111,7 @@ impl Lines {
             None => self.after(u64::try_from(skip).unwrap_or(0))?,
         };
         Ok(Words {
-            size: self.len + self.behind.len() as u64,
+            size: self.len(),
             first: self.first(start)?.unwrap_or_default(),
             last: self.last(start)?.unwrap_or_default(),
         })
@@ -97,7 +128,7 @@ impl Lines {
             start = begin + raw.len() as u64 + 1;
             left > 0
         })?;
-        Ok(start.min(self.len + self.behind.len() as u64))
+        Ok(start.min(self.len()))
     }
 
     fn first(&self, start: u64) -> io::Result<Option<String>> {

@@ -182,6 +182,7 @@
 //! conversation was asked for), and the list of backups.
 
 pub(crate) mod catalog;
+pub(crate) mod copy_dir;
 pub(crate) mod doctor;
 pub(crate) mod feed;
 pub(crate) mod glance;

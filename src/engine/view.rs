@@ -26,19 +26,21 @@ pub(crate) use self::listing::Listing;
 use self::moment::{Moment, TRIES, look};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
+use crate::disk::files;
 use crate::disk::files::backup::{self, Backup, Name};
 use crate::disk::journal::scan::{Scan, Tip};
 use crate::disk::session_file::Meta;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
+use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::Base;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{FileKind, OpenMode, Storage};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
@@ -242,6 +244,10 @@ impl DirectoryView {
         Ok(own.into_values().collect())
     }
 
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
     fn planned<'a>(&'a self, moment: &'a Moment) -> Planned<'a> {
         Planned {
             storage: &*self.storage,
@@ -258,9 +264,10 @@ impl DirectoryView {
         read: impl Fn(Pieces) -> io::Result<T>,
     ) -> Result<T> {
         let mut moment = self.current(key)?;
-        let mut failures = 0;
+        let (mut failures, mut seen) = (0, None);
         for _ in 0..CHASES {
-            let found = self.pieces(&moment, key, resolve).and_then(|pieces| {
+            let found = self.pieces_as_seen(&moment, key, resolve, seen.take());
+            let found = found.and_then(|pieces| {
                 let changed = pieces.changed;
                 let found = read(pieces).map_err(|e| Error::io("read", &self.dir, e))?;
                 Ok((found, changed))
@@ -273,7 +280,11 @@ impl DirectoryView {
             failures += usize::from(found.is_err());
             let now = match found {
                 Err(error) if failures == TRIES => return Err(error),
-                Err(_) | Ok((_, true)) => self.look_again()?,
+                // A file that is always written to is ahead of each look before.
+                Err(_) | Ok((_, true)) => {
+                    seen = self.seen(&moment, key, resolve)?;
+                    self.look_again()?
+                }
                 Ok((found, false)) => {
                     let now = self.look_again()?;
                     if now.only_adds_to(&moment, key, resolve) {
@@ -288,7 +299,30 @@ impl DirectoryView {
         Err(Error::io("read", &self.dir, outrun))
     }
 
+    /// The file of a session as it is now, if it has one.
+    fn seen(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Option<Bytes>> {
+        let (_, Some(stem)) = moment.find(key, resolve) else {
+            return Ok(None);
+        };
+        let file = files::open_log(&*self.storage, &self.dir, &stem, OpenMode::Read);
+        match file {
+            Ok(Some(file)) => Bytes::whole(Some(file), &self.dir).map(Some),
+            // What is in its place is found with the rest.
+            _ => Ok(None),
+        }
+    }
+
     fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
+        self.pieces_as_seen(moment, key, resolve, None)
+    }
+
+    fn pieces_as_seen(
+        &self,
+        moment: &Moment,
+        key: &str,
+        resolve: bool,
+        seen: Option<Bytes>,
+    ) -> Result<Pieces> {
         let (key, stem) = moment.find(key, resolve);
         crate::disk::session_file::validate_key(&key)?;
         let Some(stem) = stem else {
@@ -297,7 +331,7 @@ impl DirectoryView {
         if let Some(plan) = moment.plans.sessions.get(&*stem) {
             let restored = moment.restored.get(&*stem);
             let planned = self.planned(moment);
-            return pieces::planned(planned, restored, (&stem, &key), plan);
+            return pieces::planned(planned, restored, (&stem, &key), plan, seen);
         }
         let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
         if let Some(restored) = moment.restored.get(&*stem)

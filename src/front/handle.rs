@@ -22,6 +22,8 @@ mod conversation;
 
 mod backups;
 
+pub(crate) mod copying;
+
 mod inheritance;
 mod lines;
 

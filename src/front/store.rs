@@ -17,7 +17,7 @@ use crate::front::handle::Side;
 use crate::ground::clock::SystemClock;
 use crate::ground::storage::{DiskStorage, LockGuard, Storage};
 use crate::ground::sync::thread;
-use crate::{StoreHandle, StoreOptions};
+use crate::{BackupReport, StoreHandle, StoreOptions};
 
 /// Most threads that carry shards; more only hand work to each other.
 const MAX_WORKERS: usize = 8;
@@ -196,6 +196,15 @@ impl Store {
         let dir = absolute(dir.as_ref())?;
         let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
         doctor::verify(&storage, &dir)
+    }
+
+    /// Makes `dir` a copy of the store, beside its writers; see
+    /// [`StoreHandle::backup_to`]. Blocks until everything is on disk.
+    ///
+    /// # Errors
+    /// As [`StoreHandle::backup_to`].
+    pub fn backup_to(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        self.handle.backup_to(dir).wait()
     }
 
     /// Makes a directory sound, as its only writer, and closes it again.

@@ -204,7 +204,7 @@ fn random_call(storage: &dyn Storage, dir: &Path, draw: &mut Draw) -> String {
     let (offset, len) = (draw.up_to(9000) as u64, draw.up_to(5000));
     let bytes = vec![draw.next() as u8; len];
     let open = || storage.open(&path, OpenMode::ReadWrite);
-    let result = match draw.up_to(9) {
+    let result = match draw.up_to(10) {
         0 | 1 => storage.open(&path, OpenMode::CreateNew).map(|_| 0),
         2 => storage.create_dir(&path).map(|()| 0),
         3 => storage.rename(&path, &other).map(|()| 0),
@@ -212,6 +212,7 @@ fn random_call(storage: &dyn Storage, dir: &Path, draw: &mut Draw) -> String {
         5 => open().and_then(|f| f.set_len(offset)).map(|()| 0),
         6 => open().and_then(|f| f.sync_data()).map(|()| 0),
         7 => storage.info(&path).map(|info| info.len),
+        8 => storage.remove_dir(&path).map(|()| 0),
         _ => open()
             .and_then(|f| f.write_at(&bytes, offset))
             .map(|n| n as u64),

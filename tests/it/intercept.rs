@@ -121,6 +121,11 @@ impl Storage for Intercepted {
         self.disk.remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.tell("remove_dir", path)?;
+        self.disk.remove_dir(path)
+    }
+
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
         Ok(Arc::new(InterceptedDir {
             storage: self.clone(),

@@ -127,6 +127,11 @@ impl Storage for Trapped {
         self.disk.remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.check("remove_dir", path)?;
+        self.disk.remove_dir(path)
+    }
+
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
         Ok(Arc::new(TrappedDir {
             dir: self.disk.open_dir(path)?,

@@ -10,6 +10,7 @@ mod beside_files;
 mod compacting;
 mod concurrency;
 mod conversation;
+mod copying;
 mod counting;
 mod doctor;
 mod ensuring;

@@ -25,6 +25,7 @@ pub(crate) mod standing;
 mod traces;
 
 use std::io;
+use std::path::Path;
 
 use self::case::Case;
 use self::lineage::Found;
@@ -116,6 +117,26 @@ pub(crate) fn judge_beside_a_writer(
     Err(Error::io("read", &log_path(planned.dir, stem), error))
 }
 
+/// [`judge`] of a file as it was when it was opened, before the journal was read: what its
+/// writer added to it meanwhile looks like another program's lines to those who opened it
+/// after. Nothing if another file has its name.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) fn judge_as_seen(
+    planned: Planned<'_>,
+    stem: &str,
+    plan: &Plan,
+    log: Bytes,
+) -> Result<Option<Judged>> {
+    let path = log_path(planned.dir, stem);
+    let judged = judge_log(planned, (stem, &path), plan, Some(log))?;
+    Ok(match &judged {
+        Judged::Changed(changed) if !still_there(planned, stem, changed)? => None,
+        _ => Some(judged),
+    })
+}
+
 fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bool> {
     let path = log_path(planned.dir, stem);
     let wrap = |e| Error::io("read", &path, e);
@@ -145,9 +166,18 @@ pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Jud
         Some(file) => Some(Bytes::whole(Some(file), &path)?),
         None => None,
     };
+    judge_log(planned, (stem, &path), plan, log)
+}
+
+fn judge_log(
+    planned: Planned<'_>,
+    (stem, path): (&str, &Path),
+    plan: &Plan,
+    log: Option<Bytes>,
+) -> Result<Judged> {
     let on_disk = OnDisk::read(planned.storage, planned.dir, stem)?;
     let sidecar = on_disk.found(plan);
-    let (mut found, mut present) = lineage::find(planned, plan, (&path, log.as_ref()))?;
+    let (mut found, mut present) = lineage::find(planned, plan, (path, log.as_ref()))?;
     if found == Found::Doubtful && sidecar == sidecar::Found::Changed {
         (found, present) = (Found::Rewritten, false);
     }
@@ -158,7 +188,7 @@ pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Jud
         None => match (found, &log) {
             (Found::Added { .. } | Found::Edited | Found::Doubtful, Some(log)) => {
                 let lines = plan.journalled().unwrap_or_default().1;
-                let wrap = |e| Error::io("read", &path, e);
+                let wrap = |e| Error::io("read", path, e);
                 log.clone().followed(&lines).map_err(wrap)?
             }
             _ => planned.pieced(plan, log.clone().filter(|_| found == Found::AsLeft))?,
@@ -176,5 +206,5 @@ pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Jud
         found,
         present,
     };
-    case.judge().map_err(|e| Error::io("read", &path, e))
+    case.judge().map_err(|e| Error::io("read", path, e))
 }

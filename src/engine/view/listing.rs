@@ -1,17 +1,21 @@
 //! Many sessions of a directory, from one look at the journal: beside a busy writer each
 //! look reads all of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::DirectoryView;
 use super::moment::Moment;
 use super::pieces::Pieces;
+use crate::disk::files::backup::{self, Name};
+use crate::disk::files::once::{self, Taken};
 use crate::disk::session_file::Meta;
-use crate::engine::glance::{self, Lines, Words};
+use crate::engine::glance::{self, Lines};
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
+use crate::ground::storage::OpenMode;
 use crate::ground::sync::Mutex;
 
 /// The sessions of one look.
@@ -99,18 +103,90 @@ impl<'a> Listing<'a> {
         !moved && self.moment.only_adds_to(&before.moment, key, false)
     }
 
-    /// A session, read until it stands still.
+    /// Whether it took as many messages once as at the look before, as far as the journal
+    /// says: what its files say then belongs to that, if it [is still](Self::is_still), too.
+    pub(crate) fn took_as_before(&self, before: &Self, stem: &str) -> bool {
+        let [before, now] = [before, self].map(|look| {
+            let once = look.moment.plans.once.get(stem);
+            once.map(|once| (once.anew, once.lines.len()))
+        });
+        before == now
+    }
+
+    /// What the files of a session say, and will, of the messages that it took once.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn taken(&self, stem: &str) -> Result<[Vec<u8>; 2]> {
+        let planned = self.moment.plans.once.get(stem);
+        let [newest, old] = once::paths(&self.view.home.once, stem).map(|path| {
+            if planned.is_some_and(|planned| planned.anew) {
+                return Ok(Vec::new());
+            }
+            let read = once::read_file(&*self.view.storage, &path);
+            read.map_err(|e| Error::io("read", &path, e))
+        });
+        let (newest, old) = (newest?, old?);
+        let taken = Taken::of([&newest, &old]);
+        Ok(match planned {
+            Some(planned) if !planned.lacks_nothing(&taken) => [planned.after(&newest), old],
+            _ => [newest, old],
+        })
+    }
+
+    /// The names, without extension, of files that name no session.
+    pub(crate) fn orphans(&self) -> Vec<String> {
+        self.moment.catalog.orphans()
+    }
+
+    /// The files of the backups of these sessions.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn backups_of(&self, stems: &BTreeSet<String>) -> Result<Vec<(String, Lines)>> {
+        let DirectoryView { storage, home, .. } = self.view;
+        let plans = &self.moment.plans;
+        let wrap = |e| Error::io("read", &home.backups, e);
+        let found = backup::list(&**storage, &home.backups).map_err(wrap)?;
+        let found = found.into_iter().map(|stored| stored.name);
+        let found = found.filter(|name| stems.contains(&name.stem) && !plans.unmakes(name));
+        let mut backups = BTreeMap::new();
+        for file in found.flat_map(|name| name.files()) {
+            let path = home.backups.join(&file);
+            match storage.open(&path, OpenMode::Read) {
+                Ok(opened) => {
+                    let len = opened.info().map_err(wrap)?.len;
+                    backups.insert(file, Lines::of_parts(Some(opened), len, Vec::new()));
+                }
+                // Pruned since.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(wrap(e)),
+            }
+        }
+        let planned = self.view.planned(&self.moment);
+        for kept in &plans.backups {
+            let is_theirs = Name::parse(&kept.name).is_some_and(|name| stems.contains(&name.stem));
+            // If it cannot be made, the writer has made it since, or pruned it.
+            if is_theirs && let Ok(Some(bytes)) = planned.backup(&kept.name) {
+                backups.insert(kept.name.clone(), Lines::of_bytes(bytes));
+            }
+        }
+        Ok(backups.into_iter().collect())
+    }
+
+    /// What `read` makes of a session that is read until it stands still.
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn chase(&self, key: &str) -> Result<Option<(Meta, Words)>> {
+    pub(crate) fn chase<T>(
+        &self,
+        key: &str,
+        read: impl Fn(Meta, Lines) -> io::Result<T>,
+    ) -> Result<Option<T>> {
         self.view.session(key, false, |pieces| {
-            if !pieces.exists {
-                return Ok(None);
-            }
             let Pieces { bytes, meta, .. } = pieces;
-            let words = Lines::of_bytes(bytes).words(meta.skip)?;
-            Ok(Some((meta, words)))
+            let lines = pieces.exists.then(|| Lines::of_bytes(bytes));
+            lines.map(|lines| read(meta, lines)).transpose()
         })
     }
 }

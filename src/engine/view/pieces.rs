@@ -14,7 +14,7 @@ use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::{Meta, SessionMeta};
 use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
+use crate::engine::recovery::foreign::{Judged, judge_as_seen, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
@@ -37,7 +37,8 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
     })
 }
 
-/// A session as the journal would have it, or as another program left it.
+/// A session as the journal would have it, or as another program left it; its file may have
+/// been seen before the journal was read.
 ///
 /// # Errors
 /// If its files cannot be read.
@@ -46,8 +47,14 @@ pub(super) fn planned(
     restored: Option<&Restored>,
     (stem, key): (&str, &str),
     plan: &Plan,
+    seen: Option<Bytes>,
 ) -> Result<Pieces> {
-    let lines = match judge_beside_a_writer(planned, stem, plan)? {
+    let seen = seen.map(|log| judge_as_seen(planned, stem, plan, log));
+    let judged = match seen.transpose()?.flatten() {
+        Some(judged) => judged,
+        None => judge_beside_a_writer(planned, stem, plan)?,
+    };
+    let lines = match judged {
         Judged::Ours { lines, .. } => lines,
         Judged::Changed(changed) => {
             let meta = changed.meta.clone();

@@ -40,11 +40,50 @@ fn taken_back(plans: &mut Plans) {
     }
 }
 
+fn view(disk: &MemoryStorage) -> DirectoryView {
+    DirectoryView {
+        storage: Arc::new(disk.clone()),
+        dir: "/".into(),
+        home: Home::of(Path::new("/")),
+        report: RecoveryReport::default(),
+        counters: Arc::default(),
+        closed: AtomicBool::new(false),
+        last: Mutex::default(),
+    }
+}
+
+/// Whoever looks at the journal first finds lines in a file that is always written to of
+/// which the journal did not know.
+#[test]
+fn a_file_that_is_always_written_to_is_read_as_it_was_before_the_journal() {
+    let disk = MemoryStorage::new();
+    disk.write_foreign("/cli.jsonl", b"{}\n{ }\n").unwrap();
+    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("cli"));
+    let mut moment = Moment::default();
+    moment.plans.add(&Record::Append {
+        stem: "cli",
+        generation: 0,
+        offset: 3,
+        crc: crc32fast::hash(b"{}\n"),
+        meta: MetaState::First(&image),
+        once: "",
+        bytes: b"{ }\n",
+    });
+    assert!(moment.catalog.enter("cli", "cli", &[]));
+    let view = view(&disk);
+    let seen = view.seen(&moment, "cli", false).unwrap();
+    disk.append_foreign("/cli.jsonl", b"{\"later\":1}\n")
+        .unwrap();
+    assert!(view.pieces(&moment, "cli", false).unwrap().changed);
+    let pieces = view.pieces_as_seen(&moment, "cli", false, seen).unwrap();
+    assert!(!pieces.changed);
+    assert_eq!(pieces.bytes.size(), 7);
+}
+
 #[test]
 fn however_often_a_session_was_taken_back_it_is_read() {
     let disk = MemoryStorage::new();
-    let dir = Path::new("/");
-    let home = Home::of(dir);
+    let home = Home::of(Path::new("/"));
     for path in [Path::new("/.sessionlog"), &home.backups] {
         disk.create_dir(path).unwrap();
     }
@@ -54,15 +93,7 @@ fn however_often_a_session_was_taken_back_it_is_read() {
     let mut moment = Moment::default();
     taken_back(&mut moment.plans);
     assert!(moment.catalog.enter("cli", "cli", &[]));
-    let view = DirectoryView {
-        storage: Arc::new(disk.clone()),
-        dir: dir.into(),
-        home,
-        report: RecoveryReport::default(),
-        counters: Arc::default(),
-        closed: AtomicBool::new(false),
-        last: Mutex::default(),
-    };
+    let view = view(&disk);
     let pieces = view.pieces(&moment, "cli", false).unwrap();
     let calls = disk.steps();
     assert_eq!(pieces.bytes.len, 3);

@@ -320,8 +320,9 @@ fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage
             if round < ROUNDS {
                 return show(&now, &(String::new(), key.clone()));
             }
-            let found = now.chase(key).transpose()?;
-            Some(found.map(|(meta, words)| SessionInfo::new(key, &meta, words)))
+            let words = |meta: Meta, lines: Lines| Ok((lines.words(meta.skip)?, meta));
+            let found = now.chase(key, words).transpose()?;
+            Some(found.map(|(words, meta)| SessionInfo::new(key, &meta, words)))
         });
         page.replace(&moved, again);
         listing = now;

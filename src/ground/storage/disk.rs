@@ -86,6 +86,10 @@ impl Storage for DiskStorage {
         Ok(rustix::fs::unlink(path)?)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::rmdir(path)?)
+    }
+
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
         let directory = open_directory(path)?;
         Ok(Arc::new(DiskDir { directory }))

@@ -70,6 +70,10 @@ impl Storage for HeldDirs {
         self.storage.remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.storage.remove_dir(path)
+    }
+
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
         self.storage.try_lock(path, note)
     }

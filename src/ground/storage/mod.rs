@@ -159,6 +159,12 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `DirectoryNotEmpty`, and as the operating system reports them.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
     /// Opens a directory, to sync through.
     ///
     /// # Errors

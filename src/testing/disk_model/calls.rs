@@ -68,6 +68,11 @@ impl Storage for MemoryStorage {
         self.call(call, Demand::Nothing, |tree, _| tree.remove_file(path))
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let call = on("remove_dir", path);
+        self.call(call, Demand::Nothing, |tree, _| tree.remove_dir(path))
+    }
+
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
         let call = on("open_dir", path);
         let path_text = Arc::clone(&call.path);

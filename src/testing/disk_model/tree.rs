@@ -235,6 +235,17 @@ impl Tree {
         Ok(())
     }
 
+    pub(super) fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
+        let ino = self.lookup(path)?;
+        let (directory, name) = self.place(path)?;
+        if !self.entries(ino)?.is_empty() {
+            return Err(Errno::NOTEMPTY.into());
+        }
+        let seq = self.tick();
+        self.names.apply(seq, &[(directory, &*name, None)]);
+        Ok(())
+    }
+
     pub(super) fn remove_file(&mut self, path: &Path) -> io::Result<()> {
         let ino = self.lookup(path)?;
         let (directory, name) = self.place(path)?;

@@ -66,3 +66,22 @@ fn a_rename_does_not_mix_files_and_directories() {
         assert_eq!(read(storage, &directory.join("a")), b"");
     });
 }
+
+#[test]
+fn a_directory_is_removed_when_it_is_empty() {
+    on_both(|storage, dir| {
+        let inner = dir.join("inner");
+        storage.create_dir(&inner).unwrap();
+        create(storage, &inner.join("a"), b"");
+        let error = storage.remove_dir(&inner).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty);
+        let error = storage.remove_dir(&inner.join("a")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotADirectory);
+        storage.remove_file(&inner.join("a")).unwrap();
+        storage.remove_dir(&inner).unwrap();
+        for gone in [&inner, &dir.join("never")] {
+            let error = storage.remove_dir(gone).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+        }
+    });
+}

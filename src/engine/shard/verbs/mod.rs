@@ -21,3 +21,4 @@ pub(crate) mod subscribe;
 pub(crate) mod summary;
 pub(crate) mod update;
 pub(crate) mod upsert;
+pub(crate) mod whole;

@@ -1,0 +1,318 @@
+//! The directory that a copy of a store is put together in, beside the copy that was there
+//! before, and then takes its place. Of that one's files those that have the same bytes get a
+//! second name instead of being written again.
+//!
+//! # What a crash leaves
+//!
+//! Step by step: what is there if the step was not finished, then what is there after it.
+//!
+//! * *Files put together* (in `.<name>.copying` beside the directory; one sync of all).
+//!   Unfinished: the copy that was there, and files that the next call goes on with, if they
+//!   have the right bytes. After: the same.
+//! * *The copy that was there becomes `.<name>.replaced`*. Before: it is there. After: only
+//!   under that name; the next call gives it its own back.
+//! * *The new one gets its name, and the names are synced*. Before: as above. After: the new
+//!   copy.
+//! * *The replaced one removed*. Unfinished: the next call removes the rest.
+
+mod content;
+mod sites;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use self::content::Content;
+use self::sites::{LOCK, MARKER, Marked, SITES, check, is_store, list, mark};
+use super::home;
+use crate::disk::files;
+use crate::error::{Error, Result};
+use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage, StorageDir};
+use crate::ground::sync::Mutex;
+
+/// A copy that is being put together.
+#[derive(Debug)]
+pub(crate) struct CopyDir {
+    storage: Arc<dyn Storage>,
+    /// Where it will stand.
+    dir: PathBuf,
+    /// Where it is put together.
+    next: PathBuf,
+    /// Where the one that it replaces goes.
+    replaced: PathBuf,
+    /// Whether there is one.
+    replaces: bool,
+    /// Open since before the first write: a sync through it is told of every write-back
+    /// that failed.
+    held: Arc<dyn StorageDir>,
+    put: Mutex<Put>,
+    /// Two callers at once would take each other's files.
+    _lock: Box<dyn LockGuard>,
+}
+
+/// What stands in it by now.
+#[derive(Debug, Default)]
+struct Put {
+    names: BTreeSet<String>,
+    /// The checksums of those that were written.
+    written: BTreeMap<String, u32>,
+    bytes: u64,
+}
+
+impl CopyDir {
+    /// Gets ready to put a copy of the store `of` together that will stand at `dir`.
+    ///
+    /// # Errors
+    /// `InStore` if `dir` is a store's, `Io` if something is there that is no copy of that
+    /// store; `Locked` if it is being put together.
+    pub(crate) fn prepare(storage: Arc<dyn Storage>, dir: &Path, of: &str) -> Result<Self> {
+        let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
+        let in_home = dir.components().any(|part| part.as_os_str() == home::NAME);
+        if in_home || is_store(&*storage, &dir)? {
+            return Err(Error::InStore { path: dir });
+        }
+        let beside = |what: &str| {
+            let name = dir.file_name()?.to_str()?;
+            Some(dir.with_file_name(format!(".{name}.{what}")))
+        };
+        let (Some(next), Some(replaced)) = (beside("copying"), beside("replaced")) else {
+            let reason = io::Error::new(io::ErrorKind::InvalidInput, "the directory has no name");
+            return Err(Error::io("back up to", &dir, reason));
+        };
+        let note = format!("sessionlog copy of {of}");
+        check(&*storage, &dir, &note, Marked::Always)?;
+        check(&*storage, &next, &note, Marked::Always)?;
+        check(&*storage, &replaced, &note, Marked::Perhaps)?;
+        for site in SITES {
+            home::create_all(&*storage, &next.join(site))?;
+        }
+        let lock = storage.try_lock(&next.join(LOCK), &std::process::id().to_string());
+        let lock = lock.map_err(|e| Error::io("lock", &next, e))?;
+        let held = storage.open_dir(&next);
+        let mut this = Self {
+            held: held.map_err(|e| Error::io("open", &next, e))?,
+            _lock: lock.ok_or_else(|| Error::Locked {
+                path: next.clone(),
+                pid: None,
+            })?,
+            storage,
+            dir,
+            next,
+            replaced,
+            replaces: false,
+            put: Mutex::default(),
+        };
+        mark(&*this.storage, &this.next, &note)?;
+        let own = [MARKER, LOCK].map(String::from);
+        this.put.lock().names.extend(own);
+        this.replaces = this.settle()?;
+        Ok(this)
+    }
+
+    /// Carries on with what a crash left of the replacing; whether there is a copy.
+    fn settle(&self) -> Result<bool> {
+        let storage = &*self.storage;
+        let replaces = files::is_there(storage, &self.dir)?;
+        if !files::is_there(storage, &self.replaced)? {
+            return Ok(replaces);
+        }
+        if replaces {
+            self.remove(&self.replaced)?;
+        } else {
+            self.rename(&self.replaced, &self.dir)?;
+            self.sync_above()?;
+        }
+        Ok(true)
+    }
+
+    /// Puts a file there.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read or written.
+    pub(crate) fn put(&self, name: &str, content: &Content) -> Result<()> {
+        let checksum = self.put_file(name, content);
+        let checksum = checksum.map_err(|e| Error::io("copy", &self.next.join(name), e))?;
+        let mut put = self.put.lock();
+        put.names.insert(name.into());
+        if let Some(checksum) = checksum {
+            put.written.insert(name.into(), checksum);
+            put.bytes += content.len();
+        }
+        Ok(())
+    }
+
+    /// Its checksum, if it was written.
+    fn put_file(&self, name: &str, content: &Content) -> io::Result<Option<u32>> {
+        let path = self.next.join(name);
+        let there = self.open(&path)?;
+        if let Some(there) = &there {
+            if content.is_same(there)? {
+                return Ok(None);
+            }
+            self.storage.remove_file(&path)?;
+        }
+        if self.replaces && self.take_over(name, |before| content.is_same(before))? {
+            return Ok(None);
+        }
+        let file = self.storage.open(&path, OpenMode::CreateNew)?;
+        content.copy_to(&*file).map(Some)
+    }
+
+    /// Files of these names are not in it, unless they are put there after this.
+    pub(crate) fn forget(&self, names: &[String]) {
+        let mut put = self.put.lock();
+        for name in names {
+            put.names.remove(name);
+            put.written.remove(name);
+        }
+    }
+
+    /// Leaves the files of these names as they were in the copy before.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn keep(&self, names: &[String]) -> Result<()> {
+        for name in names {
+            let path = self.next.join(name);
+            let wrap = |e| Error::io("copy", &path, e);
+            if files::is_there(&*self.storage, &path)? {
+                self.storage.remove_file(&path).map_err(wrap)?;
+            }
+            if self.replaces && self.take_over(name, |_| Ok(true)).map_err(wrap)? {
+                self.put.lock().names.insert(name.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file of the copy before a second name in this one, if it is as wanted.
+    fn take_over(
+        &self,
+        name: &str,
+        wanted: impl FnOnce(&Content) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        let (before, path) = (self.dir.join(name), self.next.join(name));
+        let Some(there) = self.open(&before)? else {
+            return Ok(false);
+        };
+        // Not every file system has second names.
+        Ok(wanted(&there)? && self.storage.link(&before, &path).is_ok())
+    }
+
+    /// Gives a file that nobody writes to any more a second name in the copy, or copies it if
+    /// that cannot be; nothing if it is not there.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read or written.
+    pub(crate) fn link(&self, file: &Path, name: &str) -> Result<()> {
+        let content = self.open(file).map_err(|e| Error::io("open", file, e))?;
+        let Some(content) = content else {
+            return Ok(());
+        };
+        let path = self.next.join(name);
+        if self.storage.link(file, &path).is_ok() {
+            self.put.lock().names.insert(name.into());
+            return Ok(());
+        }
+        self.put(name, &content)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Option<Content>> {
+        match self.storage.open(path, OpenMode::Read) {
+            Ok(file) => Content::of_file(file).map(Some),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Makes it stand in its place, after everything that was written was synced and read
+    /// again; how many bytes were written.
+    ///
+    /// # Errors
+    /// `Corrupt` if a file does not read as it was written, and `Io`; the copy that was there
+    /// is there still, and the next call goes on with what was put together.
+    pub(crate) fn finish(self) -> Result<u64> {
+        let put = std::mem::take(&mut *self.put.lock());
+        for site in SITES {
+            self.remove_others(site, &put.names)?;
+        }
+        let synced = self.held.sync_file_system();
+        synced.map_err(|e| Error::io("sync", &self.next, e))?;
+        self.verify(&put)?;
+        if self.replaces {
+            self.rename(&self.dir, &self.replaced)?;
+        }
+        self.rename(&self.next, &self.dir)?;
+        self.sync_above()?;
+        if self.replaces {
+            self.remove(&self.replaced)?;
+        }
+        Ok(put.bytes)
+    }
+
+    /// Removes what a call before put there, and this one did not.
+    fn remove_others(&self, site: &str, names: &BTreeSet<String>) -> Result<()> {
+        let dir = self.next.join(site);
+        for entry in list(&*self.storage, &dir)? {
+            let name = Path::new(site).join(&entry.name);
+            let is_put = name.to_str().is_some_and(|name| names.contains(name));
+            if entry.kind == FileKind::File && !is_put {
+                let path = dir.join(&entry.name);
+                let removed = self.storage.remove_file(&path);
+                removed.map_err(|e| Error::io("remove", &path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&self, put: &Put) -> Result<()> {
+        for (name, checksum) in &put.written {
+            let path = self.next.join(name);
+            let read = match self.open(&path) {
+                Ok(Some(content)) => content.checksum(),
+                Ok(None) => Err(io::ErrorKind::NotFound.into()),
+                Err(e) => Err(e),
+            };
+            if read.map_err(|e| Error::io("read", &path, e))? != *checksum {
+                return Err(Error::Corrupt {
+                    path,
+                    detail: String::from("the copy does not read as it was written"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let renamed = self.storage.rename(from, to);
+        renamed.map_err(|e| Error::io("rename", from, e))
+    }
+
+    fn sync_above(&self) -> Result<()> {
+        let above = self.dir.parent().unwrap_or(&self.dir);
+        let synced = self.storage.sync_dir(above);
+        synced.map_err(|e| Error::io("sync", above, e))
+    }
+
+    /// Removes a copy.
+    fn remove(&self, copy: &Path) -> Result<()> {
+        for site in SITES.iter().rev() {
+            let site = copy.join(site);
+            for entry in list(&*self.storage, &site)? {
+                let path = site.join(&entry.name);
+                let removed = self.storage.remove_file(&path);
+                removed.map_err(|e| Error::io("remove", &path, e))?;
+            }
+            match self.storage.remove_dir(&site) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &site, e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

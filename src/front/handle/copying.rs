@@ -1,0 +1,359 @@
+//! Copies of a whole store.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::finding::{Listed, Owned, Source};
+use super::{Side, StoreHandle, blocking};
+use crate::disk::files::{self, backup, once};
+use crate::disk::session_file::{Meta, encode_sidecar, log_name, sidecar_name};
+use crate::engine::copy_dir::{Content, CopyDir};
+use crate::engine::glance::{self, Lines};
+use crate::engine::home::Home;
+use crate::engine::shard::verbs::whole::Whole;
+use crate::engine::supervisor::Request;
+use crate::engine::view::{DirectoryView, Listing};
+use crate::error::{Error, Result, Version};
+use crate::front::reply::Reply;
+use crate::ground::storage::Storage;
+
+/// What [`StoreHandle::backup_to`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// How many sessions the copy has; files without a sidecar, which name no session, are
+    /// copied and do not count.
+    pub sessions: usize,
+    /// How many bytes were written: not what the copy before had, and what stands in files
+    /// that both have.
+    pub written: u64,
+    /// The sessions that could not be read, and why. If the copy before had one, it has it
+    /// still, as it was. Each is logged as a warning, too.
+    pub failed: Vec<(String, String)>,
+}
+
+/// Copies.
+impl StoreHandle {
+    /// Makes `dir` a copy of the store: every session as it is at one moment, with all that
+    /// was acknowledged before the call, its backups, and which messages it took
+    /// [once](Self::append_once). Different sessions are of different moments. Writers are not
+    /// held up. The copy is a directory of sessions like the store's own: it can be opened
+    /// read-only where it lies, and to restore it, copy it elsewhere and open that.
+    ///
+    /// `dir` must be new or empty, or an earlier copy of the same store that nobody opened for
+    /// writing, which is replaced, as a whole: until then, and after a crash, it is what it
+    /// was. (It is put together in `.<name>.copying` beside it. After a call that failed or
+    /// was cut short, that is there, and the next goes on with it. A crash between two
+    /// renames leaves the earlier copy as `.<name>.replaced`; the next call gives it its name
+    /// back.) Files that the earlier copy has with the same bytes are not written again, but
+    /// read, and backups of sessions are not copied, but get another name, if that is the
+    /// same file system; so none of its files may be written to. Everything is
+    /// synced, and what was written is read again and compared.
+    ///
+    /// What is set aside in `.sessionlog/quarantine` and files that are no session's stay
+    /// behind. Reads that many sessions at a time as the machine runs threads. Beside a
+    /// writer in another process, of a session that is written to all the time the newest
+    /// message ids may be missing.
+    ///
+    /// ```
+    /// use sessionlog::Store;
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path().join("sessions"))?;
+    /// # let dir = scratch.path().join("copy");
+    /// let chats = store.handle();
+    /// chats.add_message("telegram:1", "user", "hi").wait()?;
+    /// chats.add_message("telegram:2", "user", "hi").wait()?;
+    /// let report = chats.backup_to(&dir).wait()?;
+    /// assert_eq!((report.sessions, report.failed.len()), (2, 0));
+    ///
+    /// chats.add_message("telegram:2", "user", "Are you there?").wait()?;
+    /// chats.backup_to(&dir).wait()?; // writes only what changed
+    /// let copy = Store::open_read_only(&dir)?;
+    /// assert_eq!(copy.handle().count("telegram:2").wait()?, 2);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InStore`] if `dir` is a store's, [`Error::Io`] if it has something else than a
+    /// copy of this store, or cannot be written to; [`Error::Locked`] if a copy is being put
+    /// together there; [`Error::Corrupt`] if what was written reads differently. The copy that
+    /// was there is there still. Those all verbs share. A session that cannot be read is
+    /// reported, and fails nothing.
+    pub fn backup_to(&self, dir: impl AsRef<Path>) -> Reply<BackupReport> {
+        let (this, dir) = (self.exact_keys(), dir.as_ref().to_owned());
+        Reply::lookup(move |place| Box::pin(blocking(place, move || this.copy_to(&dir))))
+    }
+
+    fn copy_to(&self, dir: &Path) -> Result<BackupReport> {
+        let storage = self.storage();
+        let own_dir = match &self.side {
+            Side::Writer(engine) if engine.is_closed() => return Err(engine.failure()),
+            Side::Writer(engine) => engine.shared.dir.clone(),
+            Side::Reader(view) => view.dir().to_owned(),
+        };
+        let id = Home::of(&own_dir).read_identity(&*storage)?;
+        let name = id.map_or_else(|| String::from("unnamed"), |id| hex(&id));
+        let copy = Copy {
+            into: CopyDir::prepare(storage, dir, &name)?,
+        };
+        match &self.side {
+            Side::Writer(engine) => copy.own(&Owned(self, engine)),
+            Side::Reader(view) => copy.beside(view),
+        }
+    }
+}
+
+fn hex(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A session as a whole.
+struct Original {
+    meta: Meta,
+    lines: Lines,
+    /// Of the messages that it took once.
+    ids: [Vec<u8>; 2],
+}
+
+/// What became of a session.
+#[derive(Debug)]
+enum Outcome {
+    Copied,
+    Gone,
+    Failed(Error),
+}
+
+struct Copy {
+    into: CopyDir,
+}
+
+/// How many sessions are worth a thread.
+const WORTH: usize = 8;
+
+/// How often what changed is copied anew at once, before each is for itself.
+const ROUNDS: usize = 8;
+
+impl Copy {
+    fn own(self, store: &Owned<'_>) -> Result<BackupReport> {
+        let shared = &store.1.shared;
+        let mut report = BackupReport::default();
+        let listed = store.listed();
+        let copied = glance::each(&listed, WORTH, &|session| {
+            self.session(session, store.original(session))
+        });
+        let mut stems = report.take(listed.into_iter().zip(copied))?;
+        for stem in shared.catalog.orphans() {
+            let lines = Lines::of_file(&*shared.storage, &shared.dir, &stem);
+            report.take_orphan(&stem, self.orphan(&stem, lines)?);
+            stems.insert(stem);
+        }
+        let backups = stems.iter().flat_map(|stem| shared.backups.of(stem));
+        let files: Vec<_> = backups.flat_map(|stored| stored.name.files()).collect();
+        if !files.is_empty() {
+            // What was written to them before they were backups is there after a flush.
+            store.1.ask(Request::Flush)?;
+        }
+        let dir = &shared.backups.dir;
+        for file in files {
+            self.into.link(&dir.join(&file), &in_backups(&file))?;
+        }
+        self.number_markers(&*shared.storage, dir, &stems)?;
+        report.written = self.into.finish()?;
+        Ok(report)
+    }
+
+    fn beside(self, view: &DirectoryView) -> Result<BackupReport> {
+        let mut listing = Listing::of(view)?;
+        let mut report = BackupReport::default();
+        let (mut left, mut stems) = (listing.listed(), BTreeSet::new());
+        for round in 0..=ROUNDS {
+            let alone = round == ROUNDS;
+            let copied = glance::each(&left, WORTH, &|session| {
+                self.session(session, beside(&listing, session, alone))
+            });
+            let now = Listing::of(view)?;
+            let both = left.into_iter().zip(copied);
+            let (done, moved): (Vec<_>, Vec<_>) = both.partition(|((stem, key), _)| {
+                alone || now.is_still(&listing, key) && now.took_as_before(&listing, stem)
+            });
+            stems.extend(report.take(done.into_iter())?);
+            left = moved.into_iter().map(|(session, _)| session).collect();
+            listing = now;
+        }
+        for stem in listing.orphans() {
+            let lines = Lines::of_file(&*view.storage(), view.dir(), &stem);
+            report.take_orphan(&stem, self.orphan(&stem, lines)?);
+            stems.insert(stem);
+        }
+        for (name, lines) in listing.backups_of(&stems)? {
+            self.into.put(&in_backups(&name), &lines.into())?;
+        }
+        self.number_markers(&*view.storage(), &view.home().backups, &stems)?;
+        report.written = self.into.finish()?;
+        Ok(report)
+    }
+
+    fn session(&self, (stem, key): &Listed, found: Result<Option<Original>>) -> Result<Outcome> {
+        let names = names(stem);
+        self.into.forget(&names);
+        let outcome = match found {
+            Ok(Some(original)) => self.put(&names, key, original)?,
+            Ok(None) => Outcome::Gone,
+            Err(error) => Outcome::Failed(error),
+        };
+        if let Outcome::Failed(_) = outcome {
+            self.into.forget(&names);
+            self.into.keep(&names)?;
+        }
+        Ok(outcome)
+    }
+
+    fn put(&self, names: &[String; 4], key: &str, original: Original) -> Result<Outcome> {
+        let Original { meta, lines, ids } = original;
+        let mut sidecar = meta.to_sidecar();
+        key.clone_into(&mut sidecar.key);
+        let log = lines.is_any().then(|| Content::from(lines));
+        let [newest, old] = ids.map(|ids| (!ids.is_empty()).then(|| Content::from(ids)));
+        let sidecar = Some(Content::from(encode_sidecar(&sidecar)));
+        for (name, content) in names.iter().zip([log, newest, old, sidecar]) {
+            if let Some(content) = content
+                && let Some(error) = self.put_file(name, &content)?
+            {
+                return Ok(Outcome::Failed(error));
+            }
+        }
+        Ok(Outcome::Copied)
+    }
+
+    /// Why it cannot be read, if it cannot; an error is about the copy.
+    fn put_file(&self, name: &str, content: &Content) -> Result<Option<Error>> {
+        match self.into.put(name, content) {
+            Err(error) if content.is_unreadable() => Ok(Some(error)),
+            put => put.map(|()| None),
+        }
+    }
+
+    /// A file that names no session, as it is.
+    fn orphan(&self, stem: &str, lines: Result<Lines>) -> Result<Option<Error>> {
+        match lines {
+            Ok(lines) if lines.is_any() => self.put_file(&log_name(stem), &lines.into()),
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some(error)),
+        }
+    }
+
+    /// What keeps the numbers of backups that were removed from being given again.
+    fn number_markers(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+        stems: &BTreeSet<String>,
+    ) -> Result<()> {
+        let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
+        for name in names {
+            let marked = backup::parse_number_marker(&name);
+            if marked.is_some_and(|(stem, _)| stems.contains(stem)) {
+                self.into.link(&dir.join(&name), &in_backups(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of a session's files in a copy. The sidecar comes last: a history without one
+/// shows, one that it does not belong to may be hidden.
+fn names(stem: &str) -> [String; 4] {
+    let [newest, old] = once::paths(Path::new(".sessionlog/once"), stem)
+        .map(|path| path.to_string_lossy().into_owned());
+    [log_name(stem), newest, old, sidecar_name(stem)]
+}
+
+fn in_backups(name: &str) -> String {
+    format!(".sessionlog/backups/{name}")
+}
+
+impl Owned<'_> {
+    /// Nothing if it is gone.
+    fn original(&self, session: &Listed) -> Result<Option<Original>> {
+        let key = &session.1;
+        if self.is_cold(key) {
+            let original = self.cold(session);
+            // Its owner may have begun to write meanwhile.
+            if self.is_cold(key) {
+                return original.map(Some);
+            }
+        }
+        let whole = Reply::command(self.1.clone(), key.as_str().into(), Whole);
+        let (snapshot, ids) = whole.wait()?;
+        let is_there = snapshot.meta.version != Version::ABSENT;
+        Ok(is_there.then(|| Original {
+            lines: Lines::of_snapshot(&snapshot),
+            meta: snapshot.meta,
+            ids,
+        }))
+    }
+
+    /// A session that nobody has written to since the open.
+    fn cold(&self, session: &Listed) -> Result<Original> {
+        let shared = &self.1.shared;
+        let lines = Lines::of_file(&*shared.storage, &shared.dir, &session.0)?;
+        let paths = once::paths(&shared.once, &session.0);
+        let [newest, old] = paths.map(|path| {
+            let read = once::read_file(&*shared.storage, &path);
+            read.map_err(|e| Error::io("read", &path, e))
+        });
+        Ok(Original {
+            meta: self.meta(session)?,
+            lines,
+            ids: [newest?, old?],
+        })
+    }
+}
+
+/// A session beside its writer, as it was at the look unless it changed since; `alone` if it
+/// is to be read until it stands still. Nothing if it is gone.
+fn beside(listing: &Listing<'_>, (stem, key): &Listed, alone: bool) -> Result<Option<Original>> {
+    // Before the rest: what is among them is no later than that.
+    let ids = listing.taken(stem)?;
+    let found = if alone {
+        listing.chase(key, |meta, lines| Ok((meta, lines)))?
+    } else {
+        listing.glance(key)?
+    };
+    Ok(found.map(|(meta, lines)| Original { meta, lines, ids }))
+}
+
+impl BackupReport {
+    /// The names of the files of those that there are.
+    fn take(
+        &mut self,
+        copied: impl Iterator<Item = (Listed, Result<Outcome>)>,
+    ) -> Result<BTreeSet<String>> {
+        let mut stems = BTreeSet::new();
+        for ((stem, key), outcome) in copied {
+            match outcome? {
+                Outcome::Gone => continue,
+                Outcome::Copied => self.sessions += 1,
+                Outcome::Failed(error) => self.fail(key, &error),
+            }
+            stems.insert(stem);
+        }
+        Ok(stems)
+    }
+
+    fn take_orphan(&mut self, stem: &str, failed: Option<Error>) {
+        if let Some(error) = failed {
+            self.fail(stem.to_owned(), &error);
+        }
+    }
+
+    fn fail(&mut self, key: String, error: &Error) {
+        tracing::warn!(key, %error, "not copied");
+        self.failed.push((key, error.to_string()));
+    }
+}

@@ -97,7 +97,8 @@ impl StoreHandle {
             Side::Reader(view) => view.dir().to_owned(),
         };
         let id = Home::of(&own_dir).read_identity(&*storage)?;
-        let name = id.map_or_else(|| String::from("unnamed"), |id| hex(&id));
+        let id = id.map(|id| format!("{:032x}", u128::from_be_bytes(id)));
+        let name = id.unwrap_or_else(|| String::from("unnamed"));
         let copy = Copy {
             into: CopyDir::prepare(storage, dir, &name)?,
         };
@@ -106,10 +107,6 @@ impl StoreHandle {
             Side::Reader(view) => copy.beside(view),
         }
     }
-}
-
-fn hex(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A session as a whole.

@@ -19,7 +19,7 @@ fn sessions_over_a_limit_go_with_all_they_have_and_others_stay() {
     chats.add_message("slack:1", "user", "hi").wait().unwrap();
     let telegram = SessionQuery::new().prefix("telegram:").limit(1);
     let policy = RetentionPolicy::new().among(telegram);
-    let all = chats.retention(policy.clone().age(Duration::from_secs(3600)));
+    let all = chats.retention(policy.clone().age(Duration::from_hours(1)));
     assert_eq!(all.plan().wait().unwrap().kept, 8);
     let retention = chats.retention(policy.count(3));
     let plan = retention.plan().wait().unwrap();

@@ -7,6 +7,7 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -47,18 +48,23 @@ impl Verb for Whole {
 }
 
 fn ids(shard: &mut Shard, id: usize, turn: &Turn<'_>) -> Result<[Vec<u8>; 2]> {
-    let shared = turn.shared;
+    let Shared {
+        storage,
+        once,
+        keeper,
+        ..
+    } = turn.shared;
     let session = shard.session(id);
-    let paths = once::paths(&shared.once, &session.entry.stem);
+    let paths = once::paths(once, &session.entry.stem);
     let unwritten = session.once.as_ref().map(|once| once.unwritten.concat());
     let read = || {
         let [newest, old] = paths.each_ref().map(|path| {
-            let read = once::read_file(&*shared.storage, path);
+            let read = once::read_file(&**storage, path);
             read.map_err(|e| Error::io("read", path, e))
         });
         Ok([newest?, old?])
     };
-    let [mut newest, old] = shard.with_descriptor(&shared.keeper, read)?;
+    let [mut newest, old] = shard.with_descriptor(keeper, read)?;
     if let Some(unwritten) = unwritten.filter(|lines| !lines.is_empty()) {
         // Part of a line, from a write cut short, would spoil the next.
         if newest.last().is_some_and(|last| *last != b'\n') {

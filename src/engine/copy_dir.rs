@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use self::content::Content;
-use self::sites::{LOCK, MARKER, Marked, SITES, check, is_store, list, mark};
+use self::sites::{LOCK, MARKER, Marked, SITES, check, is_store, list, mark, remove};
 use super::home;
 use crate::disk::files;
 use crate::error::{Error, Result};
@@ -70,6 +70,8 @@ impl CopyDir {
     /// store; `Locked` if it is being put together.
     pub(crate) fn prepare(storage: Arc<dyn Storage>, dir: &Path, of: &str) -> Result<Self> {
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
+        // After a slash, a symbolic link would be followed.
+        let dir: PathBuf = dir.components().collect();
         let in_home = dir.components().any(|part| part.as_os_str() == home::NAME);
         if in_home || is_store(&*storage, &dir)? {
             return Err(Error::InStore { path: dir });
@@ -86,8 +88,10 @@ impl CopyDir {
         check(&*storage, &dir, &note, Marked::Always)?;
         check(&*storage, &next, &note, Marked::Always)?;
         check(&*storage, &replaced, &note, Marked::Perhaps)?;
+        // After a sync that failed, nothing that is there can be believed.
+        let discard = |error| remove(&*storage, &next).and(Err(error));
         for site in SITES {
-            home::create_all(&*storage, &next.join(site))?;
+            home::create_all(&*storage, &next.join(site)).or_else(discard)?;
         }
         let lock = storage.try_lock(&next.join(LOCK), &std::process::id().to_string());
         let lock = lock.map_err(|e| Error::io("lock", &next, e))?;
@@ -105,7 +109,9 @@ impl CopyDir {
             replaces: false,
             put: Mutex::default(),
         };
-        mark(&*this.storage, &this.next, &note)?;
+        if let Err(error) = mark(&*this.storage, &this.next, &note) {
+            return remove(&*this.storage, &this.next).and(Err(error));
+        }
         let own = [MARKER, LOCK].map(String::from);
         this.put.lock().names.extend(own);
         this.replaces = this.settle()?;
@@ -115,13 +121,14 @@ impl CopyDir {
     /// Carries on with what a crash left of the replacing; whether there is a copy.
     fn settle(&self) -> Result<bool> {
         let storage = &*self.storage;
-        let replaces = files::is_there(storage, &self.dir)?;
         if !files::is_there(storage, &self.replaced)? {
-            return Ok(replaces);
+            return files::is_there(storage, &self.dir);
         }
-        if replaces {
-            self.remove(&self.replaced)?;
+        if files::is_there(storage, &self.dir.join(MARKER))? {
+            remove(&*self.storage, &self.replaced)?;
         } else {
+            // Somebody may have made an empty directory in its place.
+            remove(&*self.storage, &self.dir)?;
             self.rename(&self.replaced, &self.dir)?;
             self.sync_above()?;
         }
@@ -147,14 +154,23 @@ impl CopyDir {
     /// Its checksum, if it was written.
     fn put_file(&self, name: &str, content: &Content) -> io::Result<Option<u32>> {
         let path = self.next.join(name);
-        let there = self.open(&path)?;
-        if let Some(there) = &there {
-            if content.is_same(there)? {
+        // What does not read is not the same.
+        let is_same = |there: &Content| content.is_same(there).unwrap_or(false);
+        if files::kind_of(&*self.storage, &path).is_some() {
+            if self
+                .open(&path)
+                .ok()
+                .flatten()
+                .is_some_and(|there| is_same(&there))
+            {
                 return Ok(None);
             }
             self.storage.remove_file(&path)?;
         }
-        if self.replaces && self.take_over(name, |before| content.is_same(before))? {
+        if let Some(before) = self.before(name)
+            && is_same(&before)
+            && self.storage.link(&self.dir.join(name), &path).is_ok()
+        {
             return Ok(None);
         }
         let file = self.storage.open(&path, OpenMode::CreateNew)?;
@@ -170,54 +186,47 @@ impl CopyDir {
         }
     }
 
-    /// Leaves the files of these names as they were in the copy before.
+    /// Puts those files of these names there that the copy before had, as they were.
     ///
     /// # Errors
-    /// As the operating system reports them.
+    /// `Io` if they cannot be read or written.
     pub(crate) fn keep(&self, names: &[String]) -> Result<()> {
+        self.forget(names);
         for name in names {
-            let path = self.next.join(name);
-            let wrap = |e| Error::io("copy", &path, e);
-            if files::is_there(&*self.storage, &path)? {
-                self.storage.remove_file(&path).map_err(wrap)?;
-            }
-            if self.replaces && self.take_over(name, |_| Ok(true)).map_err(wrap)? {
-                self.put.lock().names.insert(name.clone());
+            if let Some(before) = self.before(name) {
+                self.put(name, &before)?;
             }
         }
         Ok(())
     }
 
-    /// Gives a file of the copy before a second name in this one, if it is as wanted.
-    fn take_over(
-        &self,
-        name: &str,
-        wanted: impl FnOnce(&Content) -> io::Result<bool>,
-    ) -> io::Result<bool> {
-        let (before, path) = (self.dir.join(name), self.next.join(name));
-        let Some(there) = self.open(&before)? else {
-            return Ok(false);
-        };
-        // Not every file system has second names.
-        Ok(wanted(&there)? && self.storage.link(&before, &path).is_ok())
+    /// A file of the copy before.
+    fn before(&self, name: &str) -> Option<Content> {
+        let before = self.replaces.then(|| self.open(&self.dir.join(name)));
+        before?.ok().flatten()
     }
 
     /// Gives a file that nobody writes to any more a second name in the copy, or copies it if
-    /// that cannot be; nothing if it is not there.
+    /// that cannot be; nothing if it is not there. Whether that could be done: it may not
+    /// read.
     ///
     /// # Errors
-    /// `Io` if it cannot be read or written.
-    pub(crate) fn link(&self, file: &Path, name: &str) -> Result<()> {
-        let content = self.open(file).map_err(|e| Error::io("open", file, e))?;
-        let Some(content) = content else {
-            return Ok(());
-        };
+    /// `Io` if it cannot be written.
+    pub(crate) fn link(&self, file: &Path, name: &str) -> Result<bool> {
         let path = self.next.join(name);
-        if self.storage.link(file, &path).is_ok() {
+        if files::kind_of(&*self.storage, &path).is_none() && self.storage.link(file, &path).is_ok()
+        {
             self.put.lock().names.insert(name.into());
-            return Ok(());
+            return Ok(true);
         }
-        self.put(name, &content)
+        match self.open(file) {
+            Ok(None) => Ok(true),
+            Ok(Some(content)) => match self.put(name, &content) {
+                Err(_) if content.is_unreadable() => Ok(false),
+                put => put.map(|()| true),
+            },
+            Err(_) => Ok(false),
+        }
     }
 
     fn open(&self, path: &Path) -> io::Result<Option<Content>> {
@@ -239,16 +248,21 @@ impl CopyDir {
         for site in SITES {
             self.remove_others(site, &put.names)?;
         }
-        let synced = self.held.sync_file_system();
-        synced.map_err(|e| Error::io("sync", &self.next, e))?;
+        if let Err(e) = self.held.sync_file_system() {
+            let error = Error::io("sync", &self.next, e);
+            return remove(&*self.storage, &self.next).and(Err(error));
+        }
         self.verify(&put)?;
         if self.replaces {
             self.rename(&self.dir, &self.replaced)?;
         }
-        self.rename(&self.next, &self.dir)?;
+        if let Err(error) = self.rename(&self.next, &self.dir) {
+            let _ = self.rename(&self.replaced, &self.dir);
+            return Err(error);
+        }
         self.sync_above()?;
         if self.replaces {
-            self.remove(&self.replaced)?;
+            remove(&*self.storage, &self.replaced)?;
         }
         Ok(put.bytes)
     }
@@ -295,24 +309,5 @@ impl CopyDir {
         let above = self.dir.parent().unwrap_or(&self.dir);
         let synced = self.storage.sync_dir(above);
         synced.map_err(|e| Error::io("sync", above, e))
-    }
-
-    /// Removes a copy.
-    fn remove(&self, copy: &Path) -> Result<()> {
-        for site in SITES.iter().rev() {
-            let site = copy.join(site);
-            for entry in list(&*self.storage, &site)? {
-                let path = site.join(&entry.name);
-                let removed = self.storage.remove_file(&path);
-                removed.map_err(|e| Error::io("remove", &path, e))?;
-            }
-            match self.storage.remove_dir(&site) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", &site, e));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }

@@ -131,3 +131,25 @@ fn reads(file: &dyn StorageFile, note: &str) -> bool {
     let mut found = vec![0; note.len()];
     file.read_exact_at(&mut found, 0).is_ok() && found == note.as_bytes()
 }
+
+/// Removes a copy, or what there is of one.
+///
+/// # Errors
+/// `Io` if it cannot be removed.
+pub(super) fn remove(storage: &dyn Storage, copy: &Path) -> Result<()> {
+    for site in SITES.iter().rev() {
+        let site = copy.join(site);
+        for entry in list(storage, &site)? {
+            let path = site.join(&entry.name);
+            let removed = storage.remove_file(&path);
+            removed.map_err(|e| Error::io("remove", &path, e))?;
+        }
+        match storage.remove_dir(&site) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &site, e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -117,7 +117,9 @@ fn a_call_that_fails_leaves_the_copy_that_was_there() {
         }
         disk.heal();
         copy(&disk, 1).unwrap();
-        assert_eq!(found(&disk, "c"), state(1), "{step}");
+        for image in [Image::ProcessDeath, Image::AllLost] {
+            assert_eq!(found(&disk.image(image), "c"), state(1), "{step} {image:?}");
+        }
     }
 }
 
@@ -147,4 +149,19 @@ fn what_is_no_copy_is_not_replaced() {
     let other = CopyDir::prepare(storage, Path::new("/copies/c"), "another store");
     assert!(other.unwrap_err().to_string().contains("a store"));
     assert_eq!(found(&disk, "c"), state(0));
+}
+
+#[test]
+fn an_empty_directory_in_its_place_does_not_cost_the_copy() {
+    let disk = first();
+    let [dir, replaced] = ["/copies/c", "/copies/.c.replaced"].map(Path::new);
+    disk.rename(dir, replaced).unwrap();
+    disk.create_dir(dir).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let copy = CopyDir::prepare(storage, dir, "a store").unwrap();
+    assert_eq!(found(&disk, "c"), state(0));
+    copy.keep(&[String::from("a.jsonl")]).unwrap();
+    assert_eq!(copy.finish().unwrap(), 0);
+    assert_eq!(found(&disk, "c")["a.jsonl"], "one");
+    assert_eq!(found(&disk, "c").len(), 1);
 }

@@ -117,24 +117,19 @@ pub(crate) fn judge_beside_a_writer(
     Err(Error::io("read", &log_path(planned.dir, stem), error))
 }
 
-/// [`judge`] of a file as it was when it was opened, before the journal was read: what its
+/// What the journal makes of a file that was opened before the journal was read. What its
 /// writer added to it meanwhile looks like another program's lines to those who opened it
-/// after. Nothing if another file has its name.
-///
-/// # Errors
-/// If they cannot be read.
-pub(crate) fn judge_as_seen(
+/// after. Nothing if it is not as the journal has it: a file that a checkpoint since brought
+/// up to date looks cut.
+pub(crate) fn ours_as_seen(
     planned: Planned<'_>,
     stem: &str,
     plan: &Plan,
     log: Bytes,
-) -> Result<Option<Judged>> {
+) -> Option<Judged> {
     let path = log_path(planned.dir, stem);
-    let judged = judge_log(planned, (stem, &path), plan, Some(log))?;
-    Ok(match &judged {
-        Judged::Changed(changed) if !still_there(planned, stem, changed)? => None,
-        _ => Some(judged),
-    })
+    let judged = judge_log(planned, (stem, &path), plan, Some(log)).ok()?;
+    matches!(judged, Judged::Ours { .. }).then_some(judged)
 }
 
 fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bool> {

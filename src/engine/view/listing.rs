@@ -1,7 +1,7 @@
 //! Many sessions of a directory, from one look at the journal: beside a busy writer each
 //! look reads all of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::disk::files::backup::{self, Name};
 use crate::disk::files::once::{self, Taken};
 use crate::disk::session_file::Meta;
 use crate::engine::glance::{self, Lines};
+use crate::engine::recovery::bytes::Bytes;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
@@ -139,39 +140,39 @@ impl<'a> Listing<'a> {
         self.moment.catalog.orphans()
     }
 
-    /// The files of the backups of these sessions.
+    /// Visits the files of all backups, each open only then.
     ///
     /// # Errors
-    /// If they cannot be read.
-    pub(crate) fn backups_of(&self, stems: &BTreeSet<String>) -> Result<Vec<(String, Lines)>> {
+    /// If they cannot be listed, and those of `visit`.
+    pub(crate) fn each_backup(
+        &self,
+        visit: &mut dyn FnMut(&str, Result<Lines>) -> Result<()>,
+    ) -> Result<()> {
         let DirectoryView { storage, home, .. } = self.view;
         let plans = &self.moment.plans;
-        let wrap = |e| Error::io("read", &home.backups, e);
-        let found = backup::list(&**storage, &home.backups).map_err(wrap)?;
+        let found = backup::list(&**storage, &home.backups);
+        let found = found.map_err(|e| Error::io("list", &home.backups, e))?;
+        let kept = plans.backups.iter();
+        let kept = kept.filter_map(|kept| Name::parse(&kept.name));
         let found = found.into_iter().map(|stored| stored.name);
-        let found = found.filter(|name| stems.contains(&name.stem) && !plans.unmakes(name));
-        let mut backups = BTreeMap::new();
-        for file in found.flat_map(|name| name.files()) {
-            let path = home.backups.join(&file);
-            match storage.open(&path, OpenMode::Read) {
-                Ok(opened) => {
-                    let len = opened.info().map_err(wrap)?.len;
-                    backups.insert(file, Lines::of_parts(Some(opened), len, Vec::new()));
-                }
-                // Pruned since.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(wrap(e)),
-            }
-        }
+        let names = found.filter(|name| !plans.unmakes(name)).chain(kept);
+        let files: BTreeSet<String> = names.flat_map(|name| name.files()).collect();
         let planned = self.view.planned(&self.moment);
-        for kept in &plans.backups {
-            let is_theirs = Name::parse(&kept.name).is_some_and(|name| stems.contains(&name.stem));
+        for file in files {
             // If it cannot be made, the writer has made it since, or pruned it.
-            if is_theirs && let Ok(Some(bytes)) = planned.backup(&kept.name) {
-                backups.insert(kept.name.clone(), Lines::of_bytes(bytes));
-            }
+            let made = planned.backup(&file).ok().flatten().map(Lines::of_bytes);
+            let path = home.backups.join(&file);
+            let lines = match made {
+                Some(lines) => Ok(lines),
+                None => match storage.open(&path, OpenMode::Read) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                    Err(e) => Err(Error::io("open", &path, e)),
+                    Ok(opened) => Bytes::whole(Some(opened), &path).map(Lines::of_bytes),
+                },
+            };
+            visit(&file, lines)?;
         }
-        Ok(backups.into_iter().collect())
+        Ok(())
     }
 
     /// What `read` makes of a session that is read until it stands still.

@@ -14,7 +14,7 @@ use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::{Meta, SessionMeta};
 use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, judge_as_seen, judge_beside_a_writer};
+use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer, ours_as_seen};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
@@ -49,8 +49,7 @@ pub(super) fn planned(
     plan: &Plan,
     seen: Option<Bytes>,
 ) -> Result<Pieces> {
-    let seen = seen.map(|log| judge_as_seen(planned, stem, plan, log));
-    let judged = match seen.transpose()?.flatten() {
+    let judged = match seen.and_then(|log| ours_as_seen(planned, stem, plan, log)) {
         Some(judged) => judged,
         None => judge_beside_a_writer(planned, stem, plan)?,
     };

@@ -1,6 +1,7 @@
 //! Copies of a whole store.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::finding::{Listed, Owned, Source};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::{self, backup, once};
-use crate::disk::session_file::{Meta, encode_sidecar, log_name, sidecar_name};
+use crate::disk::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
 use crate::engine::copy_dir::{Content, CopyDir};
 use crate::engine::glance::{self, Lines};
 use crate::engine::home::Home;
@@ -29,8 +30,9 @@ pub struct BackupReport {
     /// How many bytes were written: not what the copy before had, and what stands in files
     /// that both have.
     pub written: u64,
-    /// The sessions that could not be read, and why. If the copy before had one, it has it
-    /// still, as it was. Each is logged as a warning, too.
+    /// The keys of the sessions that could not be read, and the names of files of backups and
+    /// of files without a sidecar, and why. What the copy before had of one, it has still, as
+    /// it was. Each is logged as a warning, too.
     pub failed: Vec<(String, String)>,
 }
 
@@ -53,9 +55,10 @@ impl StoreHandle {
     /// synced, and what was written is read again and compared.
     ///
     /// What is set aside in `.sessionlog/quarantine` and files that are no session's stay
-    /// behind. Reads that many sessions at a time as the machine runs threads. Beside a
-    /// writer in another process, of a session that is written to all the time the newest
-    /// message ids may be missing.
+    /// behind. Reads as many sessions at a time as the machine runs threads. Ids may be missing
+    /// of messages that are buffered and not synced yet, and, beside a writer in another
+    /// process, of the newest messages of a session that is written to all the time; no id is
+    /// there whose message is not.
     ///
     /// ```
     /// use sessionlog::Store;
@@ -98,9 +101,9 @@ impl StoreHandle {
         };
         let id = Home::of(&own_dir).read_identity(&*storage)?;
         let id = id.map(|id| format!("{:032x}", u128::from_be_bytes(id)));
-        let name = id.unwrap_or_else(|| String::from("unnamed"));
+        let id = id.unwrap_or_else(|| own_dir.display().to_string());
         let copy = Copy {
-            into: CopyDir::prepare(storage, dir, &name)?,
+            into: CopyDir::prepare(storage, dir, &id)?,
         };
         match &self.side {
             Side::Writer(engine) => copy.own(&Owned(self, engine)),
@@ -137,36 +140,37 @@ const ROUNDS: usize = 8;
 
 impl Copy {
     fn own(self, store: &Owned<'_>) -> Result<BackupReport> {
-        let shared = &store.1.shared;
+        let Owned(_, engine) = store;
+        let shared = &engine.shared;
         let mut report = BackupReport::default();
+        // First: one that is adopted meanwhile is in this list or the next.
+        let orphans = shared.catalog.orphans();
         let listed = store.listed();
         let copied = glance::each(&listed, WORTH, &|session| {
             self.session(session, store.original(session))
         });
-        let mut stems = report.take(listed.into_iter().zip(copied))?;
-        for stem in shared.catalog.orphans() {
-            let lines = Lines::of_file(&*shared.storage, &shared.dir, &stem);
-            report.take_orphan(&stem, self.orphan(&stem, lines)?);
-            stems.insert(stem);
-        }
-        let backups = stems.iter().flat_map(|stem| shared.backups.of(stem));
-        let files: Vec<_> = backups.flat_map(|stored| stored.name.files()).collect();
-        if !files.is_empty() {
-            // What was written to them before they were backups is there after a flush.
-            store.1.ask(Request::Flush)?;
-        }
+        let stems = report.take(listed.into_iter().zip(copied))?;
+        self.orphans(&*shared.storage, &shared.dir, orphans, &stems, &mut report)?;
+        // What was written to backups before they were some is there after a flush.
+        engine.ask(Request::Flush)?;
         let dir = &shared.backups.dir;
-        for file in files {
-            self.into.link(&dir.join(&file), &in_backups(&file))?;
+        self.backup_files(&*shared.storage, dir, &mut report, |name| {
+            let log = name.strip_suffix(SIDECAR).map(log_name);
+            backup::Name::parse(log.as_deref().unwrap_or(name)).is_some()
+        })?;
+        // A store that is closed forgets what its sessions have beyond their files.
+        if engine.is_closed() {
+            return Err(engine.failure());
         }
-        self.number_markers(&*shared.storage, dir, &stems)?;
         report.written = self.into.finish()?;
         Ok(report)
     }
 
     fn beside(self, view: &DirectoryView) -> Result<BackupReport> {
+        let storage = view.storage();
         let mut listing = Listing::of(view)?;
         let mut report = BackupReport::default();
+        let orphans = listing.orphans();
         let (mut left, mut stems) = (listing.listed(), BTreeSet::new());
         for round in 0..=ROUNDS {
             let alone = round == ROUNDS;
@@ -182,15 +186,14 @@ impl Copy {
             left = moved.into_iter().map(|(session, _)| session).collect();
             listing = now;
         }
-        for stem in listing.orphans() {
-            let lines = Lines::of_file(&*view.storage(), view.dir(), &stem);
-            report.take_orphan(&stem, self.orphan(&stem, lines)?);
-            stems.insert(stem);
-        }
-        for (name, lines) in listing.backups_of(&stems)? {
-            self.into.put(&in_backups(&name), &lines.into())?;
-        }
-        self.number_markers(&*view.storage(), &view.home().backups, &stems)?;
+        self.orphans(&*storage, view.dir(), orphans, &stems, &mut report)?;
+        listing.each_backup(&mut |name, lines| {
+            let failed = self.raw(&in_backups(name), lines)?;
+            report.take_raw(name, failed);
+            Ok(())
+        })?;
+        let dir = &view.home().backups;
+        self.backup_files(&*storage, dir, &mut report, |_| false)?;
         report.written = self.into.finish()?;
         Ok(report)
     }
@@ -204,7 +207,6 @@ impl Copy {
             Err(error) => Outcome::Failed(error),
         };
         if let Outcome::Failed(_) = outcome {
-            self.into.forget(&names);
             self.into.keep(&names)?;
         }
         Ok(outcome)
@@ -235,27 +237,54 @@ impl Copy {
         }
     }
 
-    /// A file that names no session, as it is.
-    fn orphan(&self, stem: &str, lines: Result<Lines>) -> Result<Option<Error>> {
-        match lines {
-            Ok(lines) if lines.is_any() => self.put_file(&log_name(stem), &lines.into()),
-            Ok(_) => Ok(None),
-            Err(error) => Ok(Some(error)),
-        }
-    }
-
-    /// What keeps the numbers of backups that were removed from being given again.
-    fn number_markers(
+    /// Files that name no session, and are none of `stems` by now, as they are.
+    fn orphans(
         &self,
         storage: &dyn Storage,
         dir: &Path,
+        orphans: Vec<String>,
         stems: &BTreeSet<String>,
+        report: &mut BackupReport,
+    ) -> Result<()> {
+        for stem in orphans {
+            if !stems.contains(&stem) {
+                let lines = Lines::of_file(storage, dir, &stem);
+                report.take_raw(&stem, self.raw(&log_name(&stem), lines)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a file cannot be read, if it cannot; the copy before has it still then.
+    fn raw(&self, name: &str, lines: Result<Lines>) -> Result<Option<Error>> {
+        let failed = match lines {
+            Ok(lines) if lines.is_any() => self.put_file(name, &lines.into())?,
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if failed.is_some() {
+            self.into.keep(&[name.to_owned()])?;
+        }
+        Ok(failed)
+    }
+
+    /// Those files of backups that are `wanted`, and what keeps the numbers of backups that
+    /// were removed from being given again.
+    fn backup_files(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+        report: &mut BackupReport,
+        wanted: impl Fn(&str) -> bool,
     ) -> Result<()> {
         let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
         for name in names {
-            let marked = backup::parse_number_marker(&name);
-            if marked.is_some_and(|(stem, _)| stems.contains(stem)) {
-                self.into.link(&dir.join(&name), &in_backups(&name))?;
+            let is_marker = backup::parse_number_marker(&name).is_some();
+            let copy = in_backups(&name);
+            if (is_marker || wanted(&name)) && !self.into.link(&dir.join(&name), &copy)? {
+                let error = Error::io("read", &dir.join(&name), io::Error::other("unreadable"));
+                report.take_raw(&name, Some(error));
+                self.into.keep(&[copy])?;
             }
         }
         Ok(())
@@ -317,12 +346,18 @@ impl Owned<'_> {
 fn beside(listing: &Listing<'_>, (stem, key): &Listed, alone: bool) -> Result<Option<Original>> {
     // Before the rest: what is among them is no later than that.
     let ids = listing.taken(stem)?;
-    let found = if alone {
-        listing.chase(key, |meta, lines| Ok((meta, lines)))?
-    } else {
-        listing.glance(key)?
-    };
-    Ok(found.map(|(meta, lines)| Original { meta, lines, ids }))
+    if !alone {
+        let found = listing.glance(key)?;
+        return Ok(found.map(|(meta, lines)| Original { meta, lines, ids }));
+    }
+    let before = listing.meta(stem, key)?;
+    let found = listing.chase(key, |meta, lines| Ok((meta, lines)))?;
+    Ok(found.map(|(meta, lines)| {
+        // Those of one that was deleted since are not this one's.
+        let is_it = before.to_sidecar().created_at == meta.to_sidecar().created_at;
+        let ids = if is_it { ids } else { Default::default() };
+        Original { meta, lines, ids }
+    }))
 }
 
 impl BackupReport {
@@ -343,9 +378,9 @@ impl BackupReport {
         Ok(stems)
     }
 
-    fn take_orphan(&mut self, stem: &str, failed: Option<Error>) {
+    fn take_raw(&mut self, name: &str, failed: Option<Error>) {
         if let Some(error) = failed {
-            self.fail(stem.to_owned(), &error);
+            self.fail(name.to_owned(), &error);
         }
     }
 

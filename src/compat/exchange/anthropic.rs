@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{at_place, invalid, list, parts};
+use super::{at_place, invalid, list, parts, role};
 use crate::Message;
 use crate::error::Result;
 
@@ -108,9 +108,7 @@ pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
 /// The results of tools that are in one message are messages of their own, before what the
 /// user says with them.
 fn read_turn(turn: &Value) -> Result<Vec<Message>> {
-    let role = turn["role"]
-        .as_str()
-        .ok_or_else(|| invalid("there is no role"))?;
+    let role = role(turn)?;
     let blocks = match &turn["content"] {
         Value::String(text) => return Ok(vec![Message::new(role, text)]),
         Value::Array(blocks) => blocks,

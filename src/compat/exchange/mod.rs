@@ -84,6 +84,13 @@ fn list(value: &Value) -> Result<&Vec<Value>> {
     list.ok_or_else(|| invalid("there is no list of messages"))
 }
 
+/// Who says a message.
+fn role(message: &Value) -> Result<&str> {
+    let role = message.get("role").and_then(Value::as_str);
+    role.filter(|role| !role.is_empty())
+        .ok_or_else(|| invalid("there is no role"))
+}
+
 fn invalid(reason: impl Into<String>) -> Error {
     Error::InvalidMessage {
         reason: reason.into(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{at_place, list, parts};
+use super::{at_place, list, parts, role};
 use crate::error::Result;
 use crate::{Message, ToolCall};
 
@@ -42,7 +42,7 @@ fn call(call: &ToolCall) -> Value {
 pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
     let messages = list(value)?.iter().enumerate();
     let read = |(at, message): (usize, &Value)| {
-        let read = Message::from_json(message.to_string().as_bytes());
+        let read = role(message).and_then(|_| Message::from_json(message.to_string().as_bytes()));
         read.map_err(|error| at_place("message", at, &error))
     };
     messages.map(read).collect()

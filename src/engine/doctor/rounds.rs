@@ -9,6 +9,7 @@ use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
 use crate::disk::session_file::SessionMeta;
 use crate::engine::home::Home;
+use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::error::Result;
 use crate::ground::storage::Storage;
@@ -70,8 +71,17 @@ impl<'a> Rounds<'a> {
     }
 
     /// Judges sessions by the present look, and returns those that did not stand
-    /// still. Those that are gone by then are no sessions.
-    fn round(&mut self, stems: BTreeSet<String>) -> Result<BTreeSet<String>> {
+    /// still. Those that are gone by then are no sessions: their writer may be about to
+    /// remove what is left of their files.
+    fn round(&mut self, mut stems: BTreeSet<String>) -> Result<BTreeSet<String>> {
+        stems.retain(|stem| {
+            let plan = self.look.plans.sessions.get(stem);
+            let is_there = plan.is_none_or(Plan::exists);
+            if !is_there {
+                self.judged.remove(stem);
+            }
+            is_there
+        });
         let planned = Planned {
             storage: self.storage,
             dir: self.dir,

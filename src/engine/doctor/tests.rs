@@ -205,3 +205,26 @@ fn a_session_that_got_another_sidecar_between_two_looks_did_not_stand_still() {
     assert_eq!(before.stood(&after, "a"), look::Stood::Grown);
     assert_eq!(before.stood(&after, "b"), look::Stood::Still);
 }
+
+/// Whoever claims a name is judged once more, by a look at which it may have been deleted.
+#[test]
+fn what_is_left_of_a_deleted_session_is_no_session() {
+    let (disk, storage) = journalled(&[Record::Delete {
+        stem: "a",
+        generation: 0,
+        before: record::Prior::default(),
+    }]);
+    disk.write_foreign(
+        "/store/a.meta.json",
+        br#"{"key":"a","summary":"","skip":0,"count":1,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}"#,
+    )
+    .unwrap();
+    let (dir, home) = (Path::new(DIR), Home::of(Path::new(DIR)));
+    let look = look::Look::settled(&*storage, &home).unwrap();
+    let mut rounds = rounds::Rounds::new(&*storage, dir, &home, look);
+    rounds.judge([String::from("a")].into()).unwrap();
+    let mut report = VerifyReport::default();
+    rounds.report_on(&mut report).unwrap();
+    assert!(report.problems().is_empty(), "{report}");
+    assert_eq!(report.sessions.len(), 0);
+}

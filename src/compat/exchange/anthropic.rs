@@ -6,7 +6,7 @@ use super::{at_place, invalid, list, parts, role};
 use crate::Message;
 use crate::error::Result;
 
-pub(super) fn write(messages: &[Message]) -> Value {
+pub(super) fn write(messages: &[&Message]) -> Value {
     let mut system = Vec::new();
     let mut sides: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
@@ -26,10 +26,16 @@ pub(super) fn write(messages: &[Message]) -> Value {
             _ => sides.push((side, blocks)),
         }
     }
-    let messages: Value = sides
-        .into_iter()
-        .map(|(role, content)| json!({"role": role, "content": content}))
-        .collect();
+    let turn = |(role, mut content): (&str, Vec<Value>)| {
+        // Results are first in a turn, calls last: the API refuses others.
+        content.sort_by_key(|block| match block["type"].as_str() {
+            Some("tool_result") => 0,
+            Some("tool_use") => 2,
+            _ => 1,
+        });
+        json!({"role": role, "content": content})
+    };
+    let messages: Value = sides.into_iter().map(turn).collect();
     let mut object = Map::new();
     if !system.is_empty() {
         object.insert("system".into(), system.join("\n\n").into());
@@ -87,9 +93,9 @@ fn content(message: &Message) -> Vec<Value> {
     parts.iter().filter_map(block).collect()
 }
 
-/// The API refuses an empty one.
+/// The API refuses a blank one.
 fn text_block(text: &str) -> Option<Value> {
-    (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
 pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
@@ -125,7 +131,7 @@ fn read_turn(turn: &Value) -> Result<Vec<Message>> {
             "tool_use" => calls.push(call(block)),
             "tool_result" => {
                 let id = block["tool_use_id"].as_str().unwrap_or_default();
-                results.push(Message::tool(id, texts(&block["content"])));
+                results.push(Message::tool(id, result(&block["content"])?));
             }
             other => return Err(invalid(format!("a block of the type {other:?}"))),
         }
@@ -142,6 +148,18 @@ fn read_turn(turn: &Value) -> Result<Vec<Message>> {
     }
     results.push(Message::from_json(message.to_string().as_bytes())?);
     Ok(results)
+}
+
+/// What a tool said; not what it showed, for which no message has room.
+fn result(content: &Value) -> Result<String> {
+    let mut blocks = content.as_array().into_iter().flatten();
+    match blocks.find(|block| block["type"] != "text") {
+        Some(block) => Err(invalid(format!(
+            "a result with a block of the type {}",
+            block["type"]
+        ))),
+        None => Ok(texts(content)),
+    }
 }
 
 /// PicoClaw reads a content that is text.

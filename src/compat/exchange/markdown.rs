@@ -48,7 +48,7 @@ fn add(text: &mut String, message: &Message) {
 
 /// A quotation ends with its lines, whatever headings or open fences are said in it.
 fn quoted(said: &str) -> String {
-    let lines = said.lines().map(|line| format!("> {line}"));
+    let lines = said.split(['\n', '\r']).map(|line| format!("> {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 

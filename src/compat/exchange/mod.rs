@@ -9,6 +9,8 @@ mod tests;
 use serde_json::Value;
 
 use crate::Message;
+use crate::disk::session_file::{self, Decoded};
+use crate::engine::window::unpaired;
 use crate::error::{Error, Result};
 
 /// In which shape a conversation is handed over, by
@@ -18,25 +20,29 @@ use crate::error::{Error, Result};
 #[non_exhaustive]
 pub enum Format {
     /// The session's lines that are not hidden, as they stand in its file: messages with all
-    /// they have, and control records.
+    /// they have, and control records, the last hidden ones that still count included. The
+    /// import leaves control records out, and refuses lines that are no records.
     Jsonl,
     /// A transcript for people, with a heading for each message. It cannot be imported.
     Markdown,
     /// The `messages` of OpenAI's chat completions, as a JSON array: roles, contents, tool
-    /// calls and their results. Media, attachments and reasoning are left out.
+    /// calls and their results; the system prompt first. Media, attachments, reasoning, images
+    /// that are not a user's, and tool calls without their results, and the other way round,
+    /// are left out.
     OpenAi,
     /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`:
     /// texts, images, tool calls and their results; messages of one side that follow each
-    /// other are one. Media, attachments and reasoning, which would need the provider's
-    /// signature, are left out.
+    /// other are one, and all of the system's are `system`. Media, attachments, reasoning,
+    /// which would need the provider's signature, and tool calls without their results, and
+    /// the other way round, are left out; results that are not text are not imported.
     Anthropic,
 }
 
 /// The messages in a shape other than their own.
 pub(crate) fn write(messages: &[Message], format: Format) -> String {
     match format {
-        Format::Jsonl | Format::OpenAi => openai::write(messages).to_string(),
-        Format::Anthropic => anthropic::write(messages).to_string(),
+        Format::Jsonl | Format::OpenAi => openai::write(&paired(messages)).to_string(),
+        Format::Anthropic => anthropic::write(&paired(messages)).to_string(),
         Format::Markdown => markdown::write(messages),
     }
 }
@@ -48,7 +54,7 @@ pub(crate) fn write(messages: &[Message], format: Format) -> String {
 pub(crate) fn read(text: &str, format: Format) -> Result<Vec<Message>> {
     match format {
         Format::Jsonl => lines(text),
-        Format::OpenAi => openai::read(&json(text)?),
+        Format::OpenAi => openai::read(text),
         Format::Anthropic => anthropic::read(&json(text)?),
         Format::Markdown => Err(invalid("Markdown cannot be imported")),
     }
@@ -58,18 +64,24 @@ pub(crate) fn read(text: &str, format: Format) -> Result<Vec<Message>> {
 fn lines(text: &str) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     for (at, line) in text.split('\n').enumerate() {
-        let value = match line.trim() {
-            "" => continue,
-            line => json(line).map_err(|error| at_place("line", at, &error))?,
-        };
-        let role = value.get("role").and_then(Value::as_str);
-        if role.is_some_and(|role| role.starts_with('_')) && value.get("created_at").is_none() {
-            continue;
+        match session_file::decode(line.as_bytes()) {
+            Decoded::Blank | Decoded::Control(_) => {}
+            Decoded::Message(message) | Decoded::Transient(message) => messages.push(message),
+            Decoded::Corrupt(reason) => {
+                return Err(at_place("line", at, &invalid(reason.to_string())));
+            }
         }
-        let message = Message::from_json(line.as_bytes());
-        messages.push(message.map_err(|error| at_place("line", at, &error))?);
     }
     Ok(messages)
+}
+
+/// Without calls that nothing answers and results that nothing asked for: the providers
+/// refuse them.
+fn paired(messages: &[Message]) -> Vec<&Message> {
+    let (unpaired, _) = unpaired(messages);
+    let numbered = messages.iter().enumerate();
+    let paired = numbered.filter(|(at, _)| !unpaired.contains(at));
+    paired.map(|(_, message)| message).collect()
 }
 
 fn json(text: &str) -> Result<Value> {

@@ -1,23 +1,26 @@
 //! OpenAI's chat completions.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{at_place, list, parts, role};
+use super::{at_place, invalid, json, parts, role};
 use crate::error::Result;
 use crate::{Message, ToolCall};
 
-pub(super) fn write(messages: &[Message]) -> Value {
-    messages.iter().map(message).collect()
+pub(super) fn write(messages: &[&Message]) -> Value {
+    messages.iter().map(|each| message(each)).collect()
 }
 
 fn message(message: &Message) -> Value {
     let mut object = Map::new();
     object.insert("role".into(), message.role().into());
     let calls = message.tool_calls();
-    let content = match parts(message) {
-        Some(parts) => parts.into(),
-        None if message.text().is_empty() && !calls.is_empty() => Value::Null,
-        None => message.text().into(),
+    // Only users show images.
+    let content = match parts(message).filter(|_| message.role() == "user") {
+        Some(parts) if !parts.is_empty() => parts.iter().filter_map(part).collect(),
+        _ if message.text().is_empty() && !calls.is_empty() => Value::Null,
+        _ => message.text().into(),
     };
     object.insert("content".into(), content);
     if !calls.is_empty() {
@@ -38,12 +41,35 @@ fn call(call: &ToolCall) -> Value {
     })
 }
 
+/// A text or an image, with what the API knows of it.
+fn part(part: &Value) -> Option<Value> {
+    if let Some(text) = part["text"].as_str().filter(|_| part["type"] == "text") {
+        return Some(json!({"type": "text", "text": text}));
+    }
+    let url = part["image_url"]["url"].as_str()?;
+    Some(json!({"type": "image_url", "image_url": {"url": url}}))
+}
+
 /// PicoClaw's messages have the fields of OpenAI's, so that none is lost, known or not.
-pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
-    let messages = list(value)?.iter().enumerate();
-    let read = |(at, message): (usize, &Value)| {
-        let read = role(message).and_then(|_| Message::from_json(message.to_string().as_bytes()));
+pub(super) fn read(text: &str) -> Result<Vec<Message>> {
+    let object = || serde_json::from_str::<Request<'_>>(text).map(|request| request.messages);
+    let messages: Vec<&RawValue> = match serde_json::from_str(text) {
+        Ok(messages) => messages,
+        Err(error) => object().map_err(|_| invalid(error.to_string()))?,
+    };
+    let read = |(at, message): (usize, &&RawValue)| {
+        let read = json(message.get()).and_then(|value| {
+            role(&value)?;
+            Message::from_json(message.get().as_bytes())
+        });
         read.map_err(|error| at_place("message", at, &error))
     };
-    messages.map(read).collect()
+    messages.iter().enumerate().map(read).collect()
+}
+
+/// The list may be a field of what is sent.
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
 }

@@ -66,7 +66,7 @@ fn images_and_reasoning_of_anthropic_are_kept() {
 fn what_is_of_no_such_shape_is_refused_with_its_place() {
     for (format, text, says) in [
         (Format::OpenAi, "[", "EOF"),
-        (Format::OpenAi, "{}", "no list"),
+        (Format::OpenAi, "{}", "sequence"),
         (
             Format::OpenAi,
             r#"[{"role":"user","content":"x"},7]"#,
@@ -110,4 +110,43 @@ fn lines_are_read_without_control_records() {
     let messages = read(text, Format::Jsonl).unwrap();
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].unknown_field("x"), Some("1"));
+}
+
+#[test]
+fn what_the_providers_refuse_is_not_sent() {
+    let mut messages = vec![
+        Message::tool("gone", "1"),
+        Message::user(" "),
+        Message::assistant("").with_tool_call("c", "f", "{}"),
+        Message::user("wait"),
+        Message::tool("c", "2"),
+    ];
+    messages.push(Message::assistant("").with_tool_call("never", "f", "{}"));
+    let text = write(&messages, Format::Anthropic);
+    assert!(!text.contains("gone") && !text.contains("never"), "{text}");
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let kinds = value["messages"][1]["content"].as_array().unwrap().iter();
+    let kinds: Vec<_> = kinds.map(|block| block["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["tool_result", "text"]);
+    let text = write(&messages, Format::OpenAi);
+    assert!(!text.contains("gone") && !text.contains("never"), "{text}");
+}
+
+#[test]
+fn a_number_that_nobody_knows_is_kept_as_it_is() {
+    let text = r#"{"messages":[{"role":"user","content":"x","n":12345678901234567890123}]}"#;
+    let messages = read(text, Format::OpenAi).unwrap();
+    let number = messages[0].unknown_field("n");
+    assert_eq!(number, Some("12345678901234567890123"));
+}
+
+#[test]
+fn a_result_that_no_message_has_room_for_is_refused() {
+    let text = r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c",
+        "content":[{"type":"image","source":{}}]}]}]"#;
+    let error = read(text, Format::Anthropic).unwrap_err().to_string();
+    assert!(
+        error.contains("message 1: a result") && error.contains("image"),
+        "{error}"
+    );
 }

@@ -1,9 +1,14 @@
 //! Handing conversations over in the shapes of others, and taking them in.
 
+use std::path::Path;
+
 use super::{StoreHandle, blocking};
+use crate::Message;
 use crate::compat::exchange::{self, Format};
+use crate::disk::session_file;
+use crate::engine::reader;
 use crate::error::{Error, Result};
-use crate::front::reply::Reply;
+use crate::front::reply::{Place, Reply};
 
 /// Handing over.
 impl StoreHandle {
@@ -27,14 +32,15 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`history`](Self::history); [`Error::InvalidMessage`] if lines are asked for and
-    /// are not UTF-8.
+    /// As [`history`](Self::history).
     pub fn export(&self, key: &str, format: Format) -> Reply<String> {
-        if format == Format::Jsonl {
-            return self.export_lines(key);
-        }
-        self.history(key)
-            .and_then(move |messages| Ok(exchange::write(&messages, format)))
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(blocking(place, move || match format {
+                Format::Jsonl => this.export_lines(&key),
+                _ => this.export_messages(&key, format),
+            }))
+        })
     }
 
     /// Appends what such a text has to a session, in one batch, all or nothing; how many
@@ -44,25 +50,34 @@ impl StoreHandle {
     /// [`Error::InvalidMessage`], which says where, if the text is not of that shape or has
     /// something that no message can hold; those of [`append_all`](Self::append_all).
     pub fn import(&self, key: &str, format: Format, text: &str) -> Reply<usize> {
-        let messages = match exchange::read(text, format) {
-            Ok(messages) => messages,
-            Err(error) => return Reply::known(Err(error)),
-        };
-        let many = messages.len();
-        let appended = self.append_all(key, messages);
-        appended.and_then(move |()| Ok(many))
+        let (this, key, text) = (self.clone(), key.to_owned(), text.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let read = move || exchange::read(&text, format);
+                let messages = blocking(place, read).await?;
+                let many = messages.len();
+                this.append_all(&key, messages).at(place).await?;
+                Ok(many)
+            })
+        })
     }
 
-    fn export_lines(&self, key: &str) -> Reply<String> {
-        let (this, key) = (self.clone(), key.to_owned());
-        Reply::lookup(move |place| {
-            Box::pin(blocking(place, move || -> Result<String> {
-                let (mut lines, start) = this.all_lines(&key)?;
-                let live = lines.split_off(start);
-                String::from_utf8(live).map_err(|_| Error::InvalidMessage {
-                    reason: String::from("a line is not UTF-8"),
-                })
-            }))
-        })
+    fn export_lines(&self, key: &str) -> Result<String> {
+        let (all, start) = self.all_lines(key)?;
+        let (hidden, live) = all.split_at(start);
+        let lines = session_file::without_hidden(hidden, live);
+        Ok(String::from_utf8_lossy(&lines).into_owned())
+    }
+
+    fn export_messages(&self, key: &str, format: Format) -> Result<String> {
+        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let mut snapshot = looked.snapshot.clone();
+        snapshot.hide_before(looked.start);
+        let read = reader::history(&snapshot, &self.counters());
+        let history = read.map_err(|e| Error::io("read", Path::new(key), e))?;
+        let prompt = looked.now().system_prompt();
+        let prompt = prompt.map(|prompt| Message::system(&**prompt));
+        let messages: Vec<_> = prompt.into_iter().chain(history).collect();
+        Ok(exchange::write(&messages, format))
     }
 }

@@ -84,3 +84,28 @@ fn a_text_that_is_refused_leaves_nothing_of_itself() {
     assert!(!chats.exists("a").wait().unwrap());
     store.close().unwrap();
 }
+
+#[test]
+fn a_system_prompt_goes_with_its_conversation() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    chats
+        .context("a")
+        .write_system_prompt("Be brief.")
+        .wait()
+        .unwrap();
+    for text in ["one", "two"] {
+        chats.add_message("a", "user", text).wait().unwrap();
+    }
+    chats.truncate_history("a", 1).wait().unwrap();
+    let text = chats.export("a", Format::OpenAi).wait().unwrap();
+    assert_eq!(chats.import("b", Format::OpenAi, &text).wait().unwrap(), 2);
+    assert_eq!(texts(&chats, "b"), ["Be brief.", "two"]);
+    let lines = chats.export("a", Format::Jsonl).wait().unwrap();
+    assert!(
+        lines.contains("_system_prompt") && !lines.contains("one"),
+        "{lines}"
+    );
+    store.close().unwrap();
+}

@@ -35,8 +35,8 @@ pub(crate) struct Count {
     pub(crate) violations: Vec<String>,
 }
 
-/// Crashes every script at every call.
-pub(crate) fn crashes(random: u64, schedules: u64) -> Count {
+/// Crashes every script at every call, and in orders after the first at one of `every` calls.
+pub(crate) fn crashes(random: u64, schedules: u64, every: u64) -> Count {
     let scripts = script::all();
     let mut work = Vec::new();
     for script in &scripts {
@@ -46,9 +46,14 @@ pub(crate) fn crashes(random: u64, schedules: u64) -> Count {
         } else {
             (0..orders).collect()
         };
-        for seed in seeds {
+        for (nth, seed) in seeds.into_iter().enumerate() {
             let (first, last) = span(script, seed);
-            work.extend((first..last).map(|step| (script, seed, step)));
+            let every = if nth == 0 { 1 } else { every as usize };
+            work.extend(
+                (first..last)
+                    .step_by(every)
+                    .map(|step| (script, seed, step)),
+            );
         }
     }
     in_parallel(&work, |&(script, seed, step)| {

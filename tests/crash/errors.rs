@@ -61,8 +61,9 @@ const FAILURES: [Failure; 15] = [
 ];
 
 /// Lets every call of every script fail in every way, in so many orders of the
-/// engine's parts. What fails for ever does so from every `sparse`th call on.
-pub(crate) fn errors(orders: u64, sparse: u64) -> Count {
+/// engine's parts. What fails for ever does so from every `sparse`th call on. Of `every`
+/// pairs of a call and a failure one is tried.
+pub(crate) fn errors(orders: u64, sparse: u64, every: u64) -> Count {
     let scripts = script::all();
     let mut work = Vec::new();
     for (script, seed) in scripts
@@ -70,13 +71,13 @@ pub(crate) fn errors(orders: u64, sparse: u64) -> Count {
         .flat_map(|s| (0..orders).map(move |seed| (s, seed)))
     {
         let (first, last) = span(script, seed);
-        let every = (first..last).flat_map(|step| FAILURES.map(|failure| (step, failure)));
+        let pairs = (first..last).flat_map(|step| FAILURES.map(|failure| (step, failure)));
         let known = !script.goes_on_after_buffered();
         let chosen = |(step, (_, on_sync, repeat)): &(u64, Failure)| {
             (known || *on_sync != SyncFault::ContentReverted)
                 && (*repeat == Repeat::Once || step.is_multiple_of(sparse))
         };
-        let chosen = every.filter(chosen);
+        let chosen = pairs.filter(chosen).step_by(every as usize);
         work.extend(chosen.map(|(step, failure)| (script, seed, step, failure)));
     }
     in_parallel(&work, |&(script, seed, step, fault)| {

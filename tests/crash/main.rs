@@ -39,6 +39,9 @@ struct Depth {
     failing: u64,
     /// Of so many calls, one is where failing for ever begins.
     sparse: u64,
+    /// Of so many pairs of a call and an error, one is tried, and of so many crashes in the
+    /// second order, one.
+    every: u64,
     /// How many times the least is asked for.
     times: u64,
 }
@@ -49,10 +52,11 @@ fn depth() -> Depth {
     let quick = Depth {
         images: asked.unwrap_or(1),
         schedules: 2,
-        sample: 57,
+        sample: 115,
         orders: 80,
         failing: 1,
         sparse: 9,
+        every: 2,
         times: 1,
     };
     let long = Depth {
@@ -62,6 +66,7 @@ fn depth() -> Depth {
         orders: 1_000,
         failing: 10,
         sparse: 1,
+        every: 1,
         times: 10,
     };
     if std::env::var("SESSIONLOG_LONG").is_ok_and(|value| value != "0") {
@@ -73,6 +78,7 @@ fn depth() -> Depth {
             images: asked.unwrap_or(8),
             schedules: u64::MAX,
             sample: 7,
+            every: 1,
             ..quick
         }
     }
@@ -89,7 +95,7 @@ fn no_crash_loses_revives_or_splits_anything() {
         return case.replay();
     }
     let depth = depth();
-    let count = enumerate::crashes(depth.images, depth.schedules);
+    let count = enumerate::crashes(depth.images, depth.schedules, depth.every);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 50_000 * depth.times, "{count}");
@@ -135,7 +141,7 @@ fn no_failing_call_loses_what_was_acknowledged_or_leaves_a_caller_waiting() {
         return;
     }
     let depth = depth();
-    let count = errors::errors(depth.failing, depth.sparse);
+    let count = errors::errors(depth.failing, depth.sparse, depth.every);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 10_000 * depth.times, "{count}");

@@ -247,10 +247,14 @@ pub mod thread {
         }
     }
 
-    /// How many threads can run at once here; at least 1.
+    /// How many threads could run at once here if it was asked first; at least 1. The
+    /// standard library reads the process's control groups each time, which takes a tenth of
+    /// opening a small store.
     #[must_use]
     pub fn available_parallelism() -> usize {
-        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        static PARALLELISM: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+        *PARALLELISM
+            .get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
     }
 
     /// What a panic said.

@@ -85,6 +85,7 @@ pub use error::{Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
 pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};
+pub use front::erase::{Erase, EraseReceipt, Traces, Whose};
 pub use front::handle::copying::BackupReport;
 pub use front::handle::retaining::Retention;
 pub use front::handle::{BackupLimits, StoreHandle};

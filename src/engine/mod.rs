@@ -184,6 +184,7 @@
 pub(crate) mod catalog;
 pub(crate) mod copy_dir;
 pub(crate) mod doctor;
+pub(crate) mod estate;
 pub(crate) mod feed;
 pub(crate) mod glance;
 pub(crate) mod home;
@@ -200,6 +201,7 @@ pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod supervisor;
+pub(crate) mod traces;
 pub(crate) mod view;
 pub(crate) mod window;
 

@@ -16,6 +16,8 @@ mod exchanging;
 
 pub(crate) mod retaining;
 
+mod erasing;
+
 mod identity;
 
 mod conversation;

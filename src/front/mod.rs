@@ -3,6 +3,7 @@
 pub mod backend;
 pub(crate) mod changes;
 pub(crate) mod context;
+pub(crate) mod erase;
 pub(crate) mod handle;
 pub(crate) mod reply;
 pub(crate) mod retention;

@@ -14,6 +14,7 @@ mod copying;
 mod counting;
 mod doctor;
 mod ensuring;
+mod erasing;
 mod exchanging;
 mod finding;
 mod following;

@@ -86,6 +86,19 @@ impl CopyFile {
         }
     }
 
+    /// Writes the file anew, if there is one: what was said of deleted sessions is in it no
+    /// more, and nothing that stood between lines.
+    ///
+    /// # Errors
+    /// If it cannot be written; the old one is there then.
+    pub(crate) fn purge(&mut self) -> Result<()> {
+        if !files::is_there(&*self.storage, &self.path)? {
+            return Ok(());
+        }
+        let written = self.rewrite();
+        written.map_err(|e| Error::io("write", &self.path, e))
+    }
+
     /// Syncs what was written.
     ///
     /// # Errors

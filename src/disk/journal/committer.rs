@@ -185,8 +185,12 @@ impl Committer {
 
     /// Whether a batch of so many bytes goes into the present segment.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        let len = (len + record::COMMIT_LEN) as u64;
-        self.position + len + reserve(self.segment.len) <= self.segment.len
+        self.takes((len + record::COMMIT_LEN) as u64 + reserve(self.segment.len))
+    }
+
+    fn takes(&self, len: u64) -> bool {
+        let fits = self.position + len <= self.segment.len;
+        fits && !self.pool.is_outdated(self.segment.number)
     }
 
     /// Which segment takes the next batch.
@@ -241,11 +245,8 @@ impl Committer {
     }
 
     fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
-        let reserve = if batch.tickets.iter().all(|ticket| self.is_own(ticket)) {
-            0
-        } else {
-            reserve(self.segment.len)
-        };
+        let own = batch.tickets.iter().all(|ticket| self.is_own(ticket));
+        let reserve = if own { 0 } else { reserve(self.segment.len) };
         let records = &mut batch.bytes;
         let batch_len = records.len() as u32;
         record::encode(
@@ -256,7 +257,7 @@ impl Committer {
                 durable: self.progress.synced(),
             }),
         );
-        if self.position + records.len() as u64 + reserve > self.segment.len {
+        if !self.takes(records.len() as u64 + reserve) {
             self.rotate(records.len() as u64)?;
         }
         record::seal(records, self.segment.seed);
@@ -266,9 +267,8 @@ impl Committer {
             .map_err(|e| Error::io("write journal", self.pool.dir(), e))?;
         self.position += records.len() as u64;
         self.sequence += 1;
-        self.progress
-            .written
-            .store(self.sequence, Ordering::Relaxed);
+        let written = &self.progress.written;
+        written.store(self.sequence, Ordering::Relaxed);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         let bytes = records.len() as u64;
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -1,12 +1,14 @@
 //! The journal's segments: the one ready for use next, those still needed for
 //! recovery, those free to be used again.
 
+mod renewal;
 mod space;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::budget::Budget;
 use super::segment::{self, Filling, Lengths, Segment, Spare, StoreId};
@@ -30,6 +32,8 @@ pub(crate) struct SegmentPool {
     state: Mutex<State>,
     /// No segment is being made any more.
     made: Condvar,
+    /// Segments of lower numbers take no more batches, and are not reused.
+    renewed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +98,7 @@ impl SegmentPool {
                 ..State::default()
             }),
             made: Condvar::new(),
+            renewed: AtomicU64::new(0),
         }
     }
 
@@ -267,7 +272,8 @@ impl SegmentPool {
             let state = self.state.lock();
             spares.iter().chain(&state.spares).map(|s| s.len).sum()
         };
-        if kept + full.len > SPARE_SEGMENTS * self.lengths.largest {
+        let enough = kept + full.len > SPARE_SEGMENTS * self.lengths.largest;
+        if enough || self.is_outdated(full.number) {
             return self.storage.remove_file(&path).map_err(wrap);
         }
         let spare = self.dir.join(format!("spare-{:016x}.tmp", full.number));

@@ -108,6 +108,13 @@ impl Visitor for GoWriter<'_> {
     }
 }
 
+/// A text as it stands in files, quotes included.
+pub(crate) fn encode_string(text: &str) -> String {
+    let mut out = Vec::new();
+    write_string(text, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Appends `text` as Go writes a string: `<`, `>`, `&`, U+2028 and U+2029
 /// escaped, short escapes if JSON has them, DEL and the rest as they are.
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {

@@ -70,6 +70,7 @@ pub(crate) use control::{
     free_checkpoint,
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};
+pub(crate) use encode::encode_string;
 pub(crate) use fold::{fold, fold_name};
 pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,

@@ -71,6 +71,11 @@ impl Loop {
                 self.busy |= result.is_err();
                 wake_one(promise.fulfil(result));
             }
+            Timeout::Item(Request::Purge(promise)) => {
+                let result = self.purge(wait);
+                self.busy |= result.is_err();
+                wake_one(promise.fulfil(result));
+            }
             Timeout::Item(Request::Stop(promise)) => {
                 let result = self.stop(wait);
                 wake_one(promise.fulfil(result));
@@ -100,7 +105,7 @@ impl Loop {
         }
     }
 
-    fn flush(&mut self, wait: &mut impl Wait) -> Result<()> {
+    pub(super) fn flush(&mut self, wait: &mut impl Wait) -> Result<()> {
         let upto = self.flush_files(wait)?;
         self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)

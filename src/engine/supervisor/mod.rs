@@ -25,6 +25,7 @@ pub(crate) mod guard;
 pub(crate) mod journal;
 pub(crate) mod journal_seat;
 pub(crate) mod machine;
+mod purge;
 pub(crate) mod threads;
 pub(crate) mod wait;
 
@@ -67,6 +68,8 @@ pub(crate) enum Request {
     SegmentFull,
     /// Flush now.
     Flush(Promise<Result<()>>),
+    /// Flush, and leave no byte of a deleted session in the journal and the copies.
+    Purge(Promise<Result<()>>),
     /// Carry out what was accepted, flush, end.
     Stop(Promise<Result<()>>),
 }

@@ -1,0 +1,290 @@
+//! Whose conversations are erased, and what was found when they were.
+
+use serde::{Deserialize, Serialize};
+
+use crate::disk::session_file::{self, Meta, fold};
+use crate::scope::{SessionScope, parse_legacy_agent_session_key};
+
+/// Which sessions [`StoreHandle::erase`](crate::StoreHandle::erase) erases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Erase {
+    /// The session that a key means, and the key's own if that is another one.
+    Key(String),
+    /// All conversations with one person.
+    Person(Whose),
+    /// All conversations in one chat.
+    Chat(Whose),
+}
+
+/// An id on a platform, as it stands in the scopes of sessions; case and white space around
+/// it do not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Whose {
+    /// The sender's, the name of a linked person, or the chat's.
+    pub id: String,
+    /// The platform that it is of, such as `telegram`; else all on which it is used.
+    pub channel: Option<String>,
+}
+
+/// What [`StoreHandle::erase`](crate::StoreHandle::erase) did, and what is left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EraseReceipt {
+    /// The keys of the sessions that were erased; of [`Erase::Key`] the key, also if there
+    /// was no session.
+    pub sessions: Vec<String>,
+    /// The files that are gone, within the store's directory. Those of the journal spoke of
+    /// other sessions, too, whose files have what they said.
+    pub removed: Vec<String>,
+    /// Where the keys are still spoken of, and their aliases that no other session has.
+    pub traces: Traces,
+    /// The keys of sessions whose sidecars cannot be read: they may be meant, too.
+    pub unreadable: Vec<String>,
+}
+
+/// In which files of a store's directory texts were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Traces {
+    /// Files, within the store's directory, and texts that are in them or in their names.
+    pub found: Vec<(String, String)>,
+    /// Files that could not be read; a log says why.
+    pub unread: Vec<String>,
+    /// How many files were read.
+    pub files: usize,
+    /// How long they are together, bytes.
+    pub bytes: u64,
+}
+
+impl Traces {
+    /// Whether all files were read, and nothing was found.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.found.is_empty() && self.unread.is_empty()
+    }
+}
+
+impl EraseReceipt {
+    /// Whether it is sure that nothing speaks of them any more.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.traces.is_none() && self.unreadable.is_empty()
+    }
+}
+
+impl Erase {
+    /// The session that a key means.
+    pub fn key(key: impl Into<String>) -> Self {
+        Self::Key(key.into())
+    }
+
+    /// All conversations with one person: those told apart by the sender, and private chats.
+    pub fn person(id: impl Into<Whose>) -> Self {
+        Self::Person(id.into())
+    }
+
+    /// All conversations in one chat, whoever sends, its topics included.
+    pub fn chat(id: impl Into<Whose>) -> Self {
+        Self::Chat(id.into())
+    }
+
+    /// Whether a session is meant; by a key, none.
+    pub(super) fn means(&self, key: &str, meta: &Meta) -> bool {
+        let (whose, person) = match self {
+            Self::Key(_) => return false,
+            Self::Person(whose) => (whose, true),
+            Self::Chat(whose) => (whose, false),
+        };
+        let id = fold(&whose.id);
+        let channel = whose.channel.as_deref().map(fold);
+        let mut parties = Party::all_of(key, meta).into_iter();
+        parties.any(|party| {
+            let is_kind = match party.kind.as_str() {
+                "sender" => person,
+                "direct" => true,
+                _ => !person,
+            };
+            let is_there = channel.as_deref().is_none_or(|own| own == party.channel);
+            is_kind && is_there && party.is_called(&id)
+        })
+    }
+}
+
+impl Whose {
+    /// An id, whatever the platform.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            channel: None,
+        }
+    }
+
+    /// On this platform only.
+    #[must_use]
+    pub fn on(mut self, channel: impl Into<String>) -> Self {
+        self.channel = Some(channel.into());
+        self
+    }
+}
+
+impl From<&str> for Whose {
+    fn from(id: &str) -> Self {
+        Self::new(id)
+    }
+}
+
+impl From<String> for Whose {
+    fn from(id: String) -> Self {
+        Self::new(id)
+    }
+}
+
+/// Whom a session is with.
+#[derive(Debug, PartialEq, Eq)]
+struct Party {
+    channel: String,
+    /// `sender`, or a kind of chat.
+    kind: String,
+    id: String,
+}
+
+impl Party {
+    /// What a session's scope says; if that leaves it open, or there is none, what its
+    /// aliases and its key say.
+    fn all_of(key: &str, meta: &Meta) -> Vec<Self> {
+        let scope = meta.text.scope.as_ref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let told = meta.text.aliases.iter().map(String::as_str).chain([key]);
+        let Some(scope) = scope else {
+            return told.filter_map(|name| Self::named(name, "")).collect();
+        };
+        let party = |kind: &str, id: &str| Self {
+            channel: scope.channel.clone(),
+            kind: kind.into(),
+            id: id.into(),
+        };
+        let chat = scope.values.get("chat");
+        let chat = chat.and_then(|chat| chat.split_once(':'));
+        let chat = chat.map(|(kind, id)| party(kind, id));
+        let sender = scope.values.get("sender").map(|id| party("sender", id));
+        // Told apart by sender alone, it is of all the sender's chats.
+        let kind = if chat.is_some() { "direct" } else { "sender" };
+        // The aliases of a session that many share are those of whoever wrote last.
+        let is_ones = chat.is_some() || sender.is_some();
+        let told = told.filter(|_| is_ones);
+        let told = told.filter_map(|name| Self::named(name, &scope.channel));
+        let told = told.filter(|peer| peer.kind == "direct");
+        let told = told.map(|peer| party(kind, &peer.id));
+        let told: Vec<_> = told.collect();
+        chat.into_iter().chain(sender).chain(told).collect()
+    }
+
+    /// Whom a key of older versions names.
+    fn named(key: &str, channel: &str) -> Option<Self> {
+        let rest = parse_legacy_agent_session_key(key)?.rest;
+        let party = |channel: &str, kind: &str, id: &str| Self {
+            channel: channel.into(),
+            kind: kind.into(),
+            id: id.into(),
+        };
+        if let Some(id) = rest.strip_prefix("direct:") {
+            return Some(party(channel, "direct", id));
+        }
+        let (channel, rest) = rest.split_once(':')?;
+        let (kind, id) = rest.split_once(':')?;
+        match id.strip_prefix("direct:") {
+            // `kind` is the account.
+            Some(id) if kind != "direct" => Some(party(channel, "direct", id)),
+            _ => Some(party(channel, kind, id)),
+        }
+    }
+
+    /// A topic is part of its chat. (Elsewhere than on Telegram an id may hold a `/`.)
+    fn is_called(&self, id: &str) -> bool {
+        let rest = self.id.strip_prefix(id);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || self.channel == "telegram" && rest.starts_with('/')
+        })
+    }
+}
+
+/// Whether an alias can be one conversation's: an agent's main one is of all.
+pub(super) fn is_own(alias: &str) -> bool {
+    !session_file::is_main_alias(&fold(alias))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::{InboundContext, SessionPolicy, allocate_route_session};
+
+    fn meta(
+        dimensions: &[&str],
+        channel: &str,
+        chat: (&str, &str),
+        sender: &str,
+    ) -> (String, Meta) {
+        let context = InboundContext {
+            channel: channel.into(),
+            chat_type: chat.0.into(),
+            chat_id: chat.1.into(),
+            sender_id: sender.into(),
+            topic_id: if chat.1 == "-5" { "9" } else { "" }.into(),
+            ..InboundContext::default()
+        };
+        let policy = SessionPolicy {
+            dimensions: dimensions.iter().map(|&d| d.into()).collect(),
+            ..SessionPolicy::default()
+        };
+        let allocation = allocate_route_session("main", &context, &policy);
+        let mut meta = Meta::empty(&allocation.session_key);
+        let text = std::sync::Arc::make_mut(&mut meta.text);
+        text.scope = Some(allocation.scope.to_raw());
+        text.aliases = allocation.session_aliases;
+        (allocation.session_key, meta)
+    }
+
+    #[test]
+    fn a_persons_conversations_are_told_by_scopes_and_by_keys_without_one() {
+        let means = |what: &Erase, (key, meta): &(String, Meta)| what.means(key, meta);
+        let (direct, group) = (("direct", "7"), ("group", "-5"));
+        let private = meta(&["chat"], "telegram", direct, "7");
+        let shared = meta(&["chat"], "telegram", group, "7");
+        let split = meta(&["chat", "sender"], "telegram", group, "7");
+        let own = meta(&["sender"], "telegram", direct, "7");
+        let all = meta(&[], "telegram", direct, "7");
+        let slack = meta(&["chat"], "slack", direct, "7");
+        let old = |key: &str| (key.to_owned(), Meta::empty(key));
+
+        let person = Erase::person(" 7 ");
+        for (is_meant, session) in [
+            (true, &private),
+            (false, &shared),
+            (true, &split),
+            (true, &own),
+            (false, &all),
+            (true, &slack),
+            (true, &old("agent:main:telegram:direct:7")),
+            (true, &old("agent:main:telegram:bot:direct:7")),
+            (true, &old("agent:main:direct:7")),
+            (false, &old("agent:main:telegram:group:7")),
+            (false, &old("agent:main:telegram:direct:77")),
+            (false, &old("telegram:7")),
+        ] {
+            assert_eq!(means(&person, session), is_meant, "{session:?}");
+        }
+        let there = Erase::person(Whose::new("7").on("Telegram"));
+        assert!(means(&there, &private) && !means(&there, &slack));
+        assert!(!means(&there, &old("agent:main:slack:direct:7")));
+
+        let chat = Erase::chat("-5");
+        assert!(means(&chat, &shared) && means(&chat, &split));
+        assert!(means(&chat, &old("agent:main:telegram:group:-5/9")));
+        assert!(!means(&chat, &old("agent:main:irc:group:-5/9")));
+        assert!(!means(&chat, &private));
+        let private_chat = Erase::chat("7");
+        assert!(means(&private_chat, &private) && !means(&private_chat, &own));
+    }
+}

@@ -178,8 +178,7 @@ impl Committer {
     /// some.
     fn accepted(&self, batch: &Batch<Ticket>) {
         if batch.tickets.iter().any(|ticket| !self.is_own(ticket)) {
-            let refuses = &self.counters.refuses;
-            refuses.store(false, atomic::Ordering::Relaxed);
+            self.counters.refuses.store(false, Ordering::Relaxed);
         }
     }
 
@@ -267,8 +266,9 @@ impl Committer {
             .map_err(|e| Error::io("write journal", self.pool.dir(), e))?;
         self.position += records.len() as u64;
         self.sequence += 1;
-        let written = &self.progress.written;
-        written.store(self.sequence, Ordering::Relaxed);
+        self.progress
+            .written
+            .store(self.sequence, Ordering::Relaxed);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         let bytes = records.len() as u64;
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);

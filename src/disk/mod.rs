@@ -14,6 +14,8 @@
 //! <dir>/.sessionlog/catalog                   which sessions there were at the last clean end
 //! <dir>/.sessionlog/catalog.tmp               the same, not yet in place
 //! <dir>/.sessionlog/once/<stem>.{ids,old}.jsonl  which messages a session took once
+//! <dir>/.sessionlog/archive/<stem>.<year>-<month>.<numbers>.jsonl.gz  what compactions dropped
+//! <dir>/.sessionlog/archive/.sessionlog-<16 hex>.tmp  the same, not yet in place
 //! <dir>/.sessionlog/sidecars.jsonl            copies of what sidecars say
 //! <dir>/.sessionlog/sidecars.tmp              the same, not yet in place
 //! <dir>/.sessionlog/journal/segment-<16 hex>.log
@@ -26,7 +28,8 @@
 //! ```
 //!
 //! [`session_file`] says what sessions hold and how stems are made, [`journal`] what
-//! segments hold, [`copies`] what the copies hold, [`catalog_file`] what the catalog file holds.
+//! segments hold, [`copies`] what the copies hold, [`catalog_file`] what the catalog file holds,
+//! [`archive`] what the archive holds.
 //!
 //! Directories are made 0700 and files 0600. The store's directory must be the user's
 //! own. A symbolic link is never followed as the store's directory or as a session file.
@@ -56,6 +59,7 @@
 //! * Programs that ignore the lock, and whoever may write to the directory and means harm. A
 //!   checksum stops accidents only, although records that name other files are refused.
 
+pub(crate) mod archive;
 pub(crate) mod catalog_file;
 pub(crate) mod copies;
 pub(crate) mod files;

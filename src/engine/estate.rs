@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::home;
 use super::traces::Texts;
+use crate::disk::archive::Part;
 use crate::disk::files::backup::{self, Name};
 use crate::disk::files::{self, once, sidecar};
 use crate::disk::journal::segment;
@@ -59,6 +60,7 @@ impl<'a> Estate<'a> {
             "" => of_any(&|stem| is_session(name, stem)),
             ".sessionlog/backups" => of_any(&|stem| is_backup(name, stem)),
             ".sessionlog/once" => of_any(&|stem| is_once(name, stem)),
+            ".sessionlog/archive" => of_any(&|stem| is_archived(name, stem)),
             ".sessionlog/journal" => true,
             _ if is_aside(site) => {
                 let name = unnumbered(name);
@@ -187,6 +189,10 @@ fn is_backup(name: &str, stem: &str) -> bool {
     let stored = Name::parse(log.as_deref().unwrap_or(name));
     let marked = backup::parse_number_marker(name);
     stored.is_some_and(|stored| stored.stem == stem) || marked.is_some_and(|(of, _)| of == stem)
+}
+
+fn is_archived(name: &str, stem: &str) -> bool {
+    Part::parse(name).is_some_and(|part| part.stem == stem)
 }
 
 fn is_once(name: &str, stem: &str) -> bool {

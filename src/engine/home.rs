@@ -32,6 +32,8 @@ pub(crate) struct Home {
     pub(crate) backups: PathBuf,
     /// Which messages sessions took once. Made with the first.
     pub(crate) once: PathBuf,
+    /// What compactions dropped. Made with the first that keeps it.
+    pub(crate) archive: PathBuf,
     /// What sidecars said, for those that get lost.
     pub(crate) copies: PathBuf,
     /// Which sessions there were when the store last ended in order.
@@ -54,6 +56,7 @@ impl Home {
             quarantine: home.join("quarantine"),
             backups: home.join("backups"),
             once: home.join("once"),
+            archive: home.join("archive"),
             copies: home.join("sidecars.jsonl"),
             catalog: home.join("catalog"),
             identity: home.join("identity"),
@@ -74,6 +77,7 @@ impl Home {
             quarantine: &self.quarantine,
             backups: &self.backups,
             once: &self.once,
+            archive: &self.archive,
         }
     }
 

@@ -181,6 +181,7 @@
 //! keeps of each session used since the open (an entry per control record, if its
 //! conversation was asked for), and the list of backups.
 
+pub(crate) mod archive;
 pub(crate) mod catalog;
 pub(crate) mod copy_dir;
 pub(crate) mod doctor;

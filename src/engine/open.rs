@@ -20,6 +20,7 @@ use crate::disk::journal::group::{Batch, GroupCommit};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::scan::Scan;
 use crate::disk::session_file::{self, SHARDS};
+use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
@@ -134,6 +135,8 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     set_aside_strays(storage, &home, &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
+    let archive = Archive::survey(storage, home.archive.clone(), site.options.archive)
+        .map_err(|e| Error::io("list", &home.archive, e))?;
     let shared = Arc::new(Shared {
         storage: shared.clone(),
         clock: site.clock.clone(),
@@ -143,6 +146,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         once: home.once,
         once_ids: site.options.once_ids,
         backups,
+        archive,
         catalog,
         kept,
         counters,

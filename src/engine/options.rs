@@ -41,6 +41,10 @@ pub enum Durability {
 /// documented default; values outside the bounds are [clamped](Self::clamped). What is
 /// set can be read through the `get_` methods.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, not states of one machine"
+)]
 pub struct StoreOptions {
     pub(crate) durability: Durability,
     pub(crate) auto_compact: bool,
@@ -53,6 +57,7 @@ pub struct StoreOptions {
     pub(crate) checkpoint_every: Duration,
     pub(crate) open_timeout: Duration,
     pub(crate) once_ids: usize,
+    pub(crate) archive: bool,
     clamped: Vec<Clamped>,
 }
 
@@ -81,6 +86,7 @@ impl StoreOptions {
             checkpoint_every: Duration::from_secs(5),
             open_timeout: Duration::ZERO,
             once_ids: 256,
+            archive: false,
             clamped: Vec::new(),
         }
     }
@@ -101,6 +107,19 @@ impl StoreOptions {
     #[must_use]
     pub fn auto_compact(mut self, on: bool) -> Self {
         self.auto_compact = on;
+        self
+    }
+
+    /// Whether compactions keep the lines that they drop, in `.sessionlog/archive`, compressed
+    /// with gzip, in files that are named by session and month:
+    /// [`archived`](crate::StoreHandle::archived) reads them,
+    /// [`SearchQuery::archived`](crate::SearchQuery::archived) searches them, and so does
+    /// `zgrep`. A compaction that cannot write there drops nothing. What
+    /// [`set_history`](crate::StoreHandle::set_history) replaces is not kept. Deleting the
+    /// session deletes them, whatever is set here. Default: `false`.
+    #[must_use]
+    pub fn archive(mut self, on: bool) -> Self {
+        self.archive = on;
         self
     }
 

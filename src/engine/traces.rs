@@ -1,10 +1,11 @@
 //! Which files of a store's directory hold given bytes: every byte of it is read.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use aho_corasick::AhoCorasick;
+use flate2::read::MultiGzDecoder;
 
 use super::glance;
 use crate::error::{Error, Result};
@@ -68,24 +69,52 @@ impl Texts {
     ) -> io::Result<(BTreeSet<usize>, u64)> {
         let mut found = BTreeSet::new();
         self.add(name.as_bytes(), &mut found);
-        let file = storage.open(&dir.join(name), OpenMode::Read)?;
+        let path = dir.join(name);
+        let file = storage.open(&path, OpenMode::Read)?;
         let len = file.info()?.len;
-        // A text may lie across the end of a chunk.
-        let kept = self.longest.saturating_sub(1);
-        let (mut bytes, mut at) = (Vec::new(), 0);
-        while at < len && found.len() < self.count {
-            bytes.drain(..bytes.len().saturating_sub(kept));
-            let before = bytes.len();
-            bytes.resize(before + (len - at).min(CHUNK as u64) as usize, 0);
-            let read = file.read_at(&mut bytes[before..], at)?;
-            bytes.truncate(before + read);
-            if read == 0 {
-                break;
+        let bytes = |at: u64, buf: &mut [u8]| {
+            let more = (len - at).min(buf.len() as u64) as usize;
+            file.read_at(&mut buf[..more], at)
+        };
+        self.stream(&mut FileBytes { bytes, at: 0 }, &mut found)?;
+        if found.len() < self.count && path.extension().is_some_and(|end| end == "gz") {
+            let compressed = FileBytes { bytes, at: 0 };
+            let mut lines = MultiGzDecoder::new(BufReader::new(compressed));
+            // What is no archive, or is damaged, is searched as far as it reads.
+            if let Err(error) = self.stream(&mut lines, &mut found) {
+                tracing::warn!(name, %error, "a compressed file is searched in part");
             }
-            at += read as u64;
-            self.add(&bytes, &mut found);
         }
         Ok((found, len))
+    }
+
+    fn stream(&self, from: &mut dyn Read, found: &mut BTreeSet<usize>) -> io::Result<()> {
+        // A text may lie across the end of a chunk.
+        let kept = self.longest.saturating_sub(1);
+        let mut bytes = Vec::new();
+        while found.len() < self.count {
+            bytes.drain(..bytes.len().saturating_sub(kept));
+            let chunk = Read::take(&mut *from, CHUNK as u64).read_to_end(&mut bytes);
+            self.add(&bytes, found);
+            if chunk? == 0 {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that is read from its beginning.
+struct FileBytes<F> {
+    bytes: F,
+    at: u64,
+}
+
+impl<F: Fn(u64, &mut [u8]) -> io::Result<usize>> Read for FileBytes<F> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = (self.bytes)(self.at, buf)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
@@ -163,14 +192,17 @@ mod tests {
                 .unwrap();
         }
         disk.write_foreign("/s/secret.txt", b"").unwrap();
+        let mut lines = crate::disk::archive::encode("cli", b"nothing").unwrap();
+        lines.extend(crate::disk::archive::encode("cli", b"a secret!").unwrap());
+        disk.write_foreign("/s/below/1.gz", &lines).unwrap();
         disk.write_foreign("/s/other", b"secre").unwrap();
         let texts = Texts::of(dir, &texts).unwrap();
         let looked = look(&disk, dir, &texts).unwrap();
-        assert_eq!(looked.files, 7);
-        assert_eq!(looked.found.len(), 6, "{looked:?}");
+        assert_eq!(looked.files, 8);
+        assert_eq!(looked.found.len(), 7, "{looked:?}");
         for (name, found) in looked.found {
             let both = name.starts_with("below/");
-            assert_eq!(found.contains(&0), true);
+            assert!(found.contains(&0));
             assert_eq!(found.contains(&1), both);
             assert!(!found.contains(&2));
         }

@@ -164,6 +164,16 @@ impl DirectoryView {
         Ok(stem.map(|_| key))
     }
 
+    /// The key that `key` means, literally or not, and its session's file name.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or for a key that is none.
+    pub(crate) fn named(&self, key: &str, resolve: bool) -> Result<(Arc<str>, Option<String>)> {
+        let (key, stem) = self.look_again()?.find(key, resolve);
+        crate::disk::session_file::validate_key(&key)?;
+        Ok((key, stem.map(|stem| stem.to_string())))
+    }
+
     /// See [`Catalog::orphans`](crate::engine::catalog::Catalog::orphans).
     ///
     /// # Errors

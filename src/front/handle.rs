@@ -18,6 +18,8 @@ pub(crate) mod retaining;
 
 mod erasing;
 
+mod archiving;
+
 mod identity;
 
 mod conversation;

@@ -23,6 +23,7 @@ use crate::ground::sync::thread;
 pub struct SearchQuery {
     pub(super) pattern: Pattern,
     pub(super) sessions: SessionQuery,
+    pub(super) archived: bool,
 }
 
 impl SearchQuery {
@@ -72,6 +73,13 @@ impl SearchQuery {
         self
     }
 
+    /// Whether what compactions dropped is searched, too, before what is left of each session;
+    /// it is not, by default. See [`StoreOptions::archive`](crate::StoreOptions::archive).
+    pub fn archived(mut self, with: bool) -> Self {
+        self.archived = with;
+        self
+    }
+
     /// Only in the sessions that this looks for, and in its order. Its limit and where its
     /// pages begin do not count.
     pub fn among(mut self, sessions: SessionQuery) -> Self {
@@ -87,8 +95,11 @@ pub struct SearchHit {
     /// The session's key.
     pub key: String,
     /// Where the message stands in it: [`SessionSnapshot::before`](crate::SessionSnapshot::before)
-    /// reads what was said before.
+    /// reads what was said before. That of an archived message leads nowhere.
     pub position: Position,
+    /// The month in which it was archived, if it was.
+    #[serde(default)]
+    pub archived: Option<String>,
     /// The message.
     pub message: Message,
     /// Where in its [text](Message::text) the first match is, in bytes.

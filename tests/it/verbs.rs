@@ -3,6 +3,7 @@
 
 mod aliases;
 mod appending;
+mod archiving;
 mod at_hand;
 mod at_rest;
 mod backups;

@@ -10,7 +10,13 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, OpenMode, Storage, StorageFile};
 
 /// The directories of a copy, each after the one that it is in.
-pub(super) const SITES: [&str; 4] = ["", home::NAME, ".sessionlog/backups", ".sessionlog/once"];
+pub(super) const SITES: [&str; 5] = [
+    "",
+    home::NAME,
+    ".sessionlog/backups",
+    ".sessionlog/once",
+    ".sessionlog/archive",
+];
 
 /// Who puts it together holds this lock.
 pub(super) const LOCK: &str = ".sessionlog/lock";

@@ -60,6 +60,12 @@ impl StoreOptions {
         self.auto_compact
     }
 
+    /// See [`archive`](Self::archive).
+    #[must_use]
+    pub fn get_archive(&self) -> bool {
+        self.archive
+    }
+
     /// See [`max_open_files`](Self::max_open_files); `None` if it depends on the process.
     #[must_use]
     pub fn get_max_open_files(&self) -> Option<usize> {

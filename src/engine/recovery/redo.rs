@@ -3,6 +3,7 @@
 //! crash between them finds the journal untouched and both sets of files whole.
 
 mod adopt;
+mod archive;
 mod backups;
 mod lines;
 mod log;
@@ -40,6 +41,7 @@ pub(crate) struct Places<'a> {
     pub(crate) backups: &'a Path,
     /// Which messages sessions took once.
     pub(crate) once: &'a Path,
+    pub(crate) archive: &'a Path,
 }
 
 /// Brings all session files and backups up to the journal and makes them durable, but
@@ -107,6 +109,7 @@ struct Redo<'a> {
     quarantine: &'a Path,
     backups: &'a Path,
     once: &'a Path,
+    archive: &'a Path,
     /// Where the bytes of each backup that the journal made are now, by its
     /// file name.
     kept: BTreeMap<String, PathBuf>,
@@ -134,6 +137,7 @@ impl<'a> Redo<'a> {
             quarantine: places.quarantine,
             backups: places.backups,
             once: places.once,
+            archive: places.archive,
             kept: BTreeMap::new(),
             report,
             renames: Vec::new(),
@@ -181,6 +185,7 @@ impl<'a> Redo<'a> {
         for (stem, once) in &plans.once {
             self.once(stem, once)?;
         }
+        self.archived(plans)?;
         self.remove_backups(plans, &adopted.made)?;
         let (storage, dir) = (self.storage, self.dir);
         let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));

@@ -15,6 +15,7 @@ use super::steps::Steps;
 use crate::disk::files::extent;
 use crate::disk::files::lines::{Raw, for_each_line};
 use crate::disk::session_file::{self, Carried, Kind};
+use crate::engine::archive;
 use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::storage::{OpenMode, StorageFile};
@@ -90,13 +91,24 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     if let Source::Rebase(rebase) = source {
         return rebase::prepare(storage, dir, temp, rebase);
     }
+    if let Source::Live {
+        file,
+        start,
+        dropped: Some(dropped),
+        ..
+    } = source
+    {
+        archive::keep(shared, dropped, &**file, *start)?;
+    }
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
         let file = storage.open(&path, OpenMode::CreateNew)?;
         let mut out = Output::to(file, &*shared.clock);
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
-            Source::Live { file, start, end } => {
+            Source::Live {
+                file, start, end, ..
+            } => {
                 out.put_controls(&**file, *start)?;
                 out.hidden.at = out.len + out.buffer.len() as u64;
                 out.hidden.lines = out.lines;

@@ -22,6 +22,7 @@ use crate::engine::snapshot::{Live, Standing, Tail, View};
 use crate::error::Version;
 use crate::ground::clock::{Stamp, ZERO_TIME};
 use crate::ground::storage::StorageFile;
+use crate::ground::sync::atomic::AtomicBool;
 use crate::ground::sync::watch::WatchSender;
 
 /// Where a session stands: after everything settled by the journal, or after
@@ -76,6 +77,8 @@ pub(crate) struct Compaction {
     /// How often it was copied from where it had been copied to.
     pub(crate) rounds: u32,
     pub(crate) prepared: Option<Prepared>,
+    /// Whether the session was deleted since, for who archives what is dropped.
+    pub(crate) deleted: Arc<AtomicBool>,
     pub(crate) answers: Vec<Answer<()>>,
 }
 

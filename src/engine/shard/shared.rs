@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::backups::Backups;
 use super::owed::Keeper;
+use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::feed::Feed;
 use crate::engine::kept::Kept;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) once: PathBuf,
     pub(crate) once_ids: usize,
     pub(crate) backups: Backups,
+    pub(crate) archive: Archive,
     pub(crate) catalog: Catalog,
     pub(crate) kept: Kept,
     pub(crate) counters: Arc<Counters>,

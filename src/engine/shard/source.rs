@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::rebase::Rebase;
+use crate::engine::archive::Dropped;
 use crate::ground::storage::StorageFile;
 
 /// What a new file is made of.
@@ -16,6 +17,8 @@ pub(crate) enum Source {
         file: Arc<dyn StorageFile>,
         start: u64,
         end: u64,
+        /// Whose skipped lines are to be archived, if they are.
+        dropped: Option<Dropped>,
     },
     /// What a session takes over, after what its own skipped lines still say and
     /// its own live lines, none of which is a message.

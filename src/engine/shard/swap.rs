@@ -203,6 +203,11 @@ impl Shard {
         self.show_more_first(id, &meta, turn);
         kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
             .map_err(|error| turn.out.stop_store(&error))?;
+        let shared = turn.shared;
+        if let Err(error) = shared.archive.settle(&*shared.storage, &stem) {
+            let error = Error::io("rename in", &shared.archive.dir, error);
+            shared.warn(&error, "an archive's name is out of date");
+        }
         swap.origin
             .count(&turn.shared.counters, swap.prepared.lines);
         self.forget_unwritten(id, turn);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::finding::{Listed, Owned, Source};
 use super::{Side, StoreHandle, blocking};
+use crate::disk::archive::Part;
 use crate::disk::files::{self, backup, once};
 use crate::disk::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
 use crate::engine::copy_dir::{Content, CopyDir};
@@ -39,7 +40,8 @@ pub struct BackupReport {
 /// Copies.
 impl StoreHandle {
     /// Makes `dir` a copy of the store: every session as it is at one moment, with all that
-    /// was acknowledged before the call, its backups, and which messages it took
+    /// was acknowledged before the call, its backups, what was
+    /// [archived](crate::StoreOptions::archive), and which messages it took
     /// [once](Self::append_once). Different sessions are of different moments. Writers are not
     /// held up. The copy is a directory of sessions like the store's own: it can be opened
     /// read-only where it lies, and to restore it, copy it elsewhere and open that.
@@ -158,6 +160,7 @@ impl Copy {
             let log = name.strip_suffix(SIDECAR).map(log_name);
             backup::Name::parse(log.as_deref().unwrap_or(name)).is_some()
         })?;
+        self.archive(&*shared.storage, &shared.archive.dir, &mut report)?;
         // A store that is closed forgets what its sessions have beyond their files.
         if engine.is_closed() {
             return Err(engine.failure());
@@ -194,6 +197,7 @@ impl Copy {
         })?;
         let dir = &view.home().backups;
         self.backup_files(&*storage, dir, &mut report, |_| false)?;
+        self.archive(&*storage, &view.home().archive, &mut report)?;
         report.written = self.into.finish()?;
         Ok(report)
     }
@@ -266,6 +270,30 @@ impl Copy {
             self.into.keep(&[name.to_owned()])?;
         }
         Ok(failed)
+    }
+
+    /// The archive, after the sessions: what is dropped meanwhile is in both. A part that
+    /// grows has another name then, and all that it had.
+    fn archive(&self, storage: &dyn Storage, dir: &Path, report: &mut BackupReport) -> Result<()> {
+        let mut done = BTreeSet::new();
+        loop {
+            let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
+            let names: BTreeSet<String> = names.into_iter().collect();
+            let is_new = |name: &&String| Part::parse(name).is_some() && !done.contains(*name);
+            let new: Vec<String> = names.iter().filter(is_new).cloned().collect();
+            for name in &new {
+                let copy = format!(".sessionlog/archive/{name}");
+                if !self.into.link(&dir.join(name), &copy)? {
+                    let error = Error::io("read", &dir.join(name), io::Error::other("unreadable"));
+                    report.take_raw(name, Some(error));
+                    self.into.keep(&[copy])?;
+                }
+            }
+            if new.is_empty() {
+                return Ok(());
+            }
+            done.extend(new);
+        }
     }
 
     /// Those files of backups that are `wanted`, and what keeps the numbers of backups that

@@ -1,11 +1,14 @@
 //! Searching the messages of many sessions.
 
-use std::collections::VecDeque;
+mod archived;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::finding::{Listed, Owned, Source, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
+use crate::disk::archive::Part;
 use crate::engine::Engine;
 use crate::engine::glance::{self, Lines};
 use crate::engine::position::Numbering;
@@ -46,13 +49,18 @@ impl StoreHandle {
     /// ```
     #[must_use]
     pub fn search(&self, query: SearchQuery) -> Search {
-        let SearchQuery { pattern, sessions } = query;
+        let SearchQuery {
+            pattern,
+            sessions,
+            archived,
+        } = query;
         let needle = Needle::new(&pattern);
         Search::of(needle.map(|needle| Hunt {
             quarry: Quarry {
                 chats: self.exact_keys(),
                 needle,
                 sessions,
+                archived: archived.then(BTreeMap::new),
                 given_up: Arc::default(),
             },
             work: None,
@@ -77,6 +85,8 @@ struct Quarry {
     chats: StoreHandle,
     needle: Needle,
     sessions: SessionQuery,
+    /// The parts of sessions in the archive, if that is searched.
+    archived: Option<BTreeMap<String, Vec<Part>>>,
     /// Whether nobody waits for what is found any more.
     given_up: Arc<AtomicBool>,
 }
@@ -84,6 +94,8 @@ struct Quarry {
 #[derive(Debug)]
 enum Work {
     Search(Listed),
+    /// A part of a session's archive.
+    Unpack(String, Part),
     GoOn(Rest),
     Tell(Vec<Result<SearchHit>>),
 }
@@ -95,6 +107,8 @@ struct Rest {
     lines: Lines,
     numbering: Numbering,
     start: u64,
+    /// When it was archived, if it was.
+    archived: Option<String>,
 }
 
 /// The most sessions that are searched at a time.
@@ -119,15 +133,24 @@ impl Hunt {
     }
 
     fn go_on(mut self) -> Result<(Self, Vec<Result<SearchHit>>)> {
-        let mut work = match self.work.take() {
-            Some(work) => work,
-            None => self.quarry.all()?,
+        let mut work = if let Some(work) = self.work.take() {
+            work
+        } else {
+            self.quarry.list_archive()?;
+            self.quarry.all()?
         };
         let mut found = Vec::new();
         match work.pop_front() {
             Some(Work::Tell(told)) => found = told,
             Some(Work::GoOn(rest)) => self.quarry.go_on(rest, &Room::default(), &mut work),
             Some(Work::Search(session)) => self.search(session, &mut work)?,
+            Some(Work::Unpack(key, part)) => {
+                let unpacked = self.quarry.unpack(&key, &part, &Room::default());
+                unpacked
+                    .into_iter()
+                    .rev()
+                    .for_each(|one| work.push_front(one));
+            }
             None => {}
         }
         self.work = Some(work);
@@ -195,7 +218,9 @@ impl Quarry {
         };
         let room = Room::default();
         let searched = glance::each(sessions, 1, &|session| {
-            self.searched(session, &room, || self.of_own(engine, session))
+            let source = Owned(&self.chats, engine);
+            let of_own = || self.of_own(engine, session);
+            self.searched(session, &room, &source, of_own)
         });
         // Told for each session, it would not look like the end.
         if engine.is_closed() {
@@ -215,9 +240,8 @@ impl Quarry {
             let room = Room::default();
             let again = glance::each(&moved, 1, &|&place| {
                 let session = &sessions[place];
-                self.searched(session, &room, || {
-                    self.listed_in(&listing, session, round == ROUNDS)
-                })
+                let in_listing = || self.listed_in(&listing, session, round == ROUNDS);
+                self.searched(session, &room, &listing, in_listing)
             });
             for (&place, again) in moved.iter().zip(again) {
                 searched[place] = again;
@@ -239,20 +263,23 @@ impl Quarry {
         &self,
         session: &Listed,
         room: &Room,
+        source: &impl Source,
         moment: impl FnOnce() -> Result<Option<Arc<Snapshot>>>,
     ) -> Vec<Work> {
         if room.is_full() || self.given_up.load(Ordering::Relaxed) {
             return vec![Work::Search(session.clone())];
         }
+        let mut found = self.unpacked(session, room, source);
         match moment() {
-            Err(error) => vec![Work::Tell(vec![Err(error)])],
-            Ok(None) => Vec::new(),
+            Err(error) => found.push(Work::Tell(vec![Err(error)])),
+            Ok(None) => {}
             Ok(Some(snapshot)) => {
                 let mut work = VecDeque::new();
                 self.go_on(Rest::all(&session.1, &snapshot), room, &mut work);
-                work.into()
+                found.extend(work);
             }
         }
+        found
     }
 
     /// A session as it stands, if it may have what is looked for.
@@ -301,6 +328,7 @@ impl Quarry {
             Ok(SearchHit {
                 key: rest.key.clone(),
                 position: rest.numbering.position(offset),
+                archived: rest.archived.clone(),
                 message,
                 matched,
             })
@@ -321,6 +349,7 @@ impl Rest {
             lines: Lines::of_snapshot(snapshot),
             numbering: snapshot.live.numbering,
             start: snapshot.live.start,
+            archived: None,
         }
     }
 }

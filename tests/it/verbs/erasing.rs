@@ -110,7 +110,7 @@ fn leave_beside(dir: &Path, session: usize) {
 #[test]
 fn no_byte_of_200_secrets_is_left_and_other_sessions_are_whole() {
     let dir = scratch();
-    let store = Store::open_with(dir.path(), small_segments()).unwrap();
+    let store = Store::open_with(dir.path(), small_segments().archive(true)).unwrap();
     let chats = store.handle();
     let secrets: Vec<String> = (0..SESSIONS)
         .flat_map(|session| (0..20).map(move |what| secret(session, what)))

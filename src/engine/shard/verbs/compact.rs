@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::disk::files;
 use crate::disk::files::lines;
+use crate::engine::archive::Dropped;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Origin, Swap};
@@ -14,6 +15,7 @@ use crate::engine::shard::session::{Compaction, Pending, Session};
 use crate::engine::shard::source::Source;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
+use crate::ground::sync::atomic::AtomicBool;
 
 /// Drop the hidden lines, if there are any.
 #[derive(Debug)]
@@ -70,13 +72,20 @@ impl Shard {
         if let Err(error) = self.write_out(id, turn) {
             return turn.out.settle(Ack::all(answers), &Err(error));
         }
+        let deleted = Arc::new(AtomicBool::new(false));
         let source = match self.file(id, turn) {
             Ok(Some(file)) => {
                 let session = self.session(id);
+                let dropped = Dropped {
+                    key: session.entry.key.clone(),
+                    stem: session.entry.stem.clone(),
+                    deleted: deleted.clone(),
+                };
                 Source::Live {
                     file,
                     start: session.start,
                     end: session.settled.end,
+                    dropped: turn.shared.archive.keeps.then_some(dropped),
                 }
             }
             Ok(None) => Source::Lines(Vec::new()),
@@ -90,6 +99,7 @@ impl Shard {
             copied: session.settled.end,
             rounds: 0,
             prepared: None,
+            deleted,
             answers,
         });
         let temp = turn.shared.next_temp();

@@ -18,6 +18,7 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::View;
 use crate::error::{Error, Result, Version};
+use crate::ground::sync::atomic::Ordering;
 
 /// Delete the session: its files, its backups, and what its aliases mean.
 #[derive(Debug, Default)]
@@ -52,7 +53,9 @@ impl Verb for Delete {
             return turn.out.answer(answer, Err(error));
         }
         let has_backups = || !turn.shared.backups.of(&session.entry.stem).is_empty();
-        let has_more = || has_backups() || has_taken(&session.entry.stem, turn);
+        let has_archived = || turn.shared.archive.has(&session.entry.stem);
+        let has_taken = || has_taken(&session.entry.stem, turn);
+        let has_more = || has_backups() || has_archived() || has_taken();
         if !session.exists && (session.deleted || !has_more()) {
             return turn.out.answer(answer, Ok(()));
         }
@@ -88,6 +91,9 @@ impl Shard {
         turn: &mut Turn<'_>,
     ) -> Result<()> {
         let entry = self.session(id).entry.clone();
+        if let Some(compaction) = &self.session(id).compaction {
+            compaction.deleted.store(true, Ordering::Release);
+        }
         remove_files(&entry.stem, turn).map_err(|error| turn.out.stop_store(&error))?;
         self.forget_unwritten(id, turn);
         self.handles.forget(id);
@@ -135,7 +141,8 @@ fn has_taken(stem: &str, turn: &Turn<'_>) -> bool {
     paths.any(|path| kind_of(&*shared.storage, &path).is_some())
 }
 
-/// Removes both files of a session, its backups, and the ids of what it took once.
+/// Removes both files of a session, its backups, what was archived, and the ids of what it
+/// took once.
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     let shared = turn.shared;
     let kept = shared.backups.take(stem);
@@ -162,5 +169,7 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     if any {
         shared.names_changed();
     }
-    Ok(())
+    let archive = &shared.archive;
+    let removed = archive.remove(&*shared.storage, stem);
+    removed.map_err(|e| Error::io("remove from", &archive.dir, e))
 }

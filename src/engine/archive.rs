@@ -1,0 +1,311 @@
+//! Keeping what compactions drop.
+//!
+//! # What a crash leaves
+//!
+//! * *A part written under a hidden name, renamed, its name synced*; before the compaction's
+//!   swap. Unfinished: the parts that were there; the next open removes what is hidden.
+//!   After: the lines are there, and hidden in the session file, too. The next compaction
+//!   finds by the part's name that they are, and syncs them again: whoever wrote them may
+//!   have been killed before they were synced.
+//! * *Swap; the part gets a name that says so*. In between: if the lines that the next
+//!   compaction drops begin with the very same bytes, they are taken for those that are
+//!   archived.
+//! * *The part that it replaces removed*. Unfinished: both are there; the one with fewer
+//!   members does not count.
+//! * *Session deleted, its parts removed, that synced*. Unfinished: recovery removes them. The
+//!   session cannot be written to before it is done, so what is there when one of its name
+//!   is, is its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::home::create_all;
+use super::shard::shared::Shared;
+use crate::disk::archive::{self, Part, UnderWay};
+use crate::disk::files;
+use crate::error::{Error, Result};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::sync::Mutex;
+use crate::ground::sync::atomic::{AtomicBool, Ordering};
+
+/// How many bytes of lines are compressed at a time, and so how many a member has, about.
+const MEMBER: usize = 16 << 20;
+
+/// A part of at least so many bytes does not grow any more: each time it does it is written
+/// anew.
+const FULL: u64 = 1 << 20;
+
+/// The archive's directory, and what stands in it.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    pub(crate) dir: PathBuf,
+    /// Whether compactions keep what they drop.
+    pub(crate) keeps: bool,
+    known: Mutex<BTreeMap<String, Vec<Part>>>,
+}
+
+/// Whose lines a compaction drops, and whether the session was deleted since it began.
+#[derive(Clone, Debug)]
+pub(crate) struct Dropped {
+    pub(crate) key: Arc<str>,
+    pub(crate) stem: Arc<str>,
+    pub(crate) deleted: Arc<AtomicBool>,
+}
+
+impl Archive {
+    /// Takes stock of `dir`, which need not be there, and removes what was not finished.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf, keeps: bool) -> io::Result<Self> {
+        let mut known: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+        for name in files::names(storage, &dir)? {
+            if let Some(part) = Part::parse(&name) {
+                known.entry(part.stem.clone()).or_default().push(part);
+            } else if files::is_temp_name(&name) {
+                storage.remove_file(&dir.join(name))?;
+            }
+        }
+        Ok(Self {
+            dir,
+            keeps,
+            known: Mutex::new(known),
+        })
+    }
+
+    /// The parts of a session, those with its oldest lines first.
+    pub(crate) fn of(&self, stem: &str) -> Vec<Part> {
+        let parts = self.known.lock().get(stem).cloned();
+        archive::in_order(parts.unwrap_or_default())
+    }
+
+    /// The session has another file now: what was archived of the one before is not in it.
+    pub(crate) fn settle(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
+        let under_way = |part: &&mut Part| part.under_way.is_some();
+        let mut settled = Vec::new();
+        if let Some(parts) = self.known.lock().get_mut(stem) {
+            for part in parts.iter_mut().filter(under_way) {
+                let before = part.to_text();
+                part.under_way = None;
+                settled.push((before, part.to_text()));
+            }
+        }
+        let renamed =
+            |(from, to): (String, String)| storage.rename(&self.dir.join(from), &self.dir.join(to));
+        settled.into_iter().try_for_each(renamed)
+    }
+
+    /// Whether there is something of a session.
+    pub(crate) fn has(&self, stem: &str) -> bool {
+        self.known.lock().contains_key(stem)
+    }
+
+    /// Removes the parts of a session that is deleted, for good.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn remove(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
+        let parts = self.known.lock().remove(stem);
+        let Some(parts) = parts else {
+            return Ok(());
+        };
+        parts
+            .iter()
+            .try_for_each(|part| self.unlink(storage, part))?;
+        storage.sync_dir(&self.dir)
+    }
+
+    fn unlink(&self, storage: &dyn Storage, part: &Part) -> io::Result<()> {
+        match storage.remove_file(&self.dir.join(part.to_text())) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Keeps the first `end` bytes of a session file, which a compaction is about to drop.
+///
+/// # Errors
+/// `StorageFull` and other refusals of the operating system; the compaction must not go on.
+/// `Poisoned` if names could not be synced.
+pub(crate) fn keep(
+    shared: &Shared,
+    dropped: &Dropped,
+    file: &dyn StorageFile,
+    end: u64,
+) -> Result<()> {
+    let archive = &shared.archive;
+    if end == 0 {
+        return Ok(());
+    }
+    create_all(&*shared.storage, &archive.dir)?;
+    let wrap = |e| Error::io("archive", &archive.dir, e);
+    let mut keeping = Keeping {
+        shared,
+        dropped,
+        month: month(shared),
+        newest: archive.of(&dropped.stem).pop(),
+        upto: 0,
+        check: crc32fast::Hasher::new(),
+    };
+    keeping.go_on(file, end)?;
+    let mut lines = Vec::new();
+    while keeping.upto < end {
+        read_lines(file, keeping.upto, end, &mut lines).map_err(wrap)?;
+        keeping.add(&lines)?;
+    }
+    Ok(())
+}
+
+fn month(shared: &Shared) -> String {
+    let now = shared.clock.now();
+    format!("{:04}-{:02}", now.year(), u8::from(now.month()))
+}
+
+/// Whole lines from `at` on, or all up to `end`.
+fn read_lines(file: &dyn StorageFile, at: u64, end: u64, lines: &mut Vec<u8>) -> io::Result<()> {
+    lines.clear();
+    loop {
+        let before = lines.len();
+        let from = at + before as u64;
+        let more = (end - from).min(MEMBER as u64) as usize;
+        lines.resize(before + more, 0);
+        file.read_exact_at(&mut lines[before..], from)?;
+        if from + more as u64 == end {
+            return Ok(());
+        }
+        if let Some(last) = memchr::memrchr(b'\n', &lines[before..]) {
+            lines.truncate(before + last + 1);
+            return Ok(());
+        }
+    }
+}
+
+/// The lines of a session file on their way to the archive.
+struct Keeping<'a> {
+    shared: &'a Shared,
+    dropped: &'a Dropped,
+    month: String,
+    newest: Option<Part>,
+    upto: u64,
+    check: crc32fast::Hasher,
+}
+
+impl Keeping<'_> {
+    /// Goes on where an earlier compaction of the same file was cut short.
+    fn go_on(&mut self, file: &dyn StorageFile, end: u64) -> Result<()> {
+        let Shared {
+            storage, archive, ..
+        } = self.shared;
+        let wrap = |e| Error::io("archive", &archive.dir, e);
+        let newest = self.newest.as_ref();
+        let begun = newest.and_then(|newest| Some((newest, newest.under_way?)));
+        let Some((newest, begun)) = begun.filter(|(_, begun)| begun.upto <= end) else {
+            return Ok(());
+        };
+        let mut check = self.check.clone();
+        let mut lines = Vec::new();
+        let mut at = 0;
+        while at < begun.upto {
+            read_lines(file, at, begun.upto, &mut lines).map_err(wrap)?;
+            check.update(&lines);
+            at += lines.len() as u64;
+        }
+        let path = archive.dir.join(newest.to_text());
+        if check.clone().finalize() != begun.check || !self.is_own(&path)? {
+            return Ok(());
+        }
+        let synced = storage.open(&path, OpenMode::Read);
+        synced.and_then(|file| file.sync_data()).map_err(wrap)?;
+        storage
+            .sync_dir(&archive.dir)
+            .map_err(|e| Error::sync(&archive.dir, e))?;
+        (self.upto, self.check) = (begun.upto, check);
+        Ok(())
+    }
+
+    fn is_own(&self, path: &Path) -> Result<bool> {
+        let part = files::read_whole(&*self.shared.storage, path);
+        let part = part.map_err(|e| Error::io("archive", path, e))?;
+        Ok(archive::is_of(&self.dropped.key, &part))
+    }
+
+    /// Adds lines, to the newest part or in one of their own.
+    fn add(&mut self, lines: &[u8]) -> Result<()> {
+        let Dropped { key, stem, deleted } = self.dropped;
+        let Archive { dir, known, .. } = &self.shared.archive;
+        let wrap = |e| Error::io("archive", dir, e);
+        let member = archive::encode(key, lines).map_err(wrap)?;
+        let (grows, before) = self.growing()?;
+        self.upto += lines.len() as u64;
+        self.check.update(lines);
+        let last = self.newest.as_ref().map_or(1, |newest| newest.last + 1);
+        let part = Part {
+            stem: stem.to_string(),
+            month: self.month.clone(),
+            first: grows.as_ref().map_or(last, |part| part.first),
+            last,
+            under_way: Some(UnderWay {
+                upto: self.upto,
+                check: self.check.clone().finalize(),
+            }),
+        };
+        self.place(&part, &[before, member].concat())?;
+        let storage = &*self.shared.storage;
+        {
+            let mut known = known.lock();
+            let parts = known.entry(part.stem.clone()).or_default();
+            parts.retain(|old| Some(old) != grows.as_ref());
+            parts.push(part.clone());
+        }
+        if let Some(old) = grows {
+            self.shared.archive.unlink(storage, &old).map_err(wrap)?;
+        }
+        // Whoever deletes the session says so before it removes the parts that are known. It
+        // found this one, or it is seen here.
+        if deleted.load(Ordering::Acquire) {
+            self.shared.archive.remove(storage, stem).map_err(wrap)?;
+        }
+        self.newest = Some(part);
+        Ok(())
+    }
+
+    /// The part that lines are added to, and what it has.
+    fn growing(&self) -> Result<(Option<Part>, Vec<u8>)> {
+        let newest = self.newest.as_ref();
+        let Some(newest) = newest.filter(|newest| newest.month == self.month) else {
+            return Ok((None, Vec::new()));
+        };
+        let path = self.shared.archive.dir.join(newest.to_text());
+        let storage = &*self.shared.storage;
+        let bytes = match storage.info(&path) {
+            Ok(info) if info.len < FULL => files::read_whole(storage, &path),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(Vec::new()),
+        };
+        let bytes = bytes.map_err(|e| Error::io("archive", &path, e))?;
+        if archive::is_of(&self.dropped.key, &bytes) {
+            return Ok((Some(newest.clone()), bytes));
+        }
+        Ok((None, Vec::new()))
+    }
+
+    fn place(&self, part: &Part, bytes: &[u8]) -> Result<()> {
+        let (storage, dir) = (&*self.shared.storage, &self.shared.archive.dir);
+        let temp = dir.join(self.shared.next_temp());
+        let file = storage.open(&temp, OpenMode::CreateNew);
+        let placed = file.and_then(|file| {
+            file.write_all_at(bytes, 0)?;
+            file.sync_data()?;
+            storage.rename(&temp, &dir.join(part.to_text()))
+        });
+        placed.map_err(|e| {
+            let _ = storage.remove_file(&temp);
+            Error::io("archive", &temp, e)
+        })?;
+        // Lines are dropped whose part a power loss could take, otherwise.
+        storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))
+    }
+}

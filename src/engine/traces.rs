@@ -188,7 +188,7 @@ mod tests {
             let mut bytes = vec![b'x'; at];
             bytes.extend(b"secret!");
             bytes.resize(at + CHUNK / 2, b'y');
-            disk.write_foreign(&format!("/s/below/{at}"), &bytes)
+            disk.write_foreign(format!("/s/below/{at}"), &bytes)
                 .unwrap();
         }
         disk.write_foreign("/s/secret.txt", b"").unwrap();

@@ -126,6 +126,11 @@ impl Sim {
         self.ask(Request::Flush)
     }
 
+    /// As [`submit`](Self::submit), for what an erasure does after its sessions are deleted.
+    pub fn submit_purge(&mut self) -> Ticket<()> {
+        self.ask(Request::Purge)
+    }
+
     /// Submits a command and lets the store run until it is answered.
     ///
     /// # Errors

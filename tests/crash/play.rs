@@ -330,13 +330,17 @@ impl<'a> Play<'a> {
                 if let Some(sim) = &mut self.sim {
                     sim.until_quiet();
                 }
-                self.start_flush();
+                self.start(Sim::submit_flush);
                 let goes_on = self.wait();
                 self.check_flushed();
                 goes_on
             }
+            Step::StartPurge => {
+                self.start(Sim::submit_purge);
+                true
+            }
             Step::StartFlush => {
-                self.start_flush();
+                self.start(Sim::submit_flush);
                 true
             }
             Step::Pause(time) => {
@@ -402,13 +406,14 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn start_flush(&mut self) {
+    /// Starts what is a flush, or more.
+    fn start(&mut self, flush: impl Fn(&mut Sim) -> Ticket<()>) {
         self.collect();
         let sessions = self.sessions.iter();
         let reached = sessions.map(|(key, session)| (*key, session.answered()));
         let reached = reached.collect();
         if let Some(sim) = &mut self.sim {
-            let ticket = sim.submit_flush();
+            let ticket = flush(sim);
             self.flushes.push((ticket, reached));
         }
     }

@@ -23,6 +23,8 @@ pub(crate) enum Step {
     Start(Vec<Op>),
     Flush,
     StartFlush,
+    /// As an erasure does after its sessions are deleted.
+    StartPurge,
     /// Do nothing for so long.
     Pause(Duration),
     /// Close and open again.
@@ -67,6 +69,8 @@ pub(crate) fn all() -> Vec<Script> {
     all.extend(backups());
     all.extend(sidecars());
     all.extend(flushes());
+    all.extend(purges());
+    all.extend(archives());
     all.extend(beside_flushes());
     all.extend(openings());
     all.extend(full_disks());
@@ -587,6 +591,79 @@ fn sidecars() -> Vec<Script> {
                 Step::Pause(Duration::from_millis(600)),
             ],
         ),
+    ]
+}
+
+fn purges() -> Vec<Script> {
+    vec![
+        script(
+            "purge",
+            vec![
+                wait([long("a", "one", 1500), long("b", "two", 1500)]),
+                Step::Flush,
+                wait([long("a", "three", 3000), add("b", "four"), delete("a")]),
+                Step::StartPurge,
+                wait([add("b", "five")]),
+                wait([add("a", "six"), long("b", "seven", 1500)]),
+                Step::StartPurge,
+                Step::Flush,
+            ],
+        )
+        .schedules(4),
+        script(
+            "purge_beside_writes",
+            vec![
+                wait([add("a", "one"), buffered(add("b", "two"))]),
+                Step::StartPurge,
+                Step::Start(vec![long("a", "three", 3000), buffered(add("b", "four"))]),
+                wait([truncate("b", 1), long("a", "five", 6000)]),
+                Step::StartPurge,
+                Step::StartPurge,
+                wait([delete("b"), add("a", "six")]),
+                Step::Flush,
+            ],
+        )
+        .schedules(8),
+    ]
+}
+
+/// What is dropped is kept: see `tests/it/verbs/archiving.rs` for what is in it.
+fn archives() -> Vec<Script> {
+    vec![
+        script(
+            "archive",
+            vec![
+                wait([append("a", ["one", "two", "three"]), truncate("a", 1)]),
+                wait([compact("a")]),
+                wait([
+                    append("a", ["four", "five"]),
+                    truncate("a", 1),
+                    compact("a"),
+                ]),
+                wait([delete("a")]),
+                wait([
+                    append("a", ["six", "seven"]),
+                    truncate("a", 1),
+                    compact("a"),
+                ]),
+                Step::Flush,
+            ],
+        )
+        .options(|options| options.auto_compact(false).archive(true)),
+        script(
+            "archive_beside_changes",
+            vec![
+                wait([append("a", ["one", "two", "three"]), truncate("a", 2)]),
+                Step::Start(vec![compact("a")]),
+                wait([append("a", ["four"]), truncate("a", 1)]),
+                Step::Start(vec![compact("a")]),
+                wait([set_history("a", ["five", "six"]), truncate("a", 1)]),
+                Step::Start(vec![compact("a")]),
+                wait([delete("a")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false).archive(true))
+        .schedules(6),
     ]
 }
 

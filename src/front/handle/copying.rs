@@ -1,15 +1,16 @@
 //! Copies of a whole store.
 
+mod besides;
+
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use self::besides::in_backups;
 use super::finding::{Listed, Owned, Source};
 use super::{Side, StoreHandle, blocking};
-use crate::disk::archive::Part;
-use crate::disk::files::{self, backup, once};
+use crate::disk::files::{backup, once};
 use crate::disk::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
 use crate::engine::copy_dir::{Content, CopyDir};
 use crate::engine::glance::{self, Lines};
@@ -19,7 +20,6 @@ use crate::engine::supervisor::Request;
 use crate::engine::view::{DirectoryView, Listing};
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
-use crate::ground::storage::Storage;
 
 /// What [`StoreHandle::backup_to`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,83 +240,6 @@ impl Copy {
             put => put.map(|()| None),
         }
     }
-
-    /// Files that name no session, and are none of `stems` by now, as they are.
-    fn orphans(
-        &self,
-        storage: &dyn Storage,
-        dir: &Path,
-        orphans: Vec<String>,
-        stems: &BTreeSet<String>,
-        report: &mut BackupReport,
-    ) -> Result<()> {
-        for stem in orphans {
-            if !stems.contains(&stem) {
-                let lines = Lines::of_file(storage, dir, &stem);
-                report.take_raw(&stem, self.raw(&log_name(&stem), lines)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Why a file cannot be read, if it cannot; the copy before has it still then.
-    fn raw(&self, name: &str, lines: Result<Lines>) -> Result<Option<Error>> {
-        let failed = match lines {
-            Ok(lines) if lines.is_any() => self.put_file(name, &lines.into())?,
-            Ok(_) => None,
-            Err(error) => Some(error),
-        };
-        if failed.is_some() {
-            self.into.keep(&[name.to_owned()])?;
-        }
-        Ok(failed)
-    }
-
-    /// The archive, after the sessions: what is dropped meanwhile is in both. A part that
-    /// grows has another name then, and all that it had.
-    fn archive(&self, storage: &dyn Storage, dir: &Path, report: &mut BackupReport) -> Result<()> {
-        let mut done = BTreeSet::new();
-        loop {
-            let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
-            let names: BTreeSet<String> = names.into_iter().collect();
-            let is_new = |name: &&String| Part::parse(name).is_some() && !done.contains(*name);
-            let new: Vec<String> = names.iter().filter(is_new).cloned().collect();
-            for name in &new {
-                let copy = format!(".sessionlog/archive/{name}");
-                if !self.into.link(&dir.join(name), &copy)? {
-                    let error = Error::io("read", &dir.join(name), io::Error::other("unreadable"));
-                    report.take_raw(name, Some(error));
-                    self.into.keep(&[copy])?;
-                }
-            }
-            if new.is_empty() {
-                return Ok(());
-            }
-            done.extend(new);
-        }
-    }
-
-    /// Those files of backups that are `wanted`, and what keeps the numbers of backups that
-    /// were removed from being given again.
-    fn backup_files(
-        &self,
-        storage: &dyn Storage,
-        dir: &Path,
-        report: &mut BackupReport,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Result<()> {
-        let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
-        for name in names {
-            let is_marker = backup::parse_number_marker(&name).is_some();
-            let copy = in_backups(&name);
-            if (is_marker || wanted(&name)) && !self.into.link(&dir.join(&name), &copy)? {
-                let error = Error::io("read", &dir.join(&name), io::Error::other("unreadable"));
-                report.take_raw(&name, Some(error));
-                self.into.keep(&[copy])?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The names of a session's files in a copy. The sidecar comes last: a history without one
@@ -325,10 +248,6 @@ fn names(stem: &str) -> [String; 4] {
     let [newest, old] = once::paths(Path::new(".sessionlog/once"), stem)
         .map(|path| path.to_string_lossy().into_owned());
     [log_name(stem), newest, old, sidecar_name(stem)]
-}
-
-fn in_backups(name: &str) -> String {
-    format!(".sessionlog/backups/{name}")
 }
 
 impl Owned<'_> {

@@ -336,7 +336,8 @@ fn a_crash_in_a_deletion_leaves_nothing_to_the_next_session_of_that_key() {
             let is_old = found.iter().any(|text| text == "old");
             assert!(!(deleted && is_old), "{step} {image:?}: {found:?}");
             assert!(exists || found.is_empty(), "{step} {image:?}: {found:?}");
-            if deleted && !exists {
+            // Its record may have been there, and its files not be gone.
+            if !exists {
                 chats.add_message("cli", "user", "new").wait().unwrap();
                 assert!(archived(&chats, "cli").is_empty(), "{step} {image:?}");
             }

@@ -184,3 +184,49 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     pool.next(0).unwrap();
     assert_eq!(created(&storage), before + 1);
 }
+
+/// Who was erased would stand in the next segment until others are written over it.
+#[test]
+fn a_renewed_journal_has_no_block_that_held_a_record() {
+    let (pool, storage) = pool();
+    let written = |segment: &Segment| {
+        let at = segment::HEADER as u64;
+        segment.file.write_all_at(b"secret", at).unwrap();
+    };
+    let spare = pool.next(at_least()).unwrap();
+    written(&spare);
+    pool.filled(spare, 1);
+    pool.retire(1).unwrap();
+    let active = pool.next(at_least()).unwrap();
+    written(&active);
+    // Made of what was the first one's.
+    pool.prepare().unwrap();
+    assert!(!pool.is_outdated(active.number));
+    pool.renew().unwrap();
+    assert!(pool.is_outdated(active.number));
+    let next = pool.next(at_least()).unwrap();
+    assert!(!pool.is_outdated(next.number));
+    pool.filled(active, 2);
+    assert!(pool.holds_outdated());
+    pool.retire(2).unwrap();
+    assert!(!pool.holds_outdated());
+    for entry in storage.read_dir(&pool.dir).unwrap() {
+        let bytes = storage.read(&pool.dir.join(&entry.name), u64::MAX).unwrap();
+        assert_eq!(memchr::memmem::find(&bytes, b"secret"), None, "{entry:?}");
+    }
+}
+
+fn at_least() -> u64 {
+    2 * segment::HEADER as u64
+}
+
+/// Sent to a segment that cannot be made, not even the checkpoint that frees space would
+/// find room.
+#[test]
+fn a_renewal_that_finds_no_space_leaves_the_journal_where_it_is() {
+    let (storage, pool) = roomy(100 << 10);
+    let active = pool.next(0).unwrap();
+    storage.capacity(0);
+    assert!(matches!(pool.renew(), Err(Error::StorageFull { .. })));
+    assert!(!pool.is_outdated(active.number));
+}

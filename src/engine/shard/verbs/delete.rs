@@ -90,10 +90,11 @@ impl Shard {
         id: usize,
         turn: &mut Turn<'_>,
     ) -> Result<()> {
-        let entry = self.session(id).entry.clone();
+        // Before its archive is removed: what is archived later removes itself.
         if let Some(compaction) = &self.session(id).compaction {
             compaction.deleted.store(true, Ordering::Release);
         }
+        let entry = self.session(id).entry.clone();
         remove_files(&entry.stem, turn).map_err(|error| turn.out.stop_store(&error))?;
         self.forget_unwritten(id, turn);
         self.handles.forget(id);

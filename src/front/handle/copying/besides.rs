@@ -1,0 +1,101 @@
+//! Copies of what a store has besides its sessions.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use super::{BackupReport, Copy};
+use crate::disk::archive::Part;
+use crate::disk::files::{self, backup};
+use crate::disk::session_file::log_name;
+use crate::engine::glance::Lines;
+use crate::error::{Error, Result};
+use crate::ground::storage::Storage;
+
+impl Copy {
+    /// Files that name no session, and are none of `stems` by now, as they are.
+    pub(super) fn orphans(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+        orphans: Vec<String>,
+        stems: &BTreeSet<String>,
+        report: &mut BackupReport,
+    ) -> Result<()> {
+        for stem in orphans {
+            if !stems.contains(&stem) {
+                let lines = Lines::of_file(storage, dir, &stem);
+                report.take_raw(&stem, self.raw(&log_name(&stem), lines)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a file cannot be read, if it cannot; the copy before has it still then.
+    pub(super) fn raw(&self, name: &str, lines: Result<Lines>) -> Result<Option<Error>> {
+        let failed = match lines {
+            Ok(lines) if lines.is_any() => self.put_file(name, &lines.into())?,
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if failed.is_some() {
+            self.into.keep(&[name.to_owned()])?;
+        }
+        Ok(failed)
+    }
+
+    /// The archive, after the sessions: what is dropped meanwhile is in both. A part that
+    /// grows has another name then, and all that it had.
+    pub(super) fn archive(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+        report: &mut BackupReport,
+    ) -> Result<()> {
+        let mut done = BTreeSet::new();
+        loop {
+            let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
+            let names: BTreeSet<String> = names.into_iter().collect();
+            let is_new = |name: &&String| Part::parse(name).is_some() && !done.contains(*name);
+            let new: Vec<String> = names.iter().filter(is_new).cloned().collect();
+            for name in &new {
+                let copy = format!(".sessionlog/archive/{name}");
+                if !self.into.link(&dir.join(name), &copy)? {
+                    let error = Error::io("read", &dir.join(name), io::Error::other("unreadable"));
+                    report.take_raw(name, Some(error));
+                    self.into.keep(&[copy])?;
+                }
+            }
+            if new.is_empty() {
+                return Ok(());
+            }
+            done.extend(new);
+        }
+    }
+
+    /// Those files of backups that are `wanted`, and what keeps the numbers of backups that
+    /// were removed from being given again.
+    pub(super) fn backup_files(
+        &self,
+        storage: &dyn Storage,
+        dir: &Path,
+        report: &mut BackupReport,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
+        for name in names {
+            let is_marker = backup::parse_number_marker(&name).is_some();
+            let copy = in_backups(&name);
+            if (is_marker || wanted(&name)) && !self.into.link(&dir.join(&name), &copy)? {
+                let error = Error::io("read", &dir.join(&name), io::Error::other("unreadable"));
+                report.take_raw(&name, Some(error));
+                self.into.keep(&[copy])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn in_backups(name: &str) -> String {
+    format!(".sessionlog/backups/{name}")
+}

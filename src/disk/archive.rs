@@ -77,9 +77,11 @@ impl Part {
         (numbers.next().is_none() && part.to_text() == text).then_some(part)
     }
 
-    /// Whether it has all that another part of the session has.
+    /// Whether it has all that another part of the session has, which it took the place of.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
-        self.first == other.first && self.last > other.last
+        let is_renamed = self.under_way.is_none() && other.under_way.is_some();
+        let is_longer = self.last > other.last || self.last == other.last && is_renamed;
+        self.first == other.first && is_longer
     }
 }
 
@@ -160,6 +162,13 @@ mod tests {
     fn of_two_parts_the_one_with_more_members_counts() {
         let parts = vec![part(4, 9), part(1, 3), part(4, 8), part(1, 2)];
         assert_eq!(in_order(parts), [part(1, 3), part(4, 9)]);
+        // A copy may be made of both names of one.
+        let under_way = Some(UnderWay { upto: 1, check: 2 });
+        let before = Part {
+            under_way,
+            ..part(4, 9)
+        };
+        assert_eq!(in_order(vec![before, part(4, 9)]), [part(4, 9)]);
     }
 
     #[test]

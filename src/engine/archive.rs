@@ -61,12 +61,17 @@ impl Archive {
     /// As the operating system reports them.
     pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf, keeps: bool) -> io::Result<Self> {
         let mut known: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+        let mut removed = false;
         for name in files::names(storage, &dir)? {
             if let Some(part) = Part::parse(&name) {
                 known.entry(part.stem.clone()).or_default().push(part);
             } else if files::is_temp_name(&name) {
                 storage.remove_file(&dir.join(name))?;
+                removed = true;
             }
+        }
+        if removed {
+            storage.sync_dir(&dir)?;
         }
         Ok(Self {
             dir,
@@ -83,18 +88,21 @@ impl Archive {
 
     /// The session has another file now: what was archived of the one before is not in it.
     pub(crate) fn settle(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
-        let under_way = |part: &&mut Part| part.under_way.is_some();
-        let mut settled = Vec::new();
-        if let Some(parts) = self.known.lock().get_mut(stem) {
-            for part in parts.iter_mut().filter(under_way) {
-                let before = part.to_text();
-                part.under_way = None;
-                settled.push((before, part.to_text()));
+        let known = self.known.lock().get(stem).cloned();
+        let begun = known.unwrap_or_default().into_iter();
+        for begun in begun.filter(|part| part.under_way.is_some()) {
+            let settled = Part {
+                under_way: None,
+                ..begun.clone()
+            };
+            let [from, to] = [&begun, &settled].map(|part| self.dir.join(part.to_text()));
+            storage.rename(&from, &to)?;
+            if let Some(parts) = self.known.lock().get_mut(stem) {
+                parts.retain(|part| *part != begun);
+                parts.push(settled);
             }
         }
-        let renamed =
-            |(from, to): (String, String)| storage.rename(&self.dir.join(from), &self.dir.join(to));
-        settled.into_iter().try_for_each(renamed)
+        Ok(())
     }
 
     /// Whether there is something of a session.
@@ -226,10 +234,13 @@ impl Keeping<'_> {
         Ok(())
     }
 
+    /// Whether there is a part with lines of this session: somebody may have removed it.
     fn is_own(&self, path: &Path) -> Result<bool> {
-        let part = files::read_whole(&*self.shared.storage, path);
-        let part = part.map_err(|e| Error::io("archive", path, e))?;
-        Ok(archive::is_of(&self.dropped.key, &part))
+        match files::read_whole(&*self.shared.storage, path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io("archive", path, e)),
+            Ok(part) => Ok(archive::is_of(&self.dropped.key, &part)),
+        }
     }
 
     /// Adds lines, to the newest part or in one of their own.

@@ -306,6 +306,8 @@ pub(crate) fn check_files(
         let (stem, sidecar) = sidecar_of(&files, key)?;
         let log = files.remove(&format!("sessions/{stem}.jsonl"));
         files.remove(&format!("sessions/{stem}.meta.json"));
+        let archived = format!("{HOME}archive/{stem}.");
+        files.retain(|name, _| !(name.starts_with(&archived) && name.ends_with(".jsonl.gz")));
         check_session(key, state, &log.unwrap_or_default(), &sidecar, counted)?;
     }
     Ok(files)

@@ -3,7 +3,7 @@
 use super::Supervisor;
 use super::event_loop::Loop;
 use super::wait::Wait;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 impl Loop {
     /// Flushes, and lets go of all that the journal held, and of what the copies say of
@@ -12,7 +12,7 @@ impl Loop {
     /// # Errors
     /// As a flush; if there is no space for another segment. Some of it may be there still.
     pub(super) fn purge(&mut self, wait: &mut impl Wait) -> Result<()> {
-        self.supervisor.pool.renew()?;
+        self.supervisor.renew()?;
         self.flush(wait)?;
         // What was committed between the watermark of that flush and its checkpoint.
         if self.supervisor.pool.holds_outdated() {
@@ -23,6 +23,13 @@ impl Loop {
 }
 
 impl Supervisor {
+    fn renew(&self) -> Result<()> {
+        self.pool.renew().map_err(|error| match error {
+            Error::Poisoned { .. } => self.poison(&error),
+            other => other,
+        })
+    }
+
     fn purge_copies(&mut self) -> Result<()> {
         self.copies.purge()?;
         self.copies.sync().map_err(|error| self.poison(&error))

@@ -43,6 +43,8 @@ pub(crate) struct Archive {
     pub(crate) dir: PathBuf,
     /// Whether compactions keep what they drop.
     pub(crate) keeps: bool,
+    /// Whether there may be anything: who does without an archive takes no lock for it.
+    is_used: bool,
     known: Mutex<BTreeMap<String, Vec<Part>>>,
 }
 
@@ -76,20 +78,27 @@ impl Archive {
         Ok(Self {
             dir,
             keeps,
+            is_used: keeps || !known.is_empty(),
             known: Mutex::new(known),
         })
     }
 
     /// The parts of a session, those with its oldest lines first.
     pub(crate) fn of(&self, stem: &str) -> Vec<Part> {
-        let parts = self.known.lock().get(stem).cloned();
-        archive::in_order(parts.unwrap_or_default())
+        archive::in_order(self.known(stem))
+    }
+
+    /// All that there is of a session.
+    fn known(&self, stem: &str) -> Vec<Part> {
+        if !self.is_used {
+            return Vec::new();
+        }
+        self.known.lock().get(stem).cloned().unwrap_or_default()
     }
 
     /// The session has another file now: what was archived of the one before is not in it.
     pub(crate) fn settle(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
-        let known = self.known.lock().get(stem).cloned();
-        let begun = known.unwrap_or_default().into_iter();
+        let begun = self.known(stem).into_iter();
         for begun in begun.filter(|part| part.under_way.is_some()) {
             let settled = Part {
                 under_way: None,
@@ -107,7 +116,7 @@ impl Archive {
 
     /// Whether there is something of a session.
     pub(crate) fn has(&self, stem: &str) -> bool {
-        self.known.lock().contains_key(stem)
+        !self.known(stem).is_empty()
     }
 
     /// Removes the parts of a session that is deleted, for good.
@@ -115,10 +124,10 @@ impl Archive {
     /// # Errors
     /// As the operating system reports them.
     pub(crate) fn remove(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
-        let parts = self.known.lock().remove(stem);
-        let Some(parts) = parts else {
+        if !self.has(stem) {
             return Ok(());
-        };
+        }
+        let parts = self.known.lock().remove(stem).unwrap_or_default();
         parts
             .iter()
             .try_for_each(|part| self.unlink(storage, part))?;

@@ -20,15 +20,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::home::create_all;
 use super::shard::shared::Shared;
 use crate::disk::archive::{self, Part, UnderWay};
 use crate::disk::files;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
 /// How many bytes of lines are compressed at a time, and so how many a member has, about.
 const MEMBER: usize = 16 << 20;
@@ -45,6 +44,8 @@ pub(crate) struct Archive {
     pub(crate) keeps: bool,
     /// Whether there may be anything: who does without an archive takes no lock for it.
     is_used: bool,
+    /// Whether the directory is known to be on disk by its name.
+    is_made: AtomicBool,
     known: Mutex<BTreeMap<String, Vec<Part>>>,
 }
 
@@ -79,8 +80,26 @@ impl Archive {
             dir,
             keeps,
             is_used: keeps || !known.is_empty(),
+            is_made: AtomicBool::new(false),
             known: Mutex::new(known),
         })
+    }
+
+    /// Makes the directory, for good: also one that is there, whose maker may have been killed.
+    fn make(&self, storage: &dyn Storage) -> Result<()> {
+        if self.is_made.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match storage.create_dir(&self.dir) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::io("create", &self.dir, e));
+            }
+            _ => {}
+        }
+        let home = self.dir.parent().unwrap_or(&self.dir);
+        storage.sync_dir(home).map_err(|e| Error::sync(home, e))?;
+        self.is_made.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The parts of a session, those with its oldest lines first.
@@ -157,7 +176,7 @@ pub(crate) fn keep(
     if end == 0 {
         return Ok(());
     }
-    create_all(&*shared.storage, &archive.dir)?;
+    archive.make(&*shared.storage)?;
     let wrap = |e| Error::io("archive", &archive.dir, e);
     let mut keeping = Keeping {
         shared,

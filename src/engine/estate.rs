@@ -1,17 +1,17 @@
 //! What sessions leave in a store's directory, also where a deletion does not look: among
 //! files that were set aside, in copies of repairs, and in older files that were imported.
 
+mod names;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::home;
+use self::names::{is_archived, is_aside, is_backup, is_mixed, is_once, is_session, unnumbered};
 use super::traces::Texts;
-use crate::disk::archive::Part;
-use crate::disk::files::backup::{self, Name};
-use crate::disk::files::{self, once, sidecar};
+use crate::disk::files::{self, sidecar};
 use crate::disk::journal::segment;
-use crate::disk::session_file::{self, LOG, SIDECAR, encode_string};
+use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionMeta, encode_string};
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
@@ -26,6 +26,9 @@ pub(crate) struct Estate<'a> {
     /// What is theirs and is not told by its name.
     found: BTreeSet<String>,
 }
+
+/// Names that have fewer bytes stand in too many places that do not mean them.
+const SHORT: usize = 6;
 
 impl<'a> Estate<'a> {
     pub(crate) fn of(
@@ -45,11 +48,10 @@ impl<'a> Estate<'a> {
 
     /// What stands where one of them is spoken of: their names as JSON has them.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let forms = self.names.iter().flat_map(|name| {
-            let plain = serde_json::to_string(name).unwrap_or_default();
-            [encode_string(name), plain]
-        });
-        forms.collect::<BTreeSet<_>>().into_iter().collect()
+        let (short, long) = self.names.iter().partition(|name| name.len() < SHORT);
+        let long: Vec<&String> = long;
+        let long = long.into_iter().flat_map(forms).collect::<BTreeSet<_>>();
+        long.into_iter().chain(keyed(short)).collect()
     }
 
     /// Whether a file is of one of them, or is the journal's, by its name.
@@ -62,18 +64,31 @@ impl<'a> Estate<'a> {
             ".sessionlog/once" => of_any(&|stem| is_once(name, stem)),
             ".sessionlog/archive" => of_any(&|stem| is_archived(name, stem)),
             ".sessionlog/journal" => true,
-            _ if is_aside(site) => {
-                let name = unnumbered(name);
-                of_any(&|stem| is_session(name, stem) || is_backup(name, stem))
-            }
+            _ if is_aside(site) => self.stem_of(name).is_some(),
             _ => false,
         };
         own || self.found.contains(file)
     }
 
+    /// The stem of theirs that a file which was set aside has.
+    fn stem_of(&self, name: &str) -> Option<&str> {
+        let name = unnumbered(name);
+        let mut stems = self.stems.iter().map(String::as_str);
+        stems.find(|stem| is_session(name, stem) || is_backup(name, stem))
+    }
+
     /// Whether a file that is there speaks of them by its name.
     pub(crate) fn is_left(&self, file: &str) -> bool {
         self.owns(file) && !file.starts_with(".sessionlog/journal/")
+    }
+
+    /// Whether it cannot be told whose lines a file has: one that was never put in its place,
+    /// or a part of a journal in which it is told by a name too short to be looked for.
+    pub(crate) fn is_doubtful(&self, file: &str) -> bool {
+        let (site, name) = file.rsplit_once('/').unwrap_or(("", file));
+        let has_short = self.stems.iter().any(|stem| stem.len() < SHORT);
+        let is_segment = segment::number_of(unnumbered(name)).is_some();
+        is_aside(site) && (files::is_temp_name(unnumbered(name)) || is_segment && has_short)
     }
 
     /// Removes what a deletion leaves of them. Before they are deleted: until then their
@@ -90,19 +105,42 @@ impl<'a> Estate<'a> {
             twin.iter().try_for_each(|name| self.remove(name))?;
             self.stems.insert(stem);
         }
-        let texts = Texts::of(self.dir, &self.texts())?;
-        let mut sites = BTreeSet::from([""]);
+        let others = self.others(files);
+        let stems = self.stems.iter().filter(|stem| stem.len() >= SHORT);
+        let mixed: Vec<String> = keyed(self.names.iter().collect())
+            .chain(stems.cloned())
+            .collect();
+        let mixed = Texts::of(self.dir, &mixed)?;
+        let mut removed = Vec::new();
         for file in files {
             let (site, name) = file.rsplit_once('/').unwrap_or(("", file));
-            let aside = is_aside(site)
-                && (self.owns(file) || is_mixed(name) && self.is_in(&texts, file)?);
-            let lost =
-                site == ".sessionlog/once" && !self.owns(file) && self.is_in(&texts, file)?;
-            if aside || lost || site.is_empty() && self.is_older(name)? {
-                self.found.insert(file.clone());
-                self.remove(file)?;
-                sites.insert(site);
+            let is_theirs = match site {
+                "" => self.is_older(name),
+                ".sessionlog/once" => self.has_taken(file)?,
+                _ if !is_aside(site) || files::is_temp_name(unnumbered(name)) => false,
+                _ => match self.stem_of(name) {
+                    Some(stem) => !others.contains(&(site, stem.to_owned())),
+                    None => is_mixed(name) && self.is_in(&mixed, file)?,
+                },
+            };
+            if is_theirs {
+                removed.push(file.clone());
             }
+        }
+        self.remove_all(&removed)?;
+        self.found.extend(removed);
+        Ok(())
+    }
+
+    /// Removes files, and syncs that.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn remove_all(&self, files: &[String]) -> Result<()> {
+        let mut sites = BTreeSet::from([""]);
+        for file in files {
+            self.remove(file)?;
+            sites.extend(file.rsplit_once('/').map(|(site, _)| site));
         }
         for site in sites {
             let site = self.dir.join(site);
@@ -112,18 +150,35 @@ impl<'a> Estate<'a> {
         Ok(())
     }
 
+    /// Stems of theirs under which, somewhere, files of another session were set aside: a
+    /// sidecar beside them says so.
+    fn others<'f>(&self, files: &'f [String]) -> BTreeSet<(&'f str, String)> {
+        let aside = files.iter().filter_map(|file| file.rsplit_once('/'));
+        let aside = aside.filter(|(site, _)| is_aside(site));
+        let of_other = |(site, name): (&'f str, &str)| {
+            let stem = unnumbered(name).strip_suffix(SIDECAR)?;
+            let meta = self.sidecar(&format!("{site}/{name}"))?;
+            let is_other = !meta.key.is_empty() && !self.names.contains(&meta.key);
+            is_other.then(|| (site, stem.to_owned()))
+        };
+        aside.filter_map(of_other).collect()
+    }
+
     /// The file names of sessions that are not listed, because another file has their key,
     /// which is one of these.
     fn twins(&self, files: &[String], listed: &BTreeSet<String>) -> Vec<String> {
         let stems = files.iter().filter_map(|file| file.strip_suffix(SIDECAR));
         let stems = stems.filter(|stem| !stem.contains('/') && !listed.contains(*stem));
         let is_theirs = |stem: &&str| {
-            let path = self.dir.join(session_file::sidecar_name(stem));
-            let meta = sidecar::read_bytes(self.storage, &path).ok();
-            let meta = meta.and_then(|bytes| session_file::decode_sidecar(&bytes).ok());
+            let meta = self.sidecar(&session_file::sidecar_name(stem));
             meta.is_some_and(|meta| self.names.contains(&meta.key)) && !self.stems.contains(*stem)
         };
         stems.filter(is_theirs).map(String::from).collect()
+    }
+
+    /// What a sidecar says, if it is one and reads.
+    fn sidecar(&self, file: &str) -> Option<SessionMeta> {
+        read_sidecar(self.storage, &self.dir.join(file))
     }
 
     fn remove(&self, file: &str) -> Result<()> {
@@ -142,68 +197,76 @@ impl<'a> Estate<'a> {
         }
     }
 
-    /// Whether it is an older file of one of them, imported or not: the next import would
-    /// bring it back.
-    fn is_older(&self, name: &str) -> Result<bool> {
-        let old = name.strip_suffix(".migrated").unwrap_or(name);
-        let is_old = old.strip_suffix(".json").is_some();
-        if !is_old || old == name && old.ends_with(SIDECAR) {
-            return Ok(false);
-        }
-        let path = self.dir.join(name);
+    /// Whether one of them took the messages whose ids are in the file.
+    fn has_taken(&self, file: &str) -> Result<bool> {
+        let path = self.dir.join(file);
         let bytes = match files::read_whole(self.storage, &path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             read => read.map_err(|e| Error::io("read", &path, e))?,
         };
-        let session = session_file::decode_legacy(&bytes);
-        Ok(session.is_ok_and(|session| self.names.contains(&session.key)))
+        let begins = keyed(self.names.iter().collect()).map(|key| format!("{{{key},"));
+        let begins: Vec<String> = begins.collect();
+        let mut lines = bytes.split(|&byte| byte == b'\n');
+        Ok(lines.any(|line| {
+            begins
+                .iter()
+                .any(|begin| line.starts_with(begin.as_bytes()))
+        }))
+    }
+
+    /// Whether it is an older file of one of them, imported or not: the next import would
+    /// bring it back.
+    fn is_older(&self, name: &str) -> bool {
+        let session = read_older(self.storage, self.dir, name);
+        session.is_some_and(|session| self.names.contains(&session.key))
     }
 }
 
-/// Whether files that are nobody's any more are kept there.
-fn is_aside(site: &str) -> bool {
-    let Some(own) = site.strip_prefix(home::NAME) else {
-        return false;
-    };
-    own == "/quarantine" || own.starts_with("/backups/repair-")
+/// What a sidecar says, if it is one and reads.
+pub(crate) fn read_sidecar(storage: &dyn Storage, path: &Path) -> Option<SessionMeta> {
+    let bytes = sidecar::read_bytes(storage, path).ok()?;
+    let meta = session_file::decode_sidecar(&bytes).ok()?;
+    (!session_file::holds_session(&bytes)).then_some(meta)
 }
 
-/// Whether a file that was set aside may speak of many sessions.
-fn is_mixed(name: &str) -> bool {
-    let name = unnumbered(name);
-    let is_once = name.ends_with(".ids.jsonl") || name.ends_with(".old.jsonl");
-    segment::number_of(name).is_some()
-        || is_once
-        || !name.ends_with(LOG) && !name.ends_with(SIDECAR)
-}
-
-fn is_session(name: &str, stem: &str) -> bool {
-    let rest = name.strip_prefix(stem);
-    rest.is_some_and(|rest| rest == LOG || rest == SIDECAR)
-}
-
-fn is_backup(name: &str, stem: &str) -> bool {
-    let log = name
-        .strip_suffix(SIDECAR)
-        .map(|rest| format!("{rest}{LOG}"));
-    let stored = Name::parse(log.as_deref().unwrap_or(name));
-    let marked = backup::parse_number_marker(name);
-    stored.is_some_and(|stored| stored.stem == stem) || marked.is_some_and(|(of, _)| of == stem)
-}
-
-fn is_archived(name: &str, stem: &str) -> bool {
-    Part::parse(name).is_some_and(|part| part.stem == stem)
-}
-
-fn is_once(name: &str, stem: &str) -> bool {
-    let mut paths = once::paths(Path::new(""), stem).into_iter();
-    paths.any(|path| path == Path::new(name))
-}
-
-/// A name without the number that kept it from taking another's place.
-fn unnumbered(name: &str) -> &str {
-    match name.rsplit_once('.') {
-        Some((rest, number)) if number.parse::<u64>().is_ok() => rest,
-        _ => name,
+/// The session in an older file, imported or not. One that names no key has its file's name.
+pub(crate) fn read_older(storage: &dyn Storage, dir: &Path, name: &str) -> Option<LegacySession> {
+    let old = name.strip_suffix(".migrated").unwrap_or(name);
+    let stem = old.strip_suffix(".json")?;
+    let bytes = files::read_whole(storage, &dir.join(name)).ok()?;
+    if old.ends_with(SIDECAR) && !session_file::holds_own_session(old, &bytes) {
+        return None;
     }
+    let mut session = session_file::decode_legacy(&bytes).ok()?;
+    if !session_file::holds_session(&bytes) {
+        return None;
+    }
+    if session.key.is_empty() {
+        stem.clone_into(&mut session.key);
+    }
+    Some(session)
+}
+
+/// Whether a file was set aside.
+pub(crate) fn is_aside_file(file: &str) -> bool {
+    file.rsplit_once('/')
+        .is_some_and(|(site, _)| is_aside(site))
+}
+
+/// Whether a file is a sidecar that was set aside, by its name.
+pub(crate) fn is_aside_sidecar(file: &str) -> bool {
+    is_aside_file(file) && unnumbered(file).ends_with(SIDECAR)
+}
+
+/// A name as JSON has it, as Go writes it and as others do.
+fn forms(name: &String) -> [String; 2] {
+    let plain = serde_json::to_string(name).unwrap_or_default();
+    [encode_string(name), plain]
+}
+
+/// Keys where they are said to be some.
+fn keyed(names: Vec<&String>) -> impl Iterator<Item = String> {
+    let forms = names.into_iter().flat_map(forms).collect::<BTreeSet<_>>();
+    let keyed = |form: String| [format!("\"key\":{form}"), format!("\"key\": {form}")];
+    forms.into_iter().flat_map(keyed)
 }

@@ -42,6 +42,10 @@ pub struct EraseReceipt {
     pub traces: Traces,
     /// The keys of sessions whose sidecars cannot be read: they may be meant, too.
     pub unreadable: Vec<String>,
+    /// Files of which it cannot be told whose lines they have: session files without a
+    /// sidecar, for a person or a chat; what was being written, or was set aside before it
+    /// had its name.
+    pub doubtful: Vec<String>,
 }
 
 /// In which files of a store's directory texts were found.
@@ -70,7 +74,7 @@ impl EraseReceipt {
     /// Whether it is sure that nothing speaks of them any more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.traces.is_none() && self.unreadable.is_empty()
+        self.traces.is_none() && self.unreadable.is_empty() && self.doubtful.is_empty()
     }
 }
 
@@ -161,9 +165,9 @@ impl Party {
             return told.filter_map(|name| Self::named(name, "")).collect();
         };
         let party = |kind: &str, id: &str| Self {
-            channel: scope.channel.clone(),
-            kind: kind.into(),
-            id: id.into(),
+            channel: fold(&scope.channel).into_owned(),
+            kind: fold(kind).into_owned(),
+            id: fold(id).into_owned(),
         };
         let chat = scope.values.get("chat");
         let chat = chat.and_then(|chat| chat.split_once(':'));
@@ -185,9 +189,9 @@ impl Party {
     fn named(key: &str, channel: &str) -> Option<Self> {
         let rest = parse_legacy_agent_session_key(key)?.rest;
         let party = |channel: &str, kind: &str, id: &str| Self {
-            channel: channel.into(),
-            kind: kind.into(),
-            id: id.into(),
+            channel: fold(channel).into_owned(),
+            kind: fold(kind).into_owned(),
+            id: fold(id).into_owned(),
         };
         if let Some(id) = rest.strip_prefix("direct:") {
             return Some(party(channel, "direct", id));
@@ -213,6 +217,28 @@ impl Party {
 /// Whether an alias can be one conversation's: an agent's main one is of all.
 pub(super) fn is_own(alias: &str) -> bool {
     !session_file::is_main_alias(&fold(alias))
+}
+
+impl Erase {
+    /// Whether what stands under an alias of a session that is meant is meant, too: a group's
+    /// is not, if it is an alias of what one of its members said.
+    pub(super) fn goes_along(&self, alias: &str, own: &Meta, session: &Meta) -> bool {
+        if !is_own(alias) {
+            return false;
+        }
+        if !matches!(self, Self::Key(_)) {
+            return self.means(alias, own);
+        }
+        let Some(named) = Party::named(alias, "") else {
+            return true;
+        };
+        let scope = session.text.scope.as_ref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let of_chat = scope.is_none_or(|scope| {
+            scope.values.contains_key("chat") && !scope.values.contains_key("sender")
+        });
+        named.kind == "direct" || of_chat
+    }
 }
 
 #[cfg(test)]
@@ -286,5 +312,28 @@ mod tests {
         assert!(!means(&chat, &private));
         let private_chat = Erase::chat("7");
         assert!(means(&private_chat, &private) && !means(&private_chat, &own));
+
+        let cased = (String::from("x"), {
+            let scope = r#"{"channel":"Slack","dimensions":["chat"],"values":{"chat":"group:C1"}}"#;
+            let mut meta = Meta::empty("x");
+            let text = std::sync::Arc::make_mut(&mut meta.text);
+            text.scope = Some(crate::RawValue::from_string(scope.into()).unwrap());
+            meta
+        });
+        assert!(means(&Erase::chat(Whose::new("c1").on("slack")), &cased));
+        assert!(means(&Erase::chat("C1"), &cased));
+
+        let key = Erase::key("x");
+        let goes = |what: &Erase, alias: &str, of: &(String, Meta)| {
+            what.goes_along(alias, &Meta::empty(alias), &of.1)
+        };
+        let (of_group, of_person) = (
+            "agent:main:telegram:group:-5",
+            "agent:main:telegram:direct:7",
+        );
+        assert!(goes(&key, of_group, &shared) && !goes(&key, of_group, &split));
+        assert!(goes(&key, of_person, &private) && goes(&person, of_person, &private));
+        assert!(!goes(&person, of_group, &split) && !goes(&key, "agent:main:main", &private));
+        assert!(!goes(&there, "agent:main:direct:7", &private));
     }
 }

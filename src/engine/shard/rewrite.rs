@@ -7,6 +7,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::rebase;
 use super::shared::Shared;
@@ -94,11 +95,18 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     if let Source::Live {
         file,
         start,
-        dropped: Some(dropped),
+        dropped,
         ..
     } = source
     {
-        archive::keep(shared, dropped, &**file, *start)?;
+        let is_gone = || dropped.deleted.load(Ordering::Acquire);
+        if shared.archive.keeps && !is_gone() {
+            archive::keep(shared, dropped, &**file, *start)?;
+        }
+        if is_gone() {
+            // Nothing more is written of who may have to be forgotten; its owner throws it away.
+            return prepare(shared, temp, &Source::Lines(Vec::new()));
+        }
     }
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {

@@ -3,6 +3,7 @@
 use crate::disk::files::sidecar::Sidecar;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::answer::{Ack, Answer};
 use super::change::{Added, Origin};
@@ -22,7 +23,6 @@ use crate::engine::snapshot::{Live, Standing, Tail, View};
 use crate::error::Version;
 use crate::ground::clock::{Stamp, ZERO_TIME};
 use crate::ground::storage::StorageFile;
-use crate::ground::sync::atomic::AtomicBool;
 use crate::ground::sync::watch::WatchSender;
 
 /// Where a session stands: after everything settled by the journal, or after
@@ -77,7 +77,7 @@ pub(crate) struct Compaction {
     /// How often it was copied from where it had been copied to.
     pub(crate) rounds: u32,
     pub(crate) prepared: Option<Prepared>,
-    /// Whether the session was deleted since, for who archives what is dropped.
+    /// Whether the session was deleted since: its lines are to be written nowhere any more.
     pub(crate) deleted: Arc<AtomicBool>,
     pub(crate) answers: Vec<Answer<()>>,
 }

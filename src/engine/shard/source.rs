@@ -17,8 +17,8 @@ pub(crate) enum Source {
         file: Arc<dyn StorageFile>,
         start: u64,
         end: u64,
-        /// Whose skipped lines are to be archived, if they are.
-        dropped: Option<Dropped>,
+        /// Whose skipped lines are dropped.
+        dropped: Dropped,
     },
     /// What a session takes over, after what its own skipped lines still say and
     /// its own live lines, none of which is a message.

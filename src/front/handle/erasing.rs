@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::finding::{Listed, Owned, Source};
 use super::{Side, StoreHandle, blocking};
+use crate::disk::files::is_temp_name;
 use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
-use crate::engine::estate::Estate;
+use crate::engine::estate::{self, Estate};
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::supervisor::Request;
@@ -17,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::front::erase::{Erase, EraseReceipt, Traces, is_own};
 use crate::front::reply::Reply;
 use crate::ground::storage::Storage;
+use crate::ground::sync::thread;
 
 /// Erasing.
 impl StoreHandle {
@@ -134,33 +137,46 @@ fn find(storage: &dyn Storage, dir: &Path, texts: &[String]) -> Result<Traces> {
 /// Sessions that are about to be erased.
 struct Erasing<'a> {
     engine: &'a Arc<Engine>,
+    what: &'a Erase,
     /// Their keys.
     keys: BTreeSet<String>,
     /// The keys, and the aliases that are theirs alone.
     names: BTreeSet<String>,
     stems: BTreeSet<String>,
     unreadable: Vec<String>,
+    doubtful: BTreeSet<String>,
 }
+
+/// How long files are waited for that were being written, and how often they are looked for.
+const PATIENCE: u32 = 250;
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl<'a> Erasing<'a> {
     /// # Errors
     /// `InvalidKey` if an id is blank, or a key is none.
-    fn of(chats: &StoreHandle, engine: &'a Arc<Engine>, what: &Erase) -> Result<Self> {
+    fn of(chats: &StoreHandle, engine: &'a Arc<Engine>, what: &'a Erase) -> Result<Self> {
         let mut this = Self {
             engine,
+            what,
             keys: BTreeSet::new(),
             names: BTreeSet::new(),
             stems: BTreeSet::new(),
             unreadable: Vec::new(),
+            doubtful: BTreeSet::new(),
         };
         let exact = chats.exact_keys();
         let sessions = Owned(&exact, engine);
         match what {
             Erase::Key(key) => {
-                let meant = chats.canonical(&engine.shared.catalog, key)?;
-                this.keys.insert(meant.to_string());
-                if session_file::validate_key(key).is_ok() {
-                    this.keys.insert(key.clone());
+                // Which of an agent's sessions its main alias leads to is chance.
+                if is_own(key) {
+                    let meant = chats.canonical(&engine.shared.catalog, key)?;
+                    this.keys.insert(meant.to_string());
+                }
+                match session_file::validate_key(key) {
+                    Ok(()) => drop(this.keys.insert(key.clone())),
+                    Err(error) if this.keys.is_empty() => return Err(error),
+                    Err(_) => {}
                 }
             }
             Erase::Person(whose) | Erase::Chat(whose) => {
@@ -168,7 +184,8 @@ impl<'a> Erasing<'a> {
                     let reason = "the id of whom to erase is blank";
                     return Err(Error::InvalidKey { reason });
                 }
-                this.find(&sessions, what);
+                this.find(&sessions);
+                this.find_left()?;
             }
         }
         this.follow(&sessions)?;
@@ -176,12 +193,12 @@ impl<'a> Erasing<'a> {
     }
 
     /// All sessions that are meant.
-    fn find(&mut self, sessions: &Owned<'_>, what: &Erase) {
+    fn find(&mut self, sessions: &Owned<'_>) {
         let listed = sessions.listed();
         let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session));
         for ((_, key), meta) in listed.into_iter().zip(metas) {
             match meta {
-                Ok(meta) if what.means(&key, &meta) => drop(self.keys.insert(key)),
+                Ok(meta) if self.what.means(&key, &meta) => drop(self.keys.insert(key)),
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(key, %error, "whose session it is cannot be told");
@@ -189,6 +206,32 @@ impl<'a> Erasing<'a> {
                 }
             }
         }
+    }
+
+    /// The keys that are meant of sessions that are gone, or not yet imported.
+    fn find_left(&mut self) -> Result<()> {
+        let shared = &self.engine.shared;
+        let (storage, dir) = (&*shared.storage, &*shared.dir);
+        for file in traces::files(storage, dir)? {
+            let older = (!file.contains('/')).then(|| estate::read_older(storage, dir, &file));
+            let older = older.flatten().map(|older| {
+                let mut meta = Meta::empty(&older.key).to_sidecar();
+                (meta.scope, meta.aliases) = (older.scope, older.aliases);
+                meta
+            });
+            let is_aside = estate::is_aside_sidecar(&file);
+            let aside = is_aside.then(|| estate::read_sidecar(storage, &dir.join(&file)));
+            if let Some(meta) = older.or(aside.flatten()) {
+                let key = meta.key.clone();
+                if self.what.means(&key, &Meta::of(meta)) {
+                    self.keys.insert(key);
+                }
+            }
+        }
+        let orphans = shared.catalog.orphans().into_iter();
+        self.doubtful
+            .extend(orphans.map(|stem| session_file::log_name(&stem)));
+        Ok(())
     }
 
     /// Adds what their aliases lead to, and their files' names.
@@ -200,22 +243,32 @@ impl<'a> Erasing<'a> {
         while let Some(key) = left.pop() {
             self.names.insert(key.clone());
             let listed = (self.claim(&key), key);
-            for alias in aliases_of(sessions, &listed)? {
-                let others = shared.get(&alias).into_iter().flatten();
+            let meta = meta_of(sessions, &listed)?;
+            for alias in &meta.text.aliases {
+                let others = shared.get(alias).into_iter().flatten();
                 let is_others = others.into_iter().any(|other| !self.keys.contains(other));
-                if is_others || !is_own(&alias) {
+                // Some keys mean their own session, whoever has them as an alias.
+                let is_key = catalog.resolve(alias).is_some_and(|key| key == *alias);
+                if is_others || is_key {
                     continue;
                 }
-                if catalog.has_files(&alias) && self.keys.insert(alias.clone()) {
+                let has_files = catalog.has_files(alias);
+                let own = catalog.get(alias).filter(|_| has_files);
+                let own = own.map_or_else(String::new, |entry| entry.stem.to_string());
+                let own = meta_of(sessions, &(own, alias.clone()))?;
+                if !self.what.goes_along(alias, &own, &meta) {
+                    continue;
+                }
+                if has_files && self.keys.insert(alias.clone()) {
                     left.push(alias.clone());
                 }
-                self.names.insert(alias);
+                self.names.insert(alias.clone());
             }
         }
         Ok(())
     }
 
-    /// The name of a key's files; that it would have, if there are none.
+    /// The name of a key's files, if it has some; else it has what the key's would have.
     fn claim(&mut self, key: &str) -> String {
         let catalog = &self.engine.shared.catalog;
         let entry = catalog.get(key).map(|entry| entry.stem.clone());
@@ -227,12 +280,12 @@ impl<'a> Erasing<'a> {
         let usual = usual
             .into_iter()
             .filter(|stem| session_file::is_safe_stem(stem) && !catalog.is_others(stem, key));
-        let stem = own.as_deref().unwrap_or_default().to_owned();
-        match own {
-            Some(own) => drop(self.stems.insert(own.to_string())),
-            None => self.stems.extend(usual),
-        }
-        stem
+        self.stems.extend(usual);
+        let Some(own) = own else {
+            return String::new();
+        };
+        self.stems.insert(own.to_string());
+        own.to_string()
     }
 
     fn erase(self) -> Result<EraseReceipt> {
@@ -246,13 +299,41 @@ impl<'a> Erasing<'a> {
             Reply::command(self.engine.clone(), key.as_str().into(), Delete::default()).wait()?;
         }
         self.engine.ask(Request::Purge)?;
+        let mut doubtful = self.doubtful;
+        doubtful.extend(unfinished(storage, dir)?);
+        if !self.keys.iter().any(|key| shared.catalog.has_files(key)) {
+            // Of a session that nobody knows, a deletion removes nothing.
+            let is_left = |file: &String| {
+                let is_site = [
+                    ".sessionlog/once/",
+                    ".sessionlog/backups/",
+                    ".sessionlog/archive/",
+                ]
+                .iter()
+                .any(|site| file.starts_with(site));
+                is_site && estate.is_left(file)
+            };
+            let left: Vec<String> = traces::files(storage, dir)?
+                .into_iter()
+                .filter(is_left)
+                .collect();
+            estate.remove_all(&left)?;
+        }
         let after: BTreeSet<String> = traces::files(storage, dir)?.into_iter().collect();
         let removed = before.into_iter();
         let removed = removed.filter(|file| estate.owns(file) && !after.contains(file));
+        doubtful.extend(
+            after
+                .iter()
+                .filter(|file| estate.is_doubtful(file))
+                .cloned(),
+        );
+        doubtful.retain(|file| after.contains(file));
         let mut receipt = EraseReceipt {
             sessions: self.keys.into_iter().collect(),
             removed: removed.collect(),
             unreadable: self.unreadable,
+            doubtful: doubtful.into_iter().collect(),
             traces: find(storage, dir, &estate.texts())?,
         };
         let left = after.into_iter().filter(|file| estate.is_left(file));
@@ -262,10 +343,29 @@ impl<'a> Erasing<'a> {
     }
 }
 
-fn aliases_of(sessions: &Owned<'_>, listed: &Listed) -> Result<Vec<String>> {
-    if listed.0.is_empty() {
-        return Ok(Vec::new());
+/// Files that were being written when the sessions were deleted, and are there after a while:
+/// of one of these perhaps, whose lines nobody writes anywhere any more.
+fn unfinished(storage: &dyn Storage, dir: &Path) -> Result<BTreeSet<String>> {
+    let is_temp = |file: &str| {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        is_temp_name(name) && !estate::is_aside_file(file)
+    };
+    let mut left: BTreeSet<String> = traces::files(storage, dir)?.into_iter().collect();
+    left.retain(|file| is_temp(file));
+    for _ in 0..PATIENCE {
+        if left.is_empty() {
+            break;
+        }
+        thread::pause(PAUSE);
+        let now: BTreeSet<String> = traces::files(storage, dir)?.into_iter().collect();
+        left.retain(|file| now.contains(file));
     }
-    let meta: Meta = sessions.meta(listed)?;
-    Ok(meta.text.aliases.clone())
+    Ok(left)
+}
+
+fn meta_of(sessions: &Owned<'_>, listed: &Listed) -> Result<Meta> {
+    if listed.0.is_empty() {
+        return Ok(Meta::empty(&listed.1));
+    }
+    sessions.meta(listed)
 }

@@ -216,7 +216,9 @@ fn what_a_session_left_is_erased_without_the_session() {
         .erase(Erase::key("telegram:9"))
         .wait()
         .unwrap();
-    assert!(receipt.is_complete(), "{receipt:?}");
+    // It has the key's own name; of which key it is nobody can tell.
+    let left = [(orphan.to_owned(), orphan.to_owned())];
+    assert_eq!(receipt.traces.found, left, "{receipt:?}");
     assert!(!twin.exists());
     let receipt = store
         .handle()
@@ -225,6 +227,131 @@ fn what_a_session_left_is_erased_without_the_session() {
         .unwrap();
     assert!(receipt.removed.contains(&orphan.to_owned()), "{receipt:?}");
     assert!(!dir.path().join(orphan).exists());
+}
+
+/// Group chats of older versions were one session for all of their members.
+#[test]
+fn a_group_is_not_erased_with_one_of_its_members() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let (group, direct) = (
+        "agent:main:telegram:group:-5",
+        "agent:main:telegram:direct:7",
+    );
+    let exact = chats.exact_keys();
+    for key in [group, direct, "cli"] {
+        exact.add_message(key, "user", "hi").wait().unwrap();
+    }
+    let scope = r#"{"channel":"Telegram","dimensions":["chat","sender"],"values":{"chat":"group:-5","sender":"7"}}"#;
+    let scope = RawValue::from_string(scope.into()).unwrap();
+    let aliases = [group, direct, "cli", "agent:main:main"].map(String::from);
+    chats
+        .upsert_session_meta("sk_v1_7", Some(scope), aliases.to_vec())
+        .wait()
+        .unwrap();
+    exact.add_message("sk_v1_7", "user", "hi").wait().unwrap();
+    let receipt = chats.erase(Erase::person("7")).wait().unwrap();
+    assert_eq!(receipt.sessions, [direct, "sk_v1_7"]);
+    assert!(receipt.is_complete(), "{receipt:?}");
+    assert_eq!(chats.list_sessions().wait().unwrap(), [group, "cli"]);
+    // Whose the main alias is by chance stays.
+    let aliases = vec![String::from("agent:main:main")];
+    chats
+        .upsert_session_meta("cli", None, aliases)
+        .wait()
+        .unwrap();
+    let receipt = chats.erase(Erase::key("agent:main:main")).wait().unwrap();
+    assert_eq!(receipt.sessions, ["agent:main:main"]);
+    assert!(chats.exists("cli").wait().unwrap());
+}
+
+#[test]
+fn what_others_took_once_and_what_was_set_aside_of_them_stays() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let text = |id: &str| vec![Message::new("user", id)];
+    for (key, id) in [("8", "7"), ("7", "1")] {
+        chats.append_once(key, id, text(id)).wait().unwrap();
+    }
+    chats.flush().wait().unwrap();
+    let aside = dir.path().join(".sessionlog/quarantine");
+    let others = [
+        ("a_b.meta.json", r#"{"key":"a:b"}"#),
+        ("a_b.jsonl", "lines"),
+        ("7.x", "\"7\""),
+    ];
+    for (name, bytes) in others {
+        fs::write(aside.join(name), bytes).unwrap();
+    }
+    let receipt = chats.erase(Erase::key("7")).wait().unwrap();
+    assert!(!chats.exists("7").wait().unwrap(), "{receipt:?}");
+    chats.erase(Erase::key("a/b")).wait().unwrap();
+    assert!(others.iter().all(|(name, _)| aside.join(name).exists()));
+    drop(chats);
+    store.close().unwrap();
+    let store = open(dir.path());
+    let again = store
+        .handle()
+        .append_once("8", "7", text("7"))
+        .wait()
+        .unwrap();
+    assert!(matches!(again, sessionlog::Appended::Duplicate(_)));
+}
+
+/// What an import would bring back, and what only a name tells.
+#[test]
+fn older_files_of_a_person_go_and_what_cannot_be_told_is_named() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let messages = r#""messages":[{"role":"user","content":"hi"}]"#;
+    let theirs = [
+        (
+            "direct.json",
+            format!(r#"{{"key":"agent:main:telegram:direct:7",{messages}}}"#),
+        ),
+        (
+            "7.json.migrated",
+            format!(r#"{{"key":"agent:main:slack:direct:7",{messages}}}"#),
+        ),
+    ];
+    let others = [
+        (
+            "8.json",
+            format!(r#"{{"key":"agent:main:telegram:direct:8",{messages}}}"#),
+        ),
+        (
+            "settings.json",
+            String::from(r#"{"key":"agent:main:telegram:direct:7"}"#),
+        ),
+    ];
+    for (name, bytes) in theirs.iter().chain(&others) {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    let receipt = store.handle().erase(Erase::person("7")).wait().unwrap();
+    assert_eq!(receipt.removed.len(), 2 + 1, "{receipt:?}");
+    assert_eq!(receipt.traces.found.len(), 1, "{receipt:?}");
+    let is_there = |name: &str| dir.path().join(name).exists();
+    assert!(!theirs.iter().any(|(name, _)| is_there(name)));
+    assert!(others.iter().all(|(name, _)| is_there(name)));
+    let nameless = format!("{{{messages}}}");
+    fs::write(dir.path().join("telegram_9.json.migrated"), nameless).unwrap();
+    store
+        .handle()
+        .erase(Erase::key("telegram_9"))
+        .wait()
+        .unwrap();
+    assert!(!is_there("telegram_9.json.migrated"));
+    store.close().unwrap();
+    fs::write(dir.path().join("orphan.jsonl"), "{}\n").unwrap();
+    let store = open(dir.path());
+    let temp = ".sessionlog/backups/repair-1/.sessionlog-0000000000000001.tmp";
+    fs::create_dir_all(dir.path().join(temp).parent().unwrap()).unwrap();
+    fs::write(dir.path().join(temp), "lines").unwrap();
+    let receipt = store.handle().erase(Erase::person("7")).wait().unwrap();
+    assert_eq!(receipt.doubtful, [temp, "orphan.jsonl"]);
+    assert!(!receipt.is_complete());
 }
 
 #[test]

@@ -2,48 +2,48 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Making, SegmentPool, segment};
+use super::{Filling, Making, SegmentPool, segment};
 use crate::error::Result;
 
 impl SegmentPool {
     /// Has the journal go on in blocks that never held a record: the next batch leaves the
     /// segment in use, and what is [retired](Self::retire) from then on is removed, not kept
     /// for reuse. Reused blocks hold old records until others are written over them. Not
-    /// beside a [`retire`](Self::retire).
+    /// beside a [`retire`](Self::retire). Who needs a segment meanwhile waits.
     ///
     /// # Errors
-    /// As [`SegmentPool::next`]. The journal is whole, and goes on as it did.
+    /// As [`SegmentPool::next`]. The journal is whole, and without spares.
     pub(crate) fn renew(&self) -> Result<()> {
-        let first = self.drop_blocks()?;
-        // Made before anybody is sent there: to leave the present segment must not fail for
-        // want of space, or a full disk would keep the checkpoint away that frees some.
-        self.prepare()?;
-        // No order is needed: a checkpoint that is to be in the new segment is queued
-        // later, under the group commit's lock.
-        self.renewed.store(first, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Removes all blocks that wait to be written to; the number of the first segment of
-    /// others.
-    fn drop_blocks(&self) -> Result<u64> {
-        let (_making, first) = {
+        let _making = {
             let mut state = self.state.lock();
             while state.making {
                 self.made.wait(&mut state);
             }
-            let first = state.next_number;
-            (Making::begin(self, &mut state), first)
+            if state.ended {
+                return Ok(());
+            }
+            Making::begin(self, &mut state)
         };
-        let ready = self.state.lock().ready.take();
-        if let Some(ready) = ready
-            && let Err(error) = self.remove(&self.dir.join(segment::name(ready.number)))
-        {
-            self.state.lock().ready = Some(ready);
-            return Err(error);
-        }
         self.give_way()?;
-        Ok(first)
+        // Made before anybody is sent there, and nobody else makes one: to leave the present
+        // segment must not fail for want of space, or a full disk would keep the checkpoint
+        // away that frees some.
+        let fresh = self.create(0, Filling::AtOnce)?;
+        let first = fresh.number;
+        let before = self.state.lock().ready.replace(fresh);
+        // No order is needed: a checkpoint that is to be in the new segment is queued
+        // later, under the group commit's lock.
+        self.renewed.store(first, Ordering::Relaxed);
+        if let Some(before) = before {
+            self.remove(&self.dir.join(segment::name(before.number)))?;
+        }
+        // What is there counts, not what is known: an error may have made us lose sight of it.
+        for name in self.names()? {
+            if name.strip_suffix(".tmp").is_some() {
+                self.remove(&self.dir.join(name))?;
+            }
+        }
+        self.sync_dir()
     }
 
     /// Whether a segment is to take no more batches.

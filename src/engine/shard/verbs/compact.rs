@@ -1,6 +1,7 @@
 //! Dropping the lines that are hidden: a copy in the background, and its swap.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::disk::files;
 use crate::disk::files::lines;
@@ -15,7 +16,6 @@ use crate::engine::shard::session::{Compaction, Pending, Session};
 use crate::engine::shard::source::Source;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
-use crate::ground::sync::atomic::AtomicBool;
 
 /// Drop the hidden lines, if there are any.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Shard {
                     file,
                     start: session.start,
                     end: session.settled.end,
-                    dropped: turn.shared.archive.keeps.then_some(dropped),
+                    dropped,
                 }
             }
             Ok(None) => Source::Lines(Vec::new()),

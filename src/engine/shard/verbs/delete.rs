@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::Durability;
 use crate::disk::files::{kind_of, once};
@@ -18,7 +19,6 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::View;
 use crate::error::{Error, Result, Version};
-use crate::ground::sync::atomic::Ordering;
 
 /// Delete the session: its files, its backups, and what its aliases mean.
 #[derive(Debug, Default)]

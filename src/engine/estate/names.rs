@@ -1,0 +1,57 @@
+//! Whose a file is, by its name.
+
+use std::path::Path;
+
+use crate::disk::archive::Part;
+use crate::disk::files::backup::{self, Name};
+use crate::disk::files::once;
+use crate::disk::journal::segment;
+use crate::disk::session_file::{LOG, SIDECAR};
+use crate::engine::home;
+
+/// Whether files that are nobody's any more are kept there.
+pub(super) fn is_aside(site: &str) -> bool {
+    let Some(own) = site.strip_prefix(home::NAME) else {
+        return false;
+    };
+    own == "/quarantine" || own.starts_with("/backups/repair-")
+}
+
+/// Whether a file that was set aside may speak of many sessions.
+pub(super) fn is_mixed(name: &str) -> bool {
+    let name = unnumbered(name);
+    let is_once = name.ends_with(".ids.jsonl") || name.ends_with(".old.jsonl");
+    let is_sessions = name.ends_with(LOG) || name.ends_with(SIDECAR);
+    segment::number_of(name).is_some() || name == "sidecars.jsonl" || is_once || !is_sessions
+}
+
+pub(super) fn is_session(name: &str, stem: &str) -> bool {
+    let rest = name.strip_prefix(stem);
+    rest.is_some_and(|rest| rest == LOG || rest == SIDECAR)
+}
+
+pub(super) fn is_backup(name: &str, stem: &str) -> bool {
+    let log = name
+        .strip_suffix(SIDECAR)
+        .map(|rest| format!("{rest}{LOG}"));
+    let stored = Name::parse(log.as_deref().unwrap_or(name));
+    let marked = backup::parse_number_marker(name);
+    stored.is_some_and(|stored| stored.stem == stem) || marked.is_some_and(|(of, _)| of == stem)
+}
+
+pub(super) fn is_archived(name: &str, stem: &str) -> bool {
+    Part::parse(name).is_some_and(|part| part.stem == stem)
+}
+
+pub(super) fn is_once(name: &str, stem: &str) -> bool {
+    let mut paths = once::paths(Path::new(""), stem).into_iter();
+    paths.any(|path| path == Path::new(name))
+}
+
+/// A name without the number that kept it from taking another's place.
+pub(super) fn unnumbered(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((rest, number)) if number.parse::<u64>().is_ok() => rest,
+        _ => name,
+    }
+}

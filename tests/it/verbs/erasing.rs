@@ -330,7 +330,12 @@ fn older_files_of_a_person_go_and_what_cannot_be_told_is_named() {
         fs::write(dir.path().join(name), bytes).unwrap();
     }
     let receipt = store.handle().erase(Erase::person("7")).wait().unwrap();
-    assert_eq!(receipt.removed.len(), 2 + 1, "{receipt:?}");
+    let removed = receipt.removed.iter();
+    let removed = removed.filter(|file| !file.contains("/journal/"));
+    assert_eq!(
+        removed.collect::<Vec<_>>(),
+        ["7.json.migrated", "direct.json"]
+    );
     assert_eq!(receipt.traces.found.len(), 1, "{receipt:?}");
     let is_there = |name: &str| dir.path().join(name).exists();
     assert!(!theirs.iter().any(|(name, _)| is_there(name)));

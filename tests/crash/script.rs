@@ -609,7 +609,7 @@ fn purges() -> Vec<Script> {
                 Step::Flush,
             ],
         )
-        .schedules(4),
+        .schedules(2),
         script(
             "purge_beside_writes",
             vec![
@@ -623,7 +623,7 @@ fn purges() -> Vec<Script> {
                 Step::Flush,
             ],
         )
-        .schedules(8),
+        .schedules(4),
     ]
 }
 
@@ -663,7 +663,7 @@ fn archives() -> Vec<Script> {
             ],
         )
         .options(|options| options.auto_compact(false).archive(true))
-        .schedules(6),
+        .schedules(3),
     ]
 }
 

@@ -26,7 +26,7 @@ use super::shard::shared::Shared;
 use crate::disk::archive::{self, Part, UnderWay};
 use crate::disk::files;
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{OpenMode, Storage, StorageDir, StorageFile};
 use crate::ground::sync::Mutex;
 
 /// How many bytes of lines are compressed at a time, and so how many a member has, about.
@@ -44,8 +44,9 @@ pub(crate) struct Archive {
     pub(crate) keeps: bool,
     /// Whether there may be anything: who does without an archive takes no lock for it.
     is_used: bool,
-    /// Whether the directory is known to be on disk by its name.
-    is_made: AtomicBool,
+    /// The directory, once its name is known to be on disk. Open for as long as the store: a
+    /// deletion that finds no descriptor left to sync it would stop the store.
+    held: Mutex<Option<Arc<dyn StorageDir>>>,
     known: Mutex<BTreeMap<String, Vec<Part>>>,
 }
 
@@ -62,32 +63,37 @@ impl Archive {
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf, keeps: bool) -> io::Result<Self> {
+    pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf, keeps: bool) -> Result<Self> {
+        let list = |e| Error::io("list", &dir, e);
         let mut known: BTreeMap<String, Vec<Part>> = BTreeMap::new();
         let mut removed = false;
-        for name in files::names(storage, &dir)? {
+        for name in files::names(storage, &dir).map_err(list)? {
             if let Some(part) = Part::parse(&name) {
                 known.entry(part.stem.clone()).or_default().push(part);
             } else if files::is_temp_name(&name) {
-                storage.remove_file(&dir.join(name))?;
+                storage.remove_file(&dir.join(name)).map_err(list)?;
                 removed = true;
             }
         }
         if removed {
-            storage.sync_dir(&dir)?;
+            storage.sync_dir(&dir).map_err(list)?;
         }
-        Ok(Self {
+        let archive = Self {
             dir,
             keeps,
             is_used: keeps || !known.is_empty(),
-            is_made: AtomicBool::new(false),
+            held: Mutex::new(None),
             known: Mutex::new(known),
-        })
+        };
+        if !archive.known.lock().is_empty() {
+            archive.hold(storage)?;
+        }
+        Ok(archive)
     }
 
     /// Makes the directory, for good: also one that is there, whose maker may have been killed.
     fn make(&self, storage: &dyn Storage) -> Result<()> {
-        if self.is_made.load(Ordering::Relaxed) {
+        if self.held.lock().is_some() {
             return Ok(());
         }
         match storage.create_dir(&self.dir) {
@@ -96,10 +102,22 @@ impl Archive {
             }
             _ => {}
         }
+        self.hold(storage)
+    }
+
+    fn hold(&self, storage: &dyn Storage) -> Result<()> {
+        let open = storage.open_dir(&self.dir);
+        let open = open.map_err(|e| Error::io("open", &self.dir, e))?;
         let home = self.dir.parent().unwrap_or(&self.dir);
         storage.sync_dir(home).map_err(|e| Error::sync(home, e))?;
-        self.is_made.store(true, Ordering::Relaxed);
+        *self.held.lock() = Some(open);
         Ok(())
+    }
+
+    /// Makes what was done to the names in the directory survive power loss.
+    fn sync(&self, storage: &dyn Storage) -> io::Result<()> {
+        let held = self.held.lock().clone();
+        held.map_or_else(|| storage.sync_dir(&self.dir), |held| held.sync_names())
     }
 
     /// The parts of a session, those with its oldest lines first.
@@ -150,7 +168,7 @@ impl Archive {
         parts
             .iter()
             .try_for_each(|part| self.unlink(storage, part))?;
-        storage.sync_dir(&self.dir)
+        self.sync(storage)
     }
 
     fn unlink(&self, storage: &dyn Storage, part: &Part) -> io::Result<()> {
@@ -255,8 +273,8 @@ impl Keeping<'_> {
         }
         let synced = storage.open(&path, OpenMode::Read);
         synced.and_then(|file| file.sync_data()).map_err(wrap)?;
-        storage
-            .sync_dir(&archive.dir)
+        archive
+            .sync(&**storage)
             .map_err(|e| Error::sync(&archive.dir, e))?;
         (self.upto, self.check) = (begun.upto, check);
         Ok(())
@@ -345,6 +363,7 @@ impl Keeping<'_> {
             Error::io("archive", &temp, e)
         })?;
         // Lines are dropped whose part a power loss could take, otherwise.
-        storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))
+        let synced = self.shared.archive.sync(storage);
+        synced.map_err(|e| Error::sync(dir, e))
     }
 }

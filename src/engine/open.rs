@@ -135,8 +135,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     set_aside_strays(storage, &home, &catalog, &mut report)?;
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
-    let archive = Archive::survey(storage, home.archive.clone(), site.options.archive)
-        .map_err(|e| Error::io("list", &home.archive, e))?;
+    let archive = Archive::survey(storage, home.archive.clone(), site.options.archive)?;
     let shared = Arc::new(Shared {
         storage: shared.clone(),
         clock: site.clock.clone(),

@@ -123,7 +123,7 @@ fn who_only_reads_is_told_what_the_writer_commits() {
         made
     };
     told("old", ChangeKind::Appended, &|| {
-        add_numbers(&chats, "old", 3..4)
+        add_numbers(&chats, "old", 3..4);
     });
     assert_eq!(
         texts(&watching, "old"),
@@ -131,10 +131,10 @@ fn who_only_reads_is_told_what_the_writer_commits() {
         "it is told after it shows"
     );
     told("new", ChangeKind::Appended, &|| {
-        add_numbers(&chats, "new", 0..1)
+        add_numbers(&chats, "new", 0..1);
     });
     told("journalled", ChangeKind::Appended, &|| {
-        add_numbers(&chats, "journalled", 0..1)
+        add_numbers(&chats, "journalled", 0..1);
     });
     assert_eq!(next(&mut mine).0, "journalled");
     chats.flush().wait().unwrap();

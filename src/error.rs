@@ -62,7 +62,7 @@ pub enum Error {
     /// A message, a batch of them, or what a session's sidecar is to hold (a
     /// summary, a scope, aliases) is larger than the store accepts. Nothing was
     /// written, and the messages come back.
-    #[error("{what} of {size} bytes, over the limit of {limit}")]
+    #[error("{what} of {size} bytes, over the limit of {limit} (StoreOptions sets it)")]
     MessageTooLarge {
         /// What was too large.
         what: Oversized,
@@ -199,7 +199,7 @@ pub enum Error {
 
     /// The session changed since the version the caller named, or the store was opened
     /// anew since. Nothing was changed: look again, and decide anew.
-    #[error("session {key:?} is at version {found}, not at {expected} as expected")]
+    #[error("session {key:?} {}, not at version {expected} as expected", if *.found == Version::ABSENT { String::from("does not exist") } else { format!("is at version {found}") })]
     VersionConflict {
         /// The session.
         key: String,
@@ -213,7 +213,9 @@ pub enum Error {
     /// taken back since, or its file rewritten by a compaction that left out blank lines,
     /// or the store was opened anew. Or it never was: it is another session's. Nothing was
     /// changed; take a snapshot, and look for it there.
-    #[error("the position is none of session {key:?} any more")]
+    #[error(
+        "the position is none of session {key:?}: its history is another one now, or the position another session's; take a snapshot and look again"
+    )]
     PositionNotFound {
         /// The session.
         key: String,
@@ -237,9 +239,11 @@ pub enum Error {
         id: String,
     },
 
-    /// Changes came faster than they were asked for, and are not kept any more. The next call
-    /// goes on with the oldest that is.
-    #[error("{} changes were missed", .missed.map_or_else(|| String::from("an unknown number of"), |n| n.to_string()))]
+    /// Changes came faster than they were asked for, and are not kept any more; or, beside a
+    /// writer in another process, they left its journal before they were read. The next call
+    /// goes on with the oldest that is. Who keeps something up to date with the changes lists
+    /// the sessions anew.
+    #[error("{} changes were missed: list the sessions to catch up", .missed.map_or_else(|| String::from("an unknown number of"), |n| n.to_string()))]
     ChangesMissed {
         /// How many; `None` if it is not known.
         missed: Option<u64>,

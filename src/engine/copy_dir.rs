@@ -66,14 +66,17 @@ impl CopyDir {
     /// Gets ready to put a copy of the store `of` together that will stand at `dir`.
     ///
     /// # Errors
-    /// `InStore` if `dir` is a store's, `Io` if something is there that is no copy of that
+    /// `InStore` if `dir` is a store's or in one, `Io` if something is there that is no copy of that
     /// store; `Locked` if it is being put together.
     pub(crate) fn prepare(storage: Arc<dyn Storage>, dir: &Path, of: &str) -> Result<Self> {
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
         // After a slash, a symbolic link would be followed.
         let dir: PathBuf = dir.components().collect();
         let in_home = dir.components().any(|part| part.as_os_str() == home::NAME);
-        if in_home || is_store(&*storage, &dir)? {
+        // A copy in a store's directory would be copied along, and erased texts stay in it.
+        let mut parents = dir.ancestors().skip(1);
+        let in_store = parents.any(|parent| is_store(&*storage, parent).unwrap_or(false));
+        if in_home || in_store || is_store(&*storage, &dir)? {
             return Err(Error::InStore { path: dir });
         }
         let beside = |what: &str| {

@@ -147,7 +147,7 @@ impl<'a, P: Copy> Walk<'a, P> {
     fn end(self) -> Newest<P> {
         let mut met = self.met;
         met.older = self.older;
-        met.is_partial = self.is_full && self.turns_end == 0 && !met.messages.is_empty();
+        met.is_partial = self.is_full && self.turns_end == 0;
         if self.is_full && self.turns_end > 0 {
             met.older += met.messages.len() - self.turns_end;
             met.messages.truncate(self.turns_end);

@@ -14,7 +14,7 @@ use super::{Error, Result};
 /// open every session has another, so that who comes back with an old one gets
 /// [`VersionConflict`](crate::Error::VersionConflict) rather than the wrong state. It is
 /// written as hexadecimal text, also by serde, because JSON's numbers end at 2⁵³ for many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version(u64);
 
@@ -47,6 +47,12 @@ impl Version {
             }),
             _ => Ok(()),
         }
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
     }
 }
 

@@ -134,7 +134,9 @@ pub struct Window {
     /// How many visible messages of the session are not among them: older ones, and tool
     /// calls and results without their other half.
     pub omitted: usize,
-    /// Whether the newest turn alone is over the budget: the window begins within it.
+    /// Whether the newest turn alone is over the budget, beside summary and system prompt: the
+    /// window begins within it, or has no message at all. Do not truncate there: what the user
+    /// asked would go.
     pub is_partial: bool,
     /// The session's summary; empty if it has none. It is not among the messages.
     pub summary: String,
@@ -143,7 +145,9 @@ pub struct Window {
     /// What all of it is estimated to take, tokens.
     pub tokens: usize,
     /// Where the window begins, with its first message or one before that was left out
-    /// without its other half: [`Keep::From`](crate::Keep::From) this position truncates what is older.
+    /// without its other half; the end of the session if it has none.
+    /// [`SessionSnapshot::before`](crate::SessionSnapshot::before) it are the messages that
+    /// the window leaves out, to be summarised; [`Keep::From`](crate::Keep::From) this position truncates what is older.
     pub start: Position,
     /// Of which version of the session it is.
     pub version: Version,

@@ -101,7 +101,8 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
 
     /// Appends, replaces the summary and hides old messages, as far as the [`Update`] says
     /// so: all of it or nothing, and only at the version it expects; the version that the
-    /// session is at then. One that names nothing tells the version. Stores in memory keep no
+    /// session is at then. One that names nothing tells the version. A position in a
+    /// session that is gone is not found, unless there is nothing to append. Stores in memory keep no
     /// token counts, and say [`Error::Unsupported`] if one is named. Default: that.
     fn update(&self, key: &str, update: Update) -> Reply<Version> {
         let _ = (key, update);

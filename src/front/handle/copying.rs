@@ -84,7 +84,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InStore`] if `dir` is a store's, [`Error::Io`] if it has something else than a
+    /// [`Error::InStore`] if `dir` is a store's or in one, [`Error::Io`] if it has something else than a
     /// copy of this store, or cannot be written to; [`Error::Locked`] if a copy is being put
     /// together there; [`Error::Corrupt`] if what was written reads differently. The copy that
     /// was there is there still. Those all verbs share. A session that cannot be read is

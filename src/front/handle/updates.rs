@@ -24,7 +24,10 @@ impl StoreHandle {
     ///
     /// With [`Update::expect`] it is made only if nothing changed the session since; a
     /// compaction does not. Who takes a [`Position`](crate::Position) instead,
-    /// [`Keep::From`], keeps what was appended meanwhile and needs no version for that. Of a
+    /// [`Keep::From`], keeps what was appended meanwhile and needs no version for that: a chat
+    /// in which people write while a summary is made needs that, and one summariser at a time,
+    /// for the later summary wins. A version is for decisions that nothing may have come
+    /// between. Of a
     /// session without a sidecar, which nobody owns before its first write, both are void
     /// with that write: the first update that names one is refused.
     ///
@@ -85,6 +88,9 @@ impl StoreHandle {
     /// Appends messages, unless the session took some under this id before: for platforms
     /// that deliver an update again. The id is any text of 1 to 256 bytes, such as the
     /// platform's message id; each session has its own.
+    ///
+    /// Only the id counts: another message under it is a duplicate, too, and no message at all
+    /// spends it.
     ///
     /// An id is remembered from the moment its messages are: after a crash both are there,
     /// or neither. It survives truncating, compacting, replacing and taking back the

@@ -251,6 +251,7 @@ fn what_is_no_copy_of_the_store_is_left_alone() {
     for refused in [
         &dir.path().join("store"),
         &dir.path().join("other"),
+        &dir.path().join("store/copies/today"),
         &inside,
     ] {
         let error = chats.backup_to(refused).wait().unwrap_err();

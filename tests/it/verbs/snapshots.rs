@@ -249,6 +249,10 @@ fn a_turn_over_the_budget_is_cut_where_no_result_is_orphaned() {
     assert!(window.is_partial);
     assert_eq!(said(&window.messages), ["It rains."]);
     assert_eq!(window.omitted, 3);
+    // Not even its last message fits.
+    let none = chats.window("cli", Budget::unlimited().messages(0)).wait();
+    let none = none.unwrap();
+    assert!(none.is_partial && none.messages.is_empty());
     let kept = budget.clone().unpaired(Unpaired::Keep);
     let window = chats.window("cli", kept).wait().unwrap();
     assert_eq!(said(&window.messages), ["rain", "It rains."]);

@@ -1,0 +1,212 @@
+//! Finding the nth message of a session: outlines, kept for the sessions last looked at.
+//!
+//! An outline is made once, by a pass over the whole session, and grows with what is appended.
+//! It is made anew if the session is truncated, rewritten or, beside a writer in another
+//! process, compacted: indexes then mean other messages. So every answer names the *epoch*
+//! that its indexes are of, and a request of an older one is refused.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use sessionlog::{MarkKind, Outline, Page, Position, SessionSnapshot, StoreHandle, Version};
+
+use crate::api::millis;
+use crate::failure::{Answer, Failure};
+
+/// How many sessions' outlines are kept.
+const KEPT: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
+
+/// How many messages lie between two anchors: so many are read at most to find one.
+const STRIDE: usize = 128;
+
+/// Outlines of the sessions last looked at.
+pub(crate) struct Outlines {
+    store: StoreHandle,
+    kept: Mutex<LruCache<String, Slot>>,
+}
+
+/// One task at a time makes a session's outline; the others wait, and have it too.
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<Chart>>>>;
+
+/// A session's outline, and of which moment it is.
+pub(crate) struct Chart {
+    pub(crate) epoch: String,
+    pub(crate) messages: usize,
+    pub(crate) marks: Vec<Landmark>,
+    version: Version,
+    start: Position,
+    end: Position,
+    /// By index.
+    anchors: Vec<(usize, Position)>,
+    indexes: HashMap<Position, usize>,
+}
+
+/// A line between the messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landmark {
+    /// How many messages stand before it.
+    pub(crate) after: usize,
+    /// When the message before it was said, milliseconds since 1970.
+    pub(crate) said: Option<i64>,
+    pub(crate) kind: MarkKind,
+}
+
+impl Outlines {
+    pub(crate) fn new(store: StoreHandle) -> Self {
+        let kept = Mutex::new(LruCache::new(KEPT));
+        Self { store, kept }
+    }
+
+    /// A session's moment, and its outline.
+    ///
+    /// # Errors
+    /// 404 if there is no session of this key.
+    pub(crate) async fn of(&self, key: &str) -> Answer<(SessionSnapshot, Arc<Chart>)> {
+        if !self.store.exists(key).await? {
+            return Err(Failure::missing(key));
+        }
+        let slot = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.get_or_insert(key.to_owned(), Slot::default).clone()
+        };
+        let mut held = slot.lock().await;
+        let snapshot = self.store.snapshot(key).await?;
+        let chart = chart(&snapshot, held.take()).await?;
+        *held = Some(chart.clone());
+        Ok((snapshot, chart))
+    }
+}
+
+async fn chart(snapshot: &SessionSnapshot, last: Option<Arc<Chart>>) -> Answer<Arc<Chart>> {
+    let epoch = epoch(snapshot);
+    let Some(last) = last.filter(|last| last.epoch == epoch) else {
+        return Ok(Arc::new(whole(snapshot, epoch).await?));
+    };
+    if last.version == snapshot.version() && last.end == snapshot.end() {
+        return Ok(last);
+    }
+    if last.end == snapshot.end() || !is_of_a_file(last.end) {
+        return Ok(Arc::new(whole(snapshot, epoch).await?));
+    }
+    let Ok(grown) = snapshot.outline(last.end, STRIDE).await else {
+        return Ok(Arc::new(whole(snapshot, epoch).await?));
+    };
+    let mut chart = Arc::unwrap_or_clone(last);
+    chart.grow(grown);
+    chart.version = snapshot.version();
+    chart.end = snapshot.end();
+    Ok(Arc::new(chart))
+}
+
+async fn whole(snapshot: &SessionSnapshot, epoch: String) -> Answer<Chart> {
+    let mut chart = Chart {
+        epoch,
+        messages: 0,
+        marks: Vec::new(),
+        version: snapshot.version(),
+        start: snapshot.start(),
+        end: snapshot.end(),
+        anchors: Vec::new(),
+        indexes: HashMap::new(),
+    };
+    chart.grow(snapshot.outline(chart.start, STRIDE).await?);
+    Ok(chart)
+}
+
+/// Changes with the lines that a session begins with. Of a session that was deleted and made
+/// anew, its time does.
+fn epoch(snapshot: &SessionSnapshot) -> String {
+    format!("{}@{}", snapshot.start(), snapshot.meta().created_at)
+}
+
+/// Positions tell lines apart that were in a file. Those that are only in the journal yet, and
+/// are read beside its writer, are named alike in every session.
+fn is_of_a_file(position: Position) -> bool {
+    !position.to_string().starts_with("0-")
+}
+
+impl Clone for Chart {
+    fn clone(&self) -> Self {
+        Self {
+            epoch: self.epoch.clone(),
+            messages: self.messages,
+            marks: self.marks.clone(),
+            version: self.version,
+            start: self.start,
+            end: self.end,
+            anchors: self.anchors.clone(),
+            indexes: self.indexes.clone(),
+        }
+    }
+}
+
+impl Chart {
+    /// Adds what comes after what it has.
+    fn grow(&mut self, outline: Outline) {
+        let far = self.anchors.last().map(|(index, _)| index + STRIDE / 2);
+        for (at, position) in outline.anchors.into_iter().enumerate() {
+            let index = self.messages + at * STRIDE;
+            // Many small additions would make every message an anchor.
+            if far.is_none_or(|far| index >= far) {
+                self.anchors.push((index, position));
+                self.indexes.insert(position, index);
+            }
+        }
+        self.marks
+            .extend(outline.marks.into_iter().map(|mark| Landmark {
+                after: self.messages + mark.after,
+                said: mark.said_at.as_deref().and_then(millis),
+                kind: mark.kind,
+            }));
+        self.messages += outline.messages;
+    }
+
+    /// Where the messages from `index` on begin, or one after it: index and position.
+    fn anchor_from(&self, index: usize) -> (usize, Position) {
+        let at = self.anchors.partition_point(|(anchor, _)| *anchor < index);
+        let anchor = self.anchors.get(at).copied();
+        anchor.unwrap_or((self.messages, self.end))
+    }
+
+    /// The messages `from..until`, and where each stands.
+    pub(crate) async fn read(
+        &self,
+        snapshot: &SessionSnapshot,
+        from: usize,
+        until: usize,
+    ) -> Answer<Page> {
+        let until = until.min(self.messages);
+        let (anchor, position) = self.anchor_from(until);
+        let surplus = anchor - until;
+        let mut page = snapshot.before(position, anchor - from.min(until)).await?;
+        let wanted = page.messages.len().saturating_sub(surplus);
+        page.messages.truncate(wanted);
+        page.positions.truncate(wanted);
+        Ok(page)
+    }
+
+    /// The index of the message at `position`.
+    pub(crate) async fn index_of(
+        &self,
+        snapshot: &SessionSnapshot,
+        position: Position,
+    ) -> Answer<usize> {
+        if let Some(index) = self.indexes.get(&position) {
+            return Ok(*index);
+        }
+        // Twice the stride: additions leave wider gaps.
+        let page = snapshot.before(position, 2 * STRIDE).await?;
+        let newest_first = page.positions.iter().rev();
+        for (distance, before) in newest_first.enumerate() {
+            if let Some(index) = self.indexes.get(before) {
+                return Ok(index + distance + 1);
+            }
+        }
+        if page.is_first && page.positions.is_empty() {
+            return Ok(0);
+        }
+        Err(Failure::outdated())
+    }
+}

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let options = ViewerOptions::new()
         .title(&dir)
         .beyond_loopback(!addr.ip().is_loopback());
-    let viewer = Viewer::new(&store.handle(), &options)?;
+    let viewer = Viewer::new(store.handle(), options)?;
     println!("{}", viewer.url(addr));
     let stop = async {
         // Without signals it serves until it is killed.

@@ -163,7 +163,7 @@ fn is_open(path: &str) -> bool {
 }
 
 fn query_token(uri: &Uri) -> Option<&str> {
-    let pairs = uri.query()?.split('&');
+    let mut pairs = uri.query()?.split('&');
     pairs.find_map(|pair| pair.strip_prefix("token="))
 }
 

@@ -13,7 +13,7 @@
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = Store::open_read_only("sessions")?;
-//! let viewer = Viewer::new(&store.handle(), &ViewerOptions::new())?;
+//! let viewer = Viewer::new(store.handle(), ViewerOptions::new())?;
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 //! println!("{}", viewer.url(listener.local_addr()?));
 //! viewer.serve(listener).await?;

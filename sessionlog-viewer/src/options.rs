@@ -11,10 +11,16 @@ pub struct ViewerOptions {
     pub(crate) beyond_loopback: bool,
     pub(crate) hosts: Vec<String>,
     pub(crate) title: String,
+    pub(crate) limits: Limits,
+}
+
+/// How much a viewer takes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
     pub(crate) poll_every: Duration,
-    pub(crate) max_streams: usize,
-    pub(crate) max_searches: usize,
-    pub(crate) max_connections: usize,
+    pub(crate) streams: usize,
+    pub(crate) searches: usize,
+    pub(crate) connections: usize,
 }
 
 /// Says nothing of the token: it ends up in logs.
@@ -50,10 +56,12 @@ impl ViewerOptions {
             beyond_loopback: false,
             hosts: Vec::new(),
             title: String::from("sessions"),
-            poll_every: Duration::from_secs(1),
-            max_streams: 32,
-            max_searches: 2,
-            max_connections: 128,
+            limits: Limits {
+                poll_every: Duration::from_secs(1),
+                streams: 32,
+                searches: 2,
+                connections: 128,
+            },
         }
     }
 
@@ -97,28 +105,28 @@ impl ViewerOptions {
     /// them while somebody watches: at least 50 ms. Listing many sessions takes longer, and is
     /// then done at most for a twentieth of the time. Default: 1 s.
     pub fn poll_every(mut self, interval: Duration) -> Self {
-        self.poll_every = interval.max(Duration::from_millis(50));
+        self.limits.poll_every = interval.max(Duration::from_millis(50));
         self
     }
 
     /// How many pages may be live at once; others get 503, and show what they have. At least
     /// one. Default: 32.
     pub fn max_streams(mut self, most: usize) -> Self {
-        self.max_streams = most.max(1);
+        self.limits.streams = most.max(1);
         self
     }
 
     /// How many searches may run at once; others wait up to 5 s, then get 503. At least one.
     /// Default: 2.
     pub fn max_searches(mut self, most: usize) -> Self {
-        self.max_searches = most.max(1);
+        self.limits.searches = most.max(1);
         self
     }
 
     /// How many connections [`serve`](crate::Viewer::serve) holds at once; others wait to be
     /// accepted. At least one. Default: 128.
     pub fn max_connections(mut self, most: usize) -> Self {
-        self.max_connections = most.max(1);
+        self.limits.connections = most.max(1);
         self
     }
 }

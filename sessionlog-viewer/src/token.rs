@@ -22,11 +22,11 @@ impl Token {
     /// # Errors
     /// If the one given is too short or has other characters, or the system gives no random
     /// bytes.
-    pub(crate) fn choose(choice: &Choice) -> Result<Option<Self>, ViewerError> {
+    pub(crate) fn choose(choice: Choice) -> Result<Option<Self>, ViewerError> {
         let secret = match choice {
             Choice::None => return Ok(None),
             Choice::Random => random()?,
-            Choice::Given(token) => token.clone(),
+            Choice::Given(token) => token,
         };
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if !LENGTHS.contains(&secret.len()) || !secret.bytes().all(is_plain) {

@@ -52,19 +52,19 @@ impl Viewer {
     ///
     /// # Errors
     /// [`ViewerError`].
-    pub fn new(handle: &StoreHandle, options: &ViewerOptions) -> Result<Self, ViewerError> {
-        let token = Token::choose(&options.token)?;
+    pub fn new(handle: StoreHandle, options: ViewerOptions) -> Result<Self, ViewerError> {
+        let token = Token::choose(options.token)?;
         if token.is_none() && options.beyond_loopback {
             return Err(ViewerError::TokenRequired);
         }
         let guard = Guard {
             token,
             beyond_loopback: options.beyond_loopback,
-            hosts: options.hosts.clone(),
+            hosts: options.hosts,
         };
         Ok(Self {
-            max_connections: options.max_connections,
-            library: Arc::new(Library::new(handle, options)),
+            max_connections: options.limits.connections,
+            library: Arc::new(Library::new(handle, options.title, options.limits)),
             guard: Arc::new(guard),
         })
     }

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::failure::{Answer, Failure};
 use crate::follow::Watcher;
-use crate::options::ViewerOptions;
+use crate::options::Limits;
 use crate::outlines::Outlines;
 
 /// How many requests read at once; more wait. Each holds a page of messages in memory.
@@ -37,6 +37,8 @@ pub(crate) const MAX_MILLIS: i64 = 8_640_000_000_000_000;
 pub(crate) struct Library {
     /// Takes keys literally, as they are listed.
     store: StoreHandle,
+    /// Takes aliases for the sessions they lead to.
+    by_name: StoreHandle,
     title: String,
     outlines: Outlines,
     watcher: Arc<Watcher>,
@@ -47,16 +49,17 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    pub(crate) fn new(handle: &StoreHandle, options: &ViewerOptions) -> Self {
+    pub(crate) fn new(handle: StoreHandle, title: String, limits: Limits) -> Self {
         let store = handle.exact_keys();
         Self {
             outlines: Outlines::new(store.clone()),
-            watcher: Arc::new(Watcher::new(store.clone(), options.poll_every)),
+            watcher: Arc::new(Watcher::new(store.clone(), limits.poll_every)),
             store,
-            title: options.title.clone(),
+            by_name: handle,
+            title,
             reads: Arc::new(Semaphore::new(MAX_READS)),
-            searches: Arc::new(Semaphore::new(options.max_searches)),
-            streams: Arc::new(Semaphore::new(options.max_streams)),
+            searches: Arc::new(Semaphore::new(limits.searches)),
+            streams: Arc::new(Semaphore::new(limits.streams)),
             is_over: watch::Sender::new(false),
         }
     }

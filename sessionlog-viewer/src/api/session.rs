@@ -73,7 +73,7 @@ pub(super) async fn session(
     let key = if store.exists(&key).await? {
         key
     } else {
-        let found = store.resolve_session_key(&key).await?;
+        let found = library.by_name.resolve_session_key(&key).await?;
         found.ok_or_else(|| Failure::missing(&key))?
     };
     let (snapshot, chart) = library.outlines.of(&key).await?;

@@ -70,7 +70,7 @@ async fn indexes_stay_right_while_messages_are_added_one_by_one() {
     stores::numbered(&store.chats, "growing", 5);
     let (_beside, handles) = both(&store);
     let routers = handles.map(|handle| viewer(handle).router());
-    for n in 5..340 {
+    for n in 5..300 {
         let message = format!("message {n}");
         store
             .chats
@@ -80,7 +80,13 @@ async fn indexes_stay_right_while_messages_are_added_one_by_one() {
         if n == 100 {
             store.chats.flush().wait().unwrap();
         }
-        for router in &routers {
+        // Beside its writer each read looks at the whole journal: a few will do.
+        let asked = if n % 20 == 0 {
+            &routers[..]
+        } else {
+            &routers[..1]
+        };
+        for router in asked {
             let middle = n / 2;
             let page = ask(
                 router,

@@ -2,7 +2,7 @@
 // `#/s/KEY/archive/MONTH`.
 
 import { Live, ask } from './api.js';
-import { byId, bytes, count, el, figure, label, moment, name, prose } from './dom.js';
+import { byId, bytes, count, el, figure, label, line, moment, name, prose } from './dom.js';
 import { Feed } from './feed.js';
 import { article } from './message.js';
 import { plot } from './usage.js';
@@ -90,9 +90,9 @@ function sessionRow(info) {
   const title = info.summary || info.first_text || '';
   const place = [info.channel, info.agent].filter((text) => text !== '').map(label).join(' \u00b7 ');
   return row(sessionAddress(info.key), info.key,
-    el('span', { class: 'top' }, name(info.key, { class: 'key' }), moment(info.updated)),
-    title === '' ? null : el('span', { class: 'title', dir: 'auto' }, label(title)),
-    info.last_text === '' || info.last_text === title ? null : el('span', { class: 'last', dir: 'auto' }, label(info.last_text)),
+    el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(info.key) : line(title)), moment(info.updated)),
+    info.last_text === '' || info.last_text === title ? null : el('span', { class: 'last', dir: 'auto' }, line(info.last_text)),
+    el('span', { class: 'note' }, name(info.key, { class: 'key' })),
     el('span', { class: 'note' }, [place, count(info.lines, 'line'), bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
 }
 
@@ -146,8 +146,8 @@ function hitRow(hit) {
     : `${sessionAddress(hit.key)}/archive/${encodeURIComponent(hit.archived)}`;
   const where = hit.archived === null ? label(hit.role) : `${label(hit.role)} \u00b7 archived ${label(hit.archived)}`;
   return row(href, null,
-    el('span', { class: 'top' }, name(hit.key, { class: 'key' }), moment(hit.said)),
-    el('span', { class: 'hit', dir: 'auto' }, label(hit.before), el('mark', {}, label(hit.matched)), label(hit.after)),
+    el('span', { class: 'top' }, el('span', { class: 'note' }, name(hit.key, { class: 'key' })), moment(hit.said)),
+    el('span', { class: 'hit', dir: 'auto' }, prose(hit.before), el('mark', {}, prose(hit.matched)), prose(hit.after)),
     el('span', { class: 'note' }, where));
 }
 
@@ -315,7 +315,7 @@ function details() {
     archive.length > 0 && entry('Archive', el('div', { class: 'chips' }, ...archive)),
     session.backups > 0 && entry('Backups', figure(session.backups)),
     session.aliases.length > 0 && entry('Aliases', el('ul', { class: 'plain-list' }, ...session.aliases.map((alias) => el('li', {}, name(alias))))),
-    session.system_prompt && entry('System prompt', el('details', { class: 'fold' }, el('summary', {}, label(session.system_prompt.slice(0, 80))), el('div', { class: 'text', dir: 'auto' }, prose(session.system_prompt)))),
+    session.system_prompt && entry('System prompt', el('details', { class: 'fold' }, el('summary', {}, line(session.system_prompt.slice(0, 200))), el('div', { class: 'text', dir: 'auto' }, prose(session.system_prompt)))),
     session.scope && entry('Scope', el('pre', {}, prose(JSON.stringify(session.scope, null, 2)))),
   ];
   const openFolds = ui.details.querySelector('details')?.open ?? false;

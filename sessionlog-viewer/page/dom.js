@@ -28,6 +28,9 @@ export const prose = (text) => text.replaceAll('\r\n', '\n').replace(ACTING, pic
 /** A name or a key, on one line. */
 export const label = (text) => text.replace(UNSEEN, picture);
 
+/** The beginning of a text, on one line. */
+export const line = (text) => label(text.slice(0, 1000).replace(/\s+/g, ' ').trim());
+
 /** A name in an element that keeps its direction to itself. */
 export const name = (text, attributes = {}) => el('bdi', attributes, label(text));
 

@@ -1,6 +1,6 @@
 // One message as an article.
 
-import { bytes, count, el, figure, indented, label, moment, name, prose } from './dom.js';
+import { bytes, count, el, figure, indented, label, line, moment, name, prose } from './dom.js';
 
 const ROLES = { user: 'User', assistant: 'Assistant', tool: 'Tool result', system: 'System' };
 
@@ -39,7 +39,8 @@ export function article(message, marks, behind, context) {
     'aria-posinset': message.index + 1,
     'aria-setsize': context.total,
     'data-index': message.index,
-  }, ...context.begin(message.index), ...marks.map(mark), card, ...behind.map(mark));
+  }, ...context.begin(message.index), ...marks.map(mark), card, ...behind.map(mark),
+  message.index + 1 === context.total ? el('div', { class: 'ending' }) : null);
 }
 
 function fill(body, message, context) {
@@ -67,7 +68,7 @@ function reasoning({ reasoning: text }) {
 
 function call({ name: called, arguments: given, explanation, id }) {
   const what = called === '' ? 'a tool' : called;
-  const preview = given === '' || given === '{}' ? '' : label(given.slice(0, 120));
+  const preview = given === '' || given === '{}' ? '' : line(given.slice(0, 200));
   return fold('call', ['Calls ', name(what, { class: 'tool' }), ' ', el('span', { class: 'preview', dir: 'ltr' }, preview)],
     explanation === '' ? null : el('p', { dir: 'auto' }, prose(explanation)),
     el('pre', {}, prose(indented(given))),
@@ -76,7 +77,7 @@ function call({ name: called, arguments: given, explanation, id }) {
 
 function result(message, text) {
   const called = calls.get(message.answers);
-  const preview = label(message.text.slice(0, 120));
+  const preview = line(message.text.slice(0, 200));
   const what = called === undefined ? name(message.answers) : name(called, { class: 'tool' });
   const size = message.size > 2000 ? el('span', { class: 'note' }, bytes(message.size)) : null;
   return [fold('result', [what, ' ', el('span', { class: 'preview', dir: 'auto' }, preview), size], ...text)];

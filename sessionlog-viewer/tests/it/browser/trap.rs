@@ -35,13 +35,22 @@ impl Trap {
         Self { port, asked }
     }
 
-    /// What was asked, but for what a browser asks its maker by itself.
+    /// What was asked, but for what a browser asks its maker, and the search engine that it
+    /// comes with, by itself.
     pub(super) fn asked(&self) -> Vec<String> {
-        let own = ["google.com", "googleapis.com", "gvt1.com", "gstatic.com"];
+        let own = [
+            "google.com",
+            "googleapis.com",
+            "gvt1.com",
+            "gstatic.com",
+            "duckduckgo.com",
+        ];
         let asked = self.asked.lock().unwrap();
+        let is_own = |line: &str| own.iter().any(|host| line.contains(host));
+        // A connection that nothing is asked on was made in advance.
         let by_pages = asked
             .iter()
-            .filter(|line| !own.iter().any(|host| line.contains(host)));
+            .filter(|line| !line.is_empty() && !is_own(line));
         by_pages.cloned().collect()
     }
 }

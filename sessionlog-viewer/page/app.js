@@ -89,16 +89,17 @@ async function sessions(mode, signal) {
 function sessionRow(info) {
   const title = info.summary || info.first_text || '';
   const place = [info.channel, info.agent].filter((text) => text !== '').map(label).join(' \u00b7 ');
-  return row(sessionAddress(info.key), info.key,
+  return row(sessionAddress(info.key), info.key, true,
     el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(info.key) : line(title)), moment(info.updated)),
     info.last_text === '' || info.last_text === title ? null : el('span', { class: 'last', dir: 'auto' }, line(info.last_text)),
     el('span', { class: 'note' }, name(info.key, { class: 'key' })),
     el('span', { class: 'note' }, [place, count(info.lines, 'line'), bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
 }
 
-function row(href, key, ...children) {
-  const link = el('a', { href, 'data-key': key }, ...children);
-  if (open?.key === key) link.setAttribute('aria-current', 'page');
+/** A row of the list: of a session, or of something in it. */
+function row(href, key, isSession, ...children) {
+  const link = el('a', { href, 'data-of': key, 'data-key': isSession ? key : null }, ...children);
+  if (isSession && open?.key === key) link.setAttribute('aria-current', 'page');
   return el('li', {}, link);
 }
 
@@ -110,13 +111,17 @@ function put(rows, isMore) {
     firstNew?.focus();
     return;
   }
-  const focused = ui.rows.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+  const focused = ui.rows.contains(document.activeElement) ? document.activeElement : null;
   ui.rows.replaceChildren(...rows);
   if (focused !== null) {
     const links = [...ui.rows.querySelectorAll('a')];
-    (links.find((link) => link.getAttribute('href') === focused) ?? links[0])?.focus({ preventScroll: true });
+    const same = links.find((link) => link.getAttribute('href') === focused.getAttribute('href'));
+    (same ?? linkOf(focused.dataset.of) ?? links[0])?.focus({ preventScroll: true });
   }
 }
+
+/** The first row that is of a session. */
+const linkOf = (key) => [...ui.rows.querySelectorAll('a')].find((link) => link.dataset.of === key);
 
 async function search(mode, signal) {
   if (mode === 'refresh') return;
@@ -145,7 +150,7 @@ function hitRow(hit) {
     ? `${sessionAddress(hit.key)}/at/${encodeURIComponent(hit.position)}`
     : `${sessionAddress(hit.key)}/archive/${encodeURIComponent(hit.archived)}`;
   const where = hit.archived === null ? label(hit.role) : `${label(hit.role)} \u00b7 archived ${label(hit.archived)}`;
-  return row(href, null,
+  return row(href, hit.key, false,
     el('span', { class: 'top' }, el('span', { class: 'note' }, name(hit.key, { class: 'key' })), moment(hit.said)),
     el('span', { class: 'hit', dir: 'auto' }, prose(hit.before), el('mark', {}, prose(hit.matched)), prose(hit.after)),
     el('span', { class: 'note' }, where));
@@ -198,9 +203,10 @@ async function show() {
   }
   try {
     const session = await ask('session', { key: wanted.key });
+    const kept = await ask('kept', { key: session.key });
     if (mine !== turn) return;
     const wasOpen = isSame && open?.session.epoch === session.epoch;
-    open = { key: session.key, month: wanted.what === 'archive' ? wanted.value : null, session };
+    open = { key: session.key, month: wanted.what === 'archive' ? wanted.value : null, session, kept };
     if (open.month === null) {
       await showMessages(wanted, mine, wasOpen);
     } else {
@@ -260,7 +266,7 @@ function source(session) {
 
 function beginning(session) {
   const notes = [];
-  for (const month of session.archived) {
+  for (const month of open?.kept.archived ?? []) {
     notes.push(el('p', {}, el('a', { href: `${sessionAddress(session.key)}/archive/${encodeURIComponent(month)}` },
       `What was dropped in ${label(month)}, from the archive`)));
   }
@@ -297,14 +303,14 @@ function head() {
 }
 
 function details() {
-  const { session } = open;
+  const { session, kept } = open;
   const entry = (term, ...content) => el('div', {}, el('dt', {}, term), el('dd', {}, ...content));
   const jumps = session.checkpoints.map(({ id, before }) => {
     const button = el('button', { type: 'button', class: 'chip' }, figure(id));
     button.addEventListener('click', () => feed.focus(Math.min(before, feed.total - 1), 'start'));
     return button;
   });
-  const archive = session.archived.map((month) => el('a', { class: 'chip', href: `${sessionAddress(session.key)}/archive/${encodeURIComponent(month)}` }, label(month)));
+  const archive = kept.archived.map((month) => el('a', { class: 'chip', href: `${sessionAddress(session.key)}/archive/${encodeURIComponent(month)}` }, label(month)));
   const list = [
     session.summary && entry('Summary', el('div', { class: 'text', dir: 'auto' }, prose(session.summary))),
     session.usage.length > 1 && entry('Tokens', plot(session.usage)),
@@ -313,7 +319,7 @@ function details() {
     entry('Messages', `${figure(session.total)}${session.hidden > 0 ? `, and ${count(session.hidden, 'hidden line')}` : ''}${session.damaged > 0 ? `, and ${count(session.damaged, 'damaged line')}` : ''}`),
     jumps.length > 0 && entry('Checkpoints', el('div', { class: 'chips' }, ...jumps)),
     archive.length > 0 && entry('Archive', el('div', { class: 'chips' }, ...archive)),
-    session.backups > 0 && entry('Backups', figure(session.backups)),
+    kept.backups > 0 && entry('Backups', figure(kept.backups)),
     session.aliases.length > 0 && entry('Aliases', el('ul', { class: 'plain-list' }, ...session.aliases.map((alias) => el('li', {}, name(alias))))),
     session.system_prompt && entry('System prompt', el('details', { class: 'fold' }, el('summary', {}, line(session.system_prompt.slice(0, 200))), el('div', { class: 'text', dir: 'auto' }, prose(session.system_prompt)))),
     session.scope && entry('Scope', el('pre', {}, prose(JSON.stringify(session.scope, null, 2)))),
@@ -342,8 +348,7 @@ function close() {
     el('p', { class: 'note' }, 'Press ', el('kbd', {}, '?'), ' for the keyboard.'));
   current();
   live.watch(null);
-  const links = [...ui.rows.querySelectorAll('a')];
-  (links.find((link) => link.dataset.key === last) ?? links[0])?.focus({ preventScroll: true });
+  (linkOf(last) ?? ui.rows.querySelector('a'))?.focus({ preventScroll: true });
 }
 
 /** Marks the open session in the list. */
@@ -380,6 +385,8 @@ async function refresh() {
     if (mine !== turn || !open) return;
     open.session = session;
     if (session.epoch !== last.epoch || session.total < feed.total) {
+      open.kept = await ask('kept', { key });
+      if (mine !== turn || !open) return;
       // Counted from the end, the view stays where it is.
       const fromEnd = feed.total - feed.first;
       const goal = feed.follows ? undefined : { index: Math.max(0, session.total - fromEnd), align: 'start' };

@@ -34,6 +34,10 @@ impl Failure {
         )
     }
 
+    pub(crate) fn is_missing(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     /// What the caller counted from is not the session any more.
     pub(crate) fn outdated() -> Self {
         let message = "the session was truncated, replaced or compacted meanwhile; load it again";

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 /// however many there are.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// Listing sessions may take a twentieth of the time.
-const REST: u32 = 20;
+/// Looking may take a tenth of the time.
+const REST: u32 = 10;
 
 /// What changed since the last time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,9 +121,11 @@ impl Watcher {
     async fn look(&self, seen: &mut Looking) -> Result<Notice, Error> {
         loop {
             sleep_until(seen.next_look).await;
+            let began = Instant::now();
             let version = self.version(seen.key.as_deref()).await?;
+            let rest = began.elapsed() * REST;
             let list = self.list().await?;
-            seen.next_look = Instant::now() + self.every;
+            seen.next_look = Instant::now() + rest.max(self.every);
             let notice = Notice {
                 session: version != seen.version,
                 sessions: seen.list.as_ref() != Some(&list),

@@ -102,8 +102,8 @@ impl ViewerOptions {
     }
 
     /// How often a store that tells of no changes, as one opened read-only, is looked at for
-    /// them while somebody watches: at least 50 ms. Listing many sessions takes longer, and is
-    /// then done at most for a twentieth of the time. Default: 1 s.
+    /// them while somebody watches: at least 50 ms, and seldom enough that looking takes a tenth
+    /// of the time at most. Default: 1 s.
     pub fn poll_every(mut self, interval: Duration) -> Self {
         self.limits.poll_every = interval.max(Duration::from_millis(50));
         self

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 use sessionlog::{MarkKind, Outline, Page, Position, SessionSnapshot, StoreHandle, Version};
 
+use tokio::sync::OnceCell;
+
 use crate::api::millis;
 use crate::failure::{Answer, Failure};
 
@@ -31,10 +33,13 @@ pub(crate) struct Outlines {
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Chart>>>>;
 
 /// A session's outline, and of which moment it is.
+#[derive(Clone)]
 pub(crate) struct Chart {
     pub(crate) epoch: String,
     pub(crate) messages: usize,
     pub(crate) marks: Vec<Landmark>,
+    /// The system prompt, once somebody asked: finding it may read the whole file.
+    prompt: OnceCell<Option<String>>,
     version: Version,
     start: Position,
     end: Position,
@@ -64,15 +69,15 @@ impl Outlines {
     /// # Errors
     /// 404 if there is no session of this key.
     pub(crate) async fn of(&self, key: &str) -> Answer<(SessionSnapshot, Arc<Chart>)> {
-        if !self.store.exists(key).await? {
-            return Err(Failure::missing(key));
-        }
         let slot = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get_or_insert(key.to_owned(), Slot::default).clone()
         };
         let mut held = slot.lock().await;
         let snapshot = self.store.snapshot(key).await?;
+        if snapshot.version() == Version::ABSENT {
+            return Err(Failure::missing(key));
+        }
         let chart = chart(&snapshot, held.take()).await?;
         *held = Some(chart.clone());
         Ok((snapshot, chart))
@@ -105,6 +110,7 @@ async fn whole(snapshot: &SessionSnapshot, epoch: String) -> Answer<Chart> {
         epoch,
         messages: 0,
         marks: Vec::new(),
+        prompt: OnceCell::new(),
         version: snapshot.version(),
         start: snapshot.start(),
         end: snapshot.end(),
@@ -127,21 +133,6 @@ fn is_of_a_file(position: Position) -> bool {
     !position.to_string().starts_with("0-")
 }
 
-impl Clone for Chart {
-    fn clone(&self) -> Self {
-        Self {
-            epoch: self.epoch.clone(),
-            messages: self.messages,
-            marks: self.marks.clone(),
-            version: self.version,
-            start: self.start,
-            end: self.end,
-            anchors: self.anchors.clone(),
-            indexes: self.indexes.clone(),
-        }
-    }
-}
-
 impl Chart {
     /// Adds what comes after what it has.
     fn grow(&mut self, outline: Outline) {
@@ -154,6 +145,13 @@ impl Chart {
                 self.indexes.insert(position, index);
             }
         }
+        if outline
+            .marks
+            .iter()
+            .any(|mark| mark.kind == MarkKind::SystemPrompt)
+        {
+            self.prompt = OnceCell::new();
+        }
         self.marks
             .extend(outline.marks.into_iter().map(|mark| Landmark {
                 after: self.messages + mark.after,
@@ -161,6 +159,17 @@ impl Chart {
                 kind: mark.kind,
             }));
         self.messages += outline.messages;
+    }
+
+    /// The system prompt of the conversation.
+    pub(crate) async fn system_prompt(
+        &self,
+        store: &StoreHandle,
+        key: &str,
+    ) -> Answer<Option<String>> {
+        let find = || store.context(key).system_prompt();
+        let prompt = self.prompt.get_or_try_init(find).await?;
+        Ok(prompt.clone())
     }
 
     /// Where the messages from `index` on begin, or one after it: index and position.

@@ -87,6 +87,7 @@ pub(crate) fn routes() -> Router<Arc<Library>> {
         .route("/api/store", get(store))
         .route("/api/sessions", get(sessions::sessions))
         .route("/api/session", get(session::session))
+        .route("/api/kept", get(session::kept))
         .route("/api/messages", get(messages::messages))
         .route("/api/message", get(messages::message))
         .route("/api/locate", get(messages::locate))

@@ -44,9 +44,6 @@ pub(super) struct Session {
     usage: Vec<Usage>,
     /// The last one recorded.
     tokens: Option<i64>,
-    /// Months in which compactions dropped messages that are kept.
-    archived: Vec<String>,
-    backups: usize,
 }
 
 #[derive(Serialize)]
@@ -69,14 +66,15 @@ pub(super) async fn session(
 ) -> Answer<Json<Session>> {
     let Wanted { key } = super::query(wanted)?;
     let _turn = library.turn_to_read().await?;
-    let store = &library.store;
-    let key = if store.exists(&key).await? {
-        key
-    } else {
-        let found = library.by_name.resolve_session_key(&key).await?;
-        found.ok_or_else(|| Failure::missing(&key))?
+    let (key, (snapshot, chart)) = match library.outlines.of(&key).await {
+        Err(failure) if failure.is_missing() => {
+            let found = library.by_name.resolve_session_key(&key).await?;
+            let key = found.ok_or(failure)?;
+            let found = library.outlines.of(&key).await?;
+            (key, found)
+        }
+        found => (key, found?),
     };
-    let (snapshot, chart) = library.outlines.of(&key).await?;
     let meta = snapshot.meta();
     let (checkpoints, damaged) = landmarks(&chart);
     let usage = usage(&chart);
@@ -86,7 +84,7 @@ pub(super) async fn session(
         total: chart.messages,
         hidden: meta.skip,
         summary: meta.summary,
-        system_prompt: store.context(&key).system_prompt().await?,
+        system_prompt: chart.system_prompt(&library.store, &key).await?,
         created: millis(&meta.created_at),
         updated: millis(&meta.updated_at),
         aliases: meta.aliases,
@@ -95,9 +93,32 @@ pub(super) async fn session(
         damaged,
         tokens: usage.last().map(|usage| usage.tokens),
         usage: thinned(usage),
+        key,
+    }))
+}
+
+#[derive(Serialize)]
+pub(super) struct Kept {
+    /// Months in which compactions dropped messages that the archive keeps.
+    archived: Vec<String>,
+    backups: usize,
+}
+
+/// What is kept of a session beside it. To find it directories are listed: it is not asked for
+/// with every change.
+pub(super) async fn kept(
+    State(library): State<Arc<Library>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Answer<Json<Kept>> {
+    let Wanted { key } = super::query(wanted)?;
+    let _turn = library.turn_to_read().await?;
+    let store = &library.store;
+    if !store.exists(&key).await? {
+        return Err(Failure::missing(&key));
+    }
+    Ok(Json(Kept {
         archived: store.archived_months(&key).await?,
         backups: store.list_backups(&key).await?.len(),
-        key,
     }))
 }
 

@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 use crate::asked::{TOKEN, get, send, viewer};
 use crate::stores;
 
-const API: [&str; 9] = [
+const API: [&str; 10] = [
+    "/api/kept?key=slack:ops",
     "/api/store",
     "/api/sessions",
     "/api/session?key=slack:ops",
@@ -224,7 +225,7 @@ async fn only_reading_is_answered() {
             Method::TRACE,
         ] {
             let answer = send(&router, path, |request| {
-                *request.method_mut() = method.clone()
+                *request.method_mut() = method.clone();
             })
             .await;
             assert_eq!(

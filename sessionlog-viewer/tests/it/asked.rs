@@ -1,5 +1,7 @@
 //! Asking a viewer's router.
 
+use std::fmt::Write;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -71,5 +73,8 @@ pub(crate) async fn json(router: &Router, path: &str) -> Value {
 
 /// `text` as it stands in a query.
 pub(crate) fn quoted(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    text.bytes().fold(String::new(), |mut quoted, byte| {
+        write!(quoted, "%{byte:02X}").unwrap();
+        quoted
+    })
 }

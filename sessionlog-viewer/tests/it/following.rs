@@ -58,7 +58,7 @@ impl Events {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let event = event.to_owned();
-                self.text = rest.to_owned();
+                self.text = String::from(rest);
                 let line = |name: &str| {
                     event
                         .lines()

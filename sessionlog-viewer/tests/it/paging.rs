@@ -315,7 +315,7 @@ async fn what_compactions_dropped_is_shown_from_the_archive() {
     store.chats.truncate_history("old", 5).wait().unwrap();
     store.chats.compact("old").wait().unwrap();
     let router = viewer(store.chats.clone()).router();
-    let session = ask(&router, "/api/session?key=old").await;
+    let session = ask(&router, "/api/kept?key=old").await;
     let month = session["archived"][0].as_str().unwrap();
     let page = ask(
         &router,
@@ -336,6 +336,7 @@ async fn a_session_that_is_not_there_is_not_found_and_is_not_made() {
         let router = viewer(handle).router();
         for path in [
             "/api/session?key=nobody",
+            "/api/kept?key=nobody",
             "/api/messages?key=nobody",
             "/api/message?key=nobody&index=0",
             "/api/locate?key=nobody&position=0-0",

@@ -41,6 +41,7 @@ pub(crate) fn numbered(chats: &StoreHandle, key: &str, n: usize) {
     for batch in said.chunks(5_000) {
         chats.append_all(key, batch.to_vec()).wait().unwrap();
     }
+    chats.flush().wait().unwrap();
 }
 
 /// A conversation that has everything in it, among some others.

@@ -1,5 +1,7 @@
 //! Getting in, finding a session, and what a conversation shows.
 
+use serde_json::json;
+
 use super::rig::rig;
 use crate::stores;
 
@@ -17,9 +19,9 @@ async fn the_url_lets_in_and_its_token_is_out_of_sight_at_once() {
     rig.holds("document.querySelector('#empty').innerText.includes('URL')")
         .await;
     assert_eq!(
-        rig.number("document.querySelectorAll('#rows a').length")
+        rig.value("document.querySelectorAll('#rows a').length")
             .await,
-        0.0
+        json!(0)
     );
 
     rig.open().await;
@@ -73,9 +75,9 @@ async fn a_conversation_shows_all_that_is_in_it() {
     // Attachments are named, and neither linked nor loaded.
     rig.shows("https://files.example/ticket.pdf").await;
     assert_eq!(
-        rig.number("document.querySelectorAll('#main img, #main a:not([href^=\"#\"])').length")
+        rig.value("document.querySelectorAll('#main img, #main a:not([href^=\"#\"])').length")
             .await,
-        0.0
+        json!(0)
     );
 
     rig.click("#details-toggle").await;

@@ -23,11 +23,10 @@ async fn seen(rig: &Rig, index: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_scrolls_to_its_beginning_its_end_and_anywhere() {
+async fn it_scrolls_smoothly_to_its_beginning_its_end_and_anywhere() {
     let store = stores::empty();
     stores::numbered(&store.chats, "long", MANY);
-    let beside = store.beside();
-    let Some(rig) = rig(beside.handle()).await else {
+    let Some(rig) = rig(store.chats.clone()).await else {
         return;
     };
     rig.open().await;
@@ -52,15 +51,8 @@ async fn it_scrolls_to_its_beginning_its_end_and_anywhere() {
     seen(&rig, 0).await;
     rig.run(&format!("{scroll} 1e9")).await;
     seen(&rig, MANY - 1).await;
-    rig.end().await;
-}
 
-/// Smooth: each frame shows what follows on what the last one showed, with no gap and no jump,
-/// also where heights are not what was thought.
-#[tokio::test(flavor = "multi_thread")]
-async fn scrolling_up_shows_every_message_and_moves_none_of_those_in_sight() {
-    let store = stores::empty();
-    stores::numbered(&store.chats, "long", MANY);
+    // Now with some of very different heights.
     let uneven = (0..400)
         .map(|n| sessionlog::Message::assistant(format!("line of {n}\n").repeat(n * 7 % 23 + 1)));
     store
@@ -68,12 +60,13 @@ async fn scrolling_up_shows_every_message_and_moves_none_of_those_in_sight() {
         .append_all("long", uneven.collect::<Vec<_>>())
         .wait()
         .unwrap();
-    let Some(rig) = rig(store.chats.clone()).await else {
-        return;
-    };
-    rig.open().await;
-    rig.open_session("long").await;
     rig.shows("line of 399").await;
+    scrolls_smoothly(&rig).await;
+    rig.end().await;
+}
+
+/// Each frame shows what follows on what the last one showed, with no gap and no jump.
+async fn scrolls_smoothly(rig: &Rig) {
     rig.run(SCROLLER).await;
     rig.holds("window.scrolled").await;
     let problems = rig.text("window.scrolled.problems.join('; ')").await;
@@ -82,7 +75,6 @@ async fn scrolling_up_shows_every_message_and_moves_none_of_those_in_sight() {
     assert!(seen > 40.0, "{seen} messages were seen");
     let slowest = rig.text("window.scrolled.frames").await;
     println!("frames, ms: {slowest}");
-    rig.end().await;
 }
 
 /// Scrolls up by 120 pixels a frame, and looks whether all that is in sight moved by as much.

@@ -302,6 +302,13 @@ function head() {
   if (!ui.details.hidden) details();
 }
 
+/** Drawn as wide as it is shown, its letters are as high as others. */
+function plotWidth() {
+  const { clientWidth } = ui.details;
+  const beside = clientWidth > 700 ? 150 : 0;
+  return Math.max(260, Math.min(clientWidth - 32, 736) - beside);
+}
+
 function details() {
   const { session, kept } = open;
   const entry = (term, ...content) => el('div', {}, el('dt', {}, term), el('dd', {}, ...content));
@@ -313,7 +320,7 @@ function details() {
   const archive = kept.archived.map((month) => el('a', { class: 'chip', href: `${sessionAddress(session.key)}/archive/${encodeURIComponent(month)}` }, label(month)));
   const list = [
     session.summary && entry('Summary', el('div', { class: 'text', dir: 'auto' }, prose(session.summary))),
-    session.usage.length > 1 && entry('Tokens', plot(session.usage)),
+    session.usage.length > 1 && entry('Tokens', plot(session.usage, plotWidth())),
     entry('Key', name(session.key)),
     entry('Times', 'made ', moment(session.created, true) ?? 'unknown', ', changed ', moment(session.updated, true) ?? 'unknown'),
     entry('Messages', `${figure(session.total)}${session.hidden > 0 ? `, and ${count(session.hidden, 'hidden line')}` : ''}${session.damaged > 0 ? `, and ${count(session.damaged, 'damaged line')}` : ''}`),

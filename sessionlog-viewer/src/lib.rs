@@ -50,3 +50,8 @@ mod viewer;
 
 pub use options::ViewerOptions;
 pub use viewer::{Viewer, ViewerError};
+
+/// The README's program is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -33,6 +33,22 @@ async fn it_fits_a_telephone_and_a_desk_by_day_and_by_night() {
             rig.press("d").await;
             readable(&rig, scheme).await;
         }
+        rig.press("?").await;
+        rig.holds("document.querySelector('#help').open").await;
+        rig.picture(&format!("help-{width}")).await;
+        rig.click("#help-close").await;
+        rig.press("/").await;
+        rig.press("train").await;
+        rig.holds("document.querySelectorAll('#rows mark').length > 2")
+            .await;
+        rig.click("#filters > summary").await;
+        fits(&rig, width).await;
+        rig.picture(&format!("search-{width}")).await;
+        rig.click("#filters > summary").await;
+        rig.click("#query").await;
+        rig.press_key(thirtyfour::Key::Escape).await;
+        rig.holds("document.querySelectorAll('#rows mark').length === 0")
+            .await;
     }
     rig.end().await;
 }

@@ -355,6 +355,7 @@ function close() {
     el('p', { class: 'note' }, 'Press ', el('kbd', {}, '?'), ' for the keyboard.'));
   current();
   live.watch(null);
+  if (ui.side.contains(document.activeElement)) return;
   (linkOf(last) ?? ui.rows.querySelector('a'))?.focus({ preventScroll: true });
 }
 
@@ -478,7 +479,10 @@ const KEYS = {
 
 /** On a narrow screen the list and a conversation take turns. */
 function showSide() {
-  if (getComputedStyle(ui.side).display === 'none') location.hash = '#/';
+  if (getComputedStyle(ui.side).display !== 'none') return;
+  // At once: what is not shown takes no focus.
+  document.body.dataset.view = 'list';
+  location.hash = '#/';
 }
 
 document.addEventListener('keydown', (event) => {

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
-use sessionlog::{MarkKind, Outline, Page, Position, SessionSnapshot, StoreHandle, Version};
+use sessionlog::{MarkKind, Message, Outline, Position, SessionSnapshot, StoreHandle, Version};
 
 use tokio::sync::OnceCell;
 
@@ -22,6 +22,9 @@ const KEPT: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
 
 /// How many messages lie between two anchors: so many are read at most to find one.
 const STRIDE: usize = 128;
+
+/// How many messages are read at a time: each may be as long as the store takes.
+const STEP: usize = 16;
 
 /// Outlines of the sessions last looked at.
 pub(crate) struct Outlines {
@@ -179,21 +182,34 @@ impl Chart {
         anchor.unwrap_or((self.messages, self.end))
     }
 
-    /// The messages `from..until`, and where each stands.
-    pub(crate) async fn read(
+    /// What `show` makes of each of the messages `from..until`, given its index and where it
+    /// stands. Few of them are in memory at a time, however long each is.
+    pub(crate) async fn read<T>(
         &self,
         snapshot: &SessionSnapshot,
         from: usize,
         until: usize,
-    ) -> Answer<Page> {
+        show: impl Fn(usize, &Message, Position) -> T,
+    ) -> Answer<Vec<T>> {
         let until = until.min(self.messages);
-        let (anchor, position) = self.anchor_from(until);
-        let surplus = anchor - until;
-        let mut page = snapshot.before(position, anchor - from.min(until)).await?;
-        let wanted = page.messages.len().saturating_sub(surplus);
-        page.messages.truncate(wanted);
-        page.positions.truncate(wanted);
-        Ok(page)
+        let (mut end, mut position) = self.anchor_from(until);
+        let mut shown = Vec::new();
+        while end > from && from < until {
+            let page = snapshot.before(position, STEP.min(end - from)).await?;
+            let found = page.messages.iter().zip(&page.positions).rev();
+            for (message, stands) in found {
+                end -= 1;
+                if end < until {
+                    shown.push(show(end, message, *stands));
+                }
+            }
+            if page.is_first {
+                break;
+            }
+            position = page.start;
+        }
+        shown.reverse();
+        Ok(shown)
     }
 
     /// The index of the message at `position`.
@@ -202,20 +218,23 @@ impl Chart {
         snapshot: &SessionSnapshot,
         position: Position,
     ) -> Answer<usize> {
-        if let Some(index) = self.indexes.get(&position) {
-            return Ok(*index);
-        }
-        // Twice the stride: additions leave wider gaps.
-        let page = snapshot.before(position, 2 * STRIDE).await?;
-        let newest_first = page.positions.iter().rev();
-        for (distance, before) in newest_first.enumerate() {
-            if let Some(index) = self.indexes.get(before) {
-                return Ok(index + distance + 1);
+        let (mut begin, mut distance) = (position, 0);
+        loop {
+            if let Some(index) = self.indexes.get(&begin) {
+                return Ok(index + distance);
             }
+            let page = snapshot.before(begin, STEP).await?;
+            for before in page.positions.iter().rev() {
+                distance += 1;
+                if let Some(index) = self.indexes.get(before) {
+                    return Ok(index + distance);
+                }
+            }
+            if page.is_first {
+                // Of an older moment than the outline, or a newer one.
+                return Err(Failure::outdated());
+            }
+            begin = page.start;
         }
-        if page.is_first && page.positions.is_empty() {
-            return Ok(0);
-        }
-        Err(Failure::outdated())
     }
 }

@@ -13,6 +13,9 @@ const TEXT: usize = 16 << 10;
 /// The same of arguments and of every smaller text.
 const SMALL: usize = 4 << 10;
 
+/// The same of everything in a message.
+const ALL: usize = 64 << 10;
+
 /// How many attachments, calls and parts are shown at first.
 const MANY: usize = 50;
 
@@ -73,6 +76,7 @@ impl Shown {
     ) -> Self {
         let mut cutter = Cutter {
             is_whole: matches!(extent, Extent::Whole),
+            left: ALL,
             cut: false,
         };
         let text = message.text();
@@ -102,6 +106,8 @@ impl Shown {
 
 struct Cutter {
     is_whole: bool,
+    /// How much may still be shown of the message, bytes.
+    left: usize,
     cut: bool,
 }
 
@@ -115,11 +121,15 @@ impl Cutter {
     }
 
     fn take(&mut self, text: &str, most: usize) -> String {
+        let most = most.min(self.left);
         if self.is_whole || text.len() <= most {
+            self.left = self.left.saturating_sub(text.len());
             return text.to_owned();
         }
         self.cut = true;
-        text[..text.floor_char_boundary(most)].to_owned()
+        let shown = &text[..text.floor_char_boundary(most)];
+        self.left -= shown.len();
+        shown.to_owned()
     }
 
     fn few<'a, T>(&mut self, items: &'a [T]) -> &'a [T] {

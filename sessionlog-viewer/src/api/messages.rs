@@ -63,17 +63,13 @@ pub(super) async fn messages(
     let newest = chart.messages.saturating_sub(limit);
     let from = wanted.from.unwrap_or(newest).min(chart.messages);
     let until = from.saturating_add(limit).min(chart.messages);
-    let page = chart.read(&snapshot, from, until).await?;
-    let found = page.messages.iter().zip(page.positions).enumerate();
+    let show = |index, message: &_, at| Shown::new(message, index, Some(at), &Extent::Cut);
+    let messages = chart.read(&snapshot, from, until, show).await?;
     Ok(Json(Excerpt {
         epoch: chart.epoch.clone(),
         total: chart.messages,
         from,
-        messages: found
-            .map(|(at, (message, position))| {
-                Shown::new(message, from + at, Some(position), &Extent::Cut)
-            })
-            .collect(),
+        messages,
         marks: marks(&chart, from, until),
     }))
 }
@@ -94,16 +90,13 @@ pub(super) async fn message(
     let _turn = library.turn_to_read().await?;
     let (snapshot, chart) = library.outlines.of(&key).await?;
     require(&chart, epoch.as_deref())?;
-    let page = chart
-        .read(&snapshot, index, index.saturating_add(1))
-        .await?;
-    let found = page.messages.first().zip(page.positions.first());
-    let Some((message, position)) = found.filter(|_| index < chart.messages) else {
+    let show = |index, message: &_, at| Shown::new(message, index, Some(at), &Extent::Whole);
+    let until = index.saturating_add(1);
+    let found = chart.read(&snapshot, index, until, show).await?.pop();
+    found.map(Json).ok_or_else(|| {
         let message = format!("session {key:?} has no message {index}");
-        return Err(Failure::new(axum::http::StatusCode::NOT_FOUND, message));
-    };
-    let position = Some(*position);
-    Ok(Json(Shown::new(message, index, position, &Extent::Whole)))
+        Failure::new(axum::http::StatusCode::NOT_FOUND, message)
+    })
 }
 
 #[derive(Deserialize)]

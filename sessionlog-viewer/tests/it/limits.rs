@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use sessionlog::Message;
 use sessionlog_viewer::{Viewer, ViewerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -124,4 +125,26 @@ async fn an_answer_has_a_bounded_number_of_messages_and_sessions() {
         .await
         .json();
     assert_eq!(hits["hits"].as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn a_page_of_messages_full_of_everything_is_small_and_says_what_is_left_out() {
+    let store = stores::empty();
+    let long = "x".repeat(20_000);
+    let mut message = Message::assistant(&*long).with_reasoning(&*long);
+    for n in 0..60 {
+        message = message
+            .with_tool_call(format!("call_{n}"), "tool", &*long)
+            .with_media(&*long);
+    }
+    let messages = vec![message; 4];
+    store.chats.append_all("full", messages).wait().unwrap();
+    let viewer = Viewer::new(store.chats.clone(), ViewerOptions::new().token(TOKEN)).unwrap();
+    let page = get(&viewer.router(), "/api/messages?key=full").await;
+    let bytes = page.text.len();
+    assert!(bytes < 4 * 100_000, "{bytes} bytes");
+    let page = page.json();
+    let messages = page["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 4);
+    assert!(messages.iter().all(|message| message["cut"] == true));
 }

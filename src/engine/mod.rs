@@ -192,6 +192,7 @@ pub(crate) mod home;
 pub(crate) mod kept;
 pub(crate) mod open;
 pub(crate) mod options;
+pub(crate) mod outline;
 pub(crate) mod pages;
 pub(crate) mod position;
 pub(crate) mod reader;

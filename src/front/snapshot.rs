@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::outline::{self, Outline};
 use crate::engine::pages::{self, Page};
 use crate::engine::position::{Place, Position};
 use crate::engine::reader;
@@ -124,20 +125,70 @@ impl SessionSnapshot {
     /// # Errors
     /// [`Error::PositionNotFound`], also for one that was truncated since, and [`Error::Io`].
     pub fn before(&self, position: Position, n: usize) -> Reply<Page> {
-        let end = match self.offset(position) {
-            Ok(end) => end,
+        self.at_line(position, move |snapshot, end, counters| {
+            pages::before(snapshot, end, n, counters)
+        })
+    }
+
+    /// Where the lines begin that are not hidden.
+    #[must_use]
+    pub fn start(&self) -> Position {
+        let live = &self.snapshot.live;
+        live.numbering.position(live.start)
+    }
+
+    /// Where things stand from `from` on, which may be an earlier snapshot's
+    /// [`end`](Self::end): how many messages there are, where every `stride`th of them is,
+    /// and the checkpoints and token counts between them. With it a reader finds the
+    /// `n`th message of a long session through [`before`](Self::before). Reads all lines
+    /// from there on; one at a time is in memory.
+    ///
+    /// ```
+    /// # use sessionlog::{MarkKind, Message, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// chats.context("cli").checkpoint(false).wait()?;
+    /// chats.add_message("cli", "assistant", "hello").wait()?;
+    /// let snapshot = chats.snapshot("cli").wait()?;
+    /// let outline = snapshot.outline(snapshot.start(), 100).wait()?;
+    /// assert_eq!((outline.messages, outline.anchors.len()), (2, 1));
+    /// assert_eq!(outline.marks[0].kind, MarkKind::Checkpoint(0));
+    /// assert_eq!(outline.marks[0].after, 1);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`], also for one that was truncated since, and [`Error::Io`].
+    pub fn outline(&self, from: Position, stride: usize) -> Reply<Outline> {
+        self.at_line(from, move |snapshot, start, _| {
+            outline::outline(snapshot, start, stride)
+        })
+    }
+
+    /// Reads from a position of the session, if there is a line.
+    fn at_line<T: Send + 'static>(
+        &self,
+        position: Position,
+        read: impl FnOnce(&Snapshot, u64, &Counters) -> std::io::Result<T> + Send + 'static,
+    ) -> Reply<T> {
+        let at = match self.offset(position) {
+            Ok(at) => at,
             Err(error) => return Reply::known(Err(error)),
         };
         let key = self.key.clone();
-        let page = self.find(move |_, _| {
+        let found = self.find(move |_, _| {
             Found::rest(move |snapshot, counters| {
-                if !pages::is_line(snapshot, end)? {
+                if !pages::is_line(snapshot, at)? {
                     return Ok(None);
                 }
-                pages::before(snapshot, end, n, counters).map(Some)
+                read(snapshot, at, counters).map(Some)
             })
         });
-        page.and_then(move |page| page.ok_or_else(|| not_found(&key)))
+        found.and_then(move |found| found.ok_or_else(|| not_found(&key)))
     }
 
     fn offset(&self, position: Position) -> Result<u64> {

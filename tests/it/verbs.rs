@@ -20,6 +20,7 @@ mod exchanging;
 mod finding;
 mod following;
 mod health;
+mod outlines;
 mod retaining;
 mod rewriting;
 mod searching;

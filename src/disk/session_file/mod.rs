@@ -67,7 +67,7 @@ mod turns;
 
 pub(crate) use carried::{Carried, without_hidden, without_place};
 pub(crate) use control::{
-    encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
+    Control, encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
     free_checkpoint,
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};

@@ -1,0 +1,57 @@
+//! What compactions dropped of a session, and the archive keeps.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::{Deserialize, Serialize};
+
+use super::{Library, turn};
+use crate::failure::{Answer, Failure};
+use crate::shown::{Extent, Shown};
+
+/// Most messages of an answer.
+const MAX_MESSAGES: usize = 200;
+const USUAL_MESSAGES: usize = 100;
+
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    key: String,
+    month: String,
+    from: Option<usize>,
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Archived {
+    total: usize,
+    from: usize,
+    messages: Vec<Shown>,
+}
+
+/// Some messages of a month. All of that month are read: it takes its turn among the searches.
+pub(super) async fn archive(
+    State(library): State<Arc<Library>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Answer<Json<Archived>> {
+    let wanted = super::query(wanted)?;
+    let _turn = turn(&library.searches, "searches").await?;
+    if !library.store.exists(&wanted.key).await? {
+        return Err(Failure::missing(&wanted.key));
+    }
+    let messages = library.store.archived(&wanted.key, &wanted.month).await?;
+    let limit = wanted
+        .limit
+        .unwrap_or(USUAL_MESSAGES)
+        .clamp(1, MAX_MESSAGES);
+    let from = wanted.from.unwrap_or(0).min(messages.len());
+    let page = messages.iter().enumerate().skip(from).take(limit);
+    Ok(Json(Archived {
+        total: messages.len(),
+        from,
+        messages: page
+            .map(|(index, message)| Shown::new(message, index, None, &Extent::Cut))
+            .collect(),
+    }))
+}

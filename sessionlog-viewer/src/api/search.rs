@@ -1,0 +1,159 @@
+//! Searching the messages of all sessions, or of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::{Deserialize, Serialize};
+use sessionlog::{Position, SearchHit, SearchQuery, SessionOrder};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Library, millis, sessions, turn};
+use crate::failure::{Answer, Failure};
+
+/// Most messages of an answer.
+const MAX_HITS: usize = 100;
+const USUAL_HITS: usize = 50;
+
+/// Most that are walked past to get to a later page.
+const MAX_SKIP: usize = 10_000;
+
+/// How long a search may take; then it answers with what it has.
+const TIME: Duration = Duration::from_secs(20);
+
+/// Characters around what was found, on either side.
+const AROUND: usize = 90;
+
+/// Longest pattern, bytes.
+const MAX_PATTERN: usize = 1000;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Wanted {
+    q: String,
+    /// Only in this session.
+    key: String,
+    prefix: String,
+    channel: String,
+    agent: String,
+    role: String,
+    regex: bool,
+    case: bool,
+    archived: bool,
+    skip: usize,
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Found {
+    hits: Vec<Hit>,
+    /// Sessions that could not be read.
+    unreadable: Vec<String>,
+    /// Whether there is more: `full` if the page is, `time` if it took too long.
+    more: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Hit {
+    key: String,
+    position: Position,
+    archived: Option<String>,
+    role: String,
+    said: Option<i64>,
+    before: String,
+    matched: String,
+    after: String,
+}
+
+pub(super) async fn search(
+    State(library): State<Arc<Library>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Answer<Json<Found>> {
+    let wanted = super::query(wanted)?;
+    if wanted.q.is_empty() || wanted.q.len() > MAX_PATTERN {
+        return Err(Failure::bad(format!(
+            "q is what to search for, 1 to {MAX_PATTERN} bytes"
+        )));
+    }
+    if wanted.skip > MAX_SKIP {
+        let message = format!("at most {MAX_SKIP} are skipped; search for something rarer");
+        return Err(Failure::bad(message));
+    }
+    let _turn = turn(&library.searches, "searches").await?;
+    let limit = wanted.limit.unwrap_or(USUAL_HITS).clamp(1, MAX_HITS);
+    let mut found = Found {
+        hits: Vec::new(),
+        unreadable: Vec::new(),
+        more: None,
+    };
+    let mut search = library.store.search(query(&wanted));
+    let mut skip = wanted.skip;
+    let deadline = Instant::now() + TIME;
+    loop {
+        let Ok(next) = timeout_at(deadline, search.next()).await else {
+            found.more = Some("time");
+            break;
+        };
+        match next {
+            None => break,
+            Some(Ok(hit)) if !wanted.key.is_empty() && hit.key != wanted.key => {}
+            Some(Ok(_)) if skip > 0 => skip -= 1,
+            Some(Ok(_)) if found.hits.len() == limit => {
+                found.more = Some("full");
+                break;
+            }
+            Some(Ok(hit)) => found.hits.push(shown(hit)),
+            Some(Err(error @ sessionlog::Error::Io { .. })) => {
+                tracing::warn!(%error, "a session could not be searched");
+                if found.unreadable.len() < limit {
+                    found.unreadable.push(error.to_string());
+                }
+            }
+            Some(Err(error)) => return Err(error.into()),
+        }
+    }
+    Ok(Json(found))
+}
+
+fn query(wanted: &Wanted) -> SearchQuery {
+    let prefix = if wanted.key.is_empty() {
+        &wanted.prefix
+    } else {
+        &wanted.key
+    };
+    let among = sessions::query(prefix, &wanted.channel, &wanted.agent);
+    let query = SearchQuery::new()
+        .among(among.order(SessionOrder::Updated))
+        .archived(wanted.archived);
+    let query = if wanted.regex {
+        query.regex(&*wanted.q)
+    } else {
+        query.text(&*wanted.q)
+    };
+    let query = query.ignore_case(!wanted.case);
+    match &*wanted.role {
+        "" => query,
+        role => query.role(role),
+    }
+}
+
+fn shown(hit: SearchHit) -> Hit {
+    let text = hit.message.text();
+    let (start, end) = (hit.matched.start, hit.matched.end);
+    let before = text.get(..start).unwrap_or_default();
+    let skipped = before.chars().count().saturating_sub(AROUND);
+    let after = text.get(end..).unwrap_or_default();
+    let matched = text.get(start..end).unwrap_or_default();
+    Hit {
+        role: hit.message.role().to_owned(),
+        said: hit.message.created_at().and_then(millis),
+        before: before.chars().skip(skipped).collect(),
+        matched: matched.chars().take(2 * AROUND).collect(),
+        after: after.chars().take(AROUND).collect(),
+        key: hit.key,
+        position: hit.position,
+        archived: hit.archived,
+    }
+}

@@ -1,0 +1,187 @@
+//! What every request passes, and what every answer says.
+//!
+//! A page of another site must not read a store through the browser of who may: not by a name
+//! that it has made to mean this host (the `Host` header), not by asking along with the cookie
+//! (`SameSite`, `Sec-Fetch-Site`), not in a frame or as a script (the headers of the answers).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::failure::Failure;
+use crate::token::Token;
+
+/// No other host, no script or style that is not one of the viewer's files, no markup made of
+/// text, no frame around it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+const HEADERS: [(HeaderName, &str); 8] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=()",
+    ),
+];
+
+/// Who is let in.
+pub(crate) struct Guard {
+    pub(crate) token: Option<Token>,
+    pub(crate) beyond_loopback: bool,
+    pub(crate) hosts: Vec<String>,
+}
+
+/// Lets a request in, or answers it.
+pub(crate) async fn pass(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match guard.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(answer) => answer,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl Guard {
+    #[expect(
+        clippy::result_large_err,
+        reason = "the answer of a refusal is made once per request"
+    )]
+    fn check(&self, request: &Request) -> Result<(), Response> {
+        let refuse = |status, message: &str| Err(Failure::new(status, message).into_response());
+        let headers = request.headers();
+        if !self.knows_host(request.uri(), headers) {
+            let message = "this name of the host is not known to the viewer; use its address, \
+                or name it in the viewer's options";
+            return refuse(StatusCode::MISDIRECTED_REQUEST, message);
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut answer = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the viewer only reads")
+                .into_response();
+            let allow = HeaderValue::from_static("GET, HEAD");
+            answer.headers_mut().insert(header::ALLOW, allow);
+            return Err(answer);
+        }
+        let Some(token) = &self.token else {
+            return Self::refuse_other_sites(request);
+        };
+        if request.uri().path() == "/"
+            && let Some(shown) = query_token(request.uri())
+        {
+            if token.is(shown) {
+                return Err(let_in(token));
+            }
+            return refuse(StatusCode::UNAUTHORIZED, WRONG_TOKEN);
+        }
+        if is_open(request.uri().path()) {
+            return Ok(());
+        }
+        Self::refuse_other_sites(request)?;
+        if token.is_shown(headers) {
+            return Ok(());
+        }
+        refuse(StatusCode::UNAUTHORIZED, WRONG_TOKEN)
+    }
+
+    /// A browser says which site asked. Pages on other ports of this host are the same site
+    /// to its cookies.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the answer of a refusal is made once per request"
+    )]
+    fn refuse_other_sites(request: &Request) -> Result<(), Response> {
+        let site = request.headers().get("sec-fetch-site");
+        let site = site.and_then(|value| value.to_str().ok());
+        match site {
+            None | Some("same-origin" | "none") => Ok(()),
+            Some(_) if is_open(request.uri().path()) => Ok(()),
+            Some(_) => {
+                let message = "only the viewer's own page may ask";
+                Err(Failure::new(StatusCode::FORBIDDEN, message).into_response())
+            }
+        }
+    }
+
+    fn knows_host(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let named = headers.get_all(header::HOST).into_iter();
+        let mut named = named.map(|value| value.to_str().unwrap_or_default());
+        let (Some(host), None) = (named.next(), named.next()) else {
+            return false;
+        };
+        let in_uri = uri.authority().map(axum::http::uri::Authority::as_str);
+        self.is_known(host) && in_uri.is_none_or(|host| self.is_known(host))
+    }
+
+    fn is_known(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let name = without_port(&host);
+        if self
+            .hosts
+            .iter()
+            .any(|known| *known == host || known == name)
+            || name == "localhost"
+        {
+            return true;
+        }
+        let address = name.strip_prefix('[').and_then(|v6| v6.strip_suffix(']'));
+        let address = address.unwrap_or(name).parse::<IpAddr>();
+        // An address is no name that somebody could make to mean another one.
+        address.is_ok_and(|address| address.is_loopback() || self.beyond_loopback)
+    }
+}
+
+const WRONG_TOKEN: &str =
+    "open the viewer by the whole URL that was printed when it started: it has the token";
+
+/// What anybody may have, who has no token: the page without anything in it.
+fn is_open(path: &str) -> bool {
+    !path.starts_with("/api/")
+}
+
+fn query_token(uri: &Uri) -> Option<&str> {
+    let mut pairs = uri.query()?.split('&');
+    pairs.find_map(|pair| pair.strip_prefix("token="))
+}
+
+/// The token leaves the address bar and the history for a cookie.
+fn let_in(token: &Token) -> Response {
+    let Ok(cookie) = HeaderValue::from_str(&token.set_cookie()) else {
+        return Failure::bad("the token is none").into_response();
+    };
+    let to = HeaderValue::from_static("/");
+    let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, to)];
+    (StatusCode::SEE_OTHER, headers).into_response()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
+            name
+        }
+        _ => host,
+    }
+}

@@ -1,0 +1,240 @@
+//! Finding the nth message of a session: outlines, kept for the sessions last looked at.
+//!
+//! An outline is made once, by a pass over the whole session, and grows with what is appended.
+//! It is made anew if the session is truncated, rewritten or, beside a writer in another
+//! process, compacted: indexes then mean other messages. So every answer names the *epoch*
+//! that its indexes are of, and a request of an older one is refused.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use sessionlog::{MarkKind, Message, Outline, Position, SessionSnapshot, StoreHandle, Version};
+
+use tokio::sync::OnceCell;
+
+use crate::api::millis;
+use crate::failure::{Answer, Failure};
+
+/// How many sessions' outlines are kept.
+const KEPT: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
+
+/// How many messages lie between two anchors: so many are read at most to find one.
+const STRIDE: usize = 128;
+
+/// How many messages are read at a time: each may be as long as the store takes.
+const STEP: usize = 16;
+
+/// Outlines of the sessions last looked at.
+pub(crate) struct Outlines {
+    store: StoreHandle,
+    kept: Mutex<LruCache<String, Slot>>,
+}
+
+/// One task at a time makes a session's outline; the others wait, and have it too.
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<Chart>>>>;
+
+/// A session's outline, and of which moment it is.
+#[derive(Clone)]
+pub(crate) struct Chart {
+    pub(crate) epoch: String,
+    pub(crate) messages: usize,
+    pub(crate) marks: Vec<Landmark>,
+    /// The system prompt, once somebody asked: finding it may read the whole file.
+    prompt: OnceCell<Option<String>>,
+    version: Version,
+    start: Position,
+    end: Position,
+    /// By index.
+    anchors: Vec<(usize, Position)>,
+    indexes: HashMap<Position, usize>,
+}
+
+/// A line between the messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landmark {
+    /// How many messages stand before it.
+    pub(crate) after: usize,
+    /// When the message before it was said, milliseconds since 1970.
+    pub(crate) said: Option<i64>,
+    pub(crate) kind: MarkKind,
+}
+
+impl Outlines {
+    pub(crate) fn new(store: StoreHandle) -> Self {
+        let kept = Mutex::new(LruCache::new(KEPT));
+        Self { store, kept }
+    }
+
+    /// A session's moment, and its outline.
+    ///
+    /// # Errors
+    /// 404 if there is no session of this key.
+    pub(crate) async fn of(&self, key: &str) -> Answer<(SessionSnapshot, Arc<Chart>)> {
+        let slot = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.get_or_insert(key.to_owned(), Slot::default).clone()
+        };
+        let mut held = slot.lock().await;
+        let snapshot = self.store.snapshot(key).await?;
+        if snapshot.version() == Version::ABSENT {
+            return Err(Failure::missing(key));
+        }
+        let chart = chart(&snapshot, held.take()).await?;
+        *held = Some(chart.clone());
+        Ok((snapshot, chart))
+    }
+}
+
+async fn chart(snapshot: &SessionSnapshot, last: Option<Arc<Chart>>) -> Answer<Arc<Chart>> {
+    let epoch = epoch(snapshot);
+    let Some(last) = last.filter(|last| last.epoch == epoch) else {
+        return Ok(Arc::new(whole(snapshot, epoch).await?));
+    };
+    if last.version == snapshot.version() && last.end == snapshot.end() {
+        return Ok(last);
+    }
+    if last.end == snapshot.end() || !is_of_a_file(last.end) {
+        return Ok(Arc::new(whole(snapshot, epoch).await?));
+    }
+    let Ok(grown) = snapshot.outline(last.end, STRIDE).await else {
+        return Ok(Arc::new(whole(snapshot, epoch).await?));
+    };
+    let mut chart = Arc::unwrap_or_clone(last);
+    chart.grow(grown);
+    chart.version = snapshot.version();
+    chart.end = snapshot.end();
+    Ok(Arc::new(chart))
+}
+
+async fn whole(snapshot: &SessionSnapshot, epoch: String) -> Answer<Chart> {
+    let mut chart = Chart {
+        epoch,
+        messages: 0,
+        marks: Vec::new(),
+        prompt: OnceCell::new(),
+        version: snapshot.version(),
+        start: snapshot.start(),
+        end: snapshot.end(),
+        anchors: Vec::new(),
+        indexes: HashMap::new(),
+    };
+    chart.grow(snapshot.outline(chart.start, STRIDE).await?);
+    Ok(chart)
+}
+
+/// Changes with the lines that a session begins with. Of a session that was deleted and made
+/// anew, its time does.
+fn epoch(snapshot: &SessionSnapshot) -> String {
+    format!("{}@{}", snapshot.start(), snapshot.meta().created_at)
+}
+
+/// Positions tell lines apart that were in a file. Those that are only in the journal yet, and
+/// are read beside its writer, are named alike in every session.
+fn is_of_a_file(position: Position) -> bool {
+    !position.to_string().starts_with("0-")
+}
+
+impl Chart {
+    /// Adds what comes after what it has.
+    fn grow(&mut self, outline: Outline) {
+        let far = self.anchors.last().map(|(index, _)| index + STRIDE / 2);
+        for (at, position) in outline.anchors.into_iter().enumerate() {
+            let index = self.messages + at * STRIDE;
+            // Many small additions would make every message an anchor.
+            if far.is_none_or(|far| index >= far) {
+                self.anchors.push((index, position));
+                self.indexes.insert(position, index);
+            }
+        }
+        if outline
+            .marks
+            .iter()
+            .any(|mark| mark.kind == MarkKind::SystemPrompt)
+        {
+            self.prompt = OnceCell::new();
+        }
+        self.marks
+            .extend(outline.marks.into_iter().map(|mark| Landmark {
+                after: self.messages + mark.after,
+                said: mark.said_at.as_deref().and_then(millis),
+                kind: mark.kind,
+            }));
+        self.messages += outline.messages;
+    }
+
+    /// The system prompt of the conversation.
+    pub(crate) async fn system_prompt(
+        &self,
+        store: &StoreHandle,
+        key: &str,
+    ) -> Answer<Option<String>> {
+        let find = || store.context(key).system_prompt();
+        let prompt = self.prompt.get_or_try_init(find).await?;
+        Ok(prompt.clone())
+    }
+
+    /// Where the messages from `index` on begin, or one after it: index and position.
+    fn anchor_from(&self, index: usize) -> (usize, Position) {
+        let at = self.anchors.partition_point(|(anchor, _)| *anchor < index);
+        let anchor = self.anchors.get(at).copied();
+        anchor.unwrap_or((self.messages, self.end))
+    }
+
+    /// What `show` makes of each of the messages `from..until`, given its index and where it
+    /// stands. Few of them are in memory at a time, however long each is.
+    pub(crate) async fn read<T>(
+        &self,
+        snapshot: &SessionSnapshot,
+        from: usize,
+        until: usize,
+        show: impl Fn(usize, &Message, Position) -> T,
+    ) -> Answer<Vec<T>> {
+        let until = until.min(self.messages);
+        let (mut end, mut position) = self.anchor_from(until);
+        let mut shown = Vec::new();
+        while end > from && from < until {
+            let page = snapshot.before(position, STEP.min(end - from)).await?;
+            let found = page.messages.iter().zip(&page.positions).rev();
+            for (message, stands) in found {
+                end -= 1;
+                if end < until {
+                    shown.push(show(end, message, *stands));
+                }
+            }
+            if page.is_first {
+                break;
+            }
+            position = page.start;
+        }
+        shown.reverse();
+        Ok(shown)
+    }
+
+    /// The index of the message at `position`.
+    pub(crate) async fn index_of(
+        &self,
+        snapshot: &SessionSnapshot,
+        position: Position,
+    ) -> Answer<usize> {
+        let (mut begin, mut distance) = (position, 0);
+        loop {
+            if let Some(index) = self.indexes.get(&begin) {
+                return Ok(index + distance);
+            }
+            let page = snapshot.before(begin, STEP).await?;
+            for before in page.positions.iter().rev() {
+                distance += 1;
+                if let Some(index) = self.indexes.get(before) {
+                    return Ok(index + distance);
+                }
+            }
+            if page.is_first {
+                // Of an older moment than the outline, or a newer one.
+                return Err(Failure::outdated());
+            }
+            begin = page.start;
+        }
+    }
+}

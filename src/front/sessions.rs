@@ -6,6 +6,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::disk::session_file::Meta;
 use crate::engine::glance::Words;
+use crate::front::erase::{Erase, Whose};
 use crate::ground::clock::ZERO_TIME;
 use crate::scope::SessionScope;
 
@@ -18,6 +19,7 @@ pub struct SessionQuery {
     pub(super) agent: Option<String>,
     pub(super) channel: Option<String>,
     pub(super) since: Option<OffsetDateTime>,
+    pub(super) party: Option<Erase>,
     pub(super) order: SessionOrder,
     pub(super) limit: usize,
     pub(super) after: Option<Cursor>,
@@ -58,6 +60,7 @@ impl SessionQuery {
             agent: None,
             channel: None,
             since: None,
+            party: None,
             order: SessionOrder::default(),
             limit: 1000,
             after: None,
@@ -89,6 +92,37 @@ impl SessionQuery {
         self
     }
 
+    /// Conversations with one person: those that [`Erase::person`] means by themselves. In
+    /// place of a [chat](Self::chat).
+    ///
+    /// ```
+    /// # use sessionlog::{SessionQuery, Store, Whose};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// for key in ["agent:main:telegram:direct:7", "agent:main:telegram:direct:8"] {
+    ///     chats.add_message(key, "user", "hi").wait()?;
+    /// }
+    /// let query = SessionQuery::new().person(Whose::new("7").on("telegram"));
+    /// let page = chats.sessions(query).wait()?;
+    /// assert_eq!(page.sessions.len(), 1);
+    /// assert_eq!(page.sessions[0].key, "agent:main:telegram:direct:7");
+    /// # store.close()
+    /// # }
+    /// ```
+    pub fn person(mut self, id: impl Into<Whose>) -> Self {
+        self.party = Some(Erase::person(id));
+        self
+    }
+
+    /// Conversations in one chat: those that [`Erase::chat`] means by themselves. In place of
+    /// a [person](Self::person).
+    pub fn chat(mut self, id: impl Into<Whose>) -> Self {
+        self.party = Some(Erase::chat(id));
+        self
+    }
+
     /// In which order.
     pub fn order(mut self, order: SessionOrder) -> Self {
         self.order = order;
@@ -110,20 +144,26 @@ impl SessionQuery {
 
     /// Whether it asks nothing of sidecars.
     pub(super) fn admits_all(&self) -> bool {
-        self.agent.is_none() && self.channel.is_none() && self.since.is_none()
+        self.agent.is_none()
+            && self.channel.is_none()
+            && self.since.is_none()
+            && self.party.is_none()
     }
 
     /// Whether a session is looked for, as far as its sidecar says.
-    pub(super) fn admits(&self, meta: &Meta) -> bool {
+    pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
         let since = self.since.is_none_or(|since| updated(meta) >= nanos(since));
+        if !since || self.party.as_ref().is_some_and(|who| !who.means(key, meta)) {
+            return false;
+        }
         if self.agent.is_none() && self.channel.is_none() {
-            return since;
+            return true;
         }
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
         let scope = scope.unwrap_or_default();
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|w| w == own);
-        since && is(&self.agent, &scope.agent_id) && is(&self.channel, &scope.channel)
+        is(&self.agent, &scope.agent_id) && is(&self.channel, &scope.channel)
     }
 }
 
@@ -169,6 +209,9 @@ pub struct SessionInfo {
     pub agent: String,
     /// See [`agent`](Self::agent).
     pub channel: String,
+    /// Its other keys.
+    #[serde(default)]
+    pub aliases: Vec<String>,
 }
 
 impl SessionInfo {
@@ -187,6 +230,7 @@ impl SessionInfo {
             updated_at: meta.updated_at.to_string(),
             agent: scope.agent_id,
             channel: scope.channel,
+            aliases: meta.text.aliases.clone(),
         }
     }
 }

@@ -153,7 +153,10 @@ fn find(
     session: &Listed,
 ) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
-        match source.meta(session).map(|meta| query.admits(&meta)) {
+        match source
+            .meta(session)
+            .map(|meta| query.admits(&session.1, &meta))
+        {
             Ok(true) => {}
             Ok(false) => return None,
             Err(error) => return Some(Err(error)),
@@ -200,7 +203,7 @@ pub(super) fn newest_first<'a>(
     let mut found = Vec::new();
     for (session, meta) in listed.iter().zip(metas) {
         match meta {
-            Ok(meta) if query.admits(&meta) => found.push((session, updated(&meta))),
+            Ok(meta) if query.admits(&session.1, &meta) => found.push((session, updated(&meta))),
             Ok(_) => {}
             Err(error) => unreadable(session, error),
         }

@@ -317,7 +317,7 @@ impl Quarry {
 
     fn admits(&self, source: &impl Source, session: &Listed) -> Result<bool> {
         let asks = self.sessions.order == SessionOrder::Name && !self.sessions.admits_all();
-        Ok(!asks || self.sessions.admits(&source.meta(session)?))
+        Ok(!asks || self.sessions.admits(&session.1, &source.meta(session)?))
     }
 
     /// Searches the rest of a session. What is found, and what is left then, comes first.

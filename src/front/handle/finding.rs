@@ -314,6 +314,9 @@ fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage
     let mut page = page(&listing, query);
     let mut moved: Vec<String> = page.sessions.iter().map(|info| info.key.clone()).collect();
     for round in 0..=ROUNDS {
+        if listing.is_current() {
+            break;
+        }
         let now = Listing::of(view)?;
         moved.retain(|key| !now.is_still(&listing, key));
         if moved.is_empty() {

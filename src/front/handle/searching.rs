@@ -232,7 +232,7 @@ impl Quarry {
     /// As [`search`](Self::search), beside a writer: what was rewritten meanwhile is
     /// searched anew, and what was while that was.
     fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
-        let mut listing = Listing::of(view)?;
+        let mut listing = Listing::recent(view)?;
         let mut searched = Vec::new();
         searched.resize_with(sessions.len(), Vec::new);
         let mut moved: Vec<usize> = (0..sessions.len()).collect();
@@ -245,6 +245,9 @@ impl Quarry {
             });
             for (&place, again) in moved.iter().zip(again) {
                 searched[place] = again;
+            }
+            if listing.is_current() {
+                break;
             }
             if round < ROUNDS {
                 let now = Listing::of(view)?;

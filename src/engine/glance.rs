@@ -214,9 +214,9 @@ fn text_of(raw: &[u8]) -> Option<String> {
 /// The sidecar of a session that nobody has written to since the open.
 ///
 /// # Errors
-/// As [`sidecar::read_sidecar`].
+/// As [`sidecar::read_meta`].
 pub(crate) fn meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Meta> {
-    sidecar::read_sidecar(storage, dir, stem, key).map(|(meta, _)| meta)
+    sidecar::read_meta(storage, dir, stem, key)
 }
 
 /// What `look` makes of each, on as many threads as run at once, in their order. So many

@@ -15,8 +15,8 @@ DIR is that directory. A SESSION is named by its key, one of its aliases, or the
 either, if no other begins so.
 
 Commands that only read (ls, show, tail, search, stat, top, verify, export, backup, archive, \
-and retention and erase until they are told to go ahead) take no lock, write nothing in DIR \
-and work beside a running gateway. The others need DIR to themselves, and say which process \
+and retention without --apply) take no lock, write nothing in DIR and work beside a running \
+gateway. The others need DIR to themselves, and say which process \
 has it if they cannot have it.";
 
 const AFTER: &str = "\

@@ -143,6 +143,9 @@ pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
         .load_style(comfy_table::presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     table
 }
 

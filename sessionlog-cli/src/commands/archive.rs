@@ -23,9 +23,12 @@ pub(crate) enum Archive {
 }
 
 /// List the months of a session
-///
-/// Exits with 1 if there are none.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog archive list DIR telegram:123456
+
+Exits with 1 if there are none.")]
 pub(crate) struct List {
     #[command(flatten)]
     dir: Dir,
@@ -37,9 +40,13 @@ pub(crate) struct List {
 }
 
 /// Show what was dropped of a session in a month, or in all
-///
-/// Exits with 1 if there is nothing.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog archive show DIR telegram:123456 2026-11
+  sessionlog archive show DIR telegram:123456 --json | jq -r .content
+
+Exits with 1 if there is nothing.")]
 pub(crate) struct Show {
     #[command(flatten)]
     dir: Dir,

@@ -88,12 +88,10 @@ impl Erase {
             (_, _, Some(name)) => {
                 // The beginning of a key is not enough to erase it.
                 let Some(key) = chats.resolve_session_key(name).wait()? else {
-                    let near = resolve::session(&chats.exact_keys(), name);
-                    let hint = match near {
-                        Ok(key) => format!("its whole key is needed; is {key} meant?"),
-                        Err(_) => String::from("`sessionlog ls DIR --keys` shows the keys"),
-                    };
+                    // Nobody, or several, are told of with who may be meant.
+                    let near = resolve::session(&chats.exact_keys(), name)?;
                     let what = format!("there is no session {name}");
+                    let hint = format!("a whole key is needed; is {near} meant?");
                     return Err(Failure::new(what).hint(hint));
                 };
                 let page = chats.sessions(all.prefix(&key)).wait()?;

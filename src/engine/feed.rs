@@ -54,7 +54,8 @@ pub(crate) struct Feed {
 struct Ring {
     /// The number of the first one kept.
     first: u64,
-    kept: VecDeque<Told>,
+    /// `None` where some were missed, nobody knows how many.
+    kept: VecDeque<Option<Told>>,
 }
 
 /// Where one who follows stands.
@@ -90,6 +91,15 @@ impl Feed {
 
     /// Readers see a change.
     pub(crate) fn tell(&self, told: Told) {
+        self.push(Some(told));
+    }
+
+    /// Nobody knows what changed here.
+    pub(crate) fn lose(&self) {
+        self.push(None);
+    }
+
+    fn push(&self, told: Option<Told>) {
         let mut ring = self.ring.lock();
         if ring.kept.len() == KEPT {
             ring.kept.pop_front();
@@ -111,6 +121,12 @@ impl Feed {
         drop(sender);
     }
 
+    /// Whether nobody waits for a change.
+    pub(crate) fn is_unheard(&self) -> bool {
+        let sender = self.newest.lock().clone();
+        sender.is_none_or(|sender| sender.is_unheard())
+    }
+
     /// One who is told of every change from now on. `None` once none will come.
     pub(crate) fn follow(&self) -> Option<Follower> {
         // First: what is shown after this is told.
@@ -124,7 +140,8 @@ impl Feed {
     /// Goes back to right after the change that made `version`; `false` if that is not kept.
     pub(crate) fn rewind(&self, follower: &mut Follower, version: Version) -> bool {
         let ring = self.ring.lock();
-        let place = ring.kept.iter().rposition(|told| told.version == version);
+        let is_it = |told: &Option<Told>| told.as_ref().is_some_and(|t| t.version == version);
+        let place = ring.kept.iter().rposition(is_it);
         if let Some(place) = place {
             follower.next = ring.first + place as u64 + 1;
         }
@@ -144,7 +161,7 @@ impl Feed {
         match ring.kept.get((follower.next - ring.first) as usize) {
             Some(told) => {
                 follower.next += 1;
-                Next::Change(told.clone())
+                told.clone().map_or(Next::Missed(None), Next::Change)
             }
             None => Next::Nothing,
         }

@@ -1,13 +1,17 @@
 //! Finding sessions: what is looked for, and what is shown of each.
 
-use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+mod page;
 
-use crate::disk::session_file::Meta;
+pub use self::page::SessionPage;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use time::OffsetDateTime;
+
+use crate::disk::session_file::{Meta, SessionMeta};
 use crate::engine::glance::Words;
 use crate::front::erase::{Erase, Whose};
-use crate::ground::clock::ZERO_TIME;
+use crate::ground::clock;
 use crate::scope::SessionScope;
 
 /// Which sessions, in which order, and how many at a time, for
@@ -44,6 +48,30 @@ pub enum SessionOrder {
 pub struct Cursor {
     pub(super) stem: String,
     pub(super) updated: i64,
+}
+
+impl Cursor {
+    /// One of a store of one's own: after the session that its order calls `name`, which was
+    /// updated so many nanoseconds after 1970.
+    #[must_use]
+    pub fn new(name: impl Into<String>, updated: i64) -> Self {
+        Self {
+            stem: name.into(),
+            updated,
+        }
+    }
+
+    /// The name of the last session of the page before.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.stem
+    }
+
+    /// When that was updated, nanoseconds since 1970; 0 where the order does not ask.
+    #[must_use]
+    pub fn updated(&self) -> i64 {
+        self.updated
+    }
 }
 
 impl Default for SessionQuery {
@@ -142,6 +170,76 @@ impl SessionQuery {
         self
     }
 
+    /// See [`prefix`](Self::prefix); empty if any will do.
+    #[must_use]
+    pub fn get_prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// See [`agent`](Self::agent).
+    #[must_use]
+    pub fn get_agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
+    /// See [`channel`](Self::channel).
+    #[must_use]
+    pub fn get_channel(&self) -> Option<&str> {
+        self.channel.as_deref()
+    }
+
+    /// See [`updated_since`](Self::updated_since).
+    #[must_use]
+    pub fn get_updated_since(&self) -> Option<OffsetDateTime> {
+        self.since
+    }
+
+    /// See [`order`](Self::order).
+    #[must_use]
+    pub fn get_order(&self) -> SessionOrder {
+        self.order
+    }
+
+    /// See [`limit`](Self::limit).
+    #[must_use]
+    pub fn get_limit(&self) -> usize {
+        self.limit
+    }
+
+    /// See [`after`](Self::after).
+    #[must_use]
+    pub fn get_after(&self) -> Option<&Cursor> {
+        self.after.as_ref()
+    }
+
+    /// See [`person`](Self::person).
+    #[must_use]
+    pub fn get_person(&self) -> Option<&Whose> {
+        match &self.party {
+            Some(Erase::Person(whose)) => Some(whose),
+            _ => None,
+        }
+    }
+
+    /// See [`chat`](Self::chat).
+    #[must_use]
+    pub fn get_chat(&self) -> Option<&Whose> {
+        match &self.party {
+            Some(Erase::Chat(whose)) => Some(whose),
+            _ => None,
+        }
+    }
+
+    /// Whether a session is with whom it names.
+    pub(super) fn is_with(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> bool {
+        self.party.as_ref().is_none_or(|who| {
+            let mut meta = SessionMeta::empty(key);
+            meta.scope = scope.map(ToOwned::to_owned);
+            meta.aliases = aliases.to_vec();
+            who.means(key, &Meta::of(meta))
+        })
+    }
+
     /// Whether it asks nothing of sidecars.
     pub(super) fn admits_all(&self) -> bool {
         self.agent.is_none()
@@ -180,12 +278,11 @@ pub(super) fn updated(meta: &Meta) -> i64 {
 
 /// Nanoseconds since 1970 of a time in a sidecar, if it was ever set, and reads.
 pub(super) fn time_of(text: &str) -> Option<i64> {
-    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    Some(nanos(time)).filter(|_| text != ZERO_TIME)
+    clock::parse(text).map(nanos)
 }
 
 /// What is shown of a session that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// Its key.
@@ -215,6 +312,18 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
+    /// When it was made, if that reads.
+    #[must_use]
+    pub fn created(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.created_at)
+    }
+
+    /// When it was changed last, if that reads.
+    #[must_use]
+    pub fn updated(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.updated_at)
+    }
+
     pub(super) fn new(key: &str, meta: &Meta, words: Words) -> Self {
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
@@ -233,16 +342,4 @@ impl SessionInfo {
             aliases: meta.text.aliases.clone(),
         }
     }
-}
-
-/// Some of the sessions that were looked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SessionPage {
-    /// The sessions, in the order asked for.
-    pub sessions: Vec<SessionInfo>,
-    /// The keys of sessions whose files could not be read; a log says why.
-    pub unreadable: Vec<String>,
-    /// Where the next page begins; `None` if this is the last.
-    pub next: Option<Cursor>,
 }

@@ -233,7 +233,12 @@ impl SessionStat {
             messages: snapshot.count().wait()?,
             bytes: info.map_or(0, |info| info.bytes),
             token_count: chats.context(key).token_count().wait()?,
-            checkpoints: chats.checkpoints(key).wait()?,
+            checkpoints: chats
+                .checkpoints(key)
+                .wait()?
+                .into_iter()
+                .map(i64::from)
+                .collect(),
             backups: backups.collect(),
             archived_months: chats.archived_months(key).wait()?,
         })

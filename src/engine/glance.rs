@@ -6,8 +6,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use memchr::{memchr, memrchr};
+
 use crate::disk::files;
-use crate::disk::files::lines::{for_each_line, for_each_line_back};
+use crate::disk::files::lines::{LONGEST, for_each_line, for_each_line_back};
 use crate::disk::files::sidecar;
 use crate::disk::session_file::{self, Decoded, Kind, Meta};
 use crate::engine::recovery::bytes::Bytes;
@@ -203,6 +205,68 @@ impl Lines {
     }
 }
 
+/// How much is looked through at a time, bytes: little enough to stay in a processor's
+/// caches.
+const BLOCK: usize = 128 << 10;
+
+impl Lines {
+    /// As [`each`](Self::each), but only the lines in which `find` finds something, which may
+    /// be given many lines at once and says where the first thing begins. What it looks for
+    /// has no LF. Most lines are not even told from their neighbours.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn each_with(
+        &self,
+        start: u64,
+        find: &dyn Fn(&[u8]) -> Option<usize>,
+        visit: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> io::Result<()> {
+        let (mut block, mut at, mut size) = (Vec::new(), start, BLOCK);
+        while at < self.len() {
+            let left = self.len() - at;
+            let want = left.min(size as u64) as usize;
+            block.resize(want, 0);
+            self.read_exact_at(&mut block, at)?;
+            let is_last = want as u64 == left;
+            let lines = match memrchr(b'\n', &block) {
+                _ if is_last => &*block,
+                Some(lf) => &block[..=lf],
+                None if (size as u64) < LONGEST => {
+                    size *= 2;
+                    continue;
+                }
+                // One that is too long: it is walked past as anywhere.
+                None => return self.each(at, &mut |at, raw| find(raw).is_none() || visit(at, raw)),
+            };
+            if !each_found(lines, find, &mut |begin, raw| visit(at + begin as u64, raw)) {
+                return Ok(());
+            }
+            at += lines.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Visits the lines in which something is found; `false` if that ends it.
+fn each_found(
+    lines: &[u8],
+    find: &dyn Fn(&[u8]) -> Option<usize>,
+    visit: &mut dyn FnMut(usize, &[u8]) -> bool,
+) -> bool {
+    let mut from = 0;
+    while let Some(at) = lines.get(from..).and_then(find) {
+        let at = from + at;
+        let begin = memrchr(b'\n', &lines[..at]).map_or(0, |lf| lf + 1);
+        let end = memchr(b'\n', &lines[at..]).map_or(lines.len(), |lf| at + lf);
+        if !visit(begin, &lines[begin..end]) {
+            return false;
+        }
+        from = end + 1;
+    }
+    true
+}
+
 /// The beginning of a message's text.
 fn text_of(raw: &[u8]) -> Option<String> {
     match session_file::decode(raw) {
@@ -214,9 +278,9 @@ fn text_of(raw: &[u8]) -> Option<String> {
 /// The sidecar of a session that nobody has written to since the open.
 ///
 /// # Errors
-/// As [`sidecar::read_sidecar`].
+/// As [`sidecar::read_meta`].
 pub(crate) fn meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Meta> {
-    sidecar::read_sidecar(storage, dir, stem, key).map(|(meta, _)| meta)
+    sidecar::read_meta(storage, dir, stem, key)
 }
 
 /// What `look` makes of each, on as many threads as run at once, in their order. So many
@@ -258,3 +322,45 @@ fn together<T: Send>(threads: usize, work: &(dyn Fn() -> Vec<T> + Sync)) -> Vec<
 
 /// How many sessions are worth a thread that glances at each.
 pub(crate) const GLANCES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_have_something_are_found_wherever_blocks_end() {
+        let filler = |len: usize| format!("{}\n", "-".repeat(len));
+        for before in [
+            0,
+            1,
+            BLOCK - 3,
+            BLOCK - 2,
+            BLOCK - 1,
+            BLOCK,
+            BLOCK + 1,
+            3 * BLOCK,
+        ] {
+            for end in ["", "\n"] {
+                let text = format!("xx\n{}axxb\n\n{}xx{end}", filler(before), filler(before));
+                let found = |start: u64| {
+                    let lines = Lines::of_parts(None, 0, text.clone().into_bytes());
+                    let (mut fast, mut slow) = (Vec::new(), Vec::new());
+                    let find = |bytes: &[u8]| memchr(b'x', bytes);
+                    let mut take = |at, raw: &[u8]| {
+                        fast.push((at, raw.to_vec()));
+                        true
+                    };
+                    lines.each_with(start, &find, &mut take).unwrap();
+                    let mut take = |at, raw: &[u8]| {
+                        slow.extend(find(raw).map(|_| (at, raw.to_vec())));
+                        true
+                    };
+                    lines.each(start, &mut take).unwrap();
+                    assert_eq!(fast, slow, "{before} {start}");
+                    fast.len()
+                };
+                assert_eq!((found(0), found(3)), (3, 2));
+            }
+        }
+    }
+}

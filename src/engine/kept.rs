@@ -67,16 +67,16 @@ impl Kept {
     /// # Errors
     /// If it is there and cannot be removed.
     pub(crate) fn take(&self, storage: &dyn Storage, dir: &Path) -> io::Result<Option<Catalog>> {
-        let Ok(bytes) = files::read_whole(storage, &self.path) else {
-            return self.remove(storage).map(|()| None);
-        };
-        let catalog = || {
-            let version = Version::of(&storage.info(dir).ok()?);
-            Catalog::of(catalog_file::decode(&bytes, &self.id, version)?)
-        };
-        let catalog = catalog();
+        let catalog = self.look(storage, dir);
         self.remove(storage)?;
         Ok(catalog)
+    }
+
+    /// What was kept, if it is to be believed. It stays, for who only reads.
+    pub(crate) fn look(&self, storage: &dyn Storage, dir: &Path) -> Option<Catalog> {
+        let bytes = files::read_whole(storage, &self.path).ok()?;
+        let version = Version::of(&storage.info(dir).ok()?);
+        Catalog::of(catalog_file::decode(&bytes, &self.id, version)?)
     }
 
     fn remove(&self, storage: &dyn Storage) -> io::Result<()> {

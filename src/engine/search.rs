@@ -137,18 +137,32 @@ impl Needle {
     /// As the operating system reports them.
     pub(crate) fn is_in(&self, lines: &Lines) -> io::Result<bool> {
         let mut is_in = false;
-        lines.each(0, &mut |_, raw| {
+        self.each_candidate(lines, 0, &mut |_, raw| {
             is_in = self.find(raw).is_some();
             !is_in
         })?;
         Ok(is_in)
     }
 
+    /// Visits the lines that may have what is looked for.
+    fn each_candidate(
+        &self,
+        lines: &Lines,
+        start: u64,
+        visit: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> io::Result<()> {
+        let Some(candidates) = &self.candidates else {
+            return lines.each(start, visit);
+        };
+        let find = |bytes: &[u8]| candidates.find(bytes).map(|found| found.start());
+        lines.each_with(start, &find, visit)
+    }
+
     /// The messages that are looked for, from the line at `start` on, for as long as there
     /// is room for them.
     pub(crate) fn find_in(&self, lines: &Lines, start: u64, room: &Room) -> Found {
         let mut found = Found::default();
-        let read = lines.each(start, &mut |begin, raw| {
+        let read = self.each_candidate(lines, start, &mut |begin, raw| {
             let Some((message, matched)) = self.find(raw) else {
                 return true;
             };

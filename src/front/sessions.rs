@@ -1,10 +1,16 @@
 //! Finding sessions: what is looked for, and what is shown of each.
 
+mod page;
+
+pub use self::page::SessionPage;
+
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use time::OffsetDateTime;
 
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{Meta, SessionMeta};
 use crate::engine::glance::Words;
+use crate::front::erase::{Erase, Whose};
 use crate::ground::clock;
 use crate::scope::SessionScope;
 
@@ -17,6 +23,7 @@ pub struct SessionQuery {
     pub(super) agent: Option<String>,
     pub(super) channel: Option<String>,
     pub(super) since: Option<OffsetDateTime>,
+    pub(super) party: Option<Erase>,
     pub(super) order: SessionOrder,
     pub(super) limit: usize,
     pub(super) after: Option<Cursor>,
@@ -81,6 +88,7 @@ impl SessionQuery {
             agent: None,
             channel: None,
             since: None,
+            party: None,
             order: SessionOrder::default(),
             limit: 1000,
             after: None,
@@ -109,6 +117,37 @@ impl SessionQuery {
     /// [`SystemTime`](std::time::SystemTime) will do.
     pub fn updated_since(mut self, time: impl Into<OffsetDateTime>) -> Self {
         self.since = Some(time.into());
+        self
+    }
+
+    /// Conversations with one person: those that [`Erase::person`] means by themselves. In
+    /// place of a [chat](Self::chat).
+    ///
+    /// ```
+    /// # use sessionlog::{SessionQuery, Store, Whose};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// for key in ["agent:main:telegram:direct:7", "agent:main:telegram:direct:8"] {
+    ///     chats.add_message(key, "user", "hi").wait()?;
+    /// }
+    /// let query = SessionQuery::new().person(Whose::new("7").on("telegram"));
+    /// let page = chats.sessions(query).wait()?;
+    /// assert_eq!(page.sessions.len(), 1);
+    /// assert_eq!(page.sessions[0].key, "agent:main:telegram:direct:7");
+    /// # store.close()
+    /// # }
+    /// ```
+    pub fn person(mut self, id: impl Into<Whose>) -> Self {
+        self.party = Some(Erase::person(id));
+        self
+    }
+
+    /// Conversations in one chat: those that [`Erase::chat`] means by themselves. In place of
+    /// a [person](Self::person).
+    pub fn chat(mut self, id: impl Into<Whose>) -> Self {
+        self.party = Some(Erase::chat(id));
         self
     }
 
@@ -173,22 +212,56 @@ impl SessionQuery {
         self.after.as_ref()
     }
 
+    /// See [`person`](Self::person).
+    #[must_use]
+    pub fn get_person(&self) -> Option<&Whose> {
+        match &self.party {
+            Some(Erase::Person(whose)) => Some(whose),
+            _ => None,
+        }
+    }
+
+    /// See [`chat`](Self::chat).
+    #[must_use]
+    pub fn get_chat(&self) -> Option<&Whose> {
+        match &self.party {
+            Some(Erase::Chat(whose)) => Some(whose),
+            _ => None,
+        }
+    }
+
+    /// Whether a session is with whom it names.
+    pub(super) fn is_with(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> bool {
+        self.party.as_ref().is_none_or(|who| {
+            let mut meta = SessionMeta::empty(key);
+            meta.scope = scope.map(ToOwned::to_owned);
+            meta.aliases = aliases.to_vec();
+            who.means(key, &Meta::of(meta))
+        })
+    }
+
     /// Whether it asks nothing of sidecars.
     pub(super) fn admits_all(&self) -> bool {
-        self.agent.is_none() && self.channel.is_none() && self.since.is_none()
+        self.agent.is_none()
+            && self.channel.is_none()
+            && self.since.is_none()
+            && self.party.is_none()
     }
 
     /// Whether a session is looked for, as far as its sidecar says.
-    pub(super) fn admits(&self, meta: &Meta) -> bool {
+    pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
         let since = self.since.is_none_or(|since| updated(meta) >= nanos(since));
+        if !since || self.party.as_ref().is_some_and(|who| !who.means(key, meta)) {
+            return false;
+        }
         if self.agent.is_none() && self.channel.is_none() {
-            return since;
+            return true;
         }
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
         let scope = scope.unwrap_or_default();
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|w| w == own);
-        since && is(&self.agent, &scope.agent_id) && is(&self.channel, &scope.channel)
+        is(&self.agent, &scope.agent_id) && is(&self.channel, &scope.channel)
     }
 }
 
@@ -233,6 +306,9 @@ pub struct SessionInfo {
     pub agent: String,
     /// See [`agent`](Self::agent).
     pub channel: String,
+    /// Its other keys.
+    #[serde(default)]
+    pub aliases: Vec<String>,
 }
 
 impl SessionInfo {
@@ -263,81 +339,7 @@ impl SessionInfo {
             updated_at: meta.updated_at.to_string(),
             agent: scope.agent_id,
             channel: scope.channel,
+            aliases: meta.text.aliases.clone(),
         }
-    }
-}
-
-/// Some of the sessions that were looked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SessionPage {
-    /// The sessions, in the order asked for.
-    pub sessions: Vec<SessionInfo>,
-    /// The keys of sessions whose files could not be read; a log says why.
-    pub unreadable: Vec<String>,
-    /// Where the next page begins; `None` if this is the last.
-    pub next: Option<Cursor>,
-}
-
-impl SessionPage {
-    /// The page of a store of one's own that has all its sessions in memory, in whichever
-    /// order. [`SessionOrder::Name`] is that of their keys.
-    ///
-    /// ```
-    /// use sessionlog::{SessionInfo, SessionPage, SessionQuery};
-    ///
-    /// let sessions = ["slack:1", "telegram:2", "telegram:1"].map(|key| {
-    ///     let mut info = SessionInfo::default();
-    ///     info.key = key.into();
-    ///     info
-    /// });
-    /// let query = SessionQuery::new().prefix("telegram:").limit(1);
-    /// let page = SessionPage::of(sessions.into(), &query);
-    /// assert_eq!(page.sessions[0].key, "telegram:1");
-    /// assert_eq!(page.next.unwrap().name(), "telegram:1");
-    /// ```
-    #[must_use]
-    pub fn of(sessions: Vec<SessionInfo>, query: &SessionQuery) -> Self {
-        let wanted = |info: &SessionInfo| {
-            let is = |wanted: &Option<String>, own| wanted.as_deref().is_none_or(|w| w == own);
-            info.key.starts_with(&query.prefix)
-                && query
-                    .since
-                    .is_none_or(|since| updated_of(info) >= nanos(since))
-                && is(&query.agent, &*info.agent)
-                && is(&query.channel, &*info.channel)
-        };
-        let rank = |updated: i64| match query.order {
-            SessionOrder::Name => std::cmp::Reverse(0),
-            SessionOrder::Updated => std::cmp::Reverse(updated),
-        };
-        let mut found: Vec<_> = sessions.into_iter().filter(wanted).collect();
-        found.sort_by_cached_key(|info| (rank(updated_of(info)), info.key.clone()));
-        if let Some(after) = &query.after {
-            let after = (rank(after.updated), &*after.stem);
-            found.retain(|info| (rank(updated_of(info)), &*info.key) > after);
-        }
-        let is_last = found.len() <= query.limit;
-        found.truncate(query.limit);
-        let last = found.last().filter(|_| !is_last);
-        let next = last.map(|last| Cursor::new(&*last.key, updated_of(last)));
-        Self {
-            next,
-            sessions: found,
-            unreadable: Vec::new(),
-        }
-    }
-}
-
-fn updated_of(info: &SessionInfo) -> i64 {
-    time_of(&info.updated_at).unwrap_or(i64::MIN)
-}
-
-impl IntoIterator for SessionPage {
-    type Item = SessionInfo;
-    type IntoIter = std::vec::IntoIter<SessionInfo>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.sessions.into_iter()
     }
 }

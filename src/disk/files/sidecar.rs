@@ -68,6 +68,27 @@ pub(crate) fn read_sidecar(
     stem: &str,
     key: &str,
 ) -> Result<(Meta, Sidecar)> {
+    let alike = |bytes: &[u8], meta: &SessionMeta| {
+        bytes.trim_ascii_end() == session_file::encode_sidecar(meta)
+    };
+    read(storage, dir, (stem, key), alike)
+}
+
+/// As [`read_sidecar`], for who only reads: how it is written is not looked at, which takes
+/// as long as decoding it.
+///
+/// # Errors
+/// As [`read_sidecar`].
+pub(crate) fn read_meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Meta> {
+    read(storage, dir, (stem, key), |_, _| true).map(|(meta, _)| meta)
+}
+
+fn read(
+    storage: &dyn Storage,
+    dir: &Path,
+    (stem, key): (&str, &str),
+    alike: impl Fn(&[u8], &SessionMeta) -> bool,
+) -> Result<(Meta, Sidecar)> {
     let path = dir.join(session_file::sidecar_name(stem));
     let bytes = match read_bytes(storage, &path) {
         Ok(bytes) => bytes,
@@ -93,7 +114,7 @@ pub(crate) fn read_sidecar(
     match decoded {
         Ok(mut meta) => {
             check_room(&bytes, &meta).map_err(|e| Error::io("read", &path, e))?;
-            let alike = bytes.trim_ascii_end() == session_file::encode_sidecar(&meta);
+            let alike = alike(&bytes, &meta);
             if meta.key.is_empty() {
                 meta.key = key.into();
             }

@@ -33,12 +33,34 @@ impl<'a> Listing<'a> {
     /// # Errors
     /// If the directory cannot be read.
     pub(crate) fn of(view: &'a DirectoryView) -> Result<Self> {
-        let moment = view.look_again()?;
-        Ok(Self {
+        Ok(Self::at(view, view.look_again()?))
+    }
+
+    /// The last look, or a new one if the journal moved since: for who has the names of
+    /// sessions from a look before.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn recent(view: &'a DirectoryView) -> Result<Self> {
+        let moment = view.last.lock().clone();
+        if !view.is_closed() && view.is_current(&moment) {
+            return Ok(Self::at(view, moment));
+        }
+        Self::of(view)
+    }
+
+    fn at(view: &'a DirectoryView, moment: Arc<Moment>) -> Self {
+        Self {
             view,
             moment,
             ahead: Mutex::default(),
-        })
+        }
+    }
+
+    /// Whether the journal stands where it stood at the look, and no session's files were
+    /// ahead of it: all that was read since belongs to that, and no other look need tell.
+    pub(crate) fn is_current(&self) -> bool {
+        self.ahead.lock().is_empty() && self.view.is_current(&self.moment)
     }
 
     /// See [`Catalog::listed`](crate::engine::catalog::Catalog::listed).

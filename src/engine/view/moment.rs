@@ -9,6 +9,7 @@ use crate::disk::files::{self, log_path};
 use crate::disk::journal::scan::{End, Scan, Tip};
 use crate::engine::catalog::Catalog;
 use crate::engine::home::Home;
+use crate::engine::kept::{self, Kept};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plans;
@@ -89,7 +90,15 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
         moment.checkpoint = scan.checkpoint;
+        let is_closed = scan.is_empty();
         moment.tips = scan.tips;
+        // While there is a journal, what was kept is of before.
+        let kept = || Kept::of(storage, home, id, kept::FROM).look(storage, dir);
+        if let Some(catalog) = is_closed.then(kept).flatten() {
+            report_on(&catalog, &mut moment.report);
+            moment.catalog = catalog;
+            return Ok(moment);
+        }
     } else if home.has_segments(storage)? {
         // What the journal holds would be missing from every answer.
         return Err(home.missing_identity());

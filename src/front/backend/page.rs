@@ -207,6 +207,7 @@ impl Page {
             updated_at: self.updated.clone(),
             agent: scope.agent_id,
             channel: scope.channel,
+            aliases: self.aliases.clone(),
         }
     }
 

@@ -157,7 +157,10 @@ fn find(
     session: &Listed,
 ) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
-        match source.meta(session).map(|meta| query.admits(&meta)) {
+        match source
+            .meta(session)
+            .map(|meta| query.admits(&session.1, &meta))
+        {
             Ok(true) => {}
             Ok(false) => return None,
             Err(error) => return Some(Err(error)),
@@ -204,7 +207,7 @@ pub(super) fn newest_first<'a>(
     let mut found = Vec::new();
     for (session, meta) in listed.iter().zip(metas) {
         match meta {
-            Ok(meta) if query.admits(&meta) => found.push((session, updated(&meta))),
+            Ok(meta) if query.admits(&session.1, &meta) => found.push((session, updated(&meta))),
             Ok(_) => {}
             Err(error) => unreadable(session, error),
         }
@@ -315,6 +318,9 @@ fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage
     let mut page = page(&listing, query);
     let mut moved: Vec<String> = page.sessions.iter().map(|info| info.key.clone()).collect();
     for round in 0..=ROUNDS {
+        if listing.is_current() {
+            break;
+        }
         let now = Listing::of(view)?;
         moved.retain(|key| !now.is_still(&listing, key));
         if moved.is_empty() {

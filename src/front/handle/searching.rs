@@ -232,7 +232,7 @@ impl Quarry {
     /// As [`search`](Self::search), beside a writer: what was rewritten meanwhile is
     /// searched anew, and what was while that was.
     fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
-        let mut listing = Listing::of(view)?;
+        let mut listing = Listing::recent(view)?;
         let mut searched = Vec::new();
         searched.resize_with(sessions.len(), Vec::new);
         let mut moved: Vec<usize> = (0..sessions.len()).collect();
@@ -245,6 +245,9 @@ impl Quarry {
             });
             for (&place, again) in moved.iter().zip(again) {
                 searched[place] = again;
+            }
+            if listing.is_current() {
+                break;
             }
             if round < ROUNDS {
                 let now = Listing::of(view)?;
@@ -317,7 +320,7 @@ impl Quarry {
 
     fn admits(&self, source: &impl Source, session: &Listed) -> Result<bool> {
         let asks = self.sessions.order == SessionOrder::Name && !self.sessions.admits_all();
-        Ok(!asks || self.sessions.admits(&source.meta(session)?))
+        Ok(!asks || self.sessions.admits(&session.1, &source.meta(session)?))
     }
 
     /// Searches the rest of a session. What is found, and what is left then, comes first.

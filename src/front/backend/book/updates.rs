@@ -105,6 +105,8 @@ impl Book {
     /// See [`SessionStore::sessions`](crate::backend::SessionStore::sessions).
     pub(crate) fn sessions(&self, query: &SessionQuery) -> SessionPage {
         let pages = self.pages.iter();
-        SessionPage::of(pages.map(|(key, page)| page.info(key)).collect(), query)
+        let with =
+            pages.filter(|(key, page)| query.is_with(key, page.scope.as_deref(), &page.aliases));
+        SessionPage::of_those(with.map(|(key, page)| page.info(key)).collect(), query)
     }
 }

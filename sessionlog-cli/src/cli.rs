@@ -1,0 +1,115 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+use crate::failure::{Outcome, Result};
+
+const ABOUT: &str = "Look into, search, check and look after a store of chat sessions";
+
+const LONG: &str = "\
+Looks into, searches, checks and looks after a store of chat sessions: a directory in which \
+a bot gateway that uses the library sessionlog, or PicoClaw, keeps one file per chat.
+
+DIR is that directory. A SESSION is named by its key, one of its aliases, or the beginning of \
+either, if no other begins so.
+
+Commands that only read (ls, show, tail, search, stat, top, verify, export, backup, archive, \
+and retention without --apply) take no lock, write nothing in DIR and work beside a running \
+gateway. The others need DIR to themselves, and say which process \
+has it if they cannot have it.";
+
+const AFTER: &str = "\
+Where to begin:
+  yesterday's chat with one person  sessionlog ls DIR --since yesterday --person 123456
+  read it, follow it live           sessionlog show DIR SESSION; sessionlog tail -f DIR SESSION
+  what was said of something        sessionlog search DIR invoice
+  why writes are slow               sessionlog top DIR; sessionlog bench DIR
+  is everything sound?              sessionlog verify DIR
+  mend a damaged copy               sessionlog repair COPY
+  back up while the gateway runs    sessionlog backup DIR DESTINATION
+  forget a person                   sessionlog erase DIR --person 123456
+
+Exit codes:
+  0  done, or found
+  1  nothing was found, or damage was, or something is left to be looked at
+  2  it could not be done, or the command line is wrong
+
+Colours are for terminals only; NO_COLOR and --color switch them off. What people wrote is \
+shown with control characters written out (\\x1b), except as JSON, which escapes them itself.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sessionlog",
+    version,
+    about = ABOUT,
+    long_about = LONG,
+    after_help = AFTER,
+    max_term_width = 100,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) colour: colorchoice_clap::Color,
+    /// Say more of what the library does; twice and three times for more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What is to be done. A viewer joins as one more: `serve`, in `commands/serve.rs`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Ls(commands::ls::Ls),
+    Show(commands::show::Show),
+    Tail(commands::tail::Tail),
+    Search(commands::search::Search),
+    Stat(commands::stat::Stat),
+    Top(commands::top::Top),
+    Export(commands::export::Export),
+    Import(commands::import::Import),
+    Verify(commands::verify::Verify),
+    Repair(commands::repair::Repair),
+    Backup(commands::backup::Backup),
+    Compact(commands::compact::Compact),
+    #[command(subcommand)]
+    Archive(commands::archive::Archive),
+    Retention(commands::retention::Retention),
+    Erase(commands::erase::Erase),
+    Migrate(commands::migrate::Migrate),
+    Handover(commands::handover::Handover),
+    Bench(commands::bench::Bench),
+    Completions(commands::completions::Completions),
+    Man(commands::completions::Man),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Outcome> {
+        match self {
+            Self::Ls(command) => command.run(),
+            Self::Show(command) => command.run(),
+            Self::Tail(command) => command.run(),
+            Self::Search(command) => command.run(),
+            Self::Stat(command) => command.run(),
+            Self::Top(command) => command.run(),
+            Self::Export(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::Verify(command) => command.run(),
+            Self::Repair(command) => command.run(),
+            Self::Backup(command) => command.run(),
+            Self::Compact(command) => command.run(),
+            Self::Archive(command) => command.run(),
+            Self::Retention(command) => command.run(),
+            Self::Erase(command) => command.run(),
+            Self::Migrate(command) => command.run(),
+            Self::Handover(command) => command.run(),
+            Self::Bench(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! One file for each command.
+
+pub(crate) mod archive;
+pub(crate) mod backup;
+pub(crate) mod bench;
+pub(crate) mod compact;
+pub(crate) mod completions;
+pub(crate) mod erase;
+pub(crate) mod export;
+pub(crate) mod handover;
+pub(crate) mod import;
+pub(crate) mod ls;
+pub(crate) mod migrate;
+pub(crate) mod repair;
+pub(crate) mod retention;
+pub(crate) mod search;
+pub(crate) mod show;
+pub(crate) mod stat;
+pub(crate) mod tail;
+pub(crate) mod top;
+pub(crate) mod verify;

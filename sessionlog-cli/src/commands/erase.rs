@@ -1,0 +1,195 @@
+//! `sessionlog erase`: a person, a chat or a session is forgotten.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use clap::Args;
+use sessionlog::{EraseReceipt, SessionInfo, SessionQuery, StoreHandle, Whose};
+
+use crate::commands::ls;
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::{self, BAD, GOOD, Output};
+use crate::store::{Dir, Writing};
+use crate::{progress, resolve, safe};
+
+/// Erase a person's conversations, a chat's, or a session
+///
+/// Shows what is meant and asks. Then the sessions go, with their backups, archives, aliases,
+/// what was set aside of them and the journal that spoke of them, and every file in DIR is
+/// read to see whether the keys are still spoken of: the receipt says so. Copies elsewhere
+/// (`backup`) and forks are not touched. DIR must not be in use by another process.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog erase DIR --person 123456 --channel telegram
+  sessionlog erase DIR --person alice               a linked name: on all channels
+  sessionlog erase DIR --chat -1001234567890 --yes
+  sessionlog erase DIR --session telegram:123456 --json > receipt.json
+
+Exits with 0 if it is sure that nothing speaks of them any more, 1 if there was nothing to \
+erase, or something is left to be looked at.")]
+pub(crate) struct Erase {
+    #[command(flatten)]
+    dir: Dir,
+    #[command(flatten)]
+    whom: Whom,
+    /// Only on this channel, such as telegram
+    #[arg(long, value_name = "CHANNEL", conflicts_with = "session")]
+    channel: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// The receipt as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// Who is forgotten.
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = false)]
+struct Whom {
+    /// All conversations with a person, by the id on the platform or the linked name
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    person: Option<String>,
+    /// All conversations in a chat, by its id on the platform
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    chat: Option<String>,
+    /// A session, by its whole key or alias
+    #[arg(long, value_name = "KEY")]
+    session: Option<String>,
+}
+
+impl Erase {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        // Opened first: what is shown must be what is erased.
+        let store = self.dir.write(self.writing)?;
+        let chats = store.handle();
+        let meant = self.meant(&chats)?;
+        if !self.confirmed(&meant)? {
+            store.close()?;
+            output::note("nothing was erased");
+            return Ok(Outcome::Nothing);
+        }
+        let erase = || chats.erase(self.what(&meant)).wait();
+        let receipt = progress::while_reading(self.dir.path(), "erasing", erase)?;
+        store.close()?;
+        // The journal is replaced whatever it spoke of.
+        let is_others = |file: &String| !file.starts_with(".sessionlog/journal/");
+        let is_any = !meant.is_empty() || receipt.removed.iter().any(is_others);
+        self.tell(&receipt)?;
+        Ok(Outcome::found(is_any && receipt.is_complete()))
+    }
+
+    /// The sessions that are meant by themselves; what stands under their aliases goes along.
+    fn meant(&self, chats: &StoreHandle) -> Result<Vec<SessionInfo>> {
+        let all = SessionQuery::new().limit(usize::MAX);
+        let query = match (&self.whom.person, &self.whom.chat, &self.whom.session) {
+            (Some(person), _, _) => all.person(self.whose(person)),
+            (_, Some(chat), _) => all.chat(self.whose(chat)),
+            (_, _, Some(name)) => {
+                // The beginning of a key is not enough to erase it.
+                let Some(key) = chats.resolve_session_key(name).wait()? else {
+                    // Nobody, or several, are told of with who may be meant.
+                    let near = resolve::session(&chats.exact_keys(), name)?;
+                    let what = format!("there is no session {name}");
+                    let hint = format!("a whole key is needed; is {near} meant?");
+                    return Err(Failure::new(what).hint(hint));
+                };
+                let page = chats.sessions(all.prefix(&key)).wait()?;
+                let mut sessions = page.sessions;
+                sessions.retain(|session| session.key == key);
+                return Ok(sessions);
+            }
+            (None, None, None) => return Err(Failure::new("nobody is named")),
+        };
+        Ok(chats.sessions(query).wait()?.sessions)
+    }
+
+    fn whose(&self, id: &str) -> Whose {
+        match &self.channel {
+            Some(channel) => Whose::new(id).on(channel),
+            None => Whose::new(id),
+        }
+    }
+
+    fn what(&self, meant: &[SessionInfo]) -> sessionlog::Erase {
+        match (&self.whom.person, &self.whom.chat, &self.whom.session) {
+            (Some(person), _, _) => sessionlog::Erase::person(self.whose(person)),
+            (_, Some(chat), _) => sessionlog::Erase::chat(self.whose(chat)),
+            (_, _, session) => {
+                let named = session.clone().unwrap_or_default();
+                let key = meant.first().map(|session| session.key.clone());
+                sessionlog::Erase::key(key.unwrap_or(named))
+            }
+        }
+    }
+
+    fn confirmed(&self, meant: &[SessionInfo]) -> Result<bool> {
+        if self.yes {
+            return Ok(true);
+        }
+        let mut out = Output::new();
+        if !self.json {
+            ls::list(&mut out, meant)?;
+        }
+        out.finish()?;
+        if !io::stdin().is_terminal() {
+            return Err(
+                Failure::new("erasing needs a yes, and there is no terminal to ask on")
+                    .hint("add --yes"),
+            );
+        }
+        let sessions = output::count(meant.len(), "session");
+        anstream::eprint!(
+            "Erase {sessions} and all that is left of them? It cannot be undone. [y/N] "
+        );
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    fn tell(&self, receipt: &EraseReceipt) -> Result<()> {
+        let mut out = Output::new();
+        if self.json {
+            out.json(receipt)?;
+            return out.finish();
+        }
+        for key in &receipt.sessions {
+            out.line(&format!("erased {}", safe::line(key)))?;
+        }
+        for file in &receipt.removed {
+            out.line(&format!("removed {}", safe::line(file)))?;
+        }
+        let mut bad = |what: String| {
+            let what = out.paint(BAD, &safe::line(&what));
+            out.line(&what)
+        };
+        for (file, text) in &receipt.traces.found {
+            bad(format!("{file} still speaks of {text}"))?;
+        }
+        for file in &receipt.traces.unread {
+            bad(format!("{file} could not be read"))?;
+        }
+        for key in &receipt.unreadable {
+            bad(format!(
+                "the sidecar of {key} cannot be read: it may be meant, too"
+            ))?;
+        }
+        for file in &receipt.doubtful {
+            bad(format!("of {file} it cannot be told whose it is"))?;
+        }
+        let read = format!(
+            "{} read, {}",
+            output::count(receipt.traces.files, "file"),
+            output::bytes(receipt.traces.bytes)
+        );
+        let verdict = if receipt.is_complete() {
+            out.paint(GOOD, "nothing speaks of them any more")
+        } else {
+            out.paint(BAD, "something is left to be looked at")
+        };
+        out.line(&format!("{verdict}: {read}"))?;
+        out.finish()
+    }
+}

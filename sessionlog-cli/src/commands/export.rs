@@ -1,0 +1,178 @@
+//! `sessionlog export`: a conversation in the shape of others.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use sessionlog::{Format, PicoclawExport, StoreHandle};
+
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::{self, Output};
+use crate::store::Dir;
+use crate::{progress, resolve, safe};
+
+/// Write conversations in another shape
+///
+/// jsonl, markdown, openai and anthropic write one session to standard output, or to a new
+/// file. kimi writes one session to a new file that kimi-cli reads. picoclaw writes a new
+/// directory that PicoClaw's store reads, of all sessions or of some, and says what it had to
+/// leave out.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog export DIR telegram:123456 -f markdown > chat.md
+  sessionlog export DIR telegram:123456 -f openai -o messages.json
+  sessionlog export DIR telegram:123456 -f kimi -o context.jsonl
+  sessionlog export DIR -f picoclaw -o /srv/picoclaw/sessions
+
+Exits with 1 if a session could not go, or has no messages.")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    dir: Dir,
+    /// Sessions: keys, aliases, or the beginnings of either
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// In which shape
+    #[arg(short, long, value_enum, default_value_t = Shape::Jsonl)]
+    format: Shape,
+    /// Where to; what is there already is not written over
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// The session's lines as they are
+    Jsonl,
+    /// A transcript for people
+    Markdown,
+    /// The messages of OpenAI's chat completions
+    Openai,
+    /// What Anthropic's messages API takes
+    Anthropic,
+    /// A context file of kimi-cli
+    Kimi,
+    /// A directory of PicoClaw's store
+    Picoclaw,
+}
+
+impl Export {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let store = self.dir.read()?;
+        let chats = &store.chats;
+        let format = match self.format {
+            Shape::Jsonl => Format::Jsonl,
+            Shape::Markdown => Format::Markdown,
+            Shape::Openai => Format::OpenAi,
+            Shape::Anthropic => Format::Anthropic,
+            Shape::Kimi => return self.kimi(chats),
+            Shape::Picoclaw => return self.picoclaw(chats),
+        };
+        let key = self.one(chats)?;
+        let text = chats.export(&key, format).wait()?;
+        let is_any = !chats.tail(&key, 1).wait()?.is_empty();
+        match &self.output {
+            Some(path) => write_new(path, &text)?,
+            None => print(&text)?,
+        }
+        Ok(Outcome::found(is_any))
+    }
+
+    fn kimi(&self, chats: &StoreHandle) -> Result<Outcome> {
+        let key = self.one(chats)?;
+        sessionlog::export_kimi(&key, self.place("FILE")?, chats)?;
+        Ok(Outcome::Done)
+    }
+
+    fn picoclaw(&self, chats: &StoreHandle) -> Result<Outcome> {
+        let place = self.place("DIRECTORY")?;
+        let keys = self
+            .sessions
+            .iter()
+            .map(|name| resolve::session(chats, name));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let report = progress::while_reading(self.dir.path(), "exporting", || {
+            if keys.is_empty() {
+                sessionlog::export_picoclaw(place, chats)
+            } else {
+                sessionlog::export_picoclaw_sessions(place, chats, &keys)
+            }
+        })?;
+        tell(&report)?;
+        Ok(Outcome::found(report.not_exported.is_empty()))
+    }
+
+    fn one(&self, chats: &StoreHandle) -> Result<String> {
+        match &*self.sessions {
+            [name] => resolve::session(chats, name),
+            [] => Err(Failure::new("no session is named")
+                .hint("name one; only --format picoclaw writes all")),
+            _ => Err(Failure::new("several sessions are named")
+                .hint("name one; only --format picoclaw writes several")),
+        }
+    }
+
+    fn place(&self, what: &str) -> Result<&Path> {
+        self.output.as_deref().ok_or_else(|| {
+            Failure::new("this shape cannot go to standard output").hint(format!("add -o {what}"))
+        })
+    }
+}
+
+/// What went, and what could not.
+fn tell(report: &PicoclawExport) -> Result<()> {
+    let mut out = Output::new();
+    let sessions = output::count(report.sessions, "session");
+    out.line(&format!(
+        "{sessions}, {}",
+        output::count(report.messages, "message")
+    ))?;
+    for (key, what) in &report.left_out {
+        out.line(&format!(
+            "{}: left out {}",
+            safe::line(key),
+            safe::line(what)
+        ))?;
+    }
+    for (key, why) in &report.not_exported {
+        let line = format!("{}: not exported: {}", safe::line(key), safe::line(why));
+        out.line(&out.paint(output::BAD, &line))?;
+    }
+    out.finish()
+}
+
+/// Bytes as they are, unless a terminal would take them for orders.
+fn print(text: &str) -> Result<()> {
+    let mut out = Output::new();
+    let safe = if out.is_terminal() {
+        safe::block(text)
+    } else {
+        text.into()
+    };
+    out.raw(safe.as_bytes())?;
+    if !safe.ends_with('\n') {
+        out.raw(b"\n")?;
+    }
+    out.finish()
+}
+
+fn write_new(path: &Path, text: &str) -> Result<()> {
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|error| cannot_write(path, &error))?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!("write {}: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => failure.hint("choose another name, or remove it first"),
+        io::ErrorKind::NotFound => failure.hint("make the directory first"),
+        _ => failure,
+    }
+}

@@ -1,0 +1,75 @@
+//! `sessionlog migrate`: sessions of PicoClaw's older manager become sessions of the store.
+
+use std::path::Path;
+
+use clap::Args;
+use sessionlog::{MigrationReport, StoreHandle};
+
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::{self, Output};
+use crate::safe;
+use crate::store::{Dir, Writing};
+
+/// Take over a directory of PicoClaw's older manager, in place
+///
+/// Each *.json file in DIR, one session each, becomes a session of the store in DIR, and is
+/// renamed to *.json.migrated. What a session of the same key had becomes a backup. Files that
+/// do not read stay as they are. Run again, it changes nothing. (`import -f picoclaw` brings
+/// such files in from another directory.)
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog migrate ~/.picoclaw/sessions
+  sessionlog migrate ~/.picoclaw/sessions --wait 10s    a gateway may still be closing
+
+Exits with 1 if files had to be left.")]
+pub(crate) struct Migrate {
+    #[command(flatten)]
+    dir: Dir,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Migrate {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let store = self.dir.write(self.writing)?;
+        let report = import(self.dir.path(), &store.handle())?;
+        store.close()?;
+        tell(&report)
+    }
+}
+
+/// Imports the files of a directory, which must be there.
+///
+/// # Errors
+/// If it is not, and those of the store.
+pub(crate) fn import(source: &Path, chats: &StoreHandle) -> Result<MigrationReport> {
+    if !source.is_dir() {
+        let what = format!("there is no directory {}", source.display());
+        return Err(Failure::new(what).hint("name the directory that has the *.json files"));
+    }
+    Ok(sessionlog::migrate_from_json_report(source, chats)?)
+}
+
+/// Says what was imported, and what was not.
+pub(crate) fn tell(report: &MigrationReport) -> Result<Outcome> {
+    let mut out = Output::new();
+    out.line(&format!(
+        "{} imported",
+        output::count(report.migrated, "session")
+    ))?;
+    for key in &report.replaced {
+        let key = safe::line(key);
+        out.line(&format!("{key}: what it had before is a backup now"))?;
+    }
+    for (key, why) in &report.without_identity {
+        let line = format!("{}: without scope and aliases: {why}", safe::line(key));
+        out.line(&safe::line(&line))?;
+    }
+    for (path, why) in &report.skipped {
+        let line = format!("{}: left as it is: {why}", path.display());
+        out.line(&out.paint(output::BAD, &safe::line(&line)))?;
+    }
+    out.finish()?;
+    Ok(Outcome::found(report.skipped.is_empty()))
+}

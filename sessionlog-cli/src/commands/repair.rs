@@ -1,0 +1,60 @@
+//! `sessionlog repair`: a damaged store becomes sound.
+
+use clap::Args;
+use sessionlog::{RepairOptions, Store};
+
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::{self, Output};
+use crate::store::{Dir, Writing};
+use crate::{progress, safe};
+
+/// Mend a damaged store
+///
+/// What it changes is first copied to DIR/.sessionlog/backups/repair-N; lines that are no
+/// records go to DIR/.sessionlog/quarantine. Nothing that still counts is lost unless
+/// --allow-data-loss is given; without it what would be is named, and left. DIR must not be in
+/// use by another process.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog verify COPY                      what is wrong, and nothing else
+  sessionlog repair COPY
+  sessionlog repair COPY --allow-data-loss    also what cannot be mended without loss
+
+Exits with 0 if all is sound now, 1 if something is left.")]
+pub(crate) struct Repair {
+    #[command(flatten)]
+    dir: Dir,
+    /// Go on without what cannot be saved
+    #[arg(long)]
+    allow_data_loss: bool,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Repair {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let dir = self.dir.path();
+        // A typing error must not make a store.
+        if !dir.is_dir() {
+            return Err(Failure::new(format!(
+                "there is no directory {}",
+                dir.display()
+            )));
+        }
+        let options = RepairOptions::new()
+            .allow_data_loss(self.allow_data_loss)
+            .allow_other_owner(self.writing.allows_other_owner());
+        let report = progress::while_reading(dir, "repairing", || Store::repair(dir, options))?;
+        let mut out = Output::new();
+        for line in report.to_string().lines() {
+            out.line(&safe::line(line))?;
+        }
+        out.finish()?;
+        if !report.needs_data_loss.is_empty() {
+            output::note("`--allow-data-loss` goes on without that; keep a copy of DIR first");
+        }
+        let is_whole = report.needs_data_loss.is_empty() && report.unreadable.is_empty();
+        Ok(Outcome::found(is_whole))
+    }
+}

@@ -1,0 +1,271 @@
+//! `sessionlog search`: messages that say something.
+
+use clap::Args;
+use serde::Serialize;
+use sessionlog::{OffsetDateTime, SearchHit, SearchQuery, SessionOrder, StoreHandle};
+
+use crate::failure::{Outcome, Result};
+use crate::output::{self, DIM, KEY, MATCH, Output};
+use crate::select::{self, Select};
+use crate::store::Dir;
+use crate::{progress, resolve, safe, times};
+
+/// Find messages that say something
+///
+/// The pattern is a text as it stands, or with -E a regular expression. Reads every session it
+/// is not told to leave out: nothing is indexed. A line of output is `session:time:role: text`,
+/// the text cut to what is around the match.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog search DIR invoice
+  sessionlog search DIR -i -E 'invoice|receipt' --role user --since 2026-11-01
+  sessionlog search DIR invoice --person 123456     what was said with one person
+  sessionlog search DIR password -l                 in which sessions
+  sessionlog search DIR invoice --json | jq -r .message.content
+
+Exits with 1 if nothing is found.")]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
+pub(crate) struct Search {
+    #[command(flatten)]
+    dir: Dir,
+    /// What to look for
+    pattern: String,
+    /// The pattern is a regular expression
+    #[arg(short = 'E', long)]
+    regex: bool,
+    /// Upper and lower case are the same
+    #[arg(short, long)]
+    ignore_case: bool,
+    /// Only what was said in this role; may be given several times
+    #[arg(long, value_name = "ROLE")]
+    role: Vec<String>,
+    /// Only what was said at that time or later: yesterday, 2h, 2026-11-23, ...
+    #[arg(long, value_name = "TIME", value_parser = select::time)]
+    since: Option<OffsetDateTime>,
+    /// Only what was said before that time
+    #[arg(long, value_name = "TIME", value_parser = select::time)]
+    until: Option<OffsetDateTime>,
+    /// Only in this session
+    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat"])]
+    session: Option<String>,
+    #[command(flatten)]
+    select: Select,
+    /// Also in what compactions dropped and the archive keeps
+    #[arg(long)]
+    archived: bool,
+    /// Sessions changed last come first; else by file name
+    #[arg(long)]
+    newest: bool,
+    /// Stop after so many messages
+    #[arg(short, long, value_name = "N")]
+    max_count: Option<usize>,
+    /// Characters shown before and after the match
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 60)]
+    context: usize,
+    /// Only the keys of the sessions in which it is
+    #[arg(short = 'l', long, conflicts_with_all = ["json", "count"])]
+    sessions: bool,
+    /// Only how many messages of each session
+    #[arg(short, long, conflicts_with = "json")]
+    count: bool,
+    /// One JSON object per message and line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Search {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let store = self.dir.read()?;
+        let only = match &self.session {
+            Some(name) => Some(resolve::session(&store.chats, name)?),
+            None => None,
+        };
+        let mut found = Found {
+            search: &self,
+            out: Output::new(),
+            hits: 0,
+            last: None,
+        };
+        let spinner = progress::endless("searching");
+        let searched = self.each(&store.chats, only.as_deref(), &mut |hit| {
+            spinner.suspend(|| found.take(hit))
+        });
+        spinner.finish_and_clear();
+        let unread = searched?;
+        let is_found = found.hits > 0;
+        found.finish()?;
+        for what in &unread {
+            output::warn(what);
+        }
+        Ok(Outcome::found(is_found))
+    }
+
+    /// Visits what is found; what could not be read comes back.
+    fn each(
+        &self,
+        chats: &StoreHandle,
+        only: Option<&str>,
+        visit: &mut dyn FnMut(&SearchHit) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let (mut unread, mut left) = (Vec::new(), self.max_count.unwrap_or(usize::MAX));
+        let mut search = chats.search(self.query(only));
+        while left > 0
+            && let Some(hit) = search.wait_next()
+        {
+            match hit {
+                // Others may have keys that begin so.
+                Ok(hit) if only.is_some_and(|only| only != hit.key) => {}
+                Ok(hit) => {
+                    left -= 1;
+                    visit(&hit)?;
+                }
+                Err(error @ sessionlog::Error::Io { .. }) => unread.push(error.to_string()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(unread)
+    }
+
+    fn query(&self, only: Option<&str>) -> SearchQuery {
+        let mut query = SearchQuery::new()
+            .ignore_case(self.ignore_case)
+            .archived(self.archived);
+        query = if self.regex {
+            query.regex(&self.pattern)
+        } else {
+            query.text(&self.pattern)
+        };
+        for role in &self.role {
+            query = query.role(role);
+        }
+        if let Some(since) = self.since {
+            query = query.since(since);
+        }
+        if let Some(until) = self.until {
+            query = query.until(until);
+        }
+        let mut among = self.select.query();
+        if let Some(only) = only {
+            among = among.prefix(only);
+        }
+        if self.newest {
+            among = among.order(SessionOrder::Updated);
+        }
+        query.among(among)
+    }
+}
+
+/// What was found so far.
+struct Found<'a> {
+    search: &'a Search,
+    out: Output,
+    hits: usize,
+    /// The session at hand, and how many messages were found in it.
+    last: Option<(String, usize)>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    session: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archived: Option<&'a str>,
+    /// Where in the text the first match is, bytes.
+    matched: [usize; 2],
+    message: &'a sessionlog::Message,
+}
+
+impl Found<'_> {
+    fn take(&mut self, hit: &SearchHit) -> Result<()> {
+        self.hits += 1;
+        let is_new = self.last.as_ref().is_none_or(|(key, _)| *key != hit.key);
+        if is_new {
+            self.end_session()?;
+            self.last = Some((hit.key.clone(), 0));
+        }
+        if let Some((_, hits)) = &mut self.last {
+            *hits += 1;
+        }
+        if self.search.json {
+            return self.out.json(&Line {
+                session: &hit.key,
+                archived: hit.archived.as_deref(),
+                matched: [hit.matched.start, hit.matched.end],
+                message: &hit.message,
+            });
+        }
+        if self.search.sessions && is_new {
+            let key = self.out.paint(KEY, &safe::line(&hit.key));
+            self.out.line(&key)?;
+        }
+        if !self.search.sessions && !self.search.count {
+            self.line(hit)?;
+        }
+        if self.out.is_terminal() {
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, hit: &SearchHit) -> Result<()> {
+        let (before, matched, after) = parts(hit, self.search.context);
+        let out = &self.out;
+        let key = out.paint(KEY, &safe::line(&hit.key));
+        let time = times::shown(hit.message.created_at().unwrap_or_default());
+        let archived = if hit.archived.is_some() {
+            " (archived)"
+        } else {
+            ""
+        };
+        let about = out.paint(
+            DIM,
+            &format!("{time}:{}{archived}", safe::line(hit.message.role())),
+        );
+        let matched = out.paint(MATCH, &safe::line(&matched));
+        let text = format!("{}{matched}{}", safe::line(&before), safe::line(&after));
+        self.out.line(&format!("{key}:{about}: {text}"))
+    }
+
+    fn end_session(&mut self) -> Result<()> {
+        if let Some((key, hits)) = self.last.take()
+            && self.search.count
+        {
+            let key = self.out.paint(KEY, &safe::line(&key));
+            self.out.line(&format!("{key}:{hits}"))?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.end_session()?;
+        self.out.finish()
+    }
+}
+
+/// What stands before the match, the match, and what stands after, up to so many characters
+/// each; `…` where there is more.
+fn parts(hit: &SearchHit, around: usize) -> (String, String, String) {
+    let text = hit.message.text();
+    let before = text.get(..hit.matched.start).unwrap_or_default();
+    let after = text.get(hit.matched.end..).unwrap_or_default();
+    let matched = text.get(hit.matched.clone()).unwrap_or_default();
+    let head: Vec<char> = before.chars().rev().take(around).collect();
+    let is_all = head.len() < around || before.chars().count() == around;
+    let mut start = String::from(if is_all { "" } else { "…" });
+    start.extend(head.into_iter().rev());
+    let mut end: String = after.chars().take(around).collect();
+    if end.len() < after.len() {
+        end.push('…');
+    }
+    // A match may be as long as the message.
+    (start, safe_length(matched), end)
+}
+
+fn safe_length(matched: &str) -> String {
+    const MOST: usize = 1_000;
+    let mut short: String = matched.chars().take(MOST).collect();
+    if short.len() < matched.len() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,199 @@
+//! `sessionlog tail`: the newest messages, and those that come.
+
+mod anchor;
+mod watch;
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use sessionlog::{Message, SessionOrder, StoreHandle};
+
+use self::anchor::Anchor;
+use self::watch::{All, Few, Fresh};
+use crate::cost::Cost;
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::{self, Output};
+use crate::resolve;
+use crate::select::Select;
+use crate::store::Dir;
+use crate::transcript::Transcript;
+
+/// Show the newest messages, and with -f those that come
+///
+/// Of the sessions that are named, or of all. It looks at the files, beside the gateway that
+/// writes them, so -f shows a message about half a second after it was said; in a large and
+/// busy store it looks less often, so that it takes no more than a tenth of a core.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog tail DIR telegram:123456           the newest 10 messages
+  sessionlog tail -f DIR telegram:123456        follow one conversation
+  sessionlog tail -f DIR                        follow all
+  sessionlog tail -f DIR --channel slack -n 0   follow a channel, from now on
+  sessionlog tail -f DIR --json | jq -r '.session + \": \" + .message.content'
+
+Ends with Ctrl-C. Without -f it exits with 1 if there are no messages.")]
+pub(crate) struct Tail {
+    #[command(flatten)]
+    dir: Dir,
+    /// Sessions: keys, aliases, or the beginnings of either; all if none is named
+    #[arg(value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat"])]
+    sessions: Vec<String>,
+    #[command(flatten)]
+    select: Select,
+    /// Go on with those that come
+    #[arg(short, long)]
+    follow: bool,
+    /// How many messages to begin with
+    #[arg(short = 'n', long = "tail", value_name = "N", default_value_t = 10)]
+    newest: usize,
+    /// Tool calls, their results and reasoning as a whole
+    #[arg(long)]
+    full: bool,
+    /// One JSON object per line, with `session` and `message`
+    #[arg(long)]
+    json: bool,
+    /// How often to look for more, at most
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::times::parse_length)]
+    interval: Duration,
+}
+
+/// Of the time that following takes, one part in so many is spent looking.
+const SHARE: u32 = 10;
+
+/// The longest pause for that: a follower must not seem dead.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// How often in a row a look may fail.
+const FAILURES: usize = 20;
+
+impl Tail {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let store = self.dir.read()?;
+        let chats = &store.chats;
+        let mut shown = Shown {
+            out: Output::new(),
+            transcript: Transcript { full: self.full },
+            json: self.json,
+            names: self.sessions.len() != 1,
+            any: false,
+        };
+        if self.sessions.is_empty() {
+            let mut all = All::new(chats, self.dir.path(), self.select.query(), self.follow)?;
+            self.newest_of_all(chats, &mut all, &mut shown)?;
+            return self.follow(shown, || all.fresh(chats));
+        }
+        let keys = self
+            .sessions
+            .iter()
+            .map(|name| resolve::session(chats, name));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let mut few = Few::default();
+        for key in keys {
+            let snapshot = chats.snapshot(&key).wait()?;
+            let newest = snapshot.tail(self.newest).wait()?;
+            few.push(&key, Anchor::at_end_of(&snapshot)?);
+            for message in &newest {
+                shown.message(&key, message)?;
+            }
+        }
+        self.follow(shown, || few.fresh(chats))
+    }
+
+    fn newest_of_all(&self, chats: &StoreHandle, all: &mut All, shown: &mut Shown) -> Result<()> {
+        let query = self.select.query().order(SessionOrder::Updated);
+        let page = chats.sessions(query.limit(self.newest)).wait()?;
+        let mut newest = Vec::new();
+        for session in page.sessions.iter().take(self.newest) {
+            let snapshot = chats.snapshot(&session.key).wait()?;
+            let messages = snapshot.tail(self.newest).wait()?;
+            all.was_shown(&session.key, &snapshot)?;
+            newest.extend(messages.into_iter().map(|message| (&session.key, message)));
+        }
+        let time = |message: &Message| message.created_at()?.parse::<jiff::Timestamp>().ok();
+        newest.sort_by_key(|(_, message)| time(message));
+        let first = newest.len().saturating_sub(self.newest);
+        for (key, message) in &newest[first..] {
+            shown.message(key, message)?;
+        }
+        Ok(())
+    }
+
+    fn follow(
+        &self,
+        mut shown: Shown,
+        mut look: impl FnMut() -> Result<Vec<Fresh>>,
+    ) -> Result<Outcome> {
+        shown.out.flush()?;
+        let mut failures = 0;
+        if !self.follow {
+            let any = shown.any;
+            shown.out.finish()?;
+            return Ok(Outcome::found(any));
+        }
+        loop {
+            let cost = Cost::begin();
+            match look() {
+                Ok(fresh) => {
+                    failures = 0;
+                    shown.all(&fresh)?;
+                }
+                Err(Failure::NobodyReads) => return Err(Failure::NobodyReads),
+                Err(error) => {
+                    failures += 1;
+                    if failures == FAILURES {
+                        return Err(error);
+                    }
+                }
+            }
+            let pause = (cost.so_far() * SHARE).min(LONGEST);
+            std::thread::sleep(self.interval.max(pause));
+        }
+    }
+}
+
+/// How messages are shown, and whether any was.
+struct Shown {
+    out: Output,
+    transcript: Transcript,
+    json: bool,
+    /// Whether each says whose it is.
+    names: bool,
+    any: bool,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    session: &'a str,
+    message: &'a Message,
+}
+
+impl Shown {
+    fn message(&mut self, session: &str, message: &Message) -> Result<()> {
+        self.any = true;
+        if self.json {
+            return self.out.json(&Line { session, message });
+        }
+        let name = self.names.then_some(session);
+        self.transcript.write(&mut self.out, name, message)
+    }
+
+    fn all(&mut self, fresh: &[Fresh]) -> Result<()> {
+        for Fresh {
+            key,
+            remark,
+            messages,
+        } in fresh
+        {
+            if let Some(remark) = remark {
+                self.out.flush()?;
+                output::note(&format!("{key}: {remark}"));
+            }
+            for message in messages {
+                self.message(key, message)?;
+            }
+        }
+        self.out.flush()
+    }
+}

@@ -1,0 +1,219 @@
+//! Finding the sessions in which something is new.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+use sessionlog::{
+    Message, OffsetDateTime, SessionInfo, SessionOrder, SessionQuery, SessionSnapshot, StoreHandle,
+};
+
+use super::anchor::{Anchor, News};
+use crate::failure::Result;
+
+/// What is new in a session.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub(super) key: String,
+    pub(super) remark: Option<&'static str>,
+    pub(super) messages: Vec<Message>,
+}
+
+impl Fresh {
+    fn of(key: &str, news: News) -> Option<Self> {
+        let News { messages, remark } = news;
+        let is_any = remark.is_some() || !messages.is_empty();
+        is_any.then(|| Self {
+            key: key.to_owned(),
+            remark,
+            messages,
+        })
+    }
+}
+
+/// Some sessions.
+#[derive(Debug, Default)]
+pub(super) struct Few(Vec<(String, Anchor)>);
+
+impl Few {
+    pub(super) fn push(&mut self, key: &str, anchor: Anchor) {
+        self.0.push((key.to_owned(), anchor));
+    }
+
+    /// What came since the last look.
+    pub(super) fn fresh(&mut self, chats: &StoreHandle) -> Result<Vec<Fresh>> {
+        let mut fresh = Vec::new();
+        for (key, anchor) in &mut self.0 {
+            let snapshot = chats.snapshot(key).wait()?;
+            fresh.extend(Fresh::of(key, anchor.advance(&snapshot)?));
+        }
+        Ok(fresh)
+    }
+}
+
+/// How far back a look goes before the newest change that is known, for sessions that were
+/// changed at the same time and shown in the files later.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// How long nothing seems to change before it is looked all the same: a program without a
+/// journal, as PicoClaw, writes into files without a trace.
+const ANYWAY: Duration = Duration::from_secs(5);
+
+/// All sessions that a query finds.
+#[derive(Debug)]
+pub(super) struct All {
+    dir: PathBuf,
+    query: SessionQuery,
+    /// How each session looked last, and what of it was shown.
+    known: HashMap<String, Known>,
+    /// The newest change.
+    newest: Option<Timestamp>,
+    /// What the directory's files looked like at the last look, and when that was.
+    seen: Seen,
+    looked: Instant,
+}
+
+#[derive(Debug)]
+struct Known {
+    bytes: u64,
+    lines: u64,
+    updated_at: String,
+    last_text: String,
+    /// Nothing until something new was found.
+    anchor: Option<Anchor>,
+}
+
+/// Names, lengths and times of what tells of changes.
+type Seen = Vec<(PathBuf, u64, SystemTime)>;
+
+impl All {
+    /// From now on. If nobody is going to ask, nothing is looked at.
+    pub(super) fn new(
+        chats: &StoreHandle,
+        dir: &Path,
+        query: SessionQuery,
+        follows: bool,
+    ) -> Result<Self> {
+        let mut all = Self {
+            dir: dir.to_owned(),
+            query: query.order(SessionOrder::Updated).limit(usize::MAX),
+            known: HashMap::new(),
+            newest: None,
+            seen: seen(dir),
+            looked: Instant::now(),
+        };
+        if follows {
+            let page = chats.sessions(all.query.clone()).wait()?;
+            for session in page.sessions {
+                all.know(session, None);
+            }
+        }
+        Ok(all)
+    }
+
+    /// What a session has in this snapshot was shown, or is not asked for.
+    pub(super) fn was_shown(&mut self, key: &str, snapshot: &SessionSnapshot) -> Result<()> {
+        if let Some(known) = self.known.get_mut(key) {
+            known.anchor = Some(Anchor::at_end_of(snapshot)?);
+        }
+        Ok(())
+    }
+
+    /// What came since the last look.
+    pub(super) fn fresh(&mut self, chats: &StoreHandle) -> Result<Vec<Fresh>> {
+        let now = seen(&self.dir);
+        if now == self.seen && self.looked.elapsed() < ANYWAY {
+            return Ok(Vec::new());
+        }
+        let since = self.newest.and_then(|newest| since(newest, SLACK));
+        let query = match since {
+            Some(since) => self.query.clone().updated_since(since),
+            None => self.query.clone(),
+        };
+        let page = chats.sessions(query).wait()?;
+        let mut fresh = Vec::new();
+        // Those changed first are shown first.
+        for session in page.sessions.into_iter().rev() {
+            fresh.extend(self.news_of(chats, session)?);
+        }
+        (self.seen, self.looked) = (now, Instant::now());
+        Ok(fresh)
+    }
+
+    fn news_of(&mut self, chats: &StoreHandle, session: SessionInfo) -> Result<Option<Fresh>> {
+        let mut anchor = match self.known.get_mut(&session.key) {
+            Some(known) if known.is(&session) => return Ok(None),
+            Some(known) => known.anchor.take(),
+            None => Some(Anchor::default()),
+        };
+        let snapshot = chats.snapshot(&session.key).wait()?;
+        let anchor = match (&mut anchor, self.known.get(&session.key)) {
+            (Some(anchor), _) => anchor,
+            (none, known) => none.insert(first_anchor(&snapshot, known)?),
+        };
+        let fresh = Fresh::of(&session.key, anchor.advance(&snapshot)?);
+        let anchor = std::mem::take(anchor);
+        self.know(session, Some(anchor));
+        Ok(fresh)
+    }
+
+    fn know(&mut self, session: SessionInfo, anchor: Option<Anchor>) {
+        let updated = session.updated_at.parse::<Timestamp>().ok();
+        self.newest = self.newest.max(updated);
+        self.known.insert(
+            session.key,
+            Known {
+                bytes: session.bytes,
+                lines: session.lines,
+                updated_at: session.updated_at,
+                last_text: session.last_text,
+                anchor,
+            },
+        );
+    }
+}
+
+impl Known {
+    fn is(&self, session: &SessionInfo) -> bool {
+        self.bytes == session.bytes
+            && self.lines == session.lines
+            && self.updated_at == session.updated_at
+    }
+}
+
+/// Where a session stood that was only listed until now.
+fn first_anchor(snapshot: &SessionSnapshot, known: Option<&Known>) -> Result<Anchor> {
+    let Some(known) = known.filter(|known| known.lines > 0) else {
+        return Ok(Anchor::default());
+    };
+    let meta = snapshot.meta();
+    let lines = u64::try_from(meta.count.saturating_sub(meta.skip)).unwrap_or(0);
+    Anchor::before_lines(
+        snapshot,
+        lines.saturating_sub(known.lines),
+        &known.last_text,
+    )
+}
+
+fn since(newest: Timestamp, slack: Duration) -> Option<OffsetDateTime> {
+    let then = newest.checked_sub(slack).ok()?;
+    OffsetDateTime::from_unix_timestamp_nanos(then.as_nanosecond()).ok()
+}
+
+/// What tells of changes: the journal's segments, which every change of a running store goes
+/// through, and the directory, in which every new or replaced file is a name.
+fn seen(dir: &Path) -> Seen {
+    let journal = dir.join(".sessionlog/journal");
+    let segments = std::fs::read_dir(&journal).into_iter().flatten().flatten();
+    let paths = segments.map(|entry| entry.path());
+    let paths = paths.chain([dir.to_owned(), journal]);
+    let mut seen: Seen = paths
+        .filter_map(|path| {
+            let info = std::fs::metadata(&path).ok()?;
+            Some((path, info.len(), info.modified().ok()?))
+        })
+        .collect();
+    seen.sort();
+    seen
+}

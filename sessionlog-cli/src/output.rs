@@ -1,0 +1,174 @@
+//! Where results go: a terminal, a pager, or whoever reads the pipe.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::{Child, Command, Stdio};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
+
+use crate::failure::Result;
+
+/// Who says what, in colours.
+pub(crate) const KEY: Style = AnsiColor::Magenta.on_default();
+/// What was looked for.
+pub(crate) const MATCH: Style = AnsiColor::Red.on_default().bold();
+/// What matters less.
+pub(crate) const DIM: Style = Style::new().dimmed();
+/// What is right.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// What is wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// Headings.
+pub(crate) const HEAD: Style = Style::new().bold();
+
+/// The results of a command.
+pub(crate) struct Output {
+    writer: Box<dyn Write>,
+    colours: bool,
+    terminal: bool,
+    pager: Option<Child>,
+}
+
+impl Output {
+    /// Standard output.
+    pub(crate) fn new() -> Self {
+        let stdout = io::stdout();
+        Self {
+            colours: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            terminal: stdout.is_terminal(),
+            writer: Box::new(BufWriter::with_capacity(1 << 16, stdout)),
+            pager: None,
+        }
+    }
+
+    /// Through the user's pager, if standard output is a terminal: `$PAGER`, or `less`, which
+    /// is told to leave short texts on the screen.
+    pub(crate) fn paged(wanted: bool) -> Self {
+        let plain = Self::new();
+        if !wanted || !plain.terminal {
+            return plain;
+        }
+        let pager = std::env::var("PAGER").unwrap_or_default();
+        let pager = if pager.trim().is_empty() {
+            "less"
+        } else {
+            &pager
+        };
+        if pager == "cat" {
+            return plain;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", pager]).stdin(Stdio::piped());
+        if std::env::var_os("LESS").is_none() {
+            command.env("LESS", "FRX");
+        }
+        let Ok(mut child) = command.spawn() else {
+            return plain;
+        };
+        let Some(stdin) = child.stdin.take() else {
+            return plain;
+        };
+        Self {
+            writer: Box::new(BufWriter::with_capacity(1 << 16, stdin)),
+            pager: Some(child),
+            ..plain
+        }
+    }
+
+    /// Whether a terminal shows it, perhaps through a pager.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    pub(crate) fn line(&mut self, text: &str) -> Result<()> {
+        self.writer.write_all(text.as_bytes())?;
+        Ok(self.writer.write_all(b"\n")?)
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.writer.write_all(bytes)?)
+    }
+
+    /// One JSON value on one line.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
+        serde_json::to_writer(&mut self.writer, value)?;
+        Ok(self.writer.write_all(b"\n")?)
+    }
+
+    pub(crate) fn table(&mut self, table: &Table) -> Result<()> {
+        for line in table.lines() {
+            self.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// A text in a style, if there are colours.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
+        if self.colours {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Shows what is there so far.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        Ok(self.writer.flush()?)
+    }
+
+    /// Shows everything, and waits until the pager is left.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let flushed = self.writer.flush();
+        drop(self.writer);
+        if let Some(mut pager) = self.pager.take() {
+            pager.wait()?;
+        }
+        Ok(flushed?)
+    }
+}
+
+/// How wide what is shown may be, in columns.
+pub(crate) fn width() -> usize {
+    let size = ratatui::crossterm::terminal::size();
+    size.map_or(100, |(columns, _)| usize::from(columns))
+        .max(40)
+}
+
+/// A table without borders.
+pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(comfy_table::presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// A number of bytes for a person.
+pub(crate) fn bytes(bytes: u64) -> String {
+    bytesize::ByteSize::b(bytes)
+        .display()
+        .iec_short()
+        .to_string()
+}
+
+/// A number of things: `1 session`, `2 sessions`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// A remark that is no result; it goes to standard error, safe for a terminal.
+pub(crate) fn note(text: &str) {
+    anstream::eprintln!("{DIM}{}{DIM:#}", crate::safe::block(text));
+}
+
+/// What is wrong, but ends nothing.
+pub(crate) fn warn(text: &str) {
+    anstream::eprintln!("{BAD}warning:{BAD:#} {}", crate::safe::block(text));
+}

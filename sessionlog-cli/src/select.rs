@@ -1,0 +1,60 @@
+//! Which sessions a command is about.
+
+use clap::Args;
+use sessionlog::{OffsetDateTime, SessionQuery, Whose};
+
+use crate::times;
+
+/// Which sessions; all that fit, of several filters those that fit all.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which sessions")]
+pub(crate) struct Select {
+    /// Those whose keys begin so
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// Those of this agent
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Those on this channel, such as telegram
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// Conversations with one person, by the id on the platform or the linked name
+    #[arg(long, value_name = "ID", conflicts_with = "chat")]
+    person: Option<String>,
+    /// Conversations in one chat, by its id on the platform
+    #[arg(long, value_name = "ID")]
+    chat: Option<String>,
+}
+
+impl Select {
+    /// The query that finds them.
+    pub(crate) fn query(&self) -> SessionQuery {
+        let mut query = SessionQuery::new();
+        if let Some(prefix) = &self.prefix {
+            query = query.prefix(prefix);
+        }
+        if let Some(agent) = &self.agent {
+            query = query.agent(agent);
+        }
+        if let Some(channel) = &self.channel {
+            query = query.channel(channel);
+        }
+        let on = |id: &String| {
+            let whose = Whose::new(id);
+            match &self.channel {
+                Some(channel) => whose.on(channel),
+                None => whose,
+            }
+        };
+        match (&self.person, &self.chat) {
+            (Some(person), _) => query.person(on(person)),
+            (None, Some(chat)) => query.chat(on(chat)),
+            (None, None) => query,
+        }
+    }
+}
+
+/// Reads a time of the command line.
+pub(crate) fn time(text: &str) -> Result<OffsetDateTime, String> {
+    times::parse(text)
+}

@@ -1,0 +1,116 @@
+//! Opening the store of a command.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use sessionlog::{RecoveryReport, Store, StoreHandle, StoreOptions};
+
+use crate::failure::{Failure, Result};
+use crate::output;
+
+/// The store that a command is about.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Dir {
+    /// The store's directory
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// How a store is opened for writing.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Writing {
+    /// Wait so long for another writer to go, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = crate::times::parse_length)]
+    wait: Option<std::time::Duration>,
+    /// Open a directory that belongs to another user
+    #[arg(long)]
+    allow_other_owner: bool,
+}
+
+/// A store open for reading, beside its writer if it has one.
+pub(crate) struct Reading {
+    store: Store,
+    pub(crate) chats: StoreHandle,
+}
+
+impl Dir {
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Opens it read-only.
+    ///
+    /// # Errors
+    /// If there is none, or its journal is damaged.
+    pub(crate) fn read(&self) -> Result<Reading> {
+        self.is_there()?;
+        let store = Store::open_read_only(&self.dir)?;
+        let chats = store.handle().exact_keys();
+        Ok(Reading { store, chats })
+    }
+
+    /// Opens it for writing, and says what opening found.
+    ///
+    /// # Errors
+    /// If there is none, or somebody else writes to it.
+    pub(crate) fn write(&self, how: Writing) -> Result<Store> {
+        self.write_with(how, StoreOptions::new())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn write_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
+        self.is_there()?;
+        self.create_with(how, options)
+    }
+
+    /// The same; a directory that is not there is made.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn create_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
+        let options = options.allow_other_owner(how.allow_other_owner);
+        let options = match how.wait {
+            Some(wait) => options.open_timeout(wait),
+            None => options,
+        };
+        let store = Store::open_with(&self.dir, options)?;
+        let report = store.recovery_report();
+        if report.replayed_records > 0 && !report.clean {
+            let records = report.replayed_records;
+            output::note(&format!(
+                "the last writer did not close the store; {records} records of the journal \
+                 were carried out"
+            ));
+        }
+        for finding in &report.findings {
+            output::warn(finding);
+        }
+        Ok(store)
+    }
+
+    /// # Errors
+    /// If there is no directory. A typing error must not make a store.
+    fn is_there(&self) -> Result<()> {
+        if self.dir.is_dir() {
+            return Ok(());
+        }
+        let what = format!("there is no directory {}", self.dir.display());
+        Err(Failure::new(what).hint("name the directory that the gateway keeps its sessions in"))
+    }
+}
+
+impl Reading {
+    /// What the first look found.
+    pub(crate) fn report(&self) -> &RecoveryReport {
+        self.store.recovery_report()
+    }
+}
+
+impl Writing {
+    pub(crate) fn allows_other_owner(self) -> bool {
+        self.allow_other_owner
+    }
+}

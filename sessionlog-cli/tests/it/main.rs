@@ -1,0 +1,9 @@
+//! The program as it is, on real directories: what it says, what it exits with, what it
+//! leaves, and how it works beside a running and a killed writer.
+#![allow(clippy::unwrap_used, reason = "the tests fail loudly")]
+
+mod beside;
+mod manners;
+mod reading;
+mod support;
+mod writing;

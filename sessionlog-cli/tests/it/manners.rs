@@ -1,0 +1,110 @@
+//! How the program behaves on pipes, with colours, and when asked for help.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use sessionlog::Message;
+
+use crate::support::{Fixture, SEVEN, program, run, run_bare};
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let fixture = Fixture::empty();
+    fixture.write(|chats| {
+        let said = (0..20_000).map(|n| Message::user(format!("message {n} of very many")));
+        chats.append_all("web:1", said.collect()).wait().unwrap();
+    });
+    for (verb, args) in [("show", vec!["web:1"]), ("search", vec!["message"])] {
+        let mut command = program();
+        command.arg(verb).arg(fixture.dir()).args(&args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        assert!(line.contains("web:1"), "{line}");
+        drop(out);
+        let mut err = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut err)
+            .unwrap();
+        assert_eq!(
+            (child.wait().unwrap().code(), err.as_str()),
+            (Some(0), ""),
+            "{verb}"
+        );
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_who_asks() {
+    let fixture = Fixture::new();
+    let show = |args: &[&str]| run("show", &fixture.dir(), &[&[SEVEN], args].concat()).exits(0);
+    assert!(!show(&[]).contains('\x1b'));
+    assert!(show(&["--color", "always"]).contains('\x1b'));
+    let mut command = program();
+    command.args(["show"]).arg(fixture.dir()).arg(SEVEN);
+    let output = command.env("NO_COLOR", "1").output().unwrap();
+    assert!(!output.stdout.contains(&0x1b));
+}
+
+/// Every command, and those of `archive`.
+const COMMANDS: [&str; 22] = [
+    "ls",
+    "show",
+    "tail",
+    "search",
+    "stat",
+    "top",
+    "export",
+    "import",
+    "verify",
+    "repair",
+    "backup",
+    "compact",
+    "archive",
+    "archive list",
+    "archive show",
+    "retention",
+    "erase",
+    "migrate",
+    "handover",
+    "bench",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let all = run_bare(&["--help"]).exits(0);
+    assert!(
+        all.contains("Exit codes:") && all.contains("Where to begin:"),
+        "{all}"
+    );
+    for command in COMMANDS {
+        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = run_bare(&args).exits(0);
+        assert!(help.contains("Examples:"), "{command}: {help}");
+        let name = command.split(' ').next().unwrap();
+        assert!(all.contains(&format!("\n  {name} ")), "{command}");
+    }
+    run_bare(&["no-such-command"]).fails();
+}
+
+#[test]
+fn shells_and_man_are_told_of_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run_bare(&["completions", shell]).exits(0);
+        assert!(script.contains("handover"), "{shell}");
+    }
+    let pages = tempfile::tempdir().unwrap();
+    run_bare(&["man", "--out", pages.path().to_str().unwrap()]).exits(0);
+    for command in COMMANDS {
+        let page = format!("sessionlog-{}.1", command.replace(' ', "-"));
+        assert!(pages.path().join(&page).exists(), "{page}");
+    }
+    assert!(run_bare(&["man"]).exits(0).contains(".TH sessionlog"));
+}

@@ -1,0 +1,217 @@
+//! Verbs that read.
+
+use crate::support::{EIGHT, Fixture, HOSTILE, SEVEN, json, run};
+
+#[test]
+fn a_session_is_found_by_key_alias_and_the_beginning_of_either() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    for name in [SEVEN, "web:evil", "web:nickname", "web:e", "web:nick"] {
+        let shown = run("show", &dir, &[name]).exits(0);
+        let is_seven = name == SEVEN;
+        assert_eq!(shown.contains("invoice of May"), is_seven, "{name}");
+    }
+}
+
+#[test]
+fn a_name_that_may_be_several_sessions_lists_them_and_shows_none() {
+    let fixture = Fixture::new();
+    let err = run("show", &fixture.dir(), &["agent:main"]).fails();
+    assert!(err.contains(SEVEN) && err.contains(EIGHT), "{err}");
+    let err = run("show", &fixture.dir(), &["direct:7"]).fails();
+    assert!(err.contains("no session") && err.contains(SEVEN), "{err}");
+}
+
+#[test]
+fn nothing_found_exits_with_1_and_a_wrong_command_with_2() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    for (verb, args) in [
+        ("search", vec!["no such text"]),
+        ("ls", vec!["--prefix", "none"]),
+        ("ls", vec!["--person", "nobody"]),
+        ("archive list", vec![SEVEN]),
+    ] {
+        run(verb, &dir, &args).exits(1);
+    }
+    assert!(
+        run("ls", &fixture.beside("none"), &[])
+            .fails()
+            .contains("no directory")
+    );
+    assert!(
+        run("search", &dir, &["[", "-E"])
+            .fails()
+            .contains("without -E")
+    );
+    assert!(
+        run("ls", &dir, &["--since", "soon"])
+            .fails()
+            .contains("yesterday")
+    );
+    assert!(!fixture.beside("none").exists());
+}
+
+#[test]
+fn a_transcript_folds_tools_and_reasoning_unless_asked_for_all() {
+    let fixture = Fixture::new();
+    let short = run("show", &fixture.dir(), &[SEVEN]).exits(0);
+    assert!(
+        short.contains(r#"calls find({"what":"invoice"})"#),
+        "{short}"
+    );
+    assert!(
+        short.contains("first line second line third line"),
+        "{short}"
+    );
+    let full = run("show", &fixture.dir(), &[SEVEN, "--full"]).exits(0);
+    assert!(
+        full.contains("\"what\": \"invoice\"") && full.contains("\n  second line\n"),
+        "{full}"
+    );
+    let last = run("show", &fixture.dir(), &[SEVEN, "-n", "1"]).exits(0);
+    assert!(
+        last.contains("In the drawer.") && !last.contains("calls find"),
+        "{last}"
+    );
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_written_out_and_kept_in_json() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    for (verb, args) in [
+        ("show", vec!["web:evil"]),
+        ("tail", vec!["web:evil"]),
+        ("tail", vec![]),
+        ("search", vec!["look"]),
+        ("ls", vec![]),
+        ("top", vec!["--once"]),
+        ("stat", vec!["web:evil"]),
+    ] {
+        let shown = run(verb, &dir, &args).exits(0);
+        let orders = ['\x1b', '\x07', '\u{9b}', '\u{202e}', '\r'];
+        assert!(!shown.contains(orders), "{verb}: {shown:?}");
+        if verb != "stat" {
+            assert!(shown.contains("\\x1b[2J"), "{verb}: {shown}");
+        }
+    }
+    let text = format!("look {HOSTILE} here");
+    let shown = json(&run("show", &dir, &["web:evil", "--json"]).exits(0));
+    assert_eq!(shown[0]["content"], *text);
+    let found = json(&run("search", &dir, &["look", "--json"]).exits(0));
+    assert_eq!(found[0]["message"]["content"], *text);
+    let raw = run("export", &dir, &["web:evil", "-f", "markdown"]).exits(0);
+    assert!(raw.contains('\x1b'), "{raw:?}");
+}
+
+#[test]
+fn sessions_are_listed_by_person_time_and_size() {
+    let fixture = Fixture::new();
+    let keys = |args: &[&str]| -> Vec<String> {
+        let out = run("ls", &fixture.dir(), &[args, &["--keys"]].concat()).exits(0);
+        out.lines().map(str::to_owned).collect()
+    };
+    assert_eq!(keys(&["--person", "7"]), [SEVEN]);
+    assert_eq!(keys(&["--person", "7", "--since", "yesterday"]), [SEVEN]);
+    assert_eq!(keys(&["--sort", "size", "-n", "1"]), [SEVEN]);
+    assert_eq!(keys(&["--sort", "name"]), [SEVEN, EIGHT, "web:evil"]);
+    assert_eq!(
+        keys(&["--sort", "created", "--reverse"]),
+        [SEVEN, EIGHT, "web:evil"]
+    );
+    assert_eq!(keys(&[])[0], "web:evil");
+    let all = json(&run("ls", &fixture.dir(), &["--json"]).exits(0));
+    assert_eq!(all[0]["aliases"][0], "web:nickname");
+}
+
+#[test]
+fn a_search_says_where_in_which_role_and_how_often() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let found = run("search", &dir, &["INVOICE", "-i"]).exits(0);
+    assert!(found.starts_with(&format!("{SEVEN}:2")), "{found}");
+    assert!(
+        found.contains(":user: Where is the invoice of May?"),
+        "{found}"
+    );
+    run("search", &dir, &["invoice", "--role", "assistant"]).exits(1);
+    run("search", &dir, &["invoice", "--session", EIGHT]).exits(1);
+    run("search", &dir, &["invoice", "--until", "yesterday"]).exits(1);
+    run("search", &dir, &["invoice", "--person", "8"]).exits(1);
+    let counted = run("search", &dir, &["-E", "h[ei]", "-c"]).exits(0);
+    assert_eq!(counted.lines().count(), 3, "{counted}");
+    let listed = run("search", &dir, &["hi", "-l"]).exits(0);
+    assert_eq!(listed, format!("{SEVEN}\n{EIGHT}\n"));
+}
+
+#[test]
+fn who_only_reads_writes_nothing() {
+    let fixture = Fixture::new();
+    let (dir, before) = (fixture.dir(), fixture.files());
+    for (verb, args) in [
+        ("ls", vec![]),
+        ("show", vec![SEVEN]),
+        ("tail", vec![]),
+        ("search", vec!["hi"]),
+        ("stat", vec![]),
+        ("stat", vec![SEVEN]),
+        ("top", vec!["--once"]),
+        ("verify", vec![]),
+        ("export", vec![SEVEN]),
+        ("retention", vec!["--count", "1"]),
+    ] {
+        run(verb, &dir, &args).exits(0);
+    }
+    assert!(fixture.files() == before);
+}
+
+#[test]
+fn what_is_exported_can_be_imported() {
+    let fixture = Fixture::new();
+    let texts = |key: &str| {
+        fixture.read(|chats| {
+            let history = chats.history(key).wait().unwrap();
+            history
+                .iter()
+                .map(|one| one.text().into_owned())
+                .collect::<Vec<_>>()
+        })
+    };
+    for format in ["jsonl", "openai", "anthropic"] {
+        let file = fixture.beside(format);
+        let file = file.to_str().unwrap();
+        run("export", &fixture.dir(), &[SEVEN, "-f", format, "-o", file]).exits(0);
+        run("export", &fixture.dir(), &[SEVEN, "-f", format, "-o", file]).fails();
+        let key = format!("copy:{format}");
+        run(
+            "import",
+            &fixture.dir(),
+            &[file, "-f", format, "--to", &key],
+        )
+        .exits(0);
+        assert_eq!(texts(&key), texts(SEVEN), "{format}");
+    }
+    let kimi = fixture.beside("context.jsonl");
+    let kimi = kimi.to_str().unwrap();
+    run("export", &fixture.dir(), &[SEVEN, "-f", "kimi", "-o", kimi]).exits(0);
+    run(
+        "import",
+        &fixture.dir(),
+        &[kimi, "-f", "kimi", "--to", "copy:kimi"],
+    )
+    .exits(0);
+    assert_eq!(texts("copy:kimi"), texts(SEVEN));
+    let err = run(
+        "import",
+        &fixture.dir(),
+        &[kimi, "-f", "kimi", "--to", "copy:kimi"],
+    )
+    .fails();
+    assert!(err.contains("--to"), "{err}");
+    let picoclaw = fixture.beside("picoclaw");
+    let args = ["-f", "picoclaw", "-o", picoclaw.to_str().unwrap()];
+    run("export", &fixture.dir(), &args).exits(0);
+    let keys = run("ls", &picoclaw, &["--keys", "--all"]).exits(0);
+    assert_eq!(keys.lines().count(), 7, "{keys}");
+}

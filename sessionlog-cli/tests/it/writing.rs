@@ -1,0 +1,225 @@
+//! Verbs that write.
+
+use sessionlog::{Message, Store, StoreOptions};
+
+use crate::support::{EIGHT, Fixture, SEVEN, json, run, run_with};
+
+#[test]
+fn a_locked_store_is_refused_with_who_holds_it() {
+    let fixture = Fixture::new();
+    let store = Store::open(fixture.dir()).unwrap();
+    let pid = std::process::id().to_string();
+    for (verb, args) in [
+        ("compact", vec!["--all"]),
+        ("repair", vec![]),
+        ("erase", vec!["--person", "7", "--yes"]),
+        ("retention", vec!["--count", "1", "--apply"]),
+        ("migrate", vec![]),
+        ("handover", vec![]),
+        ("import", vec!["-", "-f", "jsonl", "--to", "x"]),
+    ] {
+        let err = run(verb, &fixture.dir(), &args).fails();
+        assert!(err.contains(&format!("process {pid}")), "{verb}: {err}");
+        assert!(err.contains("stop that"), "{verb}: {err}");
+    }
+    let top = json(&run("top", &fixture.dir(), &["--once", "--json"]).exits(0));
+    assert_eq!(top[0]["store"]["writer"], format!("process {pid}"));
+    store.close().unwrap();
+}
+
+#[test]
+fn damage_is_found_mended_and_gone() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    run("verify", &dir, &[]).exits(0);
+    let log = dir.join(format!("{}.jsonl", EIGHT.replace(':', "_")));
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes.extend_from_slice(b"{\"role\":\"us\x1b[31m\n{\"role\":\"user\",\"content\":\"after\"}\n");
+    std::fs::write(&log, bytes).unwrap();
+    let found = run("verify", &dir, &[]).exits(1);
+    assert!(
+        found.contains("no record") && !found.contains('\x1b'),
+        "{found}"
+    );
+    let summary = json(&run("verify", &dir, &["--json"]).exits(1));
+    assert_eq!(summary[0]["damaged_lines"], 1);
+    let mended = run("repair", &dir, &[]).exits(0);
+    assert!(
+        mended.contains("quarantine") && mended.contains("repair-"),
+        "{mended}"
+    );
+    run("verify", &dir, &[]).exits(0);
+    let shown = run("show", &dir, &[EIGHT]).exits(0);
+    assert!(
+        shown.contains("  hi\n") && shown.contains("  after\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_person_is_erased_only_after_a_yes_and_then_for_good() {
+    let fixture = Fixture::new();
+    let (dir, before) = (fixture.dir(), fixture.files());
+    let refused = run("erase", &dir, &["--person", "7"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.out.contains(SEVEN) && refused.err.contains("--yes"),
+        "{}",
+        refused.err
+    );
+    let begins = run("erase", &dir, &["--session", "web:e"]).fails();
+    assert!(begins.contains("whole key"), "{begins}");
+    let after = fixture.files();
+    let of = |files: &std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>| {
+        let files = files
+            .iter()
+            .filter(|(path, _)| path.parent() == Some(&*dir));
+        files
+            .map(|(path, bytes)| (path.clone(), bytes.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert!(of(&before) == of(&after));
+
+    let receipt = run("erase", &dir, &["--person", "7", "--yes"]).exits(0);
+    assert!(receipt.contains(&format!("erased {SEVEN}")), "{receipt}");
+    for (path, bytes) in fixture.files() {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            !text.contains("invoice") && !text.contains(SEVEN),
+            "{path:?}"
+        );
+    }
+    run("erase", &dir, &["--person", "7", "--yes"]).exits(1);
+    let left = run("ls", &dir, &["--keys", "--sort", "name"]).exits(0);
+    assert_eq!(left, format!("{EIGHT}\nweb:evil\n"));
+}
+
+#[test]
+fn retention_shows_what_goes_and_deletes_it_when_told_to() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let plan = run("retention", &dir, &["--count", "1"]).exits(0);
+    assert!(
+        plan.contains(SEVEN) && plan.contains("2 sessions"),
+        "{plan}"
+    );
+    assert_eq!(run("ls", &dir, &["--keys"]).exits(0).lines().count(), 3);
+    run("retention", &dir, &["--age", "1h", "--apply"]).exits(0);
+    assert_eq!(run("ls", &dir, &["--keys"]).exits(0).lines().count(), 3);
+    let done = json(&run("retention", &dir, &["--count", "1", "--apply", "--json"]).exits(0));
+    assert_eq!(done[0]["deleted"].as_array().unwrap().len(), 2);
+    assert_eq!(run("ls", &dir, &["--keys"]).exits(0), "web:evil\n");
+    run("retention", &dir, &[]).fails();
+}
+
+#[test]
+fn what_is_compacted_is_in_the_archive_and_found_there() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    fixture.write_with(StoreOptions::new().auto_compact(false), |chats| {
+        chats.truncate_history(SEVEN, 1).wait().unwrap();
+    });
+    run("search", &dir, &["invoice of May"]).exits(1);
+    run("compact", &dir, &[SEVEN, "--archive"]).exits(0);
+    let months = run("archive list", &dir, &[SEVEN]).exits(0);
+    let month = months.trim();
+    let shown = run("archive show", &dir, &[SEVEN, month]).exits(0);
+    assert!(shown.contains("invoice of May"), "{shown}");
+    assert!(
+        run("archive show", &dir, &[SEVEN, "1999-01"])
+            .fails()
+            .contains(month)
+    );
+    let found = run("search", &dir, &["invoice of May", "--archived"]).exits(0);
+    assert!(found.contains("(archived)"), "{found}");
+}
+
+#[test]
+fn older_files_are_taken_over_in_place() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let older = r#"{"key":"old:1","messages":[{"role":"user","content":"from before"}]}"#;
+    std::fs::write(dir.join("old_1.json"), older).unwrap();
+    std::fs::write(dir.join("bad.json"), "{").unwrap();
+    let told = run("migrate", &dir, &[]).exits(1);
+    assert!(
+        told.contains("1 session imported") && told.contains("bad.json"),
+        "{told}"
+    );
+    let shown = run("show", &dir, &["old:1"]).exits(0);
+    assert!(shown.contains("from before"), "{shown}");
+    std::fs::remove_file(dir.join("bad.json")).unwrap();
+    run("migrate", &dir, &[]).exits(0);
+    assert!(dir.join("old_1.json.migrated").exists());
+}
+
+#[test]
+fn a_handover_says_what_picoclaw_cannot_read() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    run("handover", &dir, &[]).exits(0);
+    fixture.write(|chats| {
+        let parts = br#"{"role":"user","content":[{"type":"text","text":"in parts"}]}"#;
+        let parts = Message::from_json(parts).unwrap();
+        chats.add_full_message(EIGHT, parts).wait().unwrap();
+        chats.context(SEVEN).checkpoint(false).wait().unwrap();
+        // PicoClaw looks for both in one file.
+        chats.add_message("a:b", "user", "one").wait().unwrap();
+        chats.add_message("a_b", "user", "two").wait().unwrap();
+    });
+    let told = json(&run("handover", &dir, &["--json"]).exits(1));
+    let less = told[0]["less"].as_object().unwrap();
+    assert!(
+        less[EIGHT][0].as_str().unwrap().contains("lists of parts"),
+        "{less:?}"
+    );
+    assert!(
+        less[SEVEN][0].as_str().unwrap().contains("control records"),
+        "{less:?}"
+    );
+    let twins = ["a:b", "a_b"].iter().filter(|key| less.contains_key(**key));
+    assert_eq!(twins.count(), 1, "{less:?}");
+    let journal = std::fs::read_dir(dir.join(".sessionlog/journal")).unwrap();
+    assert_eq!(journal.count(), 0);
+}
+
+#[test]
+fn messages_come_in_through_a_pipe_or_not_at_all() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let lines =
+        "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n";
+    let args = ["-", "-f", "jsonl", "--to", "web:1"];
+    let told = run_with("import", &dir, &args, lines).exits(0);
+    assert!(told.contains("2 messages"), "{told}");
+    let broken = format!("{lines}nonsense\n");
+    let err = run_with("import", &dir, &args, &broken).fails();
+    assert!(err.contains("line 3"), "{err}");
+    assert_eq!(
+        json(&run("show", &dir, &["web:1", "--json"]).exits(0)).len(),
+        2
+    );
+    let none = fixture.beside("none");
+    assert!(
+        run("import", &none, &["-", "-f", "jsonl"])
+            .fails()
+            .contains("--to")
+    );
+    assert!(!none.exists());
+}
+
+#[test]
+fn a_benchmark_leaves_nothing_behind() {
+    let fixture = Fixture::new();
+    let (dir, before) = (fixture.dir(), fixture.files());
+    let args = ["--time", "200ms", "--chats", "4", "--json"];
+    let figures = json(&run("bench", &dir, &args).exits(0));
+    assert!(figures[0]["appends"].as_u64().unwrap() > 0);
+    assert!(
+        figures[0]["bare_sync_latency"]["median_us"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    assert!(fixture.files() == before);
+}

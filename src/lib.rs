@@ -78,6 +78,7 @@ pub use engine::feed::ChangeKind;
 pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::pages::Page;
 pub use engine::position::{Keep, Position};
+pub use engine::published::PublishedStats;
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
@@ -89,6 +90,7 @@ pub use front::erase::{Erase, EraseReceipt, Traces, Whose};
 pub use front::handle::copying::BackupReport;
 pub use front::handle::retaining::Retention;
 pub use front::handle::{BackupLimits, StoreHandle};
+pub use front::published::published_stats;
 pub use front::reply::Reply;
 pub use front::retention::{
     Expired, RetentionPlan, RetentionPolicy, RetentionReason, RetentionReport,
@@ -100,6 +102,7 @@ pub use front::store::Store;
 pub use front::update::{Appended, Update};
 pub use front::watch::{SessionState, Watch};
 pub use front::window::{Budget, Unpaired, Window};
+pub use ground::histogram::Histogram;
 /// JSON text as it stands: what a scope is given as.
 pub use serde_json::value::RawValue;
 /// A time, of the crate `time`.

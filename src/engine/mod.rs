@@ -194,6 +194,7 @@ pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod pages;
 pub(crate) mod position;
+pub(crate) mod published;
 pub(crate) mod reader;
 pub(crate) mod recovery;
 pub(crate) mod search;

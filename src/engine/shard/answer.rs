@@ -34,6 +34,11 @@ impl Ack {
         Self::Told(Box::new(answers))
     }
 
+    /// Whether a caller waits for it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Told(_))
+    }
+
     /// Answers; the tasks to wake are added to `wakers`.
     pub(crate) fn settle(self, result: &Result<()>, wakers: &mut Vec<Waker>) {
         match self {

@@ -159,6 +159,7 @@
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
 //! | `LED` (supervisor, where callers lead) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
+//! | `PERIOD` (supervisor/publisher) | 1 s between two looks for others |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |

@@ -129,7 +129,8 @@ impl StoreOptions {
 
     /// How many session files the store keeps open, least recently used closed
     /// first. Each of the 64 shards has an equal part. On top of them come the
-    /// journal's segments (a handful), files being rewritten, and files that a
+    /// journal's segments (a handful), the file of
+    /// [`publish_stats`](Self::publish_stats), files being rewritten, and files that a
     /// read under way still holds. Default: half of the process's soft
     /// descriptor limit at open. Bounds: 64 to 1,048,576.
     #[must_use]

@@ -61,6 +61,10 @@ fn is_none(error: &io::Error) -> bool {
     kind == io::ErrorKind::NotFound || kind == io::ErrorKind::NotADirectory
 }
 
+/// How often a new file is made. Who looks at one that is just made, whether its lock is
+/// held, holds it for microseconds.
+const TRIES: usize = 3;
+
 /// The file that a store publishes in.
 #[derive(Debug)]
 pub(crate) struct StatsFile {
@@ -74,15 +78,17 @@ impl StatsFile {
     /// # Errors
     /// As the operating system reports them; then there is none.
     pub(crate) fn create(storage: &dyn Storage, path: &Path) -> io::Result<Self> {
-        remove(storage, path)?;
-        let file = storage.open(path, OpenMode::CreateNew)?;
-        // Somebody may look at it this moment. Without its lock it would be taken for what
-        // a dead process left, for as long as this one lives.
-        if !file.try_lock()? {
+        for _ in 0..TRIES {
             remove(storage, path)?;
-            return Err(io::ErrorKind::ResourceBusy.into());
+            let file = storage.open(path, OpenMode::CreateNew)?;
+            // Without its lock it would be taken for what a dead process left, for as long
+            // as this one lives.
+            if file.try_lock()? {
+                return Ok(Self { file, written: 0 });
+            }
         }
-        Ok(Self { file, written: 0 })
+        remove(storage, path)?;
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 
     /// # Errors

@@ -56,7 +56,8 @@ pub struct StoreStats {
     /// Lines met while reading that could not be decoded. A line counts each
     /// time it is met.
     pub corrupt_lines: u64,
-    /// Commands refused because there was no space.
+    /// Commands refused because there was no space, compactions that the store began by
+    /// itself among them.
     pub refused_full: u64,
     /// Commands refused because the process, or the system, had no descriptor left.
     pub refused_descriptors: u64,

@@ -6,10 +6,11 @@ use crate::engine::published::{self, PublishedStats};
 use crate::error::Result;
 use crate::ground::storage::DiskStorage;
 
-/// What the store in `dir` that some process runs said of itself last, at most a second or so
-/// ago if anything happened since; `None` if no process writes to `dir`, or if the one that
-/// does publishes nothing ([`StoreOptions::publish_stats`](crate::StoreOptions::publish_stats)
-/// is off, or there was no space or descriptor for its file).
+/// What the store in `dir`, which some process runs, said of itself last: about a second ago
+/// at most if anything happened since, longer while it flushes to a disk that is slow. `None`
+/// if no process writes to `dir`, or if the one that does publishes nothing
+/// ([`StoreOptions::publish_stats`](crate::StoreOptions::publish_stats) is off, or there was
+/// no space or descriptor for its file).
 ///
 /// Reads `.sessionlog/stats`, takes no lock that a writer needs, and writes nothing: it never
 /// keeps a store from opening. Names no session. Blocks for as long as reading a small file

@@ -4,6 +4,8 @@ mod recorder;
 
 pub(crate) use self::recorder::Recorder;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// How often what size was met: a latency in nanoseconds, or a number of bytes or records.
@@ -28,7 +30,7 @@ use serde::{Deserialize, Serialize};
 /// # store.close()
 /// # }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, from = "Written", into = "Written")]
 pub struct Histogram {
     /// Which buckets are not empty, in order, and how much each holds.
@@ -160,6 +162,15 @@ impl Histogram {
             Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(count),
             Err(at) => self.buckets.insert(at, (bucket, count)),
         }
+    }
+}
+
+/// Says what a person asks of it, not every bucket.
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { max, .. } = self;
+        let (count, p50, p99) = (self.count(), self.p50(), self.p99());
+        write!(f, "{count} (p50 {p50}, p99 {p99}, max {max})")
     }
 }
 

@@ -1,8 +1,8 @@
 //! Another process, which this program is as well.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use sessionlog::Store;
 
@@ -27,8 +27,9 @@ fn the_part_of_another_process() {
     store.close().unwrap();
 }
 
-/// A process that has the store in `dir` open, and wrote 10 messages to it.
-pub(crate) fn start(dir: &Path) -> Child {
+/// A process that has the store in `dir` open, and wrote 10 messages to it. What it says
+/// later has to be heard, or it fails.
+pub(crate) fn start(dir: &Path) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "other::the_part_of_another_process",
@@ -40,8 +41,9 @@ pub(crate) fn start(dir: &Path) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = said.by_ref().lines();
     let ready = lines.any(|line| line.unwrap().contains("ready"));
     assert!(ready, "the other process opens the store");
-    child
+    (child, said)
 }

@@ -239,6 +239,7 @@ impl Committer {
     fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
         let own = batch.tickets.iter().all(|ticket| self.is_own(ticket));
         let reserve = if own { 0 } else { reserve(self.segment.len) };
+        let changes = batch.tickets.iter().map(|ticket| ticket.records).sum();
         let records = &mut batch.bytes;
         let batch_len = records.len() as u32;
         record::encode(
@@ -262,7 +263,6 @@ impl Committer {
         self.progress
             .written
             .store(self.sequence, Ordering::Relaxed);
-        let changes = batch.tickets.iter().map(|ticket| ticket.records).sum();
         self.counters.wrote(changes, records.len());
         Ok(())
     }
@@ -271,8 +271,8 @@ impl Committer {
     /// later syncs no longer reach it.
     fn rotate(&mut self, batch_len: u64) -> Result<()> {
         let next = self.pool.next(HEADER as u64 + batch_len + RESERVE)?;
+        let began = self.counters.now();
         if self.has_unsynced() {
-            let began = self.counters.now();
             self.segment.file.sync_data().map_err(|e| Error::Io {
                 operation: "sync journal",
                 path: self.pool.dir().into(),

@@ -31,6 +31,9 @@ impl Ack {
 
     /// Answers everybody who waits for one and the same change.
     pub(crate) fn all(answers: Vec<Answer<()>>) -> Self {
+        if answers.is_empty() {
+            return Self::Given;
+        }
         Self::Told(Box::new(answers))
     }
 

@@ -115,10 +115,10 @@ impl Journal {
     fn fail(&mut self, error: &Error) {
         let reason = error.reason();
         self.alarm.raise(&reason);
-        self.supervise.send(Request::Failed);
         let (alarm, outcomes) = (&self.alarm, &self.outcomes);
         self.committer
             .fail(&reason, &mut |signal| tell(alarm, outcomes, signal));
+        self.supervise.send(Request::Failed);
     }
 }
 

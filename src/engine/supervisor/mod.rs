@@ -310,7 +310,8 @@ impl Supervisor {
     /// # Errors
     /// They stay on disk then, and recovery skips them.
     pub(crate) fn retire(&self, upto: u64) -> Result<()> {
-        self.shared.counters.flushes.add(1);
+        let flushes = &self.shared.counters.flushes;
+        flushes.add(1);
         self.pool.retire(upto).map_err(|error| match error {
             Error::Poisoned { .. } => self.poison(&error),
             other => other,

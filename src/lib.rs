@@ -41,6 +41,23 @@
 //! * [`migrate_from_json`] imports older one-file-per-session JSON, [`export_picoclaw`]
 //!   writes what PicoClaw reads.
 //!
+//! # Watching a store
+//!
+//! * [`StoreHandle::stats`] counts, and has histograms of, commits, syncs, flushes and
+//!   compactions; [`StoreHandle::status`] says whether the store takes writes.
+//! * [`published_stats`] gives both to another process.
+//! * With the feature `metrics` they go to the recorder of the crate `metrics` that the
+//!   process installed before it opened the store, as `sessionlog_commit_seconds` and so on,
+//!   with the directory as the label `dir`. The repository has a gateway that serves them to
+//!   Prometheus, and a dashboard for Grafana.
+//! * Events and spans of the crate `tracing`, none of them for a single message. `ERROR`: the
+//!   store stops writing. `WARN`: what failed between commands, commits that are
+//!   [slow](StoreOptions::slow_commit), refusals; what would be said again and again is said
+//!   every 10 s. `INFO`: open, recovery, close, with counts and times. `DEBUG`: flushes, and
+//!   compactions with the keys of their sessions. A key may be a person's. From `INFO` on no
+//!   event is about a session by its key, but the errors and paths in a `WARN` or `ERROR` may
+//!   name a session's file, which is named after its key.
+//!
 //! The repository's `ARCHITECTURE.md` maps the inside: where what is, the ways data
 //! flows, and the rules. The disk format, and what survives a crash between any two
 //! steps, stand in the documentation of the modules that keep them.

@@ -17,6 +17,20 @@ const HEAD: usize = 20;
 /// How far slots are apart, bytes; what was never written of them takes no space.
 const SLOT: u64 = 256 << 10;
 
+/// What is kept of each slot from the start, bytes: most texts are shorter, and a disk that
+/// fills up later has room for them.
+const KEPT: usize = 16 << 10;
+
+/// Takes the room for both slots in a new file.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn prepare(file: &dyn StorageFile) -> io::Result<()> {
+    let nothing = [0; KEPT];
+    file.write_all_at(&nothing, 0)?;
+    file.write_all_at(&nothing, SLOT)
+}
+
 /// Writes a text after those before it.
 ///
 /// # Errors
@@ -99,6 +113,8 @@ mod tests {
     #[test]
     fn the_newest_text_is_read_whatever_lengths_were_before() {
         let file = file();
+        assert_eq!(read(&*file).unwrap(), None);
+        prepare(&*file).unwrap();
         assert_eq!(read(&*file).unwrap(), None);
         for (number, text) in ["first", "", "a longer one", "4"].into_iter().enumerate() {
             write(&*file, number as u64, text.as_bytes()).unwrap();

@@ -78,16 +78,25 @@ impl StatsFile {
     /// # Errors
     /// As the operating system reports them; then there is none.
     pub(crate) fn create(storage: &dyn Storage, path: &Path) -> io::Result<Self> {
+        let made = Self::try_create(storage, path);
+        if made.is_err() {
+            // What stands there is nobody's.
+            let _ = remove(storage, path);
+        }
+        made
+    }
+
+    fn try_create(storage: &dyn Storage, path: &Path) -> io::Result<Self> {
         for _ in 0..TRIES {
             remove(storage, path)?;
             let file = storage.open(path, OpenMode::CreateNew)?;
             // Without its lock it would be taken for what a dead process left, for as long
             // as this one lives.
             if file.try_lock()? {
+                stats_file::prepare(&*file)?;
                 return Ok(Self { file, written: 0 });
             }
         }
-        remove(storage, path)?;
         Err(io::ErrorKind::ResourceBusy.into())
     }
 

@@ -67,11 +67,7 @@ impl Gateway {
             if is(&scraped) {
                 return scraped;
             }
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "{}",
-                scraped.text
-            );
+            assert!(begun.elapsed() < Duration::from_mins(1), "{}", scraped.text);
             std::thread::yield_now();
         }
     }

@@ -44,6 +44,7 @@ impl Loop {
                     self.alarm.raise(&"the supervisor panicked".into());
                     self.busy = false;
                     if last {
+                        self.publisher.end();
                         return self.end();
                     }
                 }
@@ -182,14 +183,14 @@ impl Loop {
         }
         // Before the group is closed, whose lock carries it to the committer.
         self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
+        self.publisher.end();
         self.end();
         result
     }
 
     /// Ends the other threads. They end only when they are told to, and closing
     /// waits for them: it must not be left out, whatever went wrong.
-    pub(crate) fn end(&mut self) {
-        self.publisher.end();
+    pub(crate) fn end(&self) {
         end(&self.alarm, &self.background);
     }
 

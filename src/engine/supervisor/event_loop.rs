@@ -181,9 +181,9 @@ impl Loop {
         if result.is_ok() {
             self.supervisor.shared.keep_catalog();
         }
+        self.publisher.end();
         // Before the group is closed, whose lock carries it to the committer.
         self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
-        self.publisher.end();
         self.end();
         result
     }

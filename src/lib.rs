@@ -43,6 +43,23 @@
 //! * [`migrate_from_json`] imports older one-file-per-session JSON, [`export_picoclaw`]
 //!   writes what PicoClaw reads.
 //!
+//! # Watching a store
+//!
+//! * [`StoreHandle::stats`] counts, and has histograms of, commits, syncs, flushes and
+//!   compactions; [`StoreHandle::status`] says whether the store takes writes.
+//! * [`published_stats`] gives both to another process.
+//! * With the feature `metrics` they go to the recorder of the crate `metrics` that the
+//!   process installed before it opened the store, as `sessionlog_commit_seconds` and so on,
+//!   with the directory as the label `dir`. The repository has a gateway that serves them to
+//!   Prometheus, and a dashboard for Grafana.
+//! * Events and spans of the crate `tracing`, none of them for a single message. `ERROR`: the
+//!   store stops writing. `WARN`: what failed between commands, commits that are
+//!   [slow](StoreOptions::slow_commit), refusals; what would be said again and again is said
+//!   every 10 s. `INFO`: open, recovery, close, with counts and times. `DEBUG`: flushes, and
+//!   compactions with the keys of their sessions. A key may be a person's. From `INFO` on no
+//!   event is about a session by its key, but the errors and paths in a `WARN` or `ERROR` may
+//!   name a session's file, which is named after its key.
+//!
 //! The repository's `ARCHITECTURE.md` maps the inside: where what is, the ways data
 //! flows, and the rules. The disk format, and what survives a crash between any two
 //! steps, stand in the documentation of the modules that keep them.
@@ -82,6 +99,7 @@ pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::outline::{Mark, MarkKind, Outline};
 pub use engine::pages::Page;
 pub use engine::position::{Keep, Position};
+pub use engine::published::PublishedStats;
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
@@ -93,6 +111,7 @@ pub use front::erase::{Erase, EraseReceipt, Traces, Whose};
 pub use front::handle::copying::BackupReport;
 pub use front::handle::retaining::Retention;
 pub use front::handle::{BackupLimits, StoreHandle};
+pub use front::published::published_stats;
 pub use front::reply::Reply;
 pub use front::retention::{
     Expired, RetentionPlan, RetentionPolicy, RetentionReason, RetentionReport,
@@ -104,6 +123,7 @@ pub use front::store::Store;
 pub use front::update::{Appended, Update, UpdateParts};
 pub use front::watch::{SessionState, Watch};
 pub use front::window::{Besides, Budget, Unpaired, Window};
+pub use ground::histogram::Histogram;
 /// JSON text as it stands: what a scope is given as.
 pub use serde_json::value::RawValue;
 /// A time, of the crate `time`.

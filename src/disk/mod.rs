@@ -13,6 +13,7 @@
 //! <dir>/.sessionlog/lock                      flock(2); the holder's process id as text
 //! <dir>/.sessionlog/catalog                   which sessions there were at the last clean end
 //! <dir>/.sessionlog/catalog.tmp               the same, not yet in place
+//! <dir>/.sessionlog/stats                     flock(2); what a running store tells of itself
 //! <dir>/.sessionlog/once/<stem>.{ids,old}.jsonl  which messages a session took once
 //! <dir>/.sessionlog/archive/<stem>.<year>-<month>.<numbers>.jsonl.gz  what compactions dropped
 //! <dir>/.sessionlog/archive/.sessionlog-<16 hex>.tmp  the same, not yet in place
@@ -29,7 +30,7 @@
 //!
 //! [`session_file`] says what sessions hold and how stems are made, [`journal`] what
 //! segments hold, [`copies`] what the copies hold, [`catalog_file`] what the catalog file holds,
-//! [`archive`] what the archive holds.
+//! [`archive`] what the archive holds, [`stats_file`] what is told.
 //!
 //! Directories are made 0700 and files 0600. The store's directory must be the user's
 //! own. A symbolic link is never followed as the store's directory or as a session file.
@@ -65,3 +66,4 @@ pub(crate) mod copies;
 pub(crate) mod files;
 pub(crate) mod journal;
 pub(crate) mod session_file;
+pub(crate) mod stats_file;

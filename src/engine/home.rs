@@ -38,6 +38,8 @@ pub(crate) struct Home {
     pub(crate) copies: PathBuf,
     /// Which sessions there were when the store last ended in order.
     pub(crate) catalog: PathBuf,
+    /// What a store that runs tells others of itself.
+    pub(crate) stats: PathBuf,
     pub(crate) identity: PathBuf,
     lock: PathBuf,
     /// Whether directories may be another user's.
@@ -59,6 +61,7 @@ impl Home {
             archive: home.join("archive"),
             copies: home.join("sidecars.jsonl"),
             catalog: home.join("catalog"),
+            stats: home.join("stats"),
             identity: home.join("identity"),
             lock: home.join("lock"),
             any_owner: false,

@@ -159,6 +159,7 @@
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
 //! | `LED` (supervisor, where callers lead) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
+//! | `PERIOD` (supervisor/publisher) | 1 s between two looks for others |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
@@ -195,6 +196,7 @@ pub(crate) mod options;
 pub(crate) mod outline;
 pub(crate) mod pages;
 pub(crate) mod position;
+pub(crate) mod published;
 pub(crate) mod reader;
 pub(crate) mod recovery;
 pub(crate) mod search;

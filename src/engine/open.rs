@@ -1,9 +1,12 @@
 //! Opening: lock, recover, take stock, and put the engine together.
 
-use crate::disk::files;
+mod strays;
+mod told;
+
+use self::strays::set_aside_strays;
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +17,11 @@ use super::kept::Kept;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::files::backup::{self, Name};
 use crate::disk::journal::committer::{Committer, Progress};
 use crate::disk::journal::group::{Batch, GroupCommit};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::scan::Scan;
-use crate::disk::session_file::{self, SHARDS};
+use crate::disk::session_file::SHARDS;
 use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::recovery::RecoveryReport;
@@ -38,13 +40,16 @@ use crate::engine::shard::worker::seat::Seat;
 use crate::engine::shard::worker::{Parts, Worker};
 use crate::engine::stats::Counters;
 use crate::engine::supervisor::Supervisor;
+use crate::engine::supervisor::commits::Commits;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::journal::Journal;
 use crate::engine::supervisor::journal_seat::JournalSeat;
 use crate::engine::supervisor::machine::Machine;
+use crate::engine::supervisor::publisher::{Look, Publisher};
 use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
+use crate::ground::meter::Meters;
 use crate::ground::seldom::Seldom;
 use crate::ground::storage::{DirEntry, LockGuard, Storage};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
@@ -87,6 +92,17 @@ pub(crate) struct Opened {
 /// # Errors
 /// `Locked`, `Corrupt`, or what the operating system reports.
 pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
+    let _opening = tracing::info_span!("open", dir = %site.dir.display()).entered();
+    let began = site.clock.monotonic();
+    let opened = open_unheard(site);
+    match &opened {
+        Ok(opened) => told::opened(opened, site.clock.monotonic().saturating_sub(began)),
+        Err(error) => told::failed(site, error),
+    }
+    opened
+}
+
+fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     for clamped in site.options.clamped() {
         tracing::warn!(%clamped, "an option is out of its bounds");
     }
@@ -95,13 +111,15 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let shared = home.hold(&site.storage, site.dir)?;
     let storage = &*shared;
     let id = home.identity(storage)?;
+    let recovery = tracing::info_span!("recovery").entered();
+    let began = site.clock.monotonic();
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copy_file = home.copy_file(&shared, site.dir);
     let kept = Kept::of(storage, &home, id, site.keep_from);
     let known = kept_catalog(&kept, site, &scan)?;
     let is_known = known.is_some();
     let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file, is_known)?;
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(Counters::new(&meters(site), site.clock.clone()));
     let pool = Arc::new(SegmentPool::new(
         shared.clone(),
         home.journal.clone(),
@@ -126,6 +144,9 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     };
     ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
     let mut report = recovered.report;
+    let took = site.clock.monotonic().saturating_sub(began);
+    told::recovered(&report, &counters, took);
+    drop(recovery);
     let catalog = match known {
         Some(catalog) => catalog,
         None => take_stock(storage, site.dir, &home, recovered.entries, &mut report)?,
@@ -157,16 +178,45 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
         rebased: AtomicU64::new(0),
         keeper: Keeper::default(),
         lacking: Seldom::default(),
+        refusing: Seldom::default(),
         full: FullShards::default(),
         copied: AtomicU64::new(1),
     });
-    let (engine, machine) = assemble(site, shared, committer, pool, (progress, copy_file));
+    let published = site.options.publish_stats.then_some(home.stats);
+    let keepers = (progress, copy_file, published);
+    let (engine, machine) = assemble(site, shared, committer, pool, keepers);
     Ok(Opened {
         engine,
         machine,
         lock,
         report,
     })
+}
+
+/// Exports what the store counts, unless it is in a test's memory.
+fn meters(site: &Site<'_>) -> Meters {
+    if site.storage.is_shared() {
+        Meters::of(site.dir)
+    } else {
+        Meters::silent()
+    }
+}
+
+fn commits(site: &Site<'_>, shared: &Shared) -> Commits {
+    Commits::new(&shared.counters, &site.clock, site.options.slow_commit)
+}
+
+/// Tells others of the store. It may be dropped meanwhile.
+fn publisher(site: &Site<'_>, engine: &Arc<Engine>, path: Option<PathBuf>) -> Publisher {
+    let shared = site.storage.is_shared();
+    let path = path.filter(|_| shared);
+    let told = shared && (path.is_some() || cfg!(feature = "metrics"));
+    let (queued, all) = (Arc::downgrade(engine), Arc::downgrade(engine));
+    let look = Look {
+        queued: Box::new(move || queued.upgrade().map_or(0, |engine| engine.queued())),
+        all: Box::new(move || Some(all.upgrade()?.publishable())),
+    };
+    Publisher::new(&engine.shared, look, told, path)
 }
 
 /// A number that no other opening of the store had, or nearly certainly.
@@ -217,70 +267,14 @@ fn take_stock(
     Ok(catalog)
 }
 
-/// Sets backups aside whose session somebody removed by hand. They are told by
-/// the name of its files, which the next session, of another key perhaps, gets:
-/// it would be shown, and taken back to, another chat. Those stay beside which a
-/// sidecar says whose they are.
-fn set_aside_strays(
-    storage: &dyn Storage,
-    home: &Home,
-    catalog: &Catalog,
-    report: &mut RecoveryReport,
-) -> Result<()> {
-    let found = backup::list(storage, &home.backups);
-    let mut found = found.map_err(|e| Error::io("list", &home.backups, e))?;
-    for stored in &found {
-        if let Some(key) = owner_of(storage, home, &stored.name) {
-            catalog.enter_gone(&key, &stored.name.stem);
-        }
-    }
-    found.retain(|stored| !catalog.has_stem(&stored.name.stem));
-    if found.is_empty() {
-        return Ok(());
-    }
-    found.sort_by_cached_key(|stored| (stored.name.stem.clone(), stored.name.number));
-    for stored in found {
-        let name = stored.name.to_text();
-        let from = home.backups.join(&name);
-        let aside = files::free_path(storage, &home.quarantine, &name)?;
-        storage
-            .rename(&from, &aside)
-            .map_err(|e| Error::io("set aside", &from, e))?;
-        report.findings.push(format!(
-            "the backup {name} belongs to no session; it is now {}",
-            aside.display()
-        ));
-    }
-    for dir in [&home.quarantine, &home.backups] {
-        storage
-            .sync_dir(dir)
-            .map_err(|e| Error::io("sync", dir, e))?;
-    }
-    Ok(())
-}
-
-/// Whose session a backup is of, if a sidecar beside it says so and the key leads to
-/// its file name.
-fn owner_of(storage: &dyn Storage, home: &Home, name: &Name) -> Option<String> {
-    let sidecar = home.backups.join(name.sidecar());
-    let bytes = files::sidecar::read_bytes(storage, &sidecar).ok()?;
-    let key = session_file::decode_sidecar(&bytes).ok()?.key;
-    let stems = [
-        session_file::plain_stem(&key),
-        session_file::hashed_stem(&key),
-    ];
-    (!key.is_empty() && stems.contains(&name.stem)).then_some(key)
-}
-
 fn assemble(
     site: &Site<'_>,
     shared: Arc<Shared>,
     committer: Committer,
     pool: Arc<SegmentPool>,
-    (progress, copies): (Arc<Progress>, CopyFile),
+    (progress, copies, published): (Arc<Progress>, CopyFile, Option<PathBuf>),
 ) -> (Arc<Engine>, Machine) {
-    let group = Arc::new(GroupCommit::new());
-    let runtime = Runtime::default();
+    let (group, runtime) = (Arc::new(GroupCommit::new()), Runtime::default());
     let (background, jobs) = mailbox::events();
     let (supervise, requests) = mailbox::events();
     let (outcomes, outcomes_in) = mailbox::events();
@@ -294,8 +288,7 @@ fn assemble(
     let seats: Vec<_> = (0..site.workers)
         .map(|id| Arc::new(Seat::new(id, alarm.clone(), runtime.clone())))
         .collect();
-    let mut mailboxes = Vec::new();
-    let mut seat_of = Vec::new();
+    let (mut mailboxes, mut seat_of) = (Vec::new(), Vec::new());
     let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
     for shard in 0..SHARDS {
         let worker = shard % site.workers;
@@ -335,7 +328,8 @@ fn assemble(
         outcomes_in,
         (copies, site.options.checkpoint_every),
     );
-    let journal_seat = Arc::new(JournalSeat::new(&alarm, &site.clock, &runtime));
+    let journal_seat = JournalSeat::new(&alarm, &site.clock, &runtime, commits(site, &shared));
+    let journal_seat = Arc::new(journal_seat);
     let engine = Arc::new(Engine {
         shared: shared.clone(),
         mailboxes,
@@ -368,6 +362,7 @@ fn assemble(
         alarm: alarm.clone(),
         ended_cleanly,
         busy: false,
+        publisher: publisher(site, &engine, published),
     };
     let machine = Machine {
         workers,

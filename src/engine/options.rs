@@ -58,6 +58,8 @@ pub struct StoreOptions {
     pub(crate) open_timeout: Duration,
     pub(crate) once_ids: usize,
     pub(crate) archive: bool,
+    pub(crate) slow_commit: Duration,
+    pub(crate) publish_stats: bool,
     clamped: Vec<Clamped>,
 }
 
@@ -87,6 +89,8 @@ impl StoreOptions {
             open_timeout: Duration::ZERO,
             once_ids: 256,
             archive: false,
+            slow_commit: Duration::from_secs(1),
+            publish_stats: true,
             clamped: Vec::new(),
         }
     }
@@ -125,7 +129,8 @@ impl StoreOptions {
 
     /// How many session files the store keeps open, least recently used closed
     /// first. Each of the 64 shards has an equal part. On top of them come the
-    /// journal's segments (a handful), files being rewritten, and files that a
+    /// journal's segments (a handful), the file of
+    /// [`publish_stats`](Self::publish_stats), files being rewritten, and files that a
     /// read under way still holds. Default: half of the process's soft
     /// descriptor limit at open. Bounds: 64 to 1,048,576.
     #[must_use]
@@ -238,6 +243,27 @@ impl StoreOptions {
     #[must_use]
     pub fn open_timeout(mut self, time: Duration) -> Self {
         self.open_timeout = self.clamp("open_timeout", time, Duration::ZERO, DAY);
+        self
+    }
+
+    /// How long a group commit may take before it is told of: an event of level `WARN`, at
+    /// most every 10 s, and counted in [`StoreStats::slow_commits`](crate::StoreStats::slow_commits).
+    /// Default: 1 s. Bounds: 1 ms to a day.
+    #[must_use]
+    pub fn slow_commit(mut self, time: Duration) -> Self {
+        let least = Duration::from_millis(1);
+        self.slow_commit = self.clamp("slow_commit", time, least, DAY);
+        self
+    }
+
+    /// Whether the store says in `.sessionlog/stats` what it does and how it is doing, for
+    /// other processes: [`published_stats`](crate::published_stats) reads it. Written at most
+    /// once a second and only if something happened, never synced, removed at close. It takes
+    /// one file descriptor and some KiB; without them the store runs as well. It names no
+    /// session. Default: `true`.
+    #[must_use]
+    pub fn publish_stats(mut self, on: bool) -> Self {
+        self.publish_stats = on;
         self
     }
 

@@ -1,7 +1,6 @@
 //! Reading a session: straight from its file, on the reader's own thread.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
 use memchr::memchr;
 
@@ -267,7 +266,7 @@ pub(crate) fn visible(raw: &[u8], counters: &Counters) -> Option<Message> {
     match session_file::decode(raw) {
         Decoded::Message(message) => Some(message),
         Decoded::Corrupt(reason) => {
-            counters.corrupt_lines.fetch_add(1, Ordering::Relaxed);
+            counters.corrupt_lines.add(1);
             tracing::debug!(reason, bytes = raw.len(), "a line does not decode");
             None
         }

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 use super::Engine;
+use super::stats::StoreStats;
 use super::view::DirectoryView;
 use crate::ground::mailbox::Sender;
 use crate::ground::storage::Storage;
 
 /// How a store is doing: what to show on a health page, and to act on before writes fail.
 /// See [`StoreHandle::status`](crate::StoreHandle::status).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoreStatus {
     /// Whether it takes writes.
@@ -35,7 +38,8 @@ pub struct StoreStatus {
 }
 
 /// Whether a store takes writes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Health {
     /// It does, as far as is known: what nobody tried since is not known. A command that
@@ -57,6 +61,16 @@ pub enum Health {
 }
 
 impl Engine {
+    /// What the store did, and holds.
+    pub(crate) fn stats(&self) -> StoreStats {
+        self.shared.counters.read(self.shared.catalog.len())
+    }
+
+    /// Commands that wait for their shards.
+    pub(crate) fn queued(&self) -> usize {
+        self.mailboxes.iter().map(Sender::queued).sum()
+    }
+
     /// How the store is doing. Asks the file system.
     pub(crate) fn status(&self) -> StoreStatus {
         let queued = self.mailboxes.iter().map(Sender::queued);

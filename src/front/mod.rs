@@ -5,6 +5,7 @@ pub(crate) mod changes;
 pub(crate) mod context;
 pub(crate) mod erase;
 pub(crate) mod handle;
+pub(crate) mod published;
 pub(crate) mod reply;
 pub(crate) mod retention;
 pub(crate) mod search;

@@ -309,10 +309,17 @@ impl Store {
 
 impl Running {
     fn end(self) -> Result<Box<dyn LockGuard>> {
+        let shared = &self.engine.shared;
+        let _closing = tracing::info_span!("close", dir = %shared.dir.display()).entered();
+        let began = shared.clock.monotonic();
         let result = self.engine.stop();
         self.threads.join();
-        self.engine.shared.catalog.close_files();
-        self.engine.shared.feed.end();
+        shared.catalog.close_files();
+        shared.feed.end();
+        shared.counters.closed();
+        let took = shared.clock.monotonic().saturating_sub(began);
+        let clean = result.is_ok();
+        tracing::info!(clean, ?took, "closed");
         result.map(|()| self.lock)
     }
 

@@ -9,7 +9,9 @@
     )
 )]
 pub mod clock;
+pub(crate) mod histogram;
 pub(crate) mod mailbox;
+pub(crate) mod meter;
 pub(crate) mod seldom;
 #[cfg_attr(
     not(any(feature = "testing", sessionlog_loom)),

@@ -22,7 +22,9 @@ use std::sync::Arc;
 
 use crate::front::backend::SessionStore;
 use crate::ground::storage::Storage;
-use crate::{RepairOptions, RepairReport, Result, Store, StoreOptions, VerifyReport};
+use crate::{
+    PublishedStats, RepairOptions, RepairReport, Result, Store, StoreOptions, VerifyReport,
+};
 
 /// Opens a store on any file system. `dir` is absolute.
 ///
@@ -34,6 +36,14 @@ use crate::{RepairOptions, RepairReport, Result, Store, StoreOptions, VerifyRepo
 )]
 pub fn open_store(storage: Arc<dyn Storage>, dir: &Path, options: StoreOptions) -> Result<Store> {
     Store::open_on(storage, dir, &options)
+}
+
+/// What a store on any file system that [is shared](Storage::is_shared) said of itself last.
+///
+/// # Errors
+/// As [`published_stats`](crate::published_stats).
+pub fn published_stats(storage: &dyn Storage, dir: &Path) -> Result<Option<PublishedStats>> {
+    crate::engine::published::read(storage, dir)
 }
 
 /// Looks over a directory of any file system. `dir` is absolute.

@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Intercepted {
     pub(crate) disk: MemoryStorage,
     act: Arc<Mutex<Option<Arc<Act>>>>,
+    shared: bool,
 }
 
 impl fmt::Debug for Intercepted {
@@ -37,6 +38,16 @@ impl Intercepted {
         Self {
             disk,
             act: Arc::default(),
+            shared: false,
+        }
+    }
+
+    /// The same, as if other processes could look at it.
+    #[allow(dead_code, reason = "another test's")]
+    pub(crate) fn shared(self) -> Self {
+        Self {
+            shared: true,
+            ..self
         }
     }
 
@@ -145,6 +156,10 @@ impl Storage for Intercepted {
 
     fn current_user(&self) -> u32 {
         self.disk.current_user()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared
     }
 
     fn open_file_limit(&self) -> usize {

@@ -3,8 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use sessionlog::{Error, Store, StoreHandle, StoreOptions};
+use sessionlog::{Error, Health, Store, StoreHandle, StoreOptions, published_stats};
 
 use crate::small_volume::{Volume, live};
 use crate::stage::SAYS;
@@ -17,6 +18,9 @@ const MANY: usize = 100_000;
 
 /// Commands that may be refused after there is room again.
 const TRIES: usize = 50;
+
+/// How long something that happens by itself may take before a test gives up.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The key of a chat.
 pub(crate) fn chat(nth: usize) -> String {
@@ -61,21 +65,32 @@ fn fill(dir: &Path, mount: &Path, scratch: &Path) {
     let chats = store.handle();
     let mut acks = File::create(scratch.join("acks")).unwrap();
     let (mut accepted, mut refused) = (0, 0);
+    let begun = Instant::now();
     for turn in 0..MANY {
         match append(&chats, turn, &mut acks) {
             Ok(()) => accepted += 1,
             Err(Error::StorageFull { .. }) => refused += 1,
             Err(other) => panic!("a full disk is reported as {other:?}"),
         }
-        if refused > 20 {
+        if refused > 20 && tells_that_it_is_full(dir) {
             break;
         }
+        assert!(refused < 20 || begun.elapsed() < PATIENCE, "nobody is told");
     }
     // What was refused left no trace, and what was not can be read.
     check(&chats, scratch);
     say(&format!("{accepted} accepted, {refused} refused"));
     // Without closing: its process is gone in the middle of everything.
     std::process::exit(0);
+}
+
+/// Others see that the disk is full, though there is no space to tell them in but what was
+/// taken before.
+fn tells_that_it_is_full(dir: &Path) -> bool {
+    // It is told once a second.
+    std::thread::sleep(Duration::from_millis(5));
+    let seen = published_stats(dir).unwrap();
+    seen.is_some_and(|seen| seen.status.health == Health::Full && seen.stats.refused_full > 0)
 }
 
 /// Opens a store whose disk is full: it opens, or says what it lacks.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic;
 
+use super::counters::Counters;
 use super::group::Batch;
 use super::pool::SegmentPool;
 use super::record::{self, Commit, Record};
@@ -22,6 +23,8 @@ pub(crate) struct Ticket {
     pub(crate) refusals: u64,
     /// Bytes of its records in the batch.
     pub(crate) len: usize,
+    /// How many changes they are.
+    pub(crate) records: usize,
 }
 
 /// What became of a producer's tickets: of all up to `number`, except that a
@@ -84,17 +87,6 @@ impl Progress {
     pub(crate) fn owes_sync(&self) -> bool {
         self.written.load(Ordering::Relaxed) > self.synced()
     }
-}
-
-/// What the committer did, for `stats`.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) commits: atomic::AtomicU64,
-    pub(crate) syncs: atomic::AtomicU64,
-    pub(crate) bytes: atomic::AtomicU64,
-    /// Whether records were refused, for lack of space or of a descriptor, and none that
-    /// callers wait for was accepted since.
-    pub(crate) refuses: atomic::AtomicBool,
 }
 
 impl Committer {
@@ -211,11 +203,12 @@ impl Committer {
         if !self.has_unsynced() {
             return Ok(());
         }
+        let began = self.counters.now();
         self.segment
             .file
             .sync_data()
             .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
-        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.counters.synced(began);
         signal_each(&self.unsynced, &Outcome::Synced, tell);
         self.unsynced.clear();
         self.progress.synced.store(self.sequence, Ordering::Release);
@@ -246,6 +239,7 @@ impl Committer {
     fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
         let own = batch.tickets.iter().all(|ticket| self.is_own(ticket));
         let reserve = if own { 0 } else { reserve(self.segment.len) };
+        let changes = batch.tickets.iter().map(|ticket| ticket.records).sum();
         let records = &mut batch.bytes;
         let batch_len = records.len() as u32;
         record::encode(
@@ -269,9 +263,7 @@ impl Committer {
         self.progress
             .written
             .store(self.sequence, Ordering::Relaxed);
-        self.counters.commits.fetch_add(1, Ordering::Relaxed);
-        let bytes = records.len() as u64;
-        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.wrote(changes, records.len());
         Ok(())
     }
 
@@ -279,12 +271,14 @@ impl Committer {
     /// later syncs no longer reach it.
     fn rotate(&mut self, batch_len: u64) -> Result<()> {
         let next = self.pool.next(HEADER as u64 + batch_len + RESERVE)?;
+        let began = self.counters.now();
         if self.has_unsynced() {
             self.segment.file.sync_data().map_err(|e| Error::Io {
                 operation: "sync journal",
                 path: self.pool.dir().into(),
                 source: Arc::new(e),
             })?;
+            self.counters.synced(began);
         }
         let full = std::mem::replace(&mut self.segment, next);
         self.pool.filled(full, self.sequence);

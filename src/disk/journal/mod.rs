@@ -43,6 +43,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod committer;
+pub(crate) mod counters;
 pub(crate) mod follow;
 pub mod group;
 pub(crate) mod inspect;

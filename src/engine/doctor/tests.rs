@@ -2,7 +2,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::disk::journal::committer::{Committer, Counters};
+use crate::disk::journal::committer::Committer;
+use crate::disk::journal::counters::Counters;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::segment::Lengths;

@@ -108,6 +108,18 @@ impl StoreOptions {
         self.once_ids
     }
 
+    /// See [`slow_commit`](Self::slow_commit).
+    #[must_use]
+    pub fn get_slow_commit(&self) -> Duration {
+        self.slow_commit
+    }
+
+    /// See [`publish_stats`](Self::publish_stats).
+    #[must_use]
+    pub fn get_publish_stats(&self) -> bool {
+        self.publish_stats
+    }
+
     /// See [`open_timeout`](Self::open_timeout).
     #[must_use]
     pub fn get_open_timeout(&self) -> Duration {

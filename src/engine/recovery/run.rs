@@ -159,6 +159,7 @@ pub(crate) fn commit_checkpoint(
         number: 0,
         refusals: 0,
         len: batch.bytes.len(),
+        records: 0,
     });
     batch.durable = true;
     let mut refused = None;

@@ -31,7 +31,15 @@ impl Ack {
 
     /// Answers everybody who waits for one and the same change.
     pub(crate) fn all(answers: Vec<Answer<()>>) -> Self {
+        if answers.is_empty() {
+            return Self::Given;
+        }
         Self::Told(Box::new(answers))
+    }
+
+    /// Whether a caller waits for it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Told(_))
     }
 
     /// Answers; the tasks to wake are added to `wakers`.

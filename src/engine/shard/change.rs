@@ -2,6 +2,7 @@
 //! with the sessions once those records hold.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::answer::Ack;
 use super::rebase::Rebasing;
@@ -76,7 +77,10 @@ pub(crate) struct Swap {
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// The live lines of the old one.
-    Compaction,
+    Compaction {
+        /// By the clock that does not go back.
+        began: Duration,
+    },
     /// Lines that were not there before, and count as written.
     Lines,
     /// A backup, or a beginning of the old one.
@@ -137,11 +141,11 @@ impl Op {
         !matches!(self.ack, Ack::Nobody)
     }
 
-    /// Lines of it that readers do not see yet.
-    pub(crate) fn unseen_lines(&self) -> u64 {
+    /// Lines of it that readers do not see yet, and their bytes.
+    pub(crate) fn unseen(&self) -> (u64, u64) {
         match self.change.added() {
-            Some(added) if !self.shown => added.lines,
-            _ => 0,
+            Some(added) if !self.shown => (added.lines, added.len as u64),
+            _ => (0, 0),
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::disk::files::extent;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::loaded::{Loaded, Lost};
 use super::locate::{self, Located};
@@ -202,8 +201,7 @@ impl Job {
 /// Counts what a compaction's copy has more than `before`.
 fn count_copied(shared: &Shared, before: u64, copy: &Result<Prepared>) {
     let copied = copy.as_ref().map_or(0, |copy| copy.len - before);
-    let counter = &shared.counters.compaction_bytes;
-    counter.fetch_add(copied, Ordering::Relaxed);
+    shared.counters.compaction_bytes.add(copied);
 }
 
 fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {

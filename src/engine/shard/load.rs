@@ -25,6 +25,7 @@ impl Shard {
     pub(super) fn admit(&mut self, key: &Arc<str>, turn: &mut Turn<'_>) -> usize {
         let entry = turn.shared.catalog.claim(key);
         let id = self.sessions.len();
+        turn.shared.counters.sessions_resident.rise();
         self.sessions.push(Resident::Loading {
             entry: entry.clone(),
             waiting: Waiting::default(),

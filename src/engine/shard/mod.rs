@@ -101,6 +101,7 @@ use self::handles::Handles;
 use self::job::{Done, Owner};
 use self::request::{Command, Manner, Request};
 use self::session::Session;
+use self::shared::Shared;
 use self::turn::{Outbox, Turn};
 use self::waiting::Waiting;
 use crate::engine::catalog::Entry;
@@ -157,20 +158,19 @@ enum Resident {
 }
 
 impl Shard {
-    /// `versions`: a number that no other opening of the store had.
-    pub(crate) fn new(id: usize, open_files: NonZeroUsize, versions: u64) -> Self {
+    pub(crate) fn new(id: usize, open_files: NonZeroUsize, shared: &Shared) -> Self {
         Self {
             id,
             sessions: Vec::new(),
             by_key: HashMap::default(),
-            handles: Handles::new(open_files),
+            handles: Handles::new(open_files, shared.counters.clone()),
             early: HashMap::new(),
             dirty: Vec::new(),
             unwritten: VecDeque::new(),
             unwritten_bytes: 0,
             full: false,
             // 64 shards share what is below 2⁶³.
-            versions: (id as u64) << 57 | versions >> 7,
+            versions: (id as u64) << 57 | shared.versions >> 7,
         }
     }
 

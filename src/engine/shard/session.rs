@@ -4,6 +4,7 @@ use crate::disk::files::sidecar::Sidecar;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use super::answer::{Ack, Answer};
 use super::change::{Added, Origin};
@@ -74,6 +75,8 @@ pub(crate) struct Compaction {
     pub(crate) start: u64,
     /// Up to where the file was copied.
     pub(crate) copied: u64,
+    /// When it began, by the clock that does not go back.
+    pub(crate) began: Duration,
     /// How often it was copied from where it had been copied to.
     pub(crate) rounds: u32,
     pub(crate) prepared: Option<Prepared>,

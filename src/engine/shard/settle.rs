@@ -93,8 +93,10 @@ impl Shard {
             && !matches!(error, Error::Poisoned { .. })
         {
             swap.prepared.discard(turn.shared);
-            if let Origin::Rebase(rebasing) = &swap.origin {
-                rebasing.discard(turn.shared);
+            match &swap.origin {
+                Origin::Rebase(rebasing) => rebasing.discard(turn.shared),
+                Origin::Compaction { .. } => turn.shared.compaction_failed(error),
+                Origin::Lines => {}
             }
         }
         turn.out.settle(op.ack, &Err(error.clone()));

@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     /// When a lack of space or descriptors was told last.
     pub(crate) lacking: Seldom,
+    /// When a refusal was told last.
+    pub(crate) refusing: Seldom,
     /// The shards whose lines found no space.
     pub(crate) full: FullShards,
     /// Counts the copies made of sidecars.
@@ -61,9 +63,28 @@ impl Shared {
         files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// A compaction came to nothing.
+    pub(crate) fn compaction_failed(&self, error: &Error) {
+        self.counters.compactions_failed.add(1);
+        self.warn(error, "a session is not compacted");
+    }
+
+    /// Tells of a command that is refused because the store cannot, unless it told of one
+    /// just now: on a full disk every command is.
+    pub(crate) fn refused(&self, error: &Error) {
+        let Some(why) = self.counters.refused(error) else {
+            return;
+        };
+        if self.refusing.is_due(self.clock.monotonic()) {
+            // Not the error, which may name the session.
+            tracing::warn!(why, "commands are refused");
+        }
+    }
+
     /// Logs what could not be done: if space or descriptors are lacking not every
     /// time, for that is met by every command.
     pub(crate) fn warn(&self, error: &Error, what: &'static str) {
+        self.counters.background_failures.add(1);
         if !error.may_pass() || self.lacking.is_due(self.clock.monotonic()) {
             tracing::warn!(%error, what);
         }

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Shard;
 use super::answer::Ack;
@@ -22,7 +21,6 @@ use crate::disk::session_file::Meta;
 use crate::engine::feed::ChangeKind;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
-use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
@@ -86,7 +84,7 @@ impl Shard {
             Err(error) => {
                 let compaction = session.compaction.take();
                 let answers = compaction.map(|c| c.answers).unwrap_or_default();
-                turn.out.settle(Ack::all(answers), &Err(error));
+                Self::fail_compaction(answers, error, turn);
             }
         }
     }
@@ -147,7 +145,7 @@ impl Shard {
         session.hold();
         let names = match &swap.origin {
             Origin::Rebase(rebasing) => Some(rebasing.names()),
-            Origin::Compaction | Origin::Lines => None,
+            Origin::Compaction { .. } | Origin::Lines => None,
         };
         let before = session.before(&sidecar);
         let (stem, generation) = (&*session.entry.stem, session.generation + 1);
@@ -198,7 +196,7 @@ impl Shard {
         let path = files::log_path(&turn.shared.dir, &stem);
         let kept = match &swap.origin {
             Origin::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
-            Origin::Compaction | Origin::Lines => Ok(()),
+            Origin::Compaction { .. } | Origin::Lines => Ok(()),
         };
         self.show_more_first(id, &meta, turn);
         kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
@@ -208,8 +206,7 @@ impl Shard {
             let error = Error::io("rename in", &shared.archive.dir, error);
             shared.warn(&error, "an archive's name is out of date");
         }
-        swap.origin
-            .count(&turn.shared.counters, swap.prepared.lines);
+        self.count_swap(id, &swap, turn);
         self.forget_unwritten(id, turn);
         let replaced = self.session(id).take_over_file(swap, meta.clone());
         if let Some(file) = replaced {
@@ -222,6 +219,27 @@ impl Shard {
 }
 
 impl Shard {
+    /// Counts what a new file in the old one's place is.
+    fn count_swap(&mut self, id: usize, swap: &Swap, turn: &Turn<'_>) {
+        let counters = &turn.shared.counters;
+        match swap.origin {
+            Origin::Compaction { began } => {
+                let session = self.session(id);
+                let bytes = swap.prepared.len + swap.tail;
+                let dropped = session.settled.end.saturating_sub(bytes);
+                let took = turn.shared.clock.monotonic().saturating_sub(began);
+                counters.compactions.add(1);
+                counters.compaction_dropped.add(dropped);
+                counters.compaction.record_time(took);
+                let key = &*session.entry.key;
+                tracing::debug!(key, bytes, dropped, ?took, "a session is compacted");
+            }
+            Origin::Lines => counters.add((swap.prepared.lines, swap.prepared.len), 0),
+            // Its lines were counted when they were written.
+            Origin::Rebase(_) => {}
+        }
+    }
+
     /// Brings the sidecar up to date before the new file has the name, if fewer lines
     /// are hidden then. Other programs read the old file meanwhile, with lines that
     /// were truncated; after the rename they would miss lines that are not. The swap's
@@ -263,7 +281,7 @@ impl Session {
         self.settled.torn = prepared.torn && tail == 0;
         self.conversation = match origin {
             Origin::Rebase(rebasing) => rebasing.conversation,
-            Origin::Compaction | Origin::Lines => None,
+            Origin::Compaction { .. } | Origin::Lines => None,
         };
         (self.written, self.synced) = (end, end);
         self.tail = Tail::new(meta);
@@ -283,24 +301,12 @@ impl Session {
     /// are missing in between, positions after them would be other lines'.
     fn number_anew(&mut self, origin: &Origin, shown: u64, end: u64) {
         let whole = end.checked_sub(shown) == self.settled.end.checked_sub(self.start);
-        self.numbering = if whole && matches!(origin, Origin::Compaction) {
+        self.numbering = if whole && matches!(origin, Origin::Compaction { .. }) {
             self.numbering.moved(self.start, shown)
         } else {
             self.versions += 1;
             Numbering::new(self.versions)
         };
-    }
-}
-
-impl Origin {
-    fn count(&self, counters: &Counters, lines: u64) {
-        let (counter, by) = match self {
-            Self::Compaction => (&counters.compactions, 1),
-            Self::Lines => (&counters.messages, lines),
-            // Its lines were counted when they were written.
-            Self::Rebase(_) => return,
-        };
-        counter.fetch_add(by, Ordering::Relaxed);
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) struct Turn<'a> {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) worker: usize,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) jobs: EventSender<Job>,
     /// Jobs handed out whose results have not come back.
@@ -44,11 +45,19 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Answers a caller; woken at the end of the turn, with everyone else's.
     pub(crate) fn answer<T>(&mut self, answer: Answer<T>, result: Result<T>) {
+        if let Err(error) = &result {
+            self.shared.refused(error);
+        }
         self.wakers.extend(answer.fulfil(result));
     }
 
     /// Answers whoever waits for a change.
     pub(crate) fn settle(&mut self, ack: Ack, result: &Result<()>) {
+        if let Err(error) = result
+            && ack.is_awaited()
+        {
+            self.shared.refused(error);
+        }
         ack.settle(result, &mut self.wakers);
     }
 

@@ -138,7 +138,7 @@ impl Worker {
         for (id, mailbox) in parts.shards {
             places[id] = shards.len();
             shards.push(Owned {
-                shard: Shard::new(id, parts.open_files_per_shard, parts.shared.versions),
+                shard: Shard::new(id, parts.open_files_per_shard, &parts.shared),
                 mailbox,
             });
         }
@@ -154,6 +154,7 @@ impl Worker {
             buffers: Buffers::default(),
             out: Outbox {
                 worker: parts.id,
+                shared: parts.shared.clone(),
                 wakers: Vec::new(),
                 jobs: parts.jobs,
                 jobs_out: 0,
@@ -309,6 +310,7 @@ impl Worker {
             number: self.next_number,
             refusals: self.refusals,
             len: bytes,
+            records: self.staging.ops.len(),
         };
         // Nothing more is taken in until some of what is in flight is synced: nobody else
         // would ask for that.

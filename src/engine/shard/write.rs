@@ -7,7 +7,6 @@
 use crate::disk::files;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::buffers::Buffers;
@@ -100,10 +99,7 @@ impl Shard {
             return Err(error);
         }
         let len = lines.bytes.len();
-        let counters = &turn.shared.counters;
-        counters
-            .session_bytes
-            .fetch_add(len as u64, Ordering::Relaxed);
+        turn.shared.counters.session_bytes.add(len as u64);
         self.forget_written(id, len, turn);
         self.session(id).advance(len, turn.buffers);
         self.set_full(false, turn);

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::background::BACKGROUND;
+use super::publisher::Publisher;
 use super::wait::{Asleep, Wait};
 use super::{Due, Request, Supervisor, TICK};
 use crate::engine::shard::job::Job;
@@ -25,32 +26,44 @@ pub(crate) struct Loop {
     pub(crate) ended_cleanly: Arc<AtomicBool>,
     /// Something was written that no flush covers yet.
     pub(crate) busy: bool,
+    pub(crate) publisher: Publisher,
 }
 
 impl Loop {
     pub(crate) fn run(mut self) {
+        self.publisher.turn(false);
         loop {
-            let request = if self.busy {
-                self.requests.recv_timeout(TICK)
-            } else {
-                match self.requests.recv() {
-                    Some(request) => Timeout::Item(request),
-                    None => Timeout::Disconnected,
-                }
-            };
+            let request = self.next();
             let last = matches!(request, Timeout::Item(Request::Stop(_)));
+            let happened = self.busy || matches!(request, Timeout::Item(_));
             let turn = AssertUnwindSafe(|| self.turn(request, &mut Asleep));
             match catch_unwind(turn) {
-                Ok(true) => {}
+                Ok(true) => self.publisher.turn(happened),
                 Ok(false) => return,
                 Err(_) => {
                     self.alarm.raise(&"the supervisor panicked".into());
                     self.busy = false;
                     if last {
+                        self.publisher.end();
                         return self.end();
                     }
                 }
             }
+        }
+    }
+
+    /// What is asked, or that it is time to look: an idle store is looked at once more, for
+    /// those who are told of it.
+    fn next(&self) -> Timeout<Request> {
+        if self.busy {
+            return self.requests.recv_timeout(TICK);
+        }
+        if let Some(left) = self.publisher.left() {
+            return self.requests.recv_timeout(left);
+        }
+        match self.requests.recv() {
+            Some(request) => Timeout::Item(request),
+            None => Timeout::Disconnected,
         }
     }
 
@@ -81,7 +94,9 @@ impl Loop {
                 wake_one(promise.fulfil(result));
                 return false;
             }
-            Timeout::TimedOut => match self.supervisor.tick() {
+            Timeout::Item(Request::Failed) => {}
+            Timeout::TimedOut if !self.busy => {}
+            Timeout::TimedOut => match self.tick() {
                 Due::Idle => self.busy = !self.flush_quietly(wait),
                 Due::Busy => {
                     self.flush_quietly(wait);
@@ -91,6 +106,11 @@ impl Loop {
             Timeout::Disconnected => return false,
         }
         true
+    }
+
+    fn tick(&mut self) -> Due {
+        self.publisher.sample();
+        self.supervisor.tick()
     }
 
     fn flush_quietly(&mut self, wait: &mut impl Wait) -> bool {
@@ -106,6 +126,22 @@ impl Loop {
     }
 
     pub(super) fn flush(&mut self, wait: &mut impl Wait) -> Result<()> {
+        let _flushing = tracing::debug_span!("flush").entered();
+        let shared = self.supervisor.shared.clone();
+        let began = shared.clock.monotonic();
+        let flushed = self.flush_all(wait);
+        let took = shared.clock.monotonic().saturating_sub(began);
+        match &flushed {
+            Ok(()) => {
+                shared.counters.flush.record_time(took);
+                tracing::debug!(?took, "flushed");
+            }
+            Err(_) => shared.counters.flushes_failed.add(1),
+        }
+        flushed
+    }
+
+    fn flush_all(&mut self, wait: &mut impl Wait) -> Result<()> {
         let upto = self.flush_files(wait)?;
         self.checkpoint(upto, false, wait)?;
         self.supervisor.retire(upto)
@@ -145,6 +181,7 @@ impl Loop {
         if result.is_ok() {
             self.supervisor.shared.keep_catalog();
         }
+        self.publisher.end();
         // Before the group is closed, whose lock carries it to the committer.
         self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
         self.end();

@@ -118,6 +118,7 @@ impl Journal {
         let (alarm, outcomes) = (&self.alarm, &self.outcomes);
         self.committer
             .fail(&reason, &mut |signal| tell(alarm, outcomes, signal));
+        self.supervise.send(Request::Failed);
     }
 }
 

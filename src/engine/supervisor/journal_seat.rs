@@ -8,6 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use super::commits::Commits;
 use super::journal::Journal;
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Linger, Taken};
@@ -38,17 +39,24 @@ pub(crate) struct JournalSeat {
     alarm: Alarm,
     clock: Arc<dyn Clock>,
     runtime: Runtime,
+    commits: Commits,
 }
 
 impl JournalSeat {
     /// An empty seat.
-    pub(crate) fn new(alarm: &Alarm, clock: &Arc<dyn Clock>, runtime: &Runtime) -> Self {
+    pub(crate) fn new(
+        alarm: &Alarm,
+        clock: &Arc<dyn Clock>,
+        runtime: &Runtime,
+        commits: Commits,
+    ) -> Self {
         Self {
             journal: Mutex::tried(None),
             group: alarm.group.clone(),
             alarm: alarm.clone(),
             clock: clock.clone(),
             runtime: runtime.clone(),
+            commits,
         }
     }
 
@@ -84,6 +92,9 @@ impl JournalSeat {
                         *seat = None;
                         resume_unwind(panic)
                     });
+                    if taken == Taken::Batch {
+                        self.commits.done(now, bytes);
+                    }
                     if !goes_on {
                         *seat = None;
                     }
@@ -136,7 +147,9 @@ impl JournalSeat {
         }
         let began = journal.syncs_at().is_none();
         let now = self.clock.monotonic();
+        let bytes = journal.batch.bytes.len();
         let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(taken, now)));
+        self.commits.done(now, bytes);
         let begins = began && journal.syncs_at().is_some();
         // Nobody else commits after a failure, which left who knows what.
         let goes_on = matches!(turned, Ok((true, _)));

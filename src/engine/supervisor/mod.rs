@@ -20,11 +20,13 @@
 //!   checkpoint stands beside it. After: an empty journal is a clean store.
 
 pub(crate) mod background;
+pub(crate) mod commits;
 pub(crate) mod event_loop;
 pub(crate) mod guard;
 pub(crate) mod journal;
 pub(crate) mod journal_seat;
 pub(crate) mod machine;
+pub(crate) mod publisher;
 mod purge;
 pub(crate) mod threads;
 pub(crate) mod wait;
@@ -70,6 +72,8 @@ pub(crate) enum Request {
     Flush(Promise<Result<()>>),
     /// Flush, and leave no byte of a deleted session in the journal and the copies.
     Purge(Promise<Result<()>>),
+    /// The journal failed: nothing is to be done, but somebody may be looking.
+    Failed,
     /// Carry out what was accepted, flush, end.
     Stop(Promise<Result<()>>),
 }
@@ -138,7 +142,7 @@ impl Supervisor {
     /// Looks at the time: what is due?
     pub(crate) fn tick(&mut self) -> Due {
         let now = self.shared.clock.monotonic();
-        let commits = self.shared.counters.journal.commits.load(Ordering::Relaxed);
+        let commits = self.shared.counters.journal.commits.read();
         if commits != self.commits_seen {
             self.commits_seen = commits;
             self.changed_at = now;
@@ -279,6 +283,7 @@ impl Supervisor {
             number: self.tickets,
             refusals: self.tickets,
             len: records.len(),
+            records: 0,
         };
         let submitted = self.alarm.group.submit(records, ticket, true);
         submitted.map_err(|refused| refused.reason.into())
@@ -306,7 +311,7 @@ impl Supervisor {
     /// They stay on disk then, and recovery skips them.
     pub(crate) fn retire(&self, upto: u64) -> Result<()> {
         let flushes = &self.shared.counters.flushes;
-        flushes.fetch_add(1, Ordering::Relaxed);
+        flushes.add(1);
         self.pool.retire(upto).map_err(|error| match error {
             Error::Poisoned { .. } => self.poison(&error),
             other => other,

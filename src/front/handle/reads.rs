@@ -176,11 +176,15 @@ impl StoreHandle {
         }
     }
 
-    /// What the store did since it was opened; on one opened read-only, only
-    /// [`StoreStats::corrupt_lines`] counts.
+    /// What the store did since it was opened, and what it holds; on one opened read-only,
+    /// only [`StoreStats::corrupt_lines`] counts. Reads numbers in memory: asks neither the
+    /// disk nor the threads of the store, and answers once it is closed, too.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
-        self.counters().read()
+        match &self.side {
+            Side::Writer(engine) => engine.stats(),
+            Side::Reader(view) => view.counters().read(0),
+        }
     }
 
     /// How the store is doing: whether it takes writes, what waits, and what space the

@@ -124,6 +124,10 @@ impl Storage for DiskStorage {
         geteuid().as_raw()
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn open_file_limit(&self) -> usize {
         getrlimit(Resource::Nofile)
             .current
@@ -191,6 +195,14 @@ impl StorageFile for DiskFile {
         match self.file.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(lock_error(e)),
+        }
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        match self.file.try_lock_shared() {
+            Ok(()) => self.file.unlock().map(|()| false),
+            Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(e)) => Err(lock_error(e)),
         }
     }

@@ -86,6 +86,10 @@ impl Storage for HeldDirs {
         self.storage.current_user()
     }
 
+    fn is_shared(&self) -> bool {
+        self.storage.is_shared()
+    }
+
     fn open_file_limit(&self) -> usize {
         self.storage.open_file_limit()
     }

@@ -208,6 +208,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// The user this process acts as; a store's directory must belong to it.
     fn current_user(&self) -> u32;
 
+    /// Whether other processes see it: only then there is anybody to tell what a store does.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// How many files this process may have open at once.
     fn open_file_limit(&self) -> usize;
 }
@@ -298,6 +303,15 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them, `Unsupported` if the file system
     /// has no locks.
     fn try_lock(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Whether somebody else holds the file's lock. No lock is taken that keeps a writer
+    /// from its own. In memory nobody is there who might have died: always.
+    ///
+    /// # Errors
+    /// As [`try_lock`](Self::try_lock).
+    fn is_locked(&self) -> io::Result<bool> {
         Ok(true)
     }
 

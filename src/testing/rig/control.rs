@@ -111,6 +111,7 @@ impl Control {
             number,
             refusals: 0,
             len: records.len(),
+            records: 1,
         };
         let submitted = self.alarm.group.submit(&records, ticket, durable);
         submitted.map_err(|refused| refused.reason.into())
@@ -197,6 +198,6 @@ impl Control {
     /// What the store counted.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
-        self.engine.shared.counters.read()
+        self.engine.shared.counters.read(0)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::disk::files;
 use crate::disk::files::lines;
@@ -69,8 +70,10 @@ impl Session {
 
 impl Shard {
     fn start_compaction(&mut self, id: usize, answers: Vec<Answer<()>>, turn: &mut Turn<'_>) {
+        let began = turn.shared.clock.monotonic();
+        turn.shared.counters.compactions_begun.add(1);
         if let Err(error) = self.write_out(id, turn) {
-            return turn.out.settle(Ack::all(answers), &Err(error));
+            return Self::fail_compaction(answers, error, turn);
         }
         let deleted = Arc::new(AtomicBool::new(false));
         let source = match self.file(id, turn) {
@@ -89,7 +92,7 @@ impl Shard {
                 }
             }
             Ok(None) => Source::Lines(Vec::new()),
-            Err(error) => return turn.out.settle(Ack::all(answers), &Err(error)),
+            Err(error) => return Self::fail_compaction(answers, error, turn),
         };
         let owner = self.owner(id, turn);
         let session = self.session(id);
@@ -97,6 +100,7 @@ impl Shard {
             generation: session.generation,
             start: session.start,
             copied: session.settled.end,
+            began,
             rounds: 0,
             prepared: None,
             deleted,
@@ -121,7 +125,7 @@ impl Shard {
         };
         if let Err(error) = self.write_out(id, turn) {
             prepared.discard(turn.shared);
-            return turn.out.settle(Ack::all(compaction.answers), &Err(error));
+            return Self::fail_compaction(compaction.answers, error, turn);
         }
         let session = self.session(id);
         if compaction.generation != session.generation {
@@ -133,14 +137,15 @@ impl Shard {
         }
         let (from, to) = (compaction.copied, self.session(id).settled.end);
         let caught_up = self.catch_up(id, &prepared, (from, to), turn);
-        let ack = Ack::all(compaction.answers);
+        let answers = compaction.answers;
         match caught_up {
             Ok((tail, tail_lines)) => {
-                self.push_compaction(id, prepared, (&tail, tail_lines), ack, turn);
+                let swap = (prepared, compaction.began);
+                self.push_compaction(id, swap, (&tail, tail_lines), Ack::all(answers), turn);
             }
             Err(error) => {
                 prepared.discard(turn.shared);
-                turn.out.settle(ack, &Err(error));
+                Self::fail_compaction(answers, error, turn);
             }
         }
     }
@@ -164,7 +169,7 @@ impl Shard {
     fn push_compaction(
         &mut self,
         id: usize,
-        prepared: Prepared,
+        (prepared, began): (Prepared, Duration),
         (tail, tail_lines): (&[u8], u64),
         ack: Ack,
         turn: &mut Turn<'_>,
@@ -180,7 +185,7 @@ impl Shard {
             tail: tail.len() as u64,
             tail_lines,
             crc: crc.finalize(),
-            origin: Origin::Compaction,
+            origin: Origin::Compaction { began },
         };
         self.push_swap(id, swap, tail, ack, turn);
     }
@@ -201,7 +206,7 @@ impl Shard {
             }
             Err(error) => {
                 prepared.discard(turn.shared);
-                return turn.out.settle(Ack::all(compaction.answers), &Err(error));
+                return Self::fail_compaction(compaction.answers, error, turn);
             }
         };
         let owner = self.owner(id, turn);
@@ -226,6 +231,16 @@ impl Shard {
             more,
             awaited,
         });
+    }
+
+    /// The session stays as it is.
+    pub(in crate::engine::shard) fn fail_compaction(
+        answers: Vec<Answer<()>>,
+        error: Error,
+        turn: &mut Turn<'_>,
+    ) {
+        turn.shared.compaction_failed(&error);
+        turn.out.settle(Ack::all(answers), &Err(error));
     }
 
     fn compact_again(&mut self, id: usize, compaction: Compaction, turn: &mut Turn<'_>) {

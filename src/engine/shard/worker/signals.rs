@@ -27,7 +27,7 @@ impl Worker {
         let mut inflight = std::mem::take(&mut self.inflight);
         // Counted before anybody is answered: who has an answer finds it counted.
         let unseen = inflight.unseen_up_to(number).flat_map(|(_, ops)| ops);
-        let lines = unseen.map(Op::unseen_lines).sum();
+        let lines = unseen.map(Op::unseen).fold((0, 0), plus);
         self.shared.counters.add(lines, 0);
         inflight.show_up_to(number, |op| {
             self.with(op.shard, |shard, turn| shard.show(op, turn));
@@ -37,11 +37,9 @@ impl Worker {
 
     fn settle_up_to(&mut self, number: u64) {
         let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
-        let (lines, commands) = told.fold((0, 0), |(lines, commands), op| {
-            (
-                lines + op.unseen_lines(),
-                commands + u64::from(op.is_command()),
-            )
+        let (lines, commands) = told.fold(((0, 0), 0), |(lines, commands), op| {
+            let commands = commands + u64::from(op.is_command());
+            (plus(lines, op.unseen()), commands)
         });
         self.shared.counters.add(lines, commands);
         while let Some(batch) = self.inflight.next_up_to(number) {
@@ -91,4 +89,8 @@ impl Worker {
         self.sidecars.clear();
         self.unwritten_since = None;
     }
+}
+
+fn plus((lines, bytes): (u64, u64), (more_lines, more_bytes): (u64, u64)) -> (u64, u64) {
+    (lines + more_lines, bytes + more_bytes)
 }

@@ -1,6 +1,5 @@
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::StoreOptions;
@@ -41,7 +40,7 @@ fn what_a_caller_wrote_is_synced_soon() {
     let drivers = machine.workers;
     for round in 0..20 {
         // Each round waits for its own sync: this one's is the next.
-        let before = counters.syncs.load(Ordering::Relaxed);
+        let before = counters.syncs.read();
         let (answer, slot) = slot::<Result<()>>();
         let append = Append {
             lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
@@ -58,7 +57,7 @@ fn what_a_caller_wrote_is_synced_soon() {
         }
         slot.wait().unwrap().unwrap();
         let started = clock.monotonic();
-        while counters.syncs.load(Ordering::Relaxed) == before {
+        while counters.syncs.read() == before {
             let waited = clock.monotonic().saturating_sub(started);
             assert!(waited < PATIENCE, "nobody syncs it");
             std::thread::yield_now();

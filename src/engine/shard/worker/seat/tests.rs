@@ -259,7 +259,7 @@ struct Witness {
 impl Wake for Witness {
     fn wake(self: Arc<Self>) {
         let answer = self.answered.poll(&mut Context::from_waker(Waker::noop()));
-        let messages = self.counters.read().messages;
+        let messages = self.counters.read(0).messages;
         *self.seen.lock() = Some((answer.is_ready(), messages));
     }
 }
@@ -288,7 +288,7 @@ fn a_buffered_append_is_counted_before_it_is_answered() {
     drop(held);
     seat.answer();
     let counters = store.engine.shared.counters.clone();
-    let before = counters.read().messages;
+    let before = counters.read(0).messages;
     let witness = Arc::new(Witness {
         answered: first,
         counters,

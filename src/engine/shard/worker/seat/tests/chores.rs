@@ -13,7 +13,7 @@ fn a_flush_beside_a_command_counts_as_none() {
     let store = opened();
     let (promise, _part) = slot();
     let seat = store.machine.workers[0].seat();
-    let commands = || store.engine.shared.counters.read().commands;
+    let commands = || store.engine.shared.counters.read(0).commands;
     let appended = append(&store, "a", Durability::Durable);
     until_idle(&store);
     assert!(

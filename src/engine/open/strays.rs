@@ -1,0 +1,64 @@
+//! Backups of sessions that are no more.
+
+use crate::disk::files::backup::{self, Name};
+use crate::disk::{files, session_file};
+use crate::engine::catalog::Catalog;
+use crate::engine::home::Home;
+use crate::engine::recovery::RecoveryReport;
+use crate::error::{Error, Result};
+use crate::ground::storage::Storage;
+
+/// Sets backups aside whose session somebody removed by hand. They are told by
+/// the name of its files, which the next session, of another key perhaps, gets:
+/// it would be shown, and taken back to, another chat. Those stay beside which a
+/// sidecar says whose they are.
+pub(super) fn set_aside_strays(
+    storage: &dyn Storage,
+    home: &Home,
+    catalog: &Catalog,
+    report: &mut RecoveryReport,
+) -> Result<()> {
+    let found = backup::list(storage, &home.backups);
+    let mut found = found.map_err(|e| Error::io("list", &home.backups, e))?;
+    for stored in &found {
+        if let Some(key) = owner_of(storage, home, &stored.name) {
+            catalog.enter_gone(&key, &stored.name.stem);
+        }
+    }
+    found.retain(|stored| !catalog.has_stem(&stored.name.stem));
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.sort_by_cached_key(|stored| (stored.name.stem.clone(), stored.name.number));
+    for stored in found {
+        let name = stored.name.to_text();
+        let from = home.backups.join(&name);
+        let aside = files::free_path(storage, &home.quarantine, &name)?;
+        storage
+            .rename(&from, &aside)
+            .map_err(|e| Error::io("set aside", &from, e))?;
+        report.findings.push(format!(
+            "the backup {name} belongs to no session; it is now {}",
+            aside.display()
+        ));
+    }
+    for dir in [&home.quarantine, &home.backups] {
+        storage
+            .sync_dir(dir)
+            .map_err(|e| Error::io("sync", dir, e))?;
+    }
+    Ok(())
+}
+
+/// Whose session a backup is of, if a sidecar beside it says so and the key leads to
+/// its file name.
+fn owner_of(storage: &dyn Storage, home: &Home, name: &Name) -> Option<String> {
+    let sidecar = home.backups.join(name.sidecar());
+    let bytes = files::sidecar::read_bytes(storage, &sidecar).ok()?;
+    let key = session_file::decode_sidecar(&bytes).ok()?.key;
+    let stems = [
+        session_file::plain_stem(&key),
+        session_file::hashed_stem(&key),
+    ];
+    (!key.is_empty() && stems.contains(&name.stem)).then_some(key)
+}

@@ -1,0 +1,46 @@
+//! What the log is told of an opening. No session is named: its findings, which may, are the
+//! caller's to log.
+
+use std::time::Duration;
+
+use super::{Opened, Site};
+use crate::engine::recovery::RecoveryReport;
+use crate::engine::stats::Counters;
+use crate::error::Error;
+use crate::ground::meter::nanos;
+
+/// The journal is carried out, if there was something in it.
+pub(super) fn recovered(report: &RecoveryReport, counters: &Counters, took: Duration) {
+    if report.clean {
+        return;
+    }
+    counters.recoveries.add(1);
+    counters.recovered_records.add(report.replayed_records);
+    tracing::info!(
+        records = report.replayed_records,
+        torn_bytes = report.torn_bytes,
+        conflicts = report.conflicts.len(),
+        findings = report.findings.len(),
+        ?took,
+        "recovered what the last writer left"
+    );
+}
+
+pub(super) fn opened(opened: &Opened, took: Duration) {
+    let counters = &opened.engine.shared.counters;
+    counters.open_time.set(nanos(took));
+    let report = &opened.report;
+    tracing::info!(
+        sessions = report.sessions,
+        clean = report.clean,
+        contested_aliases = report.contested_aliases,
+        findings = report.findings.len(),
+        ?took,
+        "opened"
+    );
+}
+
+/// Why not: the caller is told, too.
+pub(super) fn failed(site: &Site<'_>, error: &Error) {
+    tracing::debug!(dir = %site.dir.display(), %error, "not opened");
+}

@@ -1,0 +1,38 @@
+//! Looking at a store that another process runs.
+
+use std::path::Path;
+
+use crate::engine::published::{self, PublishedStats};
+use crate::error::Result;
+use crate::ground::storage::DiskStorage;
+
+/// What the store in `dir`, which some process runs, said of itself last: about a second ago
+/// at most if anything happened since, longer while it flushes to a disk that is slow. `None`
+/// if no process writes to `dir`, or if the one that does publishes nothing
+/// ([`StoreOptions::publish_stats`](crate::StoreOptions::publish_stats) is off, or there was
+/// no space or descriptor for its file).
+///
+/// Reads `.sessionlog/stats`, takes no lock that a writer needs, and writes nothing: it never
+/// keeps a store from opening. Names no session. Blocks for as long as reading a small file
+/// takes.
+///
+/// ```
+/// use sessionlog::{Store, published_stats};
+///
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let dir = scratch.path();
+/// if let Some(store) = published_stats(dir)? {
+///     let syncs = &store.stats.sync_nanos;
+///     println!("{}: {} syncs, p99 {} ns", store.pid, syncs.count(), syncs.p99());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::Io`] if the file is there and cannot be read, or is something else;
+/// [`Error::Corrupt`] if it is whole and holds what this version does not read.
+pub fn published_stats(dir: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
+    published::read(&DiskStorage, dir.as_ref())
+}

@@ -1,0 +1,181 @@
+//! Numbers that tell how a store is doing: kept here, and, with the feature `metrics`,
+//! handed to the recorder of the process as well.
+//!
+//! No protocol goes by them: of two that change together one may be read before it does.
+//! So their atomics are not the model's, which would explore every order of them.
+
+#[cfg(feature = "metrics")]
+mod facade;
+#[cfg(not(feature = "metrics"))]
+mod nowhere;
+
+#[cfg(feature = "metrics")]
+use self::facade as exported;
+#[cfg(not(feature = "metrics"))]
+use self::nowhere as exported;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::histogram::{Histogram, Recorder};
+
+/// What a number counts. Times are kept in nanoseconds, and exported in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Count,
+    Bytes,
+    Seconds,
+}
+
+/// What a number is called, and means, where it is exported.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "nobody is told"))]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    /// What it tells apart from others of the same name.
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) unit: Unit,
+    /// For a person.
+    pub(crate) about: &'static str,
+}
+
+impl Metric {
+    pub(crate) const fn of(name: &'static str, unit: Unit, about: &'static str) -> Self {
+        Self {
+            name,
+            reason: None,
+            unit,
+            about,
+        }
+    }
+
+    /// The same, of that reason only.
+    pub(crate) const fn because(self, reason: &'static str) -> Self {
+        Self {
+            reason: Some(reason),
+            ..self
+        }
+    }
+}
+
+/// Makes numbers, and exports them under the name of a directory.
+#[derive(Debug)]
+pub(crate) struct Meters(exported::Place);
+
+impl Meters {
+    /// For the store of a directory. What is exported goes to the recorder that the process
+    /// has now.
+    pub(crate) fn of(dir: &Path) -> Self {
+        Self(exported::Place::of(dir))
+    }
+
+    /// For nobody but who asks.
+    pub(crate) fn silent() -> Self {
+        Self(exported::Place::none())
+    }
+
+    pub(crate) fn count(&self, metric: Metric) -> Count {
+        Count {
+            value: AtomicU64::new(0),
+            exported: self.0.counter(&metric),
+        }
+    }
+
+    pub(crate) fn level(&self, metric: Metric) -> Level {
+        Level {
+            value: AtomicU64::new(0),
+            exported: self.0.gauge(&metric),
+        }
+    }
+
+    pub(crate) fn measure(&self, metric: Metric) -> Measure {
+        Measure {
+            recorder: Recorder::default(),
+            exported: self.0.histogram(&metric),
+        }
+    }
+}
+
+/// A number that grows.
+#[derive(Debug)]
+pub(crate) struct Count {
+    value: AtomicU64,
+    exported: exported::Counter,
+}
+
+impl Count {
+    pub(crate) fn add(&self, by: u64) {
+        self.value.fetch_add(by, Ordering::Relaxed);
+        self.exported.increment(by);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}
+
+/// A number that goes up and down.
+#[derive(Debug)]
+pub(crate) struct Level {
+    value: AtomicU64,
+    exported: exported::Gauge,
+}
+
+impl Level {
+    pub(crate) fn set(&self, to: u64) {
+        self.value.store(to, Ordering::Relaxed);
+        self.exported.set(to);
+    }
+
+    pub(crate) fn rise(&self) {
+        let was = self.value.fetch_add(1, Ordering::Relaxed);
+        self.exported.set(was.wrapping_add(1));
+    }
+
+    pub(crate) fn fall(&self) {
+        let was = self.value.fetch_sub(1, Ordering::Relaxed);
+        self.exported.set(was.wrapping_sub(1));
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}
+
+/// Sizes that were met.
+#[derive(Debug)]
+pub(crate) struct Measure {
+    recorder: Recorder,
+    exported: exported::Sizes,
+}
+
+impl Measure {
+    pub(crate) fn record(&self, size: u64) {
+        self.recorder.record(size);
+        self.exported.record(size);
+    }
+
+    pub(crate) fn record_time(&self, time: Duration) {
+        self.record(nanos(time));
+    }
+
+    /// See [`Recorder::record_alone`].
+    pub(crate) fn record_alone(&self, size: u64) {
+        self.recorder.record_alone(size);
+        self.exported.record(size);
+    }
+
+    /// See [`Recorder::record_alone`].
+    pub(crate) fn record_time_alone(&self, time: Duration) {
+        self.record_alone(nanos(time));
+    }
+
+    pub(crate) fn read(&self) -> Histogram {
+        self.recorder.read()
+    }
+}
+
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

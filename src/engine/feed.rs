@@ -55,6 +55,8 @@ struct Ring {
     /// The number of the first one kept.
     first: u64,
     kept: VecDeque<Told>,
+    /// Before which number it is not known what was missed.
+    gap: u64,
 }
 
 /// Where one who follows stands.
@@ -105,6 +107,22 @@ impl Feed {
         }
     }
 
+    /// Changes were missed, nobody knows how many: whoever follows is told so in place of
+    /// what was kept.
+    pub(crate) fn lose(&self) {
+        let mut ring = self.ring.lock();
+        // A number for the gap, so that everyone is behind it.
+        ring.first += ring.kept.len() as u64 + 1;
+        ring.kept.clear();
+        ring.gap = ring.first;
+        let newest = ring.first;
+        drop(ring);
+        let sender = self.newest.lock().clone();
+        if let Some(sender) = sender {
+            sender.send(newest);
+        }
+    }
+
     /// No change will come any more.
     pub(crate) fn end(&self) {
         let sender = self.newest.lock().take();
@@ -138,8 +156,9 @@ impl Feed {
         follower.newest.latest();
         let ring = self.ring.lock();
         if let Some(missed) = ring.first.checked_sub(follower.next).filter(|n| *n > 0) {
+            let known = follower.next >= ring.gap;
             follower.next = ring.first;
-            return Next::Missed(Some(missed));
+            return Next::Missed(known.then_some(missed));
         }
         match ring.kept.get((follower.next - ring.first) as usize) {
             Some(told) => {

@@ -69,23 +69,55 @@ pub struct Change {
 /// [`StoreHandle::changes`](crate::StoreHandle::changes).
 #[derive(Debug)]
 pub struct Changes {
-    engine: Result<Arc<Engine>>,
+    source: Result<Source>,
     filter: ChangeFilter,
     follower: Option<Follower>,
     /// Whether what came after a version is not kept any more, which is yet to be said.
     is_lost: bool,
 }
 
+/// Who tells of the changes.
+#[derive(Clone, Debug)]
+enum Source {
+    Engine(Arc<Engine>),
+    /// A store of one's own.
+    Other(Arc<Feed>),
+}
+
+impl Source {
+    fn feed(&self) -> &Feed {
+        match self {
+            Self::Engine(engine) => &engine.shared.feed,
+            Self::Other(feed) => feed,
+        }
+    }
+
+    fn failure(&self) -> Error {
+        match self {
+            Self::Engine(engine) => engine.failure(),
+            Self::Other(_) => Error::Closed,
+        }
+    }
+}
+
 impl Changes {
     pub(crate) fn of(engine: Result<Arc<Engine>>, filter: ChangeFilter) -> Self {
-        let feed = engine.as_ref().ok().map(|engine| &engine.shared.feed);
+        Self::from_source(engine.map(Source::Engine), filter)
+    }
+
+    pub(crate) fn of_feed(feed: Arc<Feed>, filter: ChangeFilter) -> Self {
+        Self::from_source(Ok(Source::Other(feed)), filter)
+    }
+
+    fn from_source(source: Result<Source>, filter: ChangeFilter) -> Self {
+        let feed = source.as_ref().ok().map(Source::feed);
         let mut follower = feed.and_then(Feed::follow);
         let mut is_lost = false;
         if let (Some(feed), Some(follower), Some(version)) = (feed, &mut follower, filter.after) {
             is_lost = !feed.rewind(follower, version);
         }
         Self {
-            engine,
+            source,
             filter,
             follower,
             is_lost,
@@ -101,15 +133,15 @@ impl Changes {
     /// [`Error::Poisoned`] once nothing will change any more, [`Error::ReadOnly`] on a store
     /// that was opened read-only.
     pub async fn next(&mut self) -> Result<Change> {
-        let engine = self.engine.clone()?;
+        let source = self.source.clone()?;
         if std::mem::take(&mut self.is_lost) {
             return Err(Error::ChangesMissed { missed: None });
         }
         let Some(follower) = &mut self.follower else {
-            return Err(engine.failure());
+            return Err(source.failure());
         };
         loop {
-            match engine.shared.feed.next(follower) {
+            match source.feed().next(follower) {
                 Next::Change(told) if self.filter.admits(&told) => {
                     return Ok(Change {
                         key: told.key.to_string(),
@@ -120,7 +152,7 @@ impl Changes {
                 Next::Change(_) => {}
                 Next::Missed(missed) => return Err(Error::ChangesMissed { missed }),
                 Next::Nothing if follower.changed().await => {}
-                Next::Nothing => return Err(engine.failure()),
+                Next::Nothing => return Err(source.failure()),
             }
         }
     }

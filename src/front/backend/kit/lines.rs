@@ -145,7 +145,11 @@ pub fn system_prompt_line(prompt: &str, max_line: usize) -> Result<Vec<u8>> {
 /// Where at least the newest `n` messages begin, and the rest of the turn that the oldest of
 /// them belongs to, as [`Keep::Turns`](crate::Keep::Turns) says it; `None` if all stay. Takes
 /// the messages newest first, each with where it stands, and no more of them than it needs.
-pub fn turn_begins_at(newest_first: impl Iterator<Item = (u64, Message)>, n: usize) -> Option<u64> {
+/// The second tells whether older messages than those given would not change the answer.
+pub fn turn_begins_at(
+    newest_first: impl Iterator<Item = (u64, Message)>,
+    n: usize,
+) -> (Option<u64>, bool) {
     let (mut turns, mut kept, mut spoken) = (Turns::default(), 0, None);
     for (at, message) in newest_first {
         kept += 1;
@@ -153,9 +157,9 @@ pub fn turn_begins_at(newest_first: impl Iterator<Item = (u64, Message)>, n: usi
         if kept >= n && message.role() == "user" {
             spoken = spoken.or(Some(at));
             if begins {
-                return Some(at);
+                return (Some(at), true);
             }
         }
     }
-    spoken
+    (spoken, false)
 }

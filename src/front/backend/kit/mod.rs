@@ -11,6 +11,7 @@ mod lines;
 mod matcher;
 mod moment;
 mod policy;
+mod update;
 
 pub use crate::front::search::{MoreHits, Went};
 pub use feed::{ChangeFeed, WatchFeed};
@@ -24,6 +25,7 @@ pub use lines::{
 };
 pub use matcher::{Matcher, search_over};
 pub use moment::{Moment, MomentParts, session_info};
+pub use update::{UpdateWords, messages, update_parts};
 pub use policy::{
     admits_session, aliases_that_go_along, is_meant, retention_plan, retention_query,
 };

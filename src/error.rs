@@ -145,6 +145,14 @@ pub enum Error {
     #[error("the store is open read-only")]
     ReadOnly,
 
+    /// The store has no such verb, though others behind the same trait do. Nothing was
+    /// changed.
+    #[error("this store cannot do this: {verb}")]
+    Unsupported {
+        /// What it cannot do.
+        verb: &'static str,
+    },
+
     /// No such checkpoint to go back to. Nothing was changed.
     #[error("checkpoint {id} {}; {}", if *.lost { "is no longer there, its lines were truncated" } else { "does not exist" }, list_ids(.existing))]
     CheckpointNotFound {

@@ -97,9 +97,9 @@ pub use front::search::{Search, SearchHit, SearchQuery};
 pub use front::sessions::{Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
-pub use front::update::{Appended, Update};
+pub use front::update::{Appended, Update, UpdateParts};
 pub use front::watch::{SessionState, Watch};
-pub use front::window::{Budget, Unpaired, Window};
+pub use front::window::{Besides, Budget, Unpaired, Window};
 /// JSON text as it stands: what a scope is given as.
 pub use serde_json::value::RawValue;
 /// A time, of the crate `time`.

@@ -183,7 +183,7 @@ impl Archive {
 ///
 /// # Errors
 /// `StorageFull` and other refusals of the operating system; the compaction must not go on.
-/// `Poisoned` if names could not be synced.
+/// `Poisoned` if names could not be synced, or what was there before.
 pub(crate) fn keep(
     shared: &Shared,
     dropped: &Dropped,
@@ -271,8 +271,9 @@ impl Keeping<'_> {
         if check.clone().finalize() != begun.check || !self.is_own(&path)? {
             return Ok(());
         }
-        let synced = storage.open(&path, OpenMode::Read);
-        synced.and_then(|file| file.sync_data()).map_err(wrap)?;
+        let file = storage.open(&path, OpenMode::Read).map_err(wrap)?;
+        // Were this passed over, the next sync would be told that all is written.
+        file.sync_data().map_err(|e| Error::sync(&path, e))?;
         archive
             .sync(&**storage)
             .map_err(|e| Error::sync(&archive.dir, e))?;

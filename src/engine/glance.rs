@@ -21,7 +21,7 @@ use crate::ground::sync::thread;
 const FIRST: u64 = 16 << 10;
 
 /// How many characters of a text are shown.
-const SHOWN: usize = 200;
+pub(crate) const SHOWN: usize = 200;
 
 /// The lines of a session, where they are.
 #[derive(Debug)]

@@ -19,6 +19,30 @@ pub struct Position {
     at: u64,
 }
 
+impl Position {
+    /// One of a store of one's own: the line `at` of a history that no other has the number
+    /// of.
+    #[must_use]
+    pub const fn new(history: u64, at: u64) -> Self {
+        Self {
+            numbering: history,
+            at,
+        }
+    }
+
+    /// The number of the history.
+    #[must_use]
+    pub const fn history(self) -> u64 {
+        self.numbering
+    }
+
+    /// Which line it is: what comes later has a greater number.
+    #[must_use]
+    pub const fn at(self) -> u64 {
+        self.at
+    }
+}
+
 /// How much of a history stays, of the messages that are there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -33,11 +33,11 @@ impl Cost {
 }
 
 /// The newest messages that fit, oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Newest {
+#[derive(Debug)]
+pub(crate) struct Newest<P> {
     pub(crate) messages: Vec<Message>,
     /// Where the oldest of them stands; the end without one.
-    pub(crate) start: u64,
+    pub(crate) start: P,
     /// How many come before them.
     pub(crate) older: usize,
     pub(crate) cost: Cost,
@@ -55,22 +55,9 @@ pub(crate) fn newest(
     limit: Cost,
     count: &dyn Fn(&Message) -> usize,
     counters: &Counters,
-) -> io::Result<Newest> {
+) -> io::Result<Newest<u64>> {
     let end = snapshot.live.end + snapshot.tail_len as u64;
-    let mut walk = Walk {
-        limit,
-        count,
-        turns: Turns::default(),
-        met: Newest {
-            start: end,
-            ..Newest::default()
-        },
-        turns_end: 0,
-        whole: Cost::default(),
-        whole_start: end,
-        older: 0,
-        is_full: false,
-    };
+    let mut walk = Walk::new(limit, count, end);
     each_line_back(snapshot, end, &mut |offset, raw| {
         if walk.is_full {
             walk.older += usize::from(session_file::classify(raw) == Kind::Message);
@@ -82,23 +69,61 @@ pub(crate) fn newest(
     Ok(walk.end())
 }
 
-struct Walk<'a> {
+/// The same of messages in memory, the newest first, each with where it stands and its bytes.
+pub(crate) fn newest_of<P: Copy>(
+    messages: impl Iterator<Item = (P, usize, Message)>,
+    end: P,
+    limit: Cost,
+    count: &dyn Fn(&Message) -> usize,
+) -> Newest<P> {
+    let mut walk = Walk::new(limit, count, end);
+    for (at, bytes, message) in messages {
+        if walk.is_full {
+            walk.older += 1;
+        } else {
+            walk.take(at, bytes, message);
+        }
+    }
+    walk.end()
+}
+
+struct Walk<'a, P> {
     limit: Cost,
     count: &'a dyn Fn(&Message) -> usize,
     turns: Turns,
     /// The messages that fit, newest first.
-    met: Newest,
+    met: Newest<P>,
     /// How many of them are whole turns, what those cost, and where they start.
     turns_end: usize,
     whole: Cost,
-    whole_start: u64,
+    whole_start: P,
     /// How many messages did not fit.
     older: usize,
     is_full: bool,
 }
 
-impl Walk<'_> {
-    fn take(&mut self, offset: u64, bytes: usize, message: Message) {
+impl<'a, P: Copy> Walk<'a, P> {
+    fn new(limit: Cost, count: &'a dyn Fn(&Message) -> usize, end: P) -> Self {
+        Self {
+            limit,
+            count,
+            turns: Turns::default(),
+            met: Newest {
+                messages: Vec::new(),
+                start: end,
+                older: 0,
+                cost: Cost::default(),
+                is_partial: false,
+            },
+            turns_end: 0,
+            whole: Cost::default(),
+            whole_start: end,
+            older: 0,
+            is_full: false,
+        }
+    }
+
+    fn take(&mut self, at: P, bytes: usize, message: Message) {
         let cost = self.met.cost.and(Cost {
             messages: 1,
             bytes,
@@ -112,14 +137,14 @@ impl Walk<'_> {
         let begins = self.turns.take_back(&message);
         self.met.messages.push(message);
         self.met.cost = cost;
-        self.met.start = offset;
+        self.met.start = at;
         if begins {
             (self.turns_end, self.whole) = (self.met.messages.len(), cost);
-            self.whole_start = offset;
+            self.whole_start = at;
         }
     }
 
-    fn end(self) -> Newest {
+    fn end(self) -> Newest<P> {
         let mut met = self.met;
         met.older = self.older;
         met.is_partial = self.is_full && self.turns_end == 0 && !met.messages.is_empty();

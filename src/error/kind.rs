@@ -22,6 +22,8 @@ pub enum ErrorKind {
     StorageFull,
     /// The store, or the file, is open for reading only, or belongs to a store.
     ReadOnly,
+    /// The store behind a [`SessionStore`](crate::backend::SessionStore) has no such verb.
+    Unsupported,
     /// The store was closed, or the runtime that a read runs in shuts down.
     Closed,
     /// The store stopped writing. Close it and open it again, which recovers it.
@@ -72,6 +74,7 @@ impl Error {
             }
             Self::StorageFull { .. } => ErrorKind::StorageFull,
             Self::ReadOnly | Self::InStore { .. } => ErrorKind::ReadOnly,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Closed => ErrorKind::Closed,
             Self::Poisoned { .. } => ErrorKind::Poisoned,
             Self::Corrupt { .. } => ErrorKind::Corrupt,

@@ -23,8 +23,17 @@ impl Version {
     /// [expect](crate::Update::expect) it is to make the session, or fail.
     pub const ABSENT: Self = Self(0);
 
-    pub(crate) fn new(number: u64) -> Self {
+    /// One of a store of one's own: a number that a session has once only, in this process
+    /// and in others, and 0 for one that does not exist.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
         Self(number)
+    }
+
+    /// The number that it was made of.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
     }
 
     /// # Errors

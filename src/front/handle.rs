@@ -4,7 +4,7 @@
 // lines keep them from being sorted by name.
 mod writes;
 
-mod updates;
+pub(crate) mod updates;
 
 pub(crate) mod reads;
 

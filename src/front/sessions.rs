@@ -44,6 +44,30 @@ pub struct Cursor {
     pub(super) updated: i64,
 }
 
+impl Cursor {
+    /// One of a store of one's own: after the session that its order calls `name`, which was
+    /// updated so many nanoseconds after 1970.
+    #[must_use]
+    pub fn new(name: impl Into<String>, updated: i64) -> Self {
+        Self {
+            stem: name.into(),
+            updated,
+        }
+    }
+
+    /// The name of the last session of the page before.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.stem
+    }
+
+    /// When that was updated, nanoseconds since 1970; 0 where the order does not ask.
+    #[must_use]
+    pub fn updated(&self) -> i64 {
+        self.updated
+    }
+}
+
 impl Default for SessionQuery {
     fn default() -> Self {
         Self::new()
@@ -108,6 +132,48 @@ impl SessionQuery {
         self
     }
 
+    /// See [`prefix`](Self::prefix); empty if any will do.
+    #[must_use]
+    pub fn get_prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// See [`agent`](Self::agent).
+    #[must_use]
+    pub fn get_agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
+    /// See [`channel`](Self::channel).
+    #[must_use]
+    pub fn get_channel(&self) -> Option<&str> {
+        self.channel.as_deref()
+    }
+
+    /// See [`updated_since`](Self::updated_since).
+    #[must_use]
+    pub fn get_updated_since(&self) -> Option<OffsetDateTime> {
+        self.since
+    }
+
+    /// See [`order`](Self::order).
+    #[must_use]
+    pub fn get_order(&self) -> SessionOrder {
+        self.order
+    }
+
+    /// See [`limit`](Self::limit).
+    #[must_use]
+    pub fn get_limit(&self) -> usize {
+        self.limit
+    }
+
+    /// See [`after`](Self::after).
+    #[must_use]
+    pub fn get_after(&self) -> Option<&Cursor> {
+        self.after.as_ref()
+    }
+
     /// Whether it asks nothing of sidecars.
     pub(super) fn admits_all(&self) -> bool {
         self.agent.is_none() && self.channel.is_none() && self.since.is_none()
@@ -145,7 +211,7 @@ pub(super) fn time_of(text: &str) -> Option<i64> {
 }
 
 /// What is shown of a session that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// Its key.
@@ -201,4 +267,58 @@ pub struct SessionPage {
     pub unreadable: Vec<String>,
     /// Where the next page begins; `None` if this is the last.
     pub next: Option<Cursor>,
+}
+
+impl SessionPage {
+    /// The page of a store of one's own that has all its sessions in memory, in whichever
+    /// order. [`SessionOrder::Name`] is that of their keys.
+    ///
+    /// ```
+    /// use sessionlog::{SessionInfo, SessionPage, SessionQuery};
+    ///
+    /// let sessions = ["slack:1", "telegram:2", "telegram:1"].map(|key| {
+    ///     let mut info = SessionInfo::default();
+    ///     info.key = key.into();
+    ///     info
+    /// });
+    /// let query = SessionQuery::new().prefix("telegram:").limit(1);
+    /// let page = SessionPage::of(sessions.into(), &query);
+    /// assert_eq!(page.sessions[0].key, "telegram:1");
+    /// assert_eq!(page.next.unwrap().name(), "telegram:1");
+    /// ```
+    #[must_use]
+    pub fn of(sessions: Vec<SessionInfo>, query: &SessionQuery) -> Self {
+        let wanted = |info: &SessionInfo| {
+            let is = |wanted: &Option<String>, own| wanted.as_deref().is_none_or(|w| w == own);
+            info.key.starts_with(&query.prefix)
+                && query
+                    .since
+                    .is_none_or(|since| updated_of(info) >= nanos(since))
+                && is(&query.agent, &*info.agent)
+                && is(&query.channel, &*info.channel)
+        };
+        let rank = |updated: i64| match query.order {
+            SessionOrder::Name => std::cmp::Reverse(0),
+            SessionOrder::Updated => std::cmp::Reverse(updated),
+        };
+        let mut found: Vec<_> = sessions.into_iter().filter(wanted).collect();
+        found.sort_by_cached_key(|info| (rank(updated_of(info)), info.key.clone()));
+        if let Some(after) = &query.after {
+            let after = (rank(after.updated), &*after.stem);
+            found.retain(|info| (rank(updated_of(info)), &*info.key) > after);
+        }
+        let is_last = found.len() <= query.limit;
+        found.truncate(query.limit);
+        let last = found.last().filter(|_| !is_last);
+        let next = last.map(|last| Cursor::new(&*last.key, updated_of(last)));
+        Self {
+            next,
+            sessions: found,
+            unreadable: Vec::new(),
+        }
+    }
+}
+
+fn updated_of(info: &SessionInfo) -> i64 {
+    time_of(&info.updated_at).unwrap_or(i64::MIN)
 }

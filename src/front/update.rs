@@ -1,9 +1,26 @@
 //! What is to change in one commit, and what came of it.
 
+use crate::Message;
 use crate::engine::position::Keep;
 use crate::engine::shard::verbs::update::Updated;
 use crate::error::Version;
 use crate::front::context::Messages;
+
+/// What an [`Update`] says, for stores of one's own.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct UpdateParts {
+    /// The version that the session must be at.
+    pub expect: Option<Version>,
+    /// What is appended.
+    pub messages: Vec<Message>,
+    /// What replaces the summary.
+    pub summary: Option<String>,
+    /// How much stays of what was there before.
+    pub keep: Option<Keep>,
+    /// How many tokens the conversation has.
+    pub tokens: Option<i64>,
+}
 
 /// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
 /// after a crash all of them are there, or none, and no reader sees some without the others.
@@ -56,6 +73,18 @@ impl Update {
     pub fn tokens(mut self, count: i64) -> Self {
         self.tokens = Some(count);
         self
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn into_parts(self) -> UpdateParts {
+        UpdateParts {
+            expect: self.expect,
+            messages: self.messages.0,
+            summary: self.summary,
+            keep: self.keep,
+            tokens: self.tokens,
+        }
     }
 }
 

@@ -161,30 +161,109 @@ pub(crate) fn window(
 ) -> Result<Window> {
     let mut snapshot = looked.snapshot.clone();
     snapshot.hide_before(looked.start);
-    let summary = snapshot.meta.text.summary.clone();
-    let system_prompt = looked.now().system_prompt().map(ToString::to_string);
-    let prompt = system_prompt.as_deref().unwrap_or_default();
-    let besides = budget
-        .cost_of_text(&summary)
-        .and(budget.cost_of_text(prompt));
-    let limit = Cost {
-        messages: budget.limit.messages,
-        bytes: budget.limit.bytes.saturating_sub(besides.bytes),
-        tokens: budget.limit.tokens.saturating_sub(besides.tokens),
+    let besides = Besides {
+        summary: snapshot.meta.text.summary.clone(),
+        system_prompt: looked.now().system_prompt().map(ToString::to_string),
+        version: snapshot.meta.version,
     };
-    let newest = window::newest(&snapshot, limit, &*budget.counter, counters);
-    let wrap = |e| Error::io("read", std::path::Path::new(key), e);
-    let Newest {
-        mut messages,
-        start,
-        older,
-        mut cost,
-        is_partial,
-    } = newest.map_err(wrap)?;
-    let mut omitted = older;
-    if budget.unpaired != Unpaired::Keep {
-        let (unpaired, first) = window::unpaired(&messages);
-        if budget.unpaired == Unpaired::Error
+    let newest = window::newest(
+        &snapshot,
+        budget.limit_beside(&besides),
+        &*budget.counter,
+        counters,
+    );
+    let newest = newest.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
+    let start = snapshot.live.numbering.position(newest.start);
+    budget.pair(key, besides, newest, start)
+}
+
+/// What a [`Window`] has besides its messages, for stores of one's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Besides {
+    /// The session's summary; empty if it has none.
+    pub summary: String,
+    /// The last system prompt of the conversation.
+    pub system_prompt: Option<String>,
+    /// Of which version of the session it is.
+    pub version: Version,
+}
+
+impl Window {
+    /// The window of a session of a store of one's own: of its visible messages, the newest
+    /// first, each with where it stands and the bytes of its line. `end` is where the
+    /// messages end. Looks at all of them, to count what is left out.
+    ///
+    /// ```
+    /// use sessionlog::{Besides, Budget, Message, Position, Window};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// let said = [Message::user("one"), Message::assistant("two"), Message::user("three")];
+    /// let lines = (0..).zip(said).map(|(n, said)| (Position::new(7, n), 20, said));
+    /// let newest = lines.collect::<Vec<_>>().into_iter().rev();
+    /// let budget = Budget::unlimited().messages(2);
+    /// let window = Window::fit("cli", newest, Position::new(7, 3), Besides::default(), &budget)?;
+    /// assert_eq!((window.messages.len(), window.omitted), (1, 2));
+    /// assert_eq!(window.start, Position::new(7, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ToolCallUnpaired`].
+    pub fn fit(
+        key: &str,
+        newest_first: impl Iterator<Item = (Position, usize, Message)>,
+        end: Position,
+        besides: Besides,
+        budget: &Budget,
+    ) -> Result<Self> {
+        let limit = budget.limit_beside(&besides);
+        let newest = window::newest_of(newest_first, end, limit, &*budget.counter);
+        let start = newest.start;
+        budget.pair(key, besides, newest, start)
+    }
+}
+
+impl Budget {
+    fn cost_of(&self, besides: &Besides) -> Cost {
+        let prompt = besides.system_prompt.as_deref().unwrap_or_default();
+        self.cost_of_text(&besides.summary)
+            .and(self.cost_of_text(prompt))
+    }
+
+    fn limit_beside(&self, besides: &Besides) -> Cost {
+        let besides = self.cost_of(besides);
+        Cost {
+            messages: self.limit.messages,
+            bytes: self.limit.bytes.saturating_sub(besides.bytes),
+            tokens: self.limit.tokens.saturating_sub(besides.tokens),
+        }
+    }
+
+    /// The window, with what lacks its other half treated as asked for.
+    fn pair<P>(
+        &self,
+        key: &str,
+        besides: Besides,
+        newest: Newest<P>,
+        start: Position,
+    ) -> Result<Window> {
+        let cost = self.cost_of(&besides).and(newest.cost);
+        let mut window = Window {
+            messages: newest.messages,
+            omitted: newest.older,
+            is_partial: newest.is_partial,
+            summary: besides.summary,
+            system_prompt: besides.system_prompt,
+            tokens: cost.tokens,
+            start,
+            version: besides.version,
+        };
+        if self.unpaired == Unpaired::Keep {
+            return Ok(window);
+        }
+        let (unpaired, first) = window::unpaired(&window.messages);
+        if self.unpaired == Unpaired::Error
             && let Some(id) = first
         {
             return Err(Error::ToolCallUnpaired {
@@ -192,25 +271,16 @@ pub(crate) fn window(
                 id,
             });
         }
-        omitted += unpaired.len();
+        window.omitted += unpaired.len();
         for &at in &unpaired {
-            let tokens = (budget.counter)(&messages[at]);
-            cost.tokens = cost.tokens.saturating_sub(tokens);
+            let tokens = (self.counter)(&window.messages[at]);
+            window.tokens = window.tokens.saturating_sub(tokens);
         }
         let mut at = 0;
-        messages.retain(|_| {
+        window.messages.retain(|_| {
             at += 1;
             !unpaired.contains(&(at - 1))
         });
+        Ok(window)
     }
-    Ok(Window {
-        messages,
-        omitted,
-        is_partial,
-        summary,
-        system_prompt,
-        tokens: besides.and(cost).tokens,
-        start: snapshot.live.numbering.position(start),
-        version: snapshot.meta.version,
-    })
 }

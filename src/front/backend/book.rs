@@ -1,6 +1,10 @@
 //! Sessions in memory: what the stores without an engine keep.
 
+mod updates;
+
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hasher};
 
 use serde_json::value::RawValue;
 
@@ -73,7 +77,8 @@ impl Book {
             pages: BTreeMap::new(),
             aliases: HashMap::new(),
             turns: BTreeMap::new(),
-            turn: 0,
+            // A version of another book must be none of this one's.
+            turn: RandomState::new().build_hasher().finish() >> 8,
             bytes: 0,
             limits,
             clock: SystemClock::default(),
@@ -145,6 +150,10 @@ impl Book {
         self.pages.get(key).map(Page::messages).unwrap_or_default()
     }
 
+    pub(crate) fn tail(&self, key: &str, n: usize) -> Vec<Message> {
+        self.page(key).map(|page| page.tail(n)).unwrap_or_default()
+    }
+
     pub(crate) fn summary(&self, key: &str) -> String {
         self.pages
             .get(key)
@@ -162,7 +171,7 @@ impl Book {
     }
 
     pub(crate) fn append(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
-        let lines = self.accept(&key, messages)?;
+        let lines = self.accept(&key, messages, None)?;
         if !lines.is_empty() {
             self.change(key, |page| page.extend(lines));
         }
@@ -170,20 +179,24 @@ impl Book {
     }
 
     pub(crate) fn set_history(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
-        let lines = self.accept(&key, messages)?;
+        let lines = self.accept(&key, messages, None)?;
         self.change(key, |page| page.replace(lines));
         Ok(())
     }
 
     pub(crate) fn set_summary(&mut self, key: String, summary: String) -> Result<()> {
-        let identity = self.pages.get(&key).map_or(0, Page::identity);
+        self.check_summary(&key, &summary)?;
+        self.change(key, |page| page.summary = summary);
+        Ok(())
+    }
+
+    fn check_summary(&self, key: &str, summary: &str) -> Result<()> {
+        let identity = self.pages.get(key).map_or(0, Page::identity);
         check_size(
             Oversized::Summary,
             summary.len(),
             self.limits.beside(identity),
-        )?;
-        self.change(key, |page| page.summary = summary);
-        Ok(())
+        )
     }
 
     pub(crate) fn truncate(&mut self, key: String, keep_last: usize) {
@@ -276,14 +289,19 @@ impl Book {
             .map(|(_, page)| page.clone())
     }
 
-    /// What is stored of the messages given to a session.
-    fn accept(&self, key: &str, messages: Vec<Message>) -> Result<Vec<Line>> {
+    /// What is stored of the messages given to a session, beside its summary or a new one.
+    fn accept(
+        &self,
+        key: &str,
+        messages: Vec<Message>,
+        summary: Option<&str>,
+    ) -> Result<Vec<Line>> {
         let now = self.now();
         let mut accepted = Vec::with_capacity(messages.len());
         let page = self.pages.get(key);
-        let limit = self
-            .limits
-            .beside(page.map_or(0, |page| page.identity() + page.summary.len()));
+        let old = page.map_or("", |page| &page.summary);
+        let identity = page.map_or(0, Page::identity);
+        let limit = self.limits.beside(identity + summary.unwrap_or(old).len());
         for message in messages.iter().filter(|message| !message.is_transient()) {
             message.check_writable()?;
             let line = Line::of(match message.created_at() {
@@ -321,7 +339,7 @@ impl Book {
 
     fn insert(&mut self, key: String, mut page: Page) {
         self.turn += 1;
-        page.turn = self.turn;
+        page.turned(self.turn);
         self.bytes += page.bytes();
         self.turns.insert(page.turn, key.clone());
         self.pages.insert(key, page);

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use super::book::{Book, Limits};
-use crate::Message;
+use super::page::Page;
 use crate::compat::scope::SessionScope;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 use crate::ground::sync::Mutex;
+use crate::{Appended, Budget, Keep, Message, SessionPage, SessionQuery, Update, Window};
 
 /// A book that several callers share. Its lock is held for work in memory only.
 #[derive(Clone, Debug)]
@@ -87,6 +88,45 @@ impl Desk {
     pub(crate) fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
         let summary = summary.to_owned();
         self.work_on(key, |book, key| book.set_summary(key, summary))
+    }
+
+    pub(crate) fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
+        self.work_on(key, move |book, key| Ok(book.tail(&key, n)))
+    }
+
+    pub(crate) fn count(&self, key: &str) -> Reply<usize> {
+        self.work_on(key, |book, key| Ok(book.page(&key).map_or(0, Page::len)))
+    }
+
+    pub(crate) fn exists(&self, key: &str) -> Reply<bool> {
+        self.work_on(key, |book, key| Ok(book.page(&key).is_some()))
+    }
+
+    pub(crate) fn update(&self, key: &str, update: Update) -> Reply<Version> {
+        self.work_on(key, |book, key| book.update(key, update))
+    }
+
+    pub(crate) fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
+        let update = self.update(key, Update::new().keep(keep));
+        update.and_then(|_| Ok(()))
+    }
+
+    pub(crate) fn append_once(
+        &self,
+        key: &str,
+        id: &str,
+        messages: Vec<Message>,
+    ) -> Reply<Appended> {
+        let id = id.to_owned();
+        self.work_on(key, |book, key| book.append_once(key, id, messages))
+    }
+
+    pub(crate) fn window(&self, key: &str, budget: Budget) -> Reply<Window> {
+        self.work_on(key, move |book, key| book.window(&key, &budget))
+    }
+
+    pub(crate) fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {
+        self.work(move |book| Ok(book.sessions(&query)))
     }
 
     pub(crate) fn list_sessions(&self) -> Reply<Vec<String>> {

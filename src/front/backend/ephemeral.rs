@@ -119,6 +119,10 @@ impl SessionStore for EphemeralStore {
 
     verbs_of!(desk);
 
+    fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<crate::Appended> {
+        self.desk.append_once(key, id, messages)
+    }
+
     fn save(&self, key: &str) -> Reply<()> {
         self.desk.work_on(key, |_, _| Ok(()))
     }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::store::{SessionStore, StoreKind};
 use crate::compat::scope::SessionScope;
 use crate::error::Error;
-use crate::{Message, MigrationReport, Reply};
+use crate::{
+    Appended, Budget, Keep, Message, MigrationReport, Reply, SessionPage, SessionQuery, Update,
+    Version, Window,
+};
 
 /// A store that logs its errors and goes on, as PicoClaw's session layer does.
 /// Made by [`fire_and_forget`].
@@ -16,7 +19,9 @@ use crate::{Message, MigrationReport, Reply};
 /// wrong, as they do in PicoClaw, and
 /// [`ensure_session_metadata`](SessionStore::ensure_session_metadata) returns
 /// [`Error::ScopeConflict`]: whoever went on would be inside another's
-/// conversation. Errors are logged at level `error`, with the verb and the key.
+/// conversation. Verbs that PicoClaw has not and whose answer says what came of them,
+/// [`update`](SessionStore::update), [`append_once`](SessionStore::append_once) and
+/// [`window`](SessionStore::window), return their errors, too. Errors are logged at level `error`, with the verb and the key.
 ///
 /// For callers that cannot handle errors; everyone else loses by it.
 #[derive(Clone, Debug)]
@@ -90,6 +95,38 @@ impl SessionStore for FireAndForget {
 
     fn history(&self, key: &str) -> Reply<Vec<Message>> {
         Self::or_empty("history", key, self.store.history(key))
+    }
+
+    fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
+        Self::or_empty("tail", key, self.store.tail(key, n))
+    }
+
+    fn count(&self, key: &str) -> Reply<usize> {
+        Self::or_empty("count", key, self.store.count(key))
+    }
+
+    fn exists(&self, key: &str) -> Reply<bool> {
+        Self::or_empty("exists", key, self.store.exists(key))
+    }
+
+    fn window(&self, key: &str, budget: Budget) -> Reply<Window> {
+        self.store.window(key, budget)
+    }
+
+    fn update(&self, key: &str, update: Update) -> Reply<Version> {
+        self.store.update(key, update)
+    }
+
+    fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
+        self.store.append_once(key, id, messages)
+    }
+
+    fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
+        Self::or_empty("truncate_to", key, self.store.truncate_to(key, keep))
+    }
+
+    fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {
+        Self::or_empty("sessions", "", self.store.sessions(query))
     }
 
     fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {

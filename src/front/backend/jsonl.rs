@@ -120,6 +120,10 @@ impl SessionStore for JsonlBackend {
 
     verbs_of!(chats);
 
+    fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<crate::Appended> {
+        self.chats.append_once(key, id, messages)
+    }
+
     fn save(&self, key: &str) -> Reply<()> {
         self.chats.compact(key)
     }

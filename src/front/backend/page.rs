@@ -5,7 +5,11 @@ use std::collections::VecDeque;
 use serde_json::value::RawValue;
 
 use crate::Message;
-use crate::disk::session_file::{self, LegacySession};
+use crate::compat::scope::SessionScope;
+use crate::disk::session_file::{self, LegacySession, Turns};
+use crate::engine::glance::SHOWN;
+use crate::engine::position::{Keep, Position};
+use crate::front::sessions::SessionInfo;
 
 /// One session.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +23,13 @@ pub(crate) struct Page {
     pub(crate) aliases: Vec<String>,
     /// Bytes of all lines.
     held: usize,
+    /// Names its history: a position of another is none of its lines. 0 until it is put
+    /// among the others.
+    history: u64,
+    /// The number of the oldest line that is there.
+    first: u64,
+    /// The ids of messages that it took once, the newest last.
+    taken: VecDeque<String>,
     /// When it was last written to, as a number that grows.
     pub(crate) turn: u64,
     /// Whether it differs from what was last saved.
@@ -78,7 +89,17 @@ impl Page {
     }
 
     pub(crate) fn messages(&self) -> Vec<Message> {
-        self.lines.iter().map(|line| line.message.clone()).collect()
+        self.tail(self.len())
+    }
+
+    /// The newest `n` messages, oldest first.
+    pub(crate) fn tail(&self, n: usize) -> Vec<Message> {
+        let newest = self.lines.iter().skip(self.len().saturating_sub(n));
+        newest.map(|line| line.message.clone()).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lines.len()
     }
 
     pub(crate) fn extend(&mut self, lines: impl IntoIterator<Item = Line>) {
@@ -91,18 +112,114 @@ impl Page {
     pub(crate) fn replace(&mut self, lines: impl IntoIterator<Item = Line>) {
         self.keep(0);
         self.extend(lines);
+        self.history = 0;
+    }
+
+    /// It is among the others, as of this turn.
+    pub(crate) fn turned(&mut self, turn: u64) {
+        self.turn = turn;
+        if self.history == 0 {
+            (self.history, self.first) = (turn, 0);
+        }
+    }
+
+    /// Where its messages end.
+    pub(crate) fn end(&self) -> Position {
+        Position::new(self.history, self.first + self.lines.len() as u64)
+    }
+
+    /// The messages, the newest first, each with where it stands and its bytes.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (Position, usize, Message)> {
+        let numbered = (self.first..).zip(&self.lines).collect::<Vec<_>>();
+        let position = |number| Position::new(self.history, number);
+        let lines = numbered.into_iter().rev();
+        lines.map(move |(number, line)| (position(number), line.size, line.message.clone()))
+    }
+
+    /// How many of the newest messages stay; `None` if the position is none of its history.
+    pub(crate) fn staying(&self, keep: Keep) -> Option<usize> {
+        match keep {
+            Keep::Last(n) => Some(n),
+            Keep::Turns(n) => Some(self.in_turns(n)),
+            Keep::From(position) if position.history() != self.history => None,
+            Keep::From(position) => {
+                let gone = position.at().saturating_sub(self.first);
+                let gone = usize::try_from(gone).unwrap_or(usize::MAX);
+                self.lines.len().checked_sub(gone)
+            }
+        }
+    }
+
+    /// At least the newest `n`, and the rest of their turn.
+    fn in_turns(&self, n: usize) -> usize {
+        if n == 0 {
+            return 0;
+        }
+        let mut turns = Turns::default();
+        let mut spoken = None;
+        for (line, met) in self.lines.iter().rev().zip(1..) {
+            let begins = turns.take_back(&line.message);
+            if met >= n && line.message.role() == "user" {
+                spoken.get_or_insert(met);
+                if begins {
+                    return met;
+                }
+            }
+        }
+        spoken.unwrap_or(self.lines.len())
+    }
+
+    /// Whether it took this id once.
+    pub(crate) fn has_taken(&self, id: &str) -> bool {
+        self.taken.iter().any(|taken| taken == id)
+    }
+
+    /// It took this id; it forgets the oldest if there are more, or if they have more bytes.
+    pub(crate) fn take_once(&mut self, id: String, most: usize, bytes: usize) {
+        self.taken.push_back(id);
+        while self.taken.len() > most || self.taken.len() > 1 && self.ids() > bytes {
+            self.taken.pop_front();
+        }
+    }
+
+    /// Bytes of the ids.
+    fn ids(&self) -> usize {
+        self.taken.iter().map(String::len).sum()
+    }
+
+    /// What is shown of it in a list.
+    pub(crate) fn info(&self, key: &str) -> SessionInfo {
+        let scope = self.scope.as_ref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let scope = scope.unwrap_or_default();
+        let shown = |line: Option<&Line>| -> String {
+            let text = line.map(|line| line.message.text()).unwrap_or_default();
+            text.chars().take(SHOWN).collect()
+        };
+        SessionInfo {
+            key: key.to_owned(),
+            summary: self.summary.clone(),
+            first_text: shown(self.lines.front()),
+            last_text: shown(self.lines.back()),
+            lines: self.lines.len() as u64,
+            bytes: self.held as u64,
+            created_at: self.created.clone(),
+            updated_at: self.updated.clone(),
+            agent: scope.agent_id,
+            channel: scope.channel,
+        }
     }
 
     /// Takes over the messages of another, and its summary if it has one.
     pub(crate) fn inherit(&mut self, from: Self) {
-        (self.lines, self.held) = (from.lines, from.held);
+        (self.lines, self.held, self.history) = (from.lines, from.held, 0);
         if !from.summary.trim().is_empty() {
             from.summary.trim().clone_into(&mut self.summary);
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.held + self.identity() + self.summary.len()
+        self.held + self.identity() + self.summary.len() + self.ids()
     }
 
     /// Bytes of the scope and the aliases.
@@ -139,6 +256,7 @@ impl Page {
     fn drop_oldest(&mut self) {
         if let Some(line) = self.lines.pop_front() {
             self.held -= line.size;
+            self.first += 1;
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What every session store does.
 
 use crate::compat::scope::SessionScope;
-use crate::{Message, MigrationReport, Reply};
+use crate::{
+    Appended, Budget, Error, Keep, Message, MigrationReport, Reply, SessionPage, SessionQuery,
+    Update, Version, Window,
+};
 
 /// Which kind of store stands behind a [`SessionStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +72,67 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     /// exist.
     fn history(&self, key: &str) -> Reply<Vec<Message>>;
 
+    /// The newest `n` messages, oldest first. Default: the end of
+    /// [`history`](Self::history).
+    fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
+        let history = self.history(key);
+        history.and_then(move |mut all| Ok(all.split_off(all.len().saturating_sub(n))))
+    }
+
+    /// How many messages [`history`](Self::history) returns. Default: it asks for all.
+    fn count(&self, key: &str) -> Reply<usize> {
+        self.history(key).and_then(|all| Ok(all.len()))
+    }
+
+    /// Whether there is a session that `key` means. Default: whether it
+    /// [resolves](Self::resolve_session_key).
+    fn exists(&self, key: &str) -> Reply<bool> {
+        let resolved = self.resolve_session_key(key);
+        resolved.and_then(|session| Ok(session.is_some()))
+    }
+
+    /// The newest whole turns that fit a budget, as
+    /// [`StoreHandle::window`](crate::StoreHandle::window). Default:
+    /// [`Error::Unsupported`]; [`Window::fit`] makes one of messages in memory.
+    fn window(&self, key: &str, budget: Budget) -> Reply<Window> {
+        let _ = (key, budget);
+        unsupported("to choose a window for a model")
+    }
+
+    /// Appends, replaces the summary and hides old messages, as far as the [`Update`] says
+    /// so: all of it or nothing, and only at the version it expects; the version that the
+    /// session is at then. One that names nothing tells the version. Stores in memory keep no
+    /// token counts, and say [`Error::Unsupported`] if one is named. Default: that.
+    fn update(&self, key: &str, update: Update) -> Reply<Version> {
+        let _ = (key, update);
+        unsupported("to change several things at once")
+    }
+
+    /// Appends messages unless the session took some under this id before, as
+    /// [`StoreHandle::append_once`](crate::StoreHandle::append_once). An
+    /// [`EphemeralStore`](super::EphemeralStore) remembers 256 ids of each session, and
+    /// fewer if they take more than an eighth of its bytes. Default:
+    /// [`Error::Unsupported`]: so says a [`LegacyJsonStore`](super::LegacyJsonStore), whose
+    /// files have no place for ids.
+    fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
+        let _ = (key, id, messages);
+        unsupported("to remember the ids of messages")
+    }
+
+    /// Hides all but what `keep` says. Default: an [`update`](Self::update).
+    fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
+        let update = self.update(key, Update::new().keep(keep));
+        update.and_then(|_| Ok(()))
+    }
+
+    /// The sessions that a query looks for, in pages, as
+    /// [`StoreHandle::sessions`](crate::StoreHandle::sessions). Default:
+    /// [`Error::Unsupported`]; [`SessionPage::of`] makes one of sessions in memory.
+    fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {
+        let _ = query;
+        unsupported("to find sessions")
+    }
+
     /// Replaces the history, creating the session if needed; summary, scope and
     /// aliases stay.
     fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()>;
@@ -127,4 +191,8 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     /// fails; closing again does nothing, but does not make good what failed: it
     /// tries again, or returns that error again.
     fn close(&self) -> Reply<()>;
+}
+
+fn unsupported<T: Send + 'static>(verb: &'static str) -> Reply<T> {
+    Reply::known(Err(Error::Unsupported { verb }))
 }

@@ -28,6 +28,34 @@ macro_rules! verbs_of {
             self.$field.set_summary(key, summary)
         }
 
+        fn tail(&self, key: &str, n: usize) -> Reply<Vec<Message>> {
+            self.$field.tail(key, n)
+        }
+
+        fn count(&self, key: &str) -> Reply<usize> {
+            self.$field.count(key)
+        }
+
+        fn exists(&self, key: &str) -> Reply<bool> {
+            self.$field.exists(key)
+        }
+
+        fn update(&self, key: &str, update: $crate::Update) -> Reply<$crate::Version> {
+            self.$field.update(key, update)
+        }
+
+        fn truncate_to(&self, key: &str, keep: $crate::Keep) -> Reply<()> {
+            self.$field.truncate_to(key, keep)
+        }
+
+        fn window(&self, key: &str, budget: $crate::Budget) -> Reply<$crate::Window> {
+            self.$field.window(key, budget)
+        }
+
+        fn sessions(&self, query: $crate::SessionQuery) -> Reply<$crate::SessionPage> {
+            self.$field.sessions(query)
+        }
+
         fn list_sessions(&self) -> Reply<Vec<String>> {
             self.$field.list_sessions()
         }

@@ -178,7 +178,7 @@ impl StoreHandle {
     }
 }
 
-fn check_id(id: &str) -> Result<()> {
+pub(crate) fn check_id(id: &str) -> Result<()> {
     let reason = match id.len() {
         0 => "it is empty",
         1..=MAX_ID => return Ok(()),

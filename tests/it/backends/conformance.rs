@@ -1,7 +1,11 @@
 //! What every store promises.
 
+use sessionlog::backend::StoreKind;
 use sessionlog::scope::build_session_key;
-use sessionlog::{Error, Message};
+use sessionlog::{
+    Appended, Budget, Error, ErrorKind, Keep, Message, SessionOrder, SessionPage, SessionQuery,
+    Unpaired, Update, Version,
+};
 
 use super::{add, for_each_store, open_kind, owned, scope, texts};
 use crate::support::{Caller, files, numbers, scratch};
@@ -419,4 +423,176 @@ fn a_scope_that_is_none_costs_itself_alone() {
         assert_eq!(store.session_scope("a").wait().unwrap(), Some(bob));
         assert_eq!(texts(&*store, "a"), ["x"]);
     }
+}
+
+#[test]
+fn an_update_is_one_change_at_the_version_it_expects() {
+    for_each_store(|store, _| {
+        let nobody = store.update("a", Update::new()).wait().unwrap();
+        assert_eq!(nobody, Version::ABSENT);
+        assert!(
+            !store.exists("a").wait().unwrap(),
+            "finding nothing makes nothing"
+        );
+        let make = Update::new().append(Message::user("0")).expect(nobody);
+        let first = store.update("a", make.clone()).wait().unwrap();
+        assert_ne!(first, Version::ABSENT);
+        let again = store.update("a", make).wait();
+        assert!(
+            matches!(again, Err(Error::VersionConflict { expected, found, .. })
+                if expected == nobody && found == first),
+        );
+        add(store, "a", &["1", "2"]);
+        let seen = store.update("a", Update::new()).wait().unwrap();
+        assert_ne!(seen, first);
+        let late = Update::new().expect(first).summary("late");
+        assert!(store.update("a", late).wait().is_err());
+        let all = Update::new()
+            .expect(seen)
+            .keep(Keep::Last(1))
+            .summary("so far")
+            .append([Message::user("3"), Message::assistant("4")]);
+        let made = store.update("a", all).wait().unwrap();
+        assert_eq!(store.update("a", Update::new()).wait().unwrap(), made);
+        assert_eq!(texts(store, "a"), ["2", "3", "4"]);
+        assert_eq!(store.summary("a").wait().unwrap(), "so far");
+        assert_eq!(store.count("a").wait().unwrap(), 3);
+        assert!(store.exists("a").wait().unwrap());
+        let tail = store.tail("a", 2).wait().unwrap();
+        assert_eq!(
+            tail.iter().map(|m| m.text()).collect::<Vec<_>>(),
+            ["3", "4"]
+        );
+        let large = Update::new()
+            .summary("x")
+            .append(Message::user("y".repeat(33 << 20)));
+        let refused = store.update("a", large).wait();
+        let Err(Error::MessageTooLarge { messages, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(messages.len(), 1);
+        assert_eq!(store.summary("a").wait().unwrap(), "so far");
+    });
+}
+
+#[test]
+fn a_window_has_whole_turns_and_says_where_it_begins() {
+    for_each_store(|store, _| {
+        let turn = |n: usize| {
+            let id = format!("call_{n}");
+            vec![
+                Message::user(format!("{n}?")),
+                Message::assistant("").with_tool_call(&id, "f", "{}"),
+                Message::tool(&id, "x"),
+                Message::assistant(format!("{n}!")),
+            ]
+        };
+        for n in 0..3 {
+            store.append_all("a", turn(n)).wait().unwrap();
+        }
+        store.set_summary("a", "so far").wait().unwrap();
+        let budget = Budget::unlimited().messages(9);
+        let window = store.window("a", budget).wait().unwrap();
+        assert_eq!((window.messages.len(), window.omitted), (8, 4));
+        assert_eq!((&*window.summary, window.is_partial), ("so far", false));
+        assert_eq!(
+            window.version,
+            store.update("a", Update::new()).wait().unwrap()
+        );
+        add(store, "a", &["late"]);
+        store
+            .truncate_to("a", Keep::From(window.start))
+            .wait()
+            .unwrap();
+        assert_eq!(
+            store.count("a").wait().unwrap(),
+            9,
+            "what came meanwhile stays"
+        );
+        store.truncate_to("a", Keep::Turns(2)).wait().unwrap();
+        assert_eq!(texts(store, "a")[0], "2?");
+        store.set_history("a", turn(7)).wait().unwrap();
+        let gone = store.truncate_to("a", Keep::From(window.start)).wait();
+        assert!(
+            matches!(gone, Err(Error::PositionNotFound { .. })),
+            "{gone:?}"
+        );
+        let cut = Budget::unlimited().messages(2).unpaired(Unpaired::Error);
+        assert_eq!(
+            store.window("a", cut).wait().unwrap_err().kind(),
+            ErrorKind::Conflict
+        );
+        let nobody = store.window("b", Budget::unlimited()).wait().unwrap();
+        assert_eq!(
+            (nobody.messages.len(), nobody.version),
+            (0, Version::ABSENT)
+        );
+    });
+}
+
+#[test]
+fn what_is_delivered_again_is_not_appended_again() {
+    for_each_store(|store, _| {
+        let deliver = |key: &str, id: &str| {
+            let said = vec![Message::user(id)];
+            store.append_once(key, id, said).wait()
+        };
+        if store.kind() == StoreKind::LegacyJson {
+            let refused = deliver("a", "1").unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            assert!(!store.exists("a").wait().unwrap());
+            return;
+        }
+        assert!(matches!(deliver("a", "1").unwrap(), Appended::New(_)));
+        assert!(matches!(deliver("a", "2").unwrap(), Appended::New(_)));
+        store.set_history("a", Vec::new()).wait().unwrap();
+        let at = store.update("a", Update::new()).wait().unwrap();
+        assert_eq!(deliver("a", "1").unwrap(), Appended::Duplicate(at));
+        assert!(matches!(deliver("b", "1").unwrap(), Appended::New(_)));
+        store.delete_session("a").wait().unwrap();
+        assert!(matches!(deliver("a", "1").unwrap(), Appended::New(_)));
+        assert_eq!(texts(store, "a"), ["1"]);
+        assert!(matches!(
+            deliver("a", ""),
+            Err(Error::InvalidMessageId { .. })
+        ));
+    });
+}
+
+#[test]
+fn sessions_are_found_in_pages() {
+    for_each_store(|store, _| {
+        for key in ["telegram:1", "telegram:2", "telegram:3", "slack:1"] {
+            add(store, key, &[key, "last"]);
+        }
+        store
+            .set_summary("telegram:1", "first of them")
+            .wait()
+            .unwrap();
+        let page = |query| store.sessions(query).wait().unwrap();
+        let query = SessionQuery::new().prefix("telegram:").limit(2);
+        let first = page(query.clone());
+        let keys = |page: &SessionPage| {
+            let keys = page.sessions.iter().map(|info| info.key.clone());
+            keys.collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&first), ["telegram:1", "telegram:2"]);
+        assert_eq!(first.sessions[0].first_text, "telegram:1");
+        assert_eq!(first.sessions[0].last_text, "last");
+        assert_eq!(first.sessions[0].summary, "first of them");
+        assert_eq!(first.sessions[0].lines, 2);
+        let rest = page(query.clone().after(first.next.unwrap()));
+        assert_eq!(
+            (keys(&rest), rest.next),
+            (vec!["telegram:3".to_owned()], None)
+        );
+        let newest = page(SessionQuery::new().order(SessionOrder::Updated).limit(1));
+        assert_eq!(keys(&newest), ["telegram:1"]);
+        let next = page(
+            SessionQuery::new()
+                .order(SessionOrder::Updated)
+                .after(newest.next.unwrap()),
+        );
+        assert_eq!(keys(&next), ["slack:1", "telegram:3", "telegram:2"]);
+    });
 }

@@ -28,13 +28,20 @@ pub(crate) struct Order {
 #[derive(Debug)]
 pub(crate) enum Verb {
     Update(Update),
-    Checkpoint { message: bool },
+    Checkpoint {
+        message: bool,
+    },
     SetHistory(Vec<NewLine>),
     Upsert(Identity),
     /// Takes over what an alias has, if the session shows nothing; with `always` the identity
     /// is replaced in any case.
-    Promote { identity: Identity, always: bool },
-    Delete { expect: Option<Version> },
+    Promote {
+        identity: Identity,
+        always: bool,
+    },
+    Delete {
+        expect: Option<Version>,
+    },
     RevertTo(i64),
     Clear,
     Compact,
@@ -108,9 +115,9 @@ impl Verb {
     /// The bytes it holds.
     pub(crate) fn bytes(&self) -> usize {
         let of_lines = |lines: &[NewLine]| {
-            let sizes = lines.iter().map(|line| {
-                line.line.len() + line.said.as_ref().map_or(0, String::len) + 64
-            });
+            let sizes = lines
+                .iter()
+                .map(|line| line.line.len() + line.said.as_ref().map_or(0, String::len) + 64);
             sizes.sum::<usize>()
         };
         let of = |identity: &Identity| {

@@ -41,6 +41,12 @@ impl Connection {
     }
 }
 
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The configuration holds a password.
@@ -109,7 +115,9 @@ impl Connector {
             Err(error) => return Err(error.into()),
         };
         let name: String = rows.first().map_or_else(String::new, |row| row.get(0));
-        let own = name.get(..8).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let own = name
+            .get(..8)
+            .and_then(|hex| u64::from_str_radix(hex, 16).ok());
         let own = own.ok_or_else(|| Fault::lost("the server is in recovery"))?;
         let newest = self.timeline.fetch_max(own, Ordering::AcqRel);
         if own < newest {

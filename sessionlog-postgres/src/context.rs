@@ -1,12 +1,13 @@
 //! What all parts of a store share.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sessionlog::{Error, Result};
 
 use crate::connect::{Connection, Connector, Pool};
-use crate::fault::Fault;
+use crate::fault::{Fault, Tried};
 use crate::options::PostgresOptions;
 use crate::sql::Sql;
 
@@ -21,6 +22,9 @@ pub(crate) struct Shared {
     pub(crate) notifies: bool,
     pub(crate) closed: AtomicBool,
 }
+
+/// A question under way.
+pub(crate) type Asked<'c, T> = Pin<Box<dyn Future<Output = Tried<T>> + Send + 'c>>;
 
 /// A connection out of the pool.
 pub(crate) type Pooled = deadpool::managed::Object<Connector>;
@@ -51,9 +55,7 @@ impl Shared {
                     self.options.connections, self.options.wait
                 )),
             },
-            other => Error::Unavailable {
-                reason: other.to_string().into(),
-            },
+            PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => Error::Closed,
         })
     }
 
@@ -63,14 +65,15 @@ impl Shared {
     /// # Errors
     /// `Closed`, `Unavailable`, and what the database says.
     pub(crate) async fn read<T>(
-        &self,
-        mut read: impl AsyncFnMut(&Connection) -> crate::fault::Tried<T>,
+        self: &Arc<Self>,
+        read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
     ) -> Result<T> {
         let mut tries = 0;
         loop {
             tries += 1;
             let connection = self.connection().await?;
-            let asked = tokio::time::timeout(self.options.statement, read(&connection)).await;
+            let asked =
+                tokio::time::timeout(self.options.statement, read(self.clone(), &connection)).await;
             match asked {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(Fault::Lost(_))) if tries < 4 => drop(take(connection)),

@@ -71,7 +71,9 @@ impl Lane {
         let is_alone = !first.order.verb.is_simple();
         let mut batch = vec![first];
         while !is_alone && batch.len() < self.shared.options.batch_commands {
-            let Ok(command) = self.queue.try_recv() else { break };
+            let Ok(command) = self.queue.try_recv() else {
+                break;
+            };
             bytes += command.order.verb.bytes();
             if !command.order.verb.is_simple() || bytes > BATCH_BYTES {
                 *next = Some(command);
@@ -199,7 +201,11 @@ impl Lane {
 
     /// A connection, and the lane's row, without which nothing is committed.
     async fn connect(&mut self) -> Tried<()> {
-        if self.connection.as_ref().is_some_and(|one| !one.client.is_closed()) {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(|one| !one.client.is_closed())
+        {
             return Ok(());
         }
         let connection = self.shared.connector.connect().await?;
@@ -245,7 +251,9 @@ impl Lane {
         };
         connection.was_warned();
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        let asked = connection.client.query_typed(&self.shared.sql.settle, &params);
+        let asked = connection
+            .client
+            .query_typed(&self.shared.sql.settle, &params);
         let asked = tokio::time::timeout(self.shared.options.statement, asked).await;
         let rows = asked.map_err(|_| Fault::lost("the server does not answer"))??;
         if connection.was_warned() {
@@ -257,8 +265,13 @@ impl Lane {
     /// Takes the lane's row away. One that is left is removed by who opens the store weeks
     /// later.
     async fn leave(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        let sql = self.shared.sql.fill("DELETE FROM {schema}.lanes WHERE lane_id = $1");
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        let sql = self
+            .shared
+            .sql
+            .fill("DELETE FROM {schema}.lanes WHERE lane_id = $1");
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
         let left = connection.client.execute_typed(&sql, &params);
         let _ = tokio::time::timeout(Duration::from_secs(1), left).await;

@@ -30,7 +30,10 @@ impl Promise {
             ("synchronous_commit", &mut promise.synchronous_commit),
             ("fsync", &mut promise.fsync),
             ("full_page_writes", &mut promise.full_page_writes),
-            ("synchronous_standby_names", &mut promise.synchronous_standby_names),
+            (
+                "synchronous_standby_names",
+                &mut promise.synchronous_standby_names,
+            ),
         ] {
             let sql = format!("SELECT current_setting('{name}')");
             // Another server than PostgreSQL does not know all of them.

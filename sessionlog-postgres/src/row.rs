@@ -168,8 +168,7 @@ impl Session {
 }
 
 pub(crate) fn version(number: i64) -> Version {
-    // A version is written as hexadecimal text, and so is this: it always reads.
-    format!("{number:x}").parse().unwrap_or_default()
+    Version::new(number.cast_unsigned())
 }
 
 /// A line that the database does not have yet.

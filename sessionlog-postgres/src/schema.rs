@@ -77,7 +77,11 @@ pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> 
     );
     client.batch_execute(&lock).await?;
     let applied = apply(connection, schema).await;
-    let end = if applied.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let end = if applied.is_ok() {
+        "COMMIT"
+    } else {
+        "ROLLBACK"
+    };
     let ended = client.batch_execute(end).await;
     applied?;
     Ok(ended?)
@@ -158,5 +162,9 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
     let sql = SEARCH_INDEX.replace("{schema}", schema);
-    Ok(connection.client.batch_execute(&sql).await.map_err(concurrent)?)
+    Ok(connection
+        .client
+        .batch_execute(&sql)
+        .await
+        .map_err(concurrent)?)
 }

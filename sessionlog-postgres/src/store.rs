@@ -217,8 +217,6 @@ impl PostgresStore {
             };
             queue.send(command).await.map_err(|_| Error::Closed)
         };
-        // The timer is the store's: who awaits may have none.
-        let _context = self.inner.handle().map(|handle| handle.clone());
         match within(self.inner.handle(), wait, queued).await {
             Some(queued) => queued?,
             None => {
@@ -267,7 +265,7 @@ async fn within<T>(
     let handle = handle?;
     let mut work = std::pin::pin!(work);
     // Most of the time there is room.
-    if let std::task::Poll::Ready(done) = futures_util::poll!(work.as_mut()) {
+    if let Some(done) = futures_util::future::poll_immediate(work.as_mut()).await {
         return Some(done);
     }
     let timer = handle.spawn(tokio::time::sleep(most));
@@ -293,7 +291,11 @@ impl Inner {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let count = lanes.queues.len() as u64;
         let lane = hasher.finish().checked_rem(count).ok_or(Error::Closed)?;
-        lanes.queues.get(lane as usize).cloned().ok_or(Error::Closed)
+        lanes
+            .queues
+            .get(lane as usize)
+            .cloned()
+            .ok_or(Error::Closed)
     }
 
     fn end_queues(&self) -> Vec<JoinHandle<()>> {

@@ -56,7 +56,11 @@ impl<'a> Transaction<'a> {
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}{}",
             shared.options.statement.as_millis(),
-            if buffered { "; SET LOCAL synchronous_commit = off" } else { "" },
+            if buffered {
+                "; SET LOCAL synchronous_commit = off"
+            } else {
+                ""
+            },
         );
         let (mut keys, mut names) = (Vec::new(), Vec::new());
         for order in orders {
@@ -105,13 +109,21 @@ impl<'a> Transaction<'a> {
         gated?;
         let is_followed = followed?.first().is_some_and(|row| row.get(0));
         let claims = claims?;
-        let sessions = rows?.iter().map(Session::of).map(|one| (one.key.clone(), one));
+        let rows = rows?;
+        let sessions = rows
+            .iter()
+            .map(Session::of)
+            .map(|one| (one.key.clone(), one));
         let sessions: HashMap<_, _> = sessions.collect();
-        let keys_by_id: HashMap<_, _> =
-            sessions.values().map(|one| (one.id, one.key.clone())).collect();
+        let keys_by_id: HashMap<_, _> = sessions
+            .values()
+            .map(|one| (one.id, one.key.clone()))
+            .collect();
         let mut named = HashMap::new();
         for row in claims {
-            let Some(id) = row.get::<_, Option<i64>>(1) else { continue };
+            let Some(id) = row.get::<_, Option<i64>>(1) else {
+                continue;
+            };
             let Some(key) = keys_by_id.get(&id) else {
                 return Err(Fault::Again("an alias changed hands meanwhile".into()));
             };
@@ -143,8 +155,15 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         let params: [Param<'_>; 2] = [(&ids, Type::BYTEA_ARRAY), (&sessions, Type::INT8_ARRAY)];
-        let rows = self.connection.client.query_typed(&self.shared.sql.taken_ids, &params);
-        self.taken = rows.await?.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let rows = self
+            .connection
+            .client
+            .query_typed(&self.shared.sql.taken_ids, &params);
+        self.taken = rows
+            .await?
+            .iter()
+            .map(|row| (row.get(0), row.get(1)))
+            .collect();
         Ok(())
     }
 
@@ -293,7 +312,15 @@ impl<'a> Transaction<'a> {
             client.batch_execute("SET LOCAL statement_timeout = 0"),
             client.batch_execute("COMMIT"),
         );
-        for written in [a.map(drop), b.map(drop), c.map(drop), d.map(drop), e.map(drop), f.map(drop), g] {
+        for written in [
+            a.map(drop),
+            b.map(drop),
+            c.map(drop),
+            d.map(drop),
+            e.map(drop),
+            f.map(drop),
+            g,
+        ] {
             match written.map_err(as_race) {
                 Ok(()) => {}
                 Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
@@ -427,7 +454,8 @@ impl<'b> Texts<'b> {
         self.channel.push(plain(scope.channel));
         // JSON writes every string in text that holds no NUL.
         let aliases = serde_json::to_string(&session.aliases);
-        self.aliases.push(aliases.unwrap_or_else(|_| String::from("[]")));
+        self.aliases
+            .push(aliases.unwrap_or_else(|_| String::from("[]")));
         self.created_at.push(&session.created_at);
     }
 }
@@ -444,7 +472,8 @@ impl<'b> Rows<'b> {
                 rows.new.push(session);
                 rows.new_text.push(session);
                 rows.new_key.push(&session.key);
-                rows.new_name.push(kit::file_name(&session.key).into_bytes());
+                rows.new_name
+                    .push(kit::file_name(&session.key).into_bytes());
                 continue;
             }
             rows.old.push(session);

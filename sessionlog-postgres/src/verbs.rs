@@ -21,7 +21,9 @@ impl<'a> Transaction<'a> {
             Err(error) => return Ok(Err(error)),
         };
         match &order.verb {
-            Verb::Update(update) if update.keep.is_some() => self.cut_and_update(&key, update).await,
+            Verb::Update(update) if update.keep.is_some() => {
+                self.cut_and_update(&key, update).await
+            }
             Verb::Update(update) => Ok(self.update(&key, update)),
             Verb::Checkpoint { message } => self.checkpoint(&key, *message).await,
             Verb::SetHistory(lines) => {
@@ -91,7 +93,8 @@ impl<'a> Transaction<'a> {
         (session.start_at, session.end_at, session.history) = (0, 0, random());
         (session.lines, session.hidden, session.messages) = (0, 0, 0);
         if !session.change.is_new {
-            self.remove("DELETE FROM {schema}.lines WHERE session_id = $1", id).await?;
+            self.remove("DELETE FROM {schema}.lines WHERE session_id = $1", id)
+                .await?;
         }
         Ok(())
     }
@@ -138,7 +141,11 @@ impl<'a> Transaction<'a> {
     }
 
     async fn clear(&mut self, key: &str) -> Tried<Result<Outcome>> {
-        if self.sessions.get(key).is_some_and(|session| session.lines > 0) {
+        if self
+            .sessions
+            .get(key)
+            .is_some_and(|session| session.lines > 0)
+        {
             self.empty(key).await?;
             self.changed(key, ChangeKind::Replaced);
         }

@@ -2,9 +2,7 @@
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit;
-use sessionlog::{
-    Appended, Error, Keep, Message, Reply, Result, Version,
-};
+use sessionlog::{Appended, Error, Keep, Message, Reply, Result, Version};
 
 use crate::command::{Identity, Outcome, Update, Verb};
 use crate::row::{NewLine, USAGE};
@@ -46,14 +44,8 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
-    pub fn append_once(
-        &self,
-        key: &str,
-        id: &str,
-        messages: impl Into<sessionlog::Messages>,
-    ) -> Reply<Appended> {
+    pub fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
         let (this, id) = (self.clone(), id.to_owned());
-        let messages = kit::messages(messages.into());
         let written = self.write(key, move || {
             kit::check_message_id(&id)?;
             Ok(Verb::Update(Update {
@@ -73,7 +65,7 @@ impl PostgresStore {
     /// [`Error::VersionConflict`], [`Error::PositionNotFound`], and those of
     /// [`append_all`](Self::append_all).
     pub fn update(&self, key: &str, update: sessionlog::Update) -> Reply<Version> {
-        let (this, parts) = (self.clone(), kit::update_parts(update));
+        let (this, parts) = (self.clone(), update.into_parts());
         let limit = self.inner.shared.options.max_line;
         let written = self.write(key, move || {
             if let Some(summary) = &parts.summary {

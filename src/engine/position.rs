@@ -59,12 +59,6 @@ pub enum Keep {
     From(Position),
 }
 
-impl Position {
-    pub(crate) fn of(history: u64, at: u64) -> Self {
-        Numbering::new(history).position(at)
-    }
-}
-
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}-{:x}", self.numbering, self.at)

@@ -20,7 +20,11 @@ struct Heritage {
 }
 
 impl Transaction<'_> {
-    pub(super) async fn upsert(&mut self, key: &str, identity: &Identity) -> Tried<Result<Outcome>> {
+    pub(super) async fn upsert(
+        &mut self,
+        key: &str,
+        identity: &Identity,
+    ) -> Tried<Result<Outcome>> {
         if let Err(error) = self.admit(key, identity.scope.as_deref()) {
             return Ok(Err(error));
         }
@@ -56,7 +60,11 @@ impl Transaction<'_> {
             self.take_over(key, heritage).await?;
         }
         self.set_identity(key, identity).await?;
-        let kind = if takes { ChangeKind::Replaced } else { ChangeKind::Updated };
+        let kind = if takes {
+            ChangeKind::Replaced
+        } else {
+            ChangeKind::Updated
+        };
         self.changed(key, kind);
         Ok(Ok(Outcome::Whether(takes)))
     }
@@ -94,7 +102,11 @@ impl Transaction<'_> {
             return Ok(());
         }
         if !was_new {
-            self.remove("DELETE FROM {schema}.session_aliases WHERE session_id = $1", id).await?;
+            self.remove(
+                "DELETE FROM {schema}.session_aliases WHERE session_id = $1",
+                id,
+            )
+            .await?;
         }
         // One that no key can be leads nowhere.
         let names = names.iter().filter(|name| kit::check_key(name).is_ok());
@@ -136,10 +148,15 @@ impl Transaction<'_> {
         let sql = "SELECT {COLUMNS} FROM {schema}.sessions s WHERE s.key = ANY($1)";
         let params: [Param<'_>; 1] = [(&fresh, Type::TEXT_ARRAY)];
         let found = self.ask(sql, &params).await?;
-        let found = found.iter().map(Session::of).map(|one| (one.key.clone(), one));
+        let found = found
+            .iter()
+            .map(Session::of)
+            .map(|one| (one.key.clone(), one));
         let found: HashMap<_, _> = found.collect();
         for alias in fresh {
-            let Some(session) = found.get(alias) else { continue };
+            let Some(session) = found.get(alias) else {
+                continue;
+            };
             let scope = session.raw_scope();
             let is_any = session.messages > 0 || !session.summary.trim().is_empty();
             if is_any && kit::inherits_from(alias, &session.aliases, [scope.as_deref(), None]) {
@@ -157,7 +174,11 @@ impl Transaction<'_> {
         let lines = rows.iter().map(|row| {
             let (at, line): (i64, Vec<u8>) = (row.get(0), row.get(1));
             // Where a hidden checkpoint stood nothing is left to go back to.
-            let line = if at < from.start_at { kit::lost_checkpoint_line(&line) } else { line };
+            let line = if at < from.start_at {
+                kit::lost_checkpoint_line(&line)
+            } else {
+                line
+            };
             NewLine::read(line)
         });
         Ok(Heritage {
@@ -174,7 +195,9 @@ impl Transaction<'_> {
             None => Vec::new(),
         };
         self.empty(key).await?;
-        let own = own.into_iter().map(|(_, line)| NewLine::read(kit::lost_checkpoint_line(&line)));
+        let own = own
+            .into_iter()
+            .map(|(_, line)| NewLine::read(kit::lost_checkpoint_line(&line)));
         for line in heritage.lines.into_iter().chain(own) {
             self.push(key, Cow::Owned(line));
         }

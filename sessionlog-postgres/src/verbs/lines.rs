@@ -84,7 +84,10 @@ impl Transaction<'_> {
         let astray = || Error::PositionNotFound {
             key: session.key.clone(),
         };
-        let (history, at) = parts(position);
+        let (history, at) = (
+            position.history().cast_signed(),
+            position.at().cast_signed(),
+        );
         if history != session.history {
             return Ok(Err(astray()));
         }
@@ -117,7 +120,9 @@ impl Transaction<'_> {
         session.messages -= hidden.messages;
         session.change.numbers = true;
         if session.hidden > session.lines - session.hidden {
-            self.compact(key).await?.map_err(crate::fault::Fault::from)?;
+            self.compact(key)
+                .await?
+                .map_err(crate::fault::Fault::from)?;
         }
         Ok(())
     }
@@ -171,8 +176,14 @@ impl Transaction<'_> {
 
     pub(super) async fn controls(&self, id: i64) -> Tried<Vec<(u64, Vec<u8>)>> {
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
-        let rows = self.connection.client.query_typed(&self.shared.sql.controls, &params).await?;
-        let controls = rows.iter().map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get(1)));
+        let rows = self
+            .connection
+            .client
+            .query_typed(&self.shared.sql.controls, &params)
+            .await?;
+        let controls = rows
+            .iter()
+            .map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get(1)));
         Ok(controls.collect())
     }
 
@@ -184,12 +195,4 @@ impl Transaction<'_> {
         let sql = self.shared.sql.fill(sql);
         Ok(self.connection.client.query_typed(&sql, params).await?)
     }
-}
-
-/// The number of a position's history, and where in it.
-fn parts(position: Position) -> (i64, i64) {
-    let text = position.to_string();
-    let (history, at) = text.split_once('-').unwrap_or((&text, ""));
-    let number = |hex| u64::from_str_radix(hex, 16).unwrap_or(u64::MAX).cast_signed();
-    (number(history), number(at))
 }

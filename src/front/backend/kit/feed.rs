@@ -65,6 +65,14 @@ impl WatchFeed {
         self.0.send(standing(now));
     }
 
+    /// The session stands there now; nobody is told what they know.
+    pub fn send_if_new(&self, now: SessionState) {
+        let now = standing(now);
+        if self.0.subscribe().latest() != now {
+            self.0.send(now);
+        }
+    }
+
     /// Whether nobody watches any more.
     #[must_use]
     pub fn is_unheard(&self) -> bool {

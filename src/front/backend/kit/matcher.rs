@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use crate::engine::position::Position;
 use crate::engine::search::Needle;
 use crate::error::Result;
 use crate::front::search::{MoreHits, Search, SearchHit, SearchQuery};
-use crate::{Message, SessionQuery};
+use crate::{Message, Position, SessionQuery};
 
 /// What a [`SearchQuery`] looks for, ready to be looked for.
 #[derive(Debug)]
@@ -52,12 +51,12 @@ impl Matcher {
     pub fn hit(
         &self,
         key: &str,
-        (history, at): (u64, u64),
+        position: Position,
         (message, matched): (Message, Range<usize>),
     ) -> SearchHit {
         SearchHit {
             key: key.to_owned(),
-            position: Position::of(history, at),
+            position,
             archived: None,
             message,
             matched,

@@ -11,7 +11,7 @@ mod lines;
 mod matcher;
 mod moment;
 mod policy;
-mod update;
+mod whole;
 
 pub use crate::front::search::{MoreHits, Went};
 pub use feed::{ChangeFeed, WatchFeed};
@@ -25,7 +25,7 @@ pub use lines::{
 };
 pub use matcher::{Matcher, search_over};
 pub use moment::{Moment, MomentParts, session_info};
-pub use update::{UpdateWords, messages, update_parts};
 pub use policy::{
     admits_session, aliases_that_go_along, is_meant, retention_plan, retention_query,
 };
+pub use whole::{lines_of, put_session, split_lines, without_hidden};

@@ -102,8 +102,7 @@ impl SessionStore for PostgresStore {
         self.session_scope(key)
     }
 
-    /// Carries out what is queued, and closes the connections, for all clones.
     fn close(&self) -> Reply<()> {
-        self.shut()
+        self.close()
     }
 }

@@ -31,6 +31,7 @@ mod connect;
 mod context;
 mod conversation;
 pub mod copy;
+mod explained;
 mod fault;
 mod lane;
 mod leaving;
@@ -53,3 +54,11 @@ pub use options::PostgresOptions;
 pub use promise::Promise;
 pub use schema::{SCHEMA_VERSION, migrations_sql};
 pub use store::PostgresStore;
+
+/// The statements that read, each with values for its parameters, as SQL, and the indexes that
+/// it is to use. For tests.
+#[doc(hidden)]
+#[must_use]
+pub fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>)> {
+    explained::statements(schema)
+}

@@ -118,6 +118,11 @@ fn cursor(session: &Session, order: SessionOrder) -> Cursor {
     )
 }
 
+/// The statement that reads a page.
+pub(crate) fn statement(query: &SessionQuery) -> String {
+    Bounds::of(query).sql(query.get_order())
+}
+
 /// What a query comes to, in a database.
 struct Bounds {
     prefix: String,

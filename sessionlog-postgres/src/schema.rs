@@ -4,6 +4,7 @@ use sessionlog::{Error, Result};
 
 use crate::connect::Connection;
 use crate::fault::{Fault, Tried};
+use crate::sql::quoted;
 
 /// A step from one version of the tables to the next. What it says is never changed once it
 /// was released: databases have it.
@@ -33,7 +34,7 @@ pub fn migrations_sql(schema: &str) -> Result<String> {
     let steps = MIGRATIONS.iter();
     let steps = steps.map(|step| format!("-- {}: {}\n{}", step.version, step.name, step.sql));
     let all = steps.collect::<Vec<_>>().join("\n");
-    Ok(all.replace("{schema}", schema))
+    Ok(all.replace("{schema}", &quoted(schema)))
 }
 
 /// # Errors
@@ -62,18 +63,19 @@ pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> 
     if version(connection, schema).await? == Some(SCHEMA_VERSION) {
         return Ok(());
     }
+    let quoted = quoted(schema);
     let gate = format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};
-         CREATE TABLE IF NOT EXISTS {schema}.schema_migrations (
+        "CREATE SCHEMA IF NOT EXISTS {quoted};
+         CREATE TABLE IF NOT EXISTS {quoted}.schema_migrations (
              version integer PRIMARY KEY,
              name text NOT NULL,
              applied_at timestamptz NOT NULL DEFAULT now());
-         INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock')
+         INSERT INTO {quoted}.schema_migrations (version, name) VALUES (0, 'lock')
              ON CONFLICT DO NOTHING;"
     );
     client.batch_execute(&gate).await.map_err(concurrent)?;
     let lock = format!(
-        "BEGIN; SELECT version FROM {schema}.schema_migrations WHERE version = 0 FOR UPDATE"
+        "BEGIN; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
     );
     client.batch_execute(&lock).await?;
     let applied = apply(connection, schema).await;
@@ -111,7 +113,7 @@ async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
             "INSERT INTO {{schema}}.schema_migrations (version, name) VALUES ({}, '{}');",
             step.version, step.name
         );
-        let sql = format!("{}\n{note}", step.sql).replace("{schema}", schema);
+        let sql = format!("{}\n{note}", step.sql).replace("{schema}", &quoted(schema));
         connection.client.batch_execute(&sql).await?;
         tracing::info!(schema, version = step.version, "the tables were migrated");
     }
@@ -146,7 +148,10 @@ pub(crate) async fn require(connection: &Connection, schema: &str) -> Tried<()> 
 
 /// The version of the tables; `None` if there are none.
 async fn version(connection: &Connection, schema: &str) -> Tried<Option<i32>> {
-    let sql = format!("SELECT max(version) FROM {schema}.schema_migrations");
+    let sql = format!(
+        "SELECT max(version) FROM {}.schema_migrations",
+        quoted(schema)
+    );
     match connection.client.query_typed(&sql, &[]).await {
         Ok(rows) => Ok(rows.first().and_then(|row| row.get(0))),
         Err(error) if error.code().is_some_and(is_absent) => Ok(None),
@@ -161,7 +166,7 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
 
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
-    let sql = SEARCH_INDEX.replace("{schema}", schema);
+    let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));
     Ok(connection
         .client
         .batch_execute(&sql)

@@ -48,11 +48,16 @@ const FOUND: &str = "WITH found AS (
             WHERE s.key = $2 AND NOT $4
     ) candidates ORDER BY turn LIMIT 1)";
 
+/// The name of a schema as SQL has it: it may be a word of the language.
+pub(crate) fn quoted(schema: &str) -> String {
+    format!("\"{schema}\"")
+}
+
 impl Sql {
     pub(crate) fn of(schema: &str) -> Self {
         let fill = |sql: &str| {
             let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
-            sql.replace("{schema}", schema)
+            sql.replace("{schema}", &quoted(schema))
         };
         Self {
             schema: schema.to_owned(),
@@ -86,6 +91,8 @@ impl Sql {
                  JOIN {schema}.message_ids m ON m.message_id = t.id
                  WHERE m.session_id = ANY($2)",
             ),
+            // If another writer made one of them meanwhile, this fails, and all of it is done
+            // again: lines of a session that is not there would be lost.
             insert_sessions: fill(
                 "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
                      start_at, end_at, lines, hidden, messages, updated_at, updated_ns,
@@ -93,8 +100,7 @@ impl Sql {
                  SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
                      $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bytea[],
-                     $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
-                 ON CONFLICT DO NOTHING",
+                     $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])",
             ),
             bump_sessions: fill(
                 "UPDATE {schema}.sessions s SET version = i.version, history = i.history,
@@ -164,6 +170,6 @@ impl Sql {
     /// A statement of the reader's own, with `{schema}`, `{FOUND}` and `{COLUMNS}` filled in.
     pub(crate) fn fill(&self, sql: &str) -> String {
         let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
-        sql.replace("{schema}", &self.schema)
+        sql.replace("{schema}", &quoted(&self.schema))
     }
 }

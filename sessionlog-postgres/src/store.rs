@@ -238,7 +238,12 @@ impl PostgresStore {
         Ok(lines.into_iter().map(NewLine::read).collect())
     }
 
-    pub(crate) fn shut(&self) -> Reply<()> {
+    /// Carries out what is queued, and closes the connections, for all clones. Later verbs
+    /// fail; closing again does nothing.
+    ///
+    /// # Errors
+    /// None.
+    pub fn close(&self) -> Reply<()> {
         let this = self.clone();
         Reply::from_future(async move {
             this.inner.shared.closed.store(true, Ordering::Release);
@@ -268,7 +273,7 @@ async fn within<T>(
     if let Some(done) = futures_util::future::poll_immediate(work.as_mut()).await {
         return Some(done);
     }
-    let timer = handle.spawn(tokio::time::sleep(most));
+    let timer = handle.spawn(async move { tokio::time::sleep(most).await });
     let stop = timer.abort_handle();
     let ended = select(work, timer).await;
     stop.abort();
@@ -372,7 +377,7 @@ async fn try_to_prepare(
         schema::migrate(&connection, &options.schema).await?;
         // Lanes of processes that were killed; nobody looks for their commits any more.
         let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
-        let sql = sql.replace("{schema}", &options.schema);
+        let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
         connection.client.batch_execute(&sql).await?;
     } else {
         schema::require(&connection, &options.schema).await?;

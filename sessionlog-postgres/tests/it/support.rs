@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub(crate) mod cluster;
+pub(crate) mod load;
 pub(crate) mod pooler;
 pub(crate) mod proxy;
 
@@ -18,7 +19,9 @@ use cluster::Cluster;
 /// The server that tests share which harm none, if there can be one.
 pub(crate) fn server() -> Option<&'static Cluster> {
     static SERVER: OnceLock<Option<Cluster>> = OnceLock::new();
-    SERVER.get_or_init(|| Cluster::start(&["fsync=off"])).as_ref()
+    SERVER
+        .get_or_init(|| Cluster::start(&["fsync=off"]))
+        .as_ref()
 }
 
 /// A name that no other test of the process has.
@@ -92,7 +95,12 @@ impl Caller {
         [
             Self::PlainThread,
             Self::Runtime(Builder::new_current_thread().build().unwrap()),
-            Self::Runtime(Builder::new_multi_thread().worker_threads(2).build().unwrap()),
+            Self::Runtime(
+                Builder::new_multi_thread()
+                    .worker_threads(2)
+                    .build()
+                    .unwrap(),
+            ),
         ]
     }
 

@@ -25,7 +25,21 @@ impl Cluster {
         let cluster = Self::prepare()?;
         let data = cluster.data();
         let data = data.to_str().unwrap();
-        cluster.run("initdb", &["-D", data, "-U", "bot", "-A", "trust", "-N", "--locale=C.UTF-8", "-E", "UTF8"]);
+        cluster.run(
+            "initdb",
+            &[
+                "-D",
+                data,
+                "-U",
+                "bot",
+                "-A",
+                "trust",
+                "-N",
+                "--locale=C.UTF-8",
+                "-E",
+                "UTF8",
+            ],
+        );
         cluster.configure(settings);
         Some(cluster.launched())
     }
@@ -34,8 +48,25 @@ impl Cluster {
     pub(crate) fn standby(&self, name: &str, settings: &[&str]) -> Self {
         let standby = Self::prepare().unwrap();
         let data = standby.data();
-        let from = format!("host=127.0.0.1 port={} user=bot application_name={name}", self.port);
-        standby.run("pg_basebackup", &["-d", &from, "-D", data.to_str().unwrap(), "-R", "-c", "fast", "-X", "stream", "-N"]);
+        let from = format!(
+            "host=127.0.0.1 port={} user=bot application_name={name}",
+            self.port
+        );
+        standby.run(
+            "pg_basebackup",
+            &[
+                "-d",
+                &from,
+                "-D",
+                data.to_str().unwrap(),
+                "-R",
+                "-c",
+                "fast",
+                "-X",
+                "stream",
+                "-N",
+            ],
+        );
         standby.configure(settings);
         standby.launched()
     }
@@ -51,12 +82,22 @@ impl Cluster {
             std::io::stderr().write_all(told.as_bytes()).unwrap();
             return None;
         };
-        let dir = tempfile::Builder::new().prefix("slpg").tempdir_in("/tmp").unwrap();
+        let dir = tempfile::Builder::new()
+            .prefix("slpg")
+            .tempdir_in("/tmp")
+            .unwrap();
         if is_root() {
-            let owned = Command::new("chown").arg("postgres").arg(dir.path()).status();
+            let owned = Command::new("chown")
+                .arg("postgres")
+                .arg(dir.path())
+                .status();
             assert!(owned.unwrap().success());
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         Some(Self {
             bin,
             dir,
@@ -94,7 +135,11 @@ impl Cluster {
             self.data().display(),
             self.dir.path().join("log").display(),
         );
-        let keeper = self.as_owner("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn();
+        let keeper = self
+            .as_owner("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .spawn();
         self.keeper = Some(keeper.unwrap());
         let begun = Instant::now();
         while !self.is_ready() {
@@ -114,7 +159,17 @@ impl Cluster {
     /// Stops the server as a crash would: nothing is written, all connections are cut.
     pub(crate) fn stop_at_once(&mut self) {
         let data = self.data();
-        let stopped = self.run_quietly("pg_ctl", &["-D", data.to_str().unwrap(), "-m", "immediate", "-w", "stop"]);
+        let stopped = self.run_quietly(
+            "pg_ctl",
+            &[
+                "-D",
+                data.to_str().unwrap(),
+                "-m",
+                "immediate",
+                "-w",
+                "stop",
+            ],
+        );
         assert!(stopped.status.success(), "{stopped:?}");
         self.reap();
     }
@@ -150,12 +205,30 @@ impl Cluster {
     /// Runs statements as the operator would.
     pub(crate) fn sql(&self, statements: &str) -> String {
         let told = Command::new(self.bin.join("psql"))
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "bot", "-d", "postgres"])
+            .args([
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &self.port.to_string(),
+                "-U",
+                "bot",
+                "-d",
+                "postgres",
+            ])
             .args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statements])
             .output()
             .unwrap();
-        assert!(told.status.success(), "{statements}: {}", String::from_utf8_lossy(&told.stderr));
+        assert!(
+            told.status.success(),
+            "{statements}: {}",
+            String::from_utf8_lossy(&told.stderr)
+        );
         String::from_utf8(told.stdout).unwrap().trim().to_owned()
+    }
+
+    /// What the server said.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
     fn data(&self) -> PathBuf {
@@ -164,12 +237,19 @@ impl Cluster {
 
     fn run(&self, program: &str, args: &[&str]) {
         let ran = self.run_quietly(program, args);
-        assert!(ran.status.success(), "{program}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert!(
+            ran.status.success(),
+            "{program}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
     }
 
     fn run_quietly(&self, program: &str, args: &[&str]) -> Output {
         let path = self.bin.join(program);
-        self.as_owner(path.to_str().unwrap()).args(args).output().unwrap()
+        self.as_owner(path.to_str().unwrap())
+            .args(args)
+            .output()
+            .unwrap()
     }
 
     fn as_owner(&self, program: &str) -> Command {

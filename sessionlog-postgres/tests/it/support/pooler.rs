@@ -23,8 +23,15 @@ impl Pooler {
             std::io::stderr().write_all(told).unwrap();
             return None;
         }
-        let dir = tempfile::Builder::new().prefix("slpgb").tempdir_in("/tmp").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = tempfile::Builder::new()
+            .prefix("slpgb")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let config = format!(
             "[databases]\npostgres = host=127.0.0.1 port={} dbname=postgres user=bot\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n\
@@ -36,12 +43,19 @@ impl Pooler {
         let config = config.replace("max_prepared_statements = 0\n", "");
         let path = dir.path().join("pgbouncer.ini");
         std::fs::write(&path, config).unwrap();
-        std::process::Command::new("chmod").args(["-R", "a+rx"]).arg(dir.path()).status().unwrap();
+        std::process::Command::new("chmod")
+            .args(["-R", "a+rx"])
+            .arg(dir.path())
+            .status()
+            .unwrap();
         let script = format!(
             "/usr/sbin/pgbouncer -q '{}' >/dev/null 2>&1 & pid=$!; cat >/dev/null; kill -QUIT $pid; kill -TERM $pid; wait $pid",
             path.display()
         );
-        let keeper = as_owner("sh", dir.path()).args(["-c", &script]).stdin(Stdio::piped()).spawn();
+        let keeper = as_owner("sh", dir.path())
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .spawn();
         let pooler = Self {
             port,
             keeper: keeper.unwrap(),

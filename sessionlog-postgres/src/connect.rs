@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sessionlog::{Error, Result};
 use tokio::sync::mpsc;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -83,11 +83,30 @@ impl Connector {
         self.connect_and_hear(None).await
     }
 
-    /// The same, with notifications.
+    /// The same, with notifications. Of several hosts another one is tried if one was
+    /// replaced: the order in which they are tried is random.
     pub(crate) async fn connect_and_hear(
         &self,
         heard: Option<mpsc::Sender<Notification>>,
     ) -> Tried<Connection> {
+        let mut tries = self
+            .config
+            .get_ports()
+            .len()
+            .max(self.config.get_hosts().len())
+            * 4;
+        loop {
+            let connection = self.reach(heard.clone()).await?;
+            tries -= 1;
+            match self.fence(&connection.client).await {
+                Ok(()) => return Ok(connection),
+                Err(fault) if tries == 0 => return Err(fault),
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn reach(&self, heard: Option<mpsc::Sender<Notification>>) -> Tried<Connection> {
         let reached = self.config.connect(self.tls.clone());
         let reached = tokio::time::timeout(self.patience * 3, reached).await;
         let (client, connection) = reached
@@ -95,9 +114,7 @@ impl Connector {
             .map_err(|error| as_lost(error.into()))?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
-        let connection = Connection { client, warned };
-        self.fence(&connection.client).await?;
-        Ok(connection)
+        Ok(Connection { client, warned })
     }
 
     /// Refuses a server of an older timeline than one that was met: it was primary once, and
@@ -181,6 +198,9 @@ fn read(dsn: &str) -> Result<Config> {
     let mut config: Config = dsn.parse().map_err(|error| invalid(&error))?;
     if config.get_target_session_attrs() == TargetSessionAttrs::Any {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if config.get_load_balance_hosts() == LoadBalanceHosts::Disable {
+        config.load_balance_hosts(LoadBalanceHosts::Random);
     }
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));

@@ -72,7 +72,7 @@ pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>
         (
             typed(&sql.fill(WORDS), "text, bigint"),
             "'word19999', 10".into(),
-            vec!["lines_by_words", "sessions_pkey"],
+            vec!["lines_by_words"],
         ),
     ]
 }

@@ -20,6 +20,26 @@ const MIGRATIONS: [Migration; 1] = [Migration {
     sql: include_str!("../migrations/0001_sessions.sql"),
 }];
 
+impl Migration {
+    /// What it does, and the note that it is done.
+    fn whole(&self) -> String {
+        let Self { version, name, sql } = self;
+        format!(
+            "{sql}\nINSERT INTO {{schema}}.schema_migrations (version, name) \
+             VALUES ({version}, '{name}');"
+        )
+    }
+}
+
+/// Where it is noted which were applied. The row of version 0 is the lock.
+const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS {schema}.schema_migrations (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now());
+INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock') ON CONFLICT DO NOTHING;
+";
+
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
@@ -32,8 +52,12 @@ pub const SCHEMA_VERSION: i32 = 1;
 pub fn migrations_sql(schema: &str) -> Result<String> {
     check_name(schema)?;
     let steps = MIGRATIONS.iter();
-    let steps = steps.map(|step| format!("-- {}: {}\n{}", step.version, step.name, step.sql));
-    let all = steps.collect::<Vec<_>>().join("\n");
+    let steps = steps.map(Migration::whole);
+    let all = [TABLE.to_owned()]
+        .into_iter()
+        .chain(steps)
+        .collect::<Vec<_>>()
+        .join("\n");
     Ok(all.replace("{schema}", &quoted(schema)))
 }
 
@@ -64,15 +88,7 @@ pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> 
         return Ok(());
     }
     let quoted = quoted(schema);
-    let gate = format!(
-        "CREATE SCHEMA IF NOT EXISTS {quoted};
-         CREATE TABLE IF NOT EXISTS {quoted}.schema_migrations (
-             version integer PRIMARY KEY,
-             name text NOT NULL,
-             applied_at timestamptz NOT NULL DEFAULT now());
-         INSERT INTO {quoted}.schema_migrations (version, name) VALUES (0, 'lock')
-             ON CONFLICT DO NOTHING;"
-    );
+    let gate = TABLE.replace("{schema}", &quoted);
     client.batch_execute(&gate).await.map_err(concurrent)?;
     let lock = format!(
         "BEGIN; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
@@ -109,11 +125,7 @@ async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
     let found = version(connection, schema).await?.unwrap_or(0);
     check(found)?;
     for step in MIGRATIONS.iter().filter(|step| step.version > found) {
-        let note = format!(
-            "INSERT INTO {{schema}}.schema_migrations (version, name) VALUES ({}, '{}');",
-            step.version, step.name
-        );
-        let sql = format!("{}\n{note}", step.sql).replace("{schema}", &quoted(schema));
+        let sql = step.whole().replace("{schema}", &quoted(schema));
         connection.client.batch_execute(&sql).await?;
         tracing::info!(schema, version = step.version, "the tables were migrated");
     }

@@ -108,7 +108,8 @@ fn a_watch_shows_the_latest_state_and_a_lost_connection_is_made_good() {
     assert_eq!(changes.wait_next().unwrap().key, "a");
     server.sql(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-         WHERE query LIKE '%followers SET until%' OR query LIKE 'LISTEN%'",
+         WHERE application_name = 'sessionlog'
+             AND (query LIKE '%followers SET until%' OR query LIKE 'LISTEN%')",
     );
     there.truncate_history("a", 1).wait().unwrap();
     while watch.latest().skip != 1 {

@@ -36,10 +36,7 @@ fn tables_that_are_missing_or_too_new_are_refused_and_made_by_hand() {
         .migrate(false);
     let missing = PostgresStore::open(options.clone()).unwrap_err();
     assert!(missing.to_string().contains("migrations"), "{missing}");
-    server.sql(&format!(
-        "CREATE SCHEMA {schema}; {}",
-        migrations_sql(&schema).unwrap()
-    ));
+    server.sql(&migrations_sql(&schema).unwrap());
     let store = PostgresStore::open(options.clone()).unwrap();
     store.add_message("a", "user", "0").wait().unwrap();
     store

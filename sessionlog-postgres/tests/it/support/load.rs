@@ -65,7 +65,12 @@ impl Load {
     /// Waits until so many more were acknowledged.
     pub(crate) fn wait_for(&self, more: u64) {
         let wanted = self.acknowledged() + more;
+        let begun = std::time::Instant::now();
         while self.acknowledged() < wanted {
+            if begun.elapsed().as_secs() > 60 {
+                self.stop();
+                panic!("nothing is acknowledged any more");
+            }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }

@@ -1,9 +1,11 @@
 //! What can go wrong, sorted by what a caller can do about it.
 
+mod checkpoint_id;
 mod kind;
 mod oversized;
 mod version;
 
+pub use self::checkpoint_id::CheckpointId;
 pub use self::kind::ErrorKind;
 pub use self::oversized::Oversized;
 pub(crate) use self::oversized::check_size;
@@ -157,9 +159,9 @@ pub enum Error {
     #[error("checkpoint {id} {}; {}", if *.lost { "is no longer there, its lines were truncated" } else { "does not exist" }, list_ids(.existing))]
     CheckpointNotFound {
         /// The id asked for.
-        id: i64,
+        id: CheckpointId,
         /// The ids that exist, in the order of their lines.
-        existing: Vec<i64>,
+        existing: Vec<CheckpointId>,
         /// Whether it went when lines were truncated. Once they are compacted
         /// only the highest id that went is known: those below it count as gone
         /// with it. `false` for an id that never was.
@@ -350,9 +352,9 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 }
 
 /// Checkpoint ids for a person: neighbours are drawn together.
-fn list_ids(ids: &[i64]) -> String {
+fn list_ids(ids: &[CheckpointId]) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for &id in ids {
+    for id in ids.iter().map(|id| id.number()) {
         match ranges.last_mut() {
             Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
             _ => ranges.push((id, id)),
@@ -372,12 +374,13 @@ fn list_ids(ids: &[i64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Error;
+    use super::{CheckpointId, Error};
 
     #[test]
     fn a_missing_checkpoint_names_those_that_exist() {
         let error = |id, existing: &[i64], lost| {
-            let existing = existing.to_vec();
+            let existing = existing.iter().copied().map(CheckpointId::new).collect();
+            let id = CheckpointId::new(id);
             Error::CheckpointNotFound { id, existing, lost }.to_string()
         };
         assert_eq!(

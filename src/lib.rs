@@ -25,6 +25,8 @@
 //! write has the [`Durability`] asked for; from then on every reader of the store
 //! sees it. The session's file gets it moments later, with what else came to it.
 //!
+//! The [`guide`] explains the verbs, what is promised, what lies on disk and how to move over.
+//!
 //! # Where what is
 //!
 //! * [`Store`] opens and closes a directory, [`StoreHandle`] holds the verbs.
@@ -54,6 +56,7 @@ mod engine;
 mod error;
 mod front;
 mod ground;
+pub mod guide;
 #[cfg(any(test, feature = "testing", sessionlog_loom))]
 #[doc(hidden)]
 pub mod testing;
@@ -81,7 +84,7 @@ pub use engine::position::{Keep, Position};
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
-pub use error::{Error, ErrorKind, Oversized, Result, Version};
+pub use error::{CheckpointId, Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
 pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};

@@ -215,7 +215,7 @@ impl Chat {
 
     fn mark(&mut self, handle: &StoreHandle) -> Outcome<()> {
         let id = handle.context(&self.key).checkpoint(false).wait()?;
-        self.mark = Some((id, self.live.len()));
+        self.mark = Some((id.into(), self.live.len()));
         Ok(())
     }
 

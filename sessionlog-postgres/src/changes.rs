@@ -123,8 +123,8 @@ impl Listener {
         }
         self.shared.check_open()?;
         let mut hears = self.start();
-        let heard = hears.wait_for(|hears| *hears);
-        match tokio::time::timeout(self.shared.options.retry, heard).await {
+        let listens = hears.wait_for(|hears| *hears);
+        match tokio::time::timeout(self.shared.options.retry, listens).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err(sessionlog::Error::Closed),
             Err(_) => Err(sessionlog::Error::Unavailable {

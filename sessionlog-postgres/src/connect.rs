@@ -109,9 +109,10 @@ impl Connector {
     async fn reach(&self, heard: Option<mpsc::Sender<Notification>>) -> Tried<Connection> {
         let reached = self.config.connect(self.tls.clone());
         let reached = tokio::time::timeout(self.patience * 3, reached).await;
+        // What one server refuses now, it or another may take a moment later.
         let (client, connection) = reached
             .map_err(|_| Fault::lost("no server answered in time"))?
-            .map_err(|error| as_lost(error.into()))?;
+            .map_err(|error| Fault::Lost(Fault::from(error).reason()))?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
         Ok(Connection { client, warned })
@@ -154,11 +155,6 @@ impl Connector {
             let _ = tokio::time::timeout(Duration::from_secs(5), asked).await;
         });
     }
-}
-
-/// While connecting, what a server refuses may be taken by it, or another, a moment later.
-fn as_lost(fault: Fault) -> Fault {
-    Fault::Lost(fault.reason())
 }
 
 /// Keeps a connection going until it is closed.

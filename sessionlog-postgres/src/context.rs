@@ -48,14 +48,15 @@ impl Shared {
         self.check_open()?;
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(fault) => fault.into_error(),
-            PoolError::Closed => Error::Closed,
             PoolError::Timeout(_) => Error::Unavailable {
                 reason: Arc::from(format!(
                     "all {} connections were in use for {:?}",
                     self.options.connections, self.options.wait
                 )),
             },
-            PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => Error::Closed,
+            PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
+                Error::Closed
+            }
         })
     }
 

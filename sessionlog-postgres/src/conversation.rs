@@ -1,7 +1,7 @@
 //! A session's conversation: checkpoints, token usage, a system prompt.
 
 use sessionlog::backend::kit;
-use sessionlog::{Message, Reply};
+use sessionlog::{CheckpointId, Message, Reply};
 
 use crate::command::{Outcome, Update, Verb};
 use crate::row::{NewLine, PROMPT};
@@ -31,8 +31,11 @@ impl PostgresStore {
     ///
     /// # Errors
     /// Those all verbs share.
-    pub fn checkpoints(&self, key: &str) -> Reply<Vec<i64>> {
-        map(self.moment(key, false), |moment| Ok(moment.checkpoints()))
+    pub fn checkpoints(&self, key: &str) -> Reply<Vec<CheckpointId>> {
+        map(self.moment(key, false), |moment| {
+            let ids = moment.checkpoints().into_iter();
+            Ok(ids.map(CheckpointId::new).collect())
+        })
     }
 }
 
@@ -72,15 +75,15 @@ impl PostgresContext {
     ///
     /// # Errors
     /// Those all verbs share.
-    pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
+    pub fn checkpoint(&self, add_user_message: bool) -> Reply<CheckpointId> {
         let verb = Verb::Checkpoint {
             message: add_user_message,
         };
         map(self.store.write(&self.key, || Ok(verb)), |outcome| {
-            Ok(match outcome {
+            Ok(CheckpointId::new(match outcome {
                 Outcome::Number(id) => id,
                 _ => 0,
-            })
+            }))
         })
     }
 
@@ -89,7 +92,8 @@ impl PostgresContext {
     /// # Errors
     /// [`Error::CheckpointNotFound`](sessionlog::Error::CheckpointNotFound), and those all
     /// verbs share.
-    pub fn revert_to(&self, id: i64) -> Reply<()> {
+    pub fn revert_to(&self, id: impl Into<CheckpointId>) -> Reply<()> {
+        let id = id.into().number();
         done(self.store.write(&self.key, move || Ok(Verb::RevertTo(id))))
     }
 

@@ -125,10 +125,12 @@ impl Lane {
                 Tally::Committed(outcomes) => return Ok(outcomes),
                 Tally::RolledBack(Fault::Refused(error)) => return Err(Failure::Refused(error)),
                 Tally::RolledBack(fault) => fault,
-                Tally::Unknown(outcomes, reason) => match self.settle(deadline, &reason).await? {
-                    true => return Ok(outcomes),
-                    false => Fault::Lost(reason),
-                },
+                Tally::Unknown(outcomes, reason) => {
+                    if self.settle(deadline, &reason).await? {
+                        return Ok(outcomes);
+                    }
+                    Fault::Lost(reason)
+                }
             };
             if let Fault::Lost(reason) = &fault {
                 tracing::warn!(%reason, "a connection to the database was lost");

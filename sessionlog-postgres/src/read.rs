@@ -54,7 +54,7 @@ impl PostgresStore {
             Box::pin(async move {
                 let sql = &shared.sql.history;
                 Ok(messages(
-                    connection.client.query_typed(sql, &sought.params()).await?,
+                    &connection.client.query_typed(sql, &sought.params()).await?,
                 ))
             })
         })
@@ -68,10 +68,10 @@ impl PostgresStore {
         let most = i64::try_from(n).unwrap_or(i64::MAX);
         self.find(key, move |shared, connection, sought| {
             Box::pin(async move {
-                let [a, b, c, d] = sought.params();
-                let params: [Param<'_>; 5] = [a, b, c, d, (&most, Type::INT8)];
+                let [key, trimmed, own, exact] = sought.params();
+                let params: [Param<'_>; 5] = [key, trimmed, own, exact, (&most, Type::INT8)];
                 Ok(messages(
-                    connection
+                    &connection
                         .client
                         .query_typed(&shared.sql.tail, &params)
                         .await?,
@@ -181,13 +181,18 @@ impl PostgresStore {
                 let rows = client
                     .query_typed(&shared.sql.session, &sought.params())
                     .await?;
-                let found = match rows.first().map(Session::of) {
-                    Some(session) => chosen(&shared, connection, &session, &budget).await,
-                    None => {
-                        let nowhere = Position::new(0, 0);
-                        let nothing = (std::iter::empty(), Besides::default());
-                        Ok(Window::fit(&name, nothing.0, nowhere, nothing.1, &budget))
-                    }
+                let found = if let Some(session) = rows.first().map(Session::of) {
+                    chosen(&shared, connection, &session, &budget).await
+                } else {
+                    let nowhere = Position::new(0, 0);
+                    let nothing = std::iter::empty();
+                    Ok(Window::fit(
+                        &name,
+                        nothing,
+                        nowhere,
+                        Besides::default(),
+                        &budget,
+                    ))
                 };
                 client.batch_execute("COMMIT").await?;
                 found
@@ -321,7 +326,7 @@ async fn chosen(
             version: session.version(),
         };
         let end = Position::new(history, session.end_at.cast_unsigned());
-        let is_all = (rows.len() as i64) < most;
+        let is_all = number(rows.len()) < most;
         let mut window = match Window::fit(&session.key, newest, end, besides, budget) {
             Ok(window) => window,
             // What is not read yet may have the other half.
@@ -336,7 +341,7 @@ async fn chosen(
             .last()
             .is_some_and(|oldest| window.start != position(oldest));
         if is_all || is_sure {
-            let unread = session.messages - rows.len() as i64;
+            let unread = session.messages - number(rows.len());
             window.omitted += usize::try_from(unread).unwrap_or(0);
             return Ok(Ok(window));
         }
@@ -344,7 +349,12 @@ async fn chosen(
     }
 }
 
-pub(crate) fn messages(rows: Vec<Row>) -> Vec<Message> {
+/// A count as the database has it.
+pub(crate) fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn messages(rows: &[Row]) -> Vec<Message> {
     let messages = rows.iter().filter_map(|row| kit::message_of(row.get(0)));
     messages.collect()
 }

@@ -204,7 +204,7 @@ impl NewLine {
 
     /// Where the next line begins, as a session file would have it.
     pub(crate) fn len(&self) -> i64 {
-        self.line.len() as i64 + 1
+        crate::read::number(self.line.len()) + 1
     }
 }
 

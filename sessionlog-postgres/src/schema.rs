@@ -179,9 +179,6 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
     let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));
-    Ok(connection
-        .client
-        .batch_execute(&sql)
-        .await
-        .map_err(concurrent)?)
+    let made = connection.client.batch_execute(&sql).await;
+    made.map_err(concurrent)
 }

@@ -175,7 +175,7 @@ impl Hunt {
                 continue;
             }
             hits.extend(rows.iter().filter_map(|row| hit(&self.matcher, row)));
-            if rows.len() as i64 == LINES {
+            if crate::read::number(rows.len()) == LINES {
                 session.from = rows.last().map_or(0, |row| row.get::<_, i64>(0) + 1);
                 rest.push(session);
             }

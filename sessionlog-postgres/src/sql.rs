@@ -54,6 +54,7 @@ pub(crate) fn quoted(schema: &str) -> String {
 }
 
 impl Sql {
+    #[expect(clippy::too_many_lines, reason = "it is the list of the statements")]
     pub(crate) fn of(schema: &str) -> Self {
         let fill = |sql: &str| {
             let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);

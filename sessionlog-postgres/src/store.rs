@@ -217,16 +217,11 @@ impl PostgresStore {
             };
             queue.send(command).await.map_err(|_| Error::Closed)
         };
-        match within(self.inner.handle(), wait, queued).await {
-            Some(queued) => queued?,
-            None => {
-                let options = &self.inner.shared.options;
-                return Err(Error::Overloaded {
-                    key,
-                    waiting: options.queued_commands,
-                });
-            }
-        }
+        let Some(queued) = within(self.inner.handle(), wait, queued).await else {
+            let waiting = self.inner.shared.options.queued_commands;
+            return Err(Error::Overloaded { key, waiting });
+        };
+        queued?;
         Ok(answered)
     }
 

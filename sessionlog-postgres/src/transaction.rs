@@ -84,26 +84,28 @@ impl<'a> Transaction<'a> {
         let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
         // The lane first: whoever looks for this transaction waits for its lock, and so for
         // its end. Polled in this order, they are sent in it, and all at once.
-        let (begun, lane, gated, followed, claims, rows) = tokio::join!(
+        let (opened, noted, gated, followed, claims, rows) = tokio::join!(
             client.batch_execute(&begin),
             client.execute_typed(&sql.take_lane, &lane),
             async {
-                match shared.notifies {
-                    true => client.execute_typed(GATE, &gate).await,
-                    false => Ok(0),
+                if shared.notifies {
+                    client.execute_typed(GATE, &gate).await
+                } else {
+                    Ok(0)
                 }
             },
             async {
-                match shared.notifies {
-                    true => client.query_typed(&sql.is_followed, &[]).await,
-                    false => Ok(Vec::new()),
+                if shared.notifies {
+                    client.query_typed(&sql.is_followed, &[]).await
+                } else {
+                    Ok(Vec::new())
                 }
             },
             client.query_typed(&sql.claims, &claimed),
             client.query_typed(&sql.lock_sessions, &locked),
         );
-        begun?;
-        if lane? == 0 {
+        opened?;
+        if noted? == 0 {
             return Err(Fault::lost("the lane is not registered"));
         }
         gated?;
@@ -119,7 +121,7 @@ impl<'a> Transaction<'a> {
             .values()
             .map(|one| (one.id, one.key.clone()))
             .collect();
-        let mut named = HashMap::new();
+        let mut by_name = HashMap::new();
         for row in claims {
             let Some(id) = row.get::<_, Option<i64>>(1) else {
                 continue;
@@ -127,21 +129,21 @@ impl<'a> Transaction<'a> {
             let Some(key) = keys_by_id.get(&id) else {
                 return Err(Fault::Again("an alias changed hands meanwhile".into()));
             };
-            named.insert(row.get(0), key.clone());
+            by_name.insert(row.get(0), key.clone());
         }
-        let mut begun = Self {
+        let mut transaction = Self {
             connection,
             shared,
             sessions,
-            claims: named,
+            claims: by_name,
             taken: HashSet::new(),
             lines: Vec::new(),
             ids: Vec::new(),
             notices: Vec::new(),
             is_followed,
         };
-        begun.look_for_ids(orders).await?;
-        Ok(begun)
+        transaction.look_for_ids(orders).await?;
+        Ok(transaction)
     }
 
     async fn look_for_ids(&mut self, orders: &[&Order]) -> Tried<()> {
@@ -296,12 +298,13 @@ impl<'a> Transaction<'a> {
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
         let (text, lines, ids) = (rows.text(), rows.lines(), rows.ids());
         let run = |is_any: bool, sql, params| async move {
-            match is_any {
-                true => client.execute_typed(sql, params).await,
-                false => Ok(0),
+            if is_any {
+                client.execute_typed(sql, params).await
+            } else {
+                Ok(0)
             }
         };
-        let (a, b, c, d, e, f, g, committed) = tokio::join!(
+        let written = tokio::join!(
             run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
             run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
             run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
@@ -312,23 +315,19 @@ impl<'a> Transaction<'a> {
             client.batch_execute("SET LOCAL statement_timeout = 0"),
             client.batch_execute("COMMIT"),
         );
-        for written in [
-            a.map(drop),
-            b.map(drop),
-            c.map(drop),
-            d.map(drop),
-            e.map(drop),
-            f.map(drop),
-            g,
-        ] {
-            match written.map_err(as_race) {
+        let rows = [
+            written.0, written.1, written.2, written.3, written.4, written.5,
+        ];
+        let rows = rows.into_iter().map(|one| one.map(drop));
+        for one in rows.chain([written.6]) {
+            match one.map_err(as_race) {
                 Ok(()) => {}
                 Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
                 // What follows in a transaction that failed is refused, the commit too.
                 Err(fault) => return Committed::No(fault),
             }
         }
-        match committed.map_err(Fault::from) {
+        match written.7.map_err(Fault::from) {
             Ok(()) if self.connection.was_warned() => {
                 Committed::Unknown("the server did not wait for its replicas".into())
             }
@@ -338,7 +337,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Writes lines that later statements of the same transaction are to find.
+    /// Gives up what was changed.
     pub(crate) async fn roll_back(self) {
         // A connection on which this fails is not used again: it says so itself.
         let _ = self.connection.client.batch_execute("ROLLBACK").await;

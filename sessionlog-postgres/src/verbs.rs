@@ -10,7 +10,7 @@ use sessionlog::{ChangeKind, Error, Result, Version};
 
 use crate::command::{Order, Outcome, Restore, Update, Verb};
 use crate::fault::Tried;
-use crate::row::{CHECKPOINT, MESSAGE, NewLine, random};
+use crate::row::{CHECKPOINT, MESSAGE, NewLine, Session, random};
 use crate::transaction::{Transaction, require};
 
 impl<'a> Transaction<'a> {
@@ -101,7 +101,7 @@ impl<'a> Transaction<'a> {
 
     async fn delete(&mut self, key: &str, expect: Option<Version>) -> Tried<Result<Outcome>> {
         let session = self.sessions.get(key);
-        let found = session.map_or(Version::ABSENT, |session| session.version());
+        let found = session.map_or(Version::ABSENT, Session::version);
         if let Err(error) = require(key, found, expect) {
             return Ok(Err(error));
         }
@@ -119,7 +119,7 @@ impl<'a> Transaction<'a> {
     async fn revert(&mut self, key: &str, id: i64) -> Tried<Result<Outcome>> {
         if !self.sessions.contains_key(key) {
             return Ok(Err(Error::CheckpointNotFound {
-                id,
+                id: id.into(),
                 existing: Vec::new(),
                 lost: false,
             }));

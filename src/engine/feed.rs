@@ -54,9 +54,8 @@ pub(crate) struct Feed {
 struct Ring {
     /// The number of the first one kept.
     first: u64,
-    kept: VecDeque<Told>,
-    /// Before which number it is not known what was missed.
-    gap: u64,
+    /// `None` where some were missed, nobody knows how many.
+    kept: VecDeque<Option<Told>>,
 }
 
 /// Where one who follows stands.
@@ -92,6 +91,15 @@ impl Feed {
 
     /// Readers see a change.
     pub(crate) fn tell(&self, told: Told) {
+        self.push(Some(told));
+    }
+
+    /// Nobody knows what changed here.
+    pub(crate) fn lose(&self) {
+        self.push(None);
+    }
+
+    fn push(&self, told: Option<Told>) {
         let mut ring = self.ring.lock();
         if ring.kept.len() == KEPT {
             ring.kept.pop_front();
@@ -107,26 +115,16 @@ impl Feed {
         }
     }
 
-    /// Changes were missed, nobody knows how many: whoever follows is told so in place of
-    /// what was kept.
-    pub(crate) fn lose(&self) {
-        let mut ring = self.ring.lock();
-        // A number for the gap, so that everyone is behind it.
-        ring.first += ring.kept.len() as u64 + 1;
-        ring.kept.clear();
-        ring.gap = ring.first;
-        let newest = ring.first;
-        drop(ring);
-        let sender = self.newest.lock().clone();
-        if let Some(sender) = sender {
-            sender.send(newest);
-        }
-    }
-
     /// No change will come any more.
     pub(crate) fn end(&self) {
         let sender = self.newest.lock().take();
         drop(sender);
+    }
+
+    /// Whether nobody waits for a change.
+    pub(crate) fn is_unheard(&self) -> bool {
+        let sender = self.newest.lock().clone();
+        sender.is_none_or(|sender| sender.is_unheard())
     }
 
     /// One who is told of every change from now on. `None` once none will come.
@@ -142,7 +140,8 @@ impl Feed {
     /// Goes back to right after the change that made `version`; `false` if that is not kept.
     pub(crate) fn rewind(&self, follower: &mut Follower, version: Version) -> bool {
         let ring = self.ring.lock();
-        let place = ring.kept.iter().rposition(|told| told.version == version);
+        let is_it = |told: &Option<Told>| told.as_ref().is_some_and(|t| t.version == version);
+        let place = ring.kept.iter().rposition(is_it);
         if let Some(place) = place {
             follower.next = ring.first + place as u64 + 1;
         }
@@ -156,14 +155,13 @@ impl Feed {
         follower.newest.latest();
         let ring = self.ring.lock();
         if let Some(missed) = ring.first.checked_sub(follower.next).filter(|n| *n > 0) {
-            let known = follower.next >= ring.gap;
             follower.next = ring.first;
-            return Next::Missed(known.then_some(missed));
+            return Next::Missed(Some(missed));
         }
         match ring.kept.get((follower.next - ring.first) as usize) {
             Some(told) => {
                 follower.next += 1;
-                Next::Change(told.clone())
+                told.clone().map_or(Next::Missed(None), Next::Change)
             }
             None => Next::Nothing,
         }

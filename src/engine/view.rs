@@ -13,6 +13,7 @@
 //! error, never a mixture of two moments. Beside a busy writer every read therefore scans
 //! the journal again.
 
+mod follow;
 mod listing;
 mod moment;
 mod pieces;
@@ -22,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::follow::Following;
 pub(crate) use self::listing::Listing;
 use self::moment::{Moment, TRIES, look};
 use self::pieces::Pieces;
@@ -57,6 +59,7 @@ pub(crate) struct DirectoryView {
     counters: Arc<Counters>,
     closed: AtomicBool,
     last: Mutex<Arc<Moment>>,
+    following: Following,
 }
 
 /// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
@@ -90,6 +93,7 @@ impl DirectoryView {
             counters: Arc::default(),
             closed: AtomicBool::new(false),
             last: Mutex::new(Arc::new(moment)),
+            following: Following::default(),
         };
         view.report_changes()?;
         Ok(view)

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::feed::{ChangeKind, Feed, Follower, Next, Told};
+use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result, Version};
+use crate::front::handle::Side;
 use crate::ground::sync::thread;
 
 /// Which changes, for [`StoreHandle::changes`](crate::StoreHandle::changes).
@@ -69,51 +71,76 @@ pub struct Change {
 /// [`StoreHandle::changes`](crate::StoreHandle::changes).
 #[derive(Debug)]
 pub struct Changes {
-    source: Result<Source>,
+    source: Source,
     filter: ChangeFilter,
     follower: Option<Follower>,
     /// Whether what came after a version is not kept any more, which is yet to be said.
     is_lost: bool,
 }
 
-/// Who tells of the changes.
-#[derive(Clone, Debug)]
+/// Where changes come from.
+#[derive(Debug)]
 enum Source {
-    Engine(Arc<Engine>),
+    Writer(Arc<Engine>),
+    Reader(Arc<DirectoryView>),
     /// A store of one's own.
     Other(Arc<Feed>),
+    /// Nothing will come, and why.
+    Nowhere(Error),
 }
 
 impl Source {
-    fn feed(&self) -> &Feed {
-        match self {
-            Self::Engine(engine) => &engine.shared.feed,
-            Self::Other(feed) => feed,
+    fn follow(side: Side) -> (Self, Option<Follower>) {
+        match side {
+            Side::Writer(engine) => {
+                let follower = engine.shared.feed.follow();
+                (Self::Writer(engine), follower)
+            }
+            Side::Reader(view) => match view.follow() {
+                Ok(follower) => (Self::Reader(view), Some(follower)),
+                Err(error) => (Self::Nowhere(error), None),
+            },
         }
     }
 
+    fn feed(&self) -> Result<&Feed> {
+        match self {
+            Self::Writer(engine) => Ok(&engine.shared.feed),
+            Self::Reader(view) => Ok(view.feed()),
+            Self::Other(feed) => Ok(feed),
+            Self::Nowhere(error) => Err(error.clone()),
+        }
+    }
+
+    /// Why nothing comes any more.
     fn failure(&self) -> Error {
         match self {
-            Self::Engine(engine) => engine.failure(),
-            Self::Other(_) => Error::Closed,
+            Self::Writer(engine) => engine.failure(),
+            Self::Reader(_) | Self::Other(_) => Error::Closed,
+            Self::Nowhere(error) => error.clone(),
         }
     }
 }
 
 impl Changes {
-    pub(crate) fn of(engine: Result<Arc<Engine>>, filter: ChangeFilter) -> Self {
-        Self::from_source(engine.map(Source::Engine), filter)
+    pub(crate) fn of(side: Side, filter: ChangeFilter) -> Self {
+        Self::from_source(Source::follow(side), filter)
     }
 
+    /// Those of a store of one's own.
     pub(crate) fn of_feed(feed: Arc<Feed>, filter: ChangeFilter) -> Self {
-        Self::from_source(Ok(Source::Other(feed)), filter)
+        let follower = feed.follow();
+        Self::from_source((Source::Other(feed), follower), filter)
     }
 
-    fn from_source(source: Result<Source>, filter: ChangeFilter) -> Self {
-        let feed = source.as_ref().ok().map(Source::feed);
-        let mut follower = feed.and_then(Feed::follow);
+    fn from_source(
+        (source, mut follower): (Source, Option<Follower>),
+        filter: ChangeFilter,
+    ) -> Self {
         let mut is_lost = false;
-        if let (Some(feed), Some(follower), Some(version)) = (feed, &mut follower, filter.after) {
+        if let (Ok(feed), Some(follower), Some(version)) =
+            (source.feed(), &mut follower, filter.after)
+        {
             is_lost = !feed.rewind(follower, version);
         }
         Self {
@@ -130,18 +157,18 @@ impl Changes {
     /// # Errors
     /// [`Error::ChangesMissed`] if changes came faster than they were asked for and are not
     /// kept any more: the next call goes on with the oldest that is. [`Error::Closed`] or
-    /// [`Error::Poisoned`] once nothing will change any more, [`Error::ReadOnly`] on a store
-    /// that was opened read-only.
+    /// [`Error::Poisoned`] once nothing will change any more. On a store opened read-only,
+    /// [`Error::Corrupt`] and [`Error::Io`] if the writer's journal cannot be read.
     pub async fn next(&mut self) -> Result<Change> {
-        let source = self.source.clone()?;
+        let feed = self.source.feed()?;
         if std::mem::take(&mut self.is_lost) {
             return Err(Error::ChangesMissed { missed: None });
         }
         let Some(follower) = &mut self.follower else {
-            return Err(source.failure());
+            return Err(self.source.failure());
         };
         loop {
-            match source.feed().next(follower) {
+            match feed.next(follower) {
                 Next::Change(told) if self.filter.admits(&told) => {
                     return Ok(Change {
                         key: told.key.to_string(),
@@ -152,7 +179,7 @@ impl Changes {
                 Next::Change(_) => {}
                 Next::Missed(missed) => return Err(Error::ChangesMissed { missed }),
                 Next::Nothing if follower.changed().await => {}
-                Next::Nothing => return Err(source.failure()),
+                Next::Nothing => return Err(self.source.failure()),
             }
         }
     }

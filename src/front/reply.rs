@@ -15,7 +15,7 @@ use crate::ground::sync::thread;
 ///
 /// Lazy: the command is submitted when the reply is first polled or waited for,
 /// as soon as its shard's mailbox has room, and never if the reply is dropped
-/// before. Once submitted it is carried out, whether or not anyone still waits
+/// before: that is told to the log, at level `debug`. Once submitted it is carried out, whether or not anyone still waits
 /// for the answer.
 ///
 /// In async code `.await` it, under any runtime; on a plain thread call
@@ -33,6 +33,25 @@ use crate::ground::sync::thread;
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
     state: State<T>,
+    unasked: Unasked,
+}
+
+/// Whether nobody asked yet. Dropped so, it says to the log that nothing was done: a
+/// forgotten `.await` loses what was to be written.
+struct Unasked(bool);
+
+impl Unasked {
+    fn asked(&mut self) {
+        self.0 = false;
+    }
+}
+
+impl Drop for Unasked {
+    fn drop(&mut self) {
+        if self.0 {
+            tracing::debug!("a reply was dropped that nobody asked for: nothing was done");
+        }
+    }
 }
 
 enum State<T> {
@@ -72,7 +91,8 @@ impl<T: Send + 'static> Reply<T> {
     /// # Errors
     /// As the verb documents; [`Error::WouldDeadlock`] on a thread that works for a
     /// store, as in a waker.
-    pub fn wait(self) -> Result<T> {
+    pub fn wait(mut self) -> Result<T> {
+        self.unasked.asked();
         match self.state {
             State::Known(result) => result.unwrap_or(Err(Error::Closed)),
             _ if thread::is_serving() => Err(Error::WouldDeadlock),
@@ -92,30 +112,36 @@ impl<T: Send + 'static> Reply<T> {
     /// one's own behind a [`SessionStore`](crate::backend::SessionStore); a
     /// future that blocks, blocks who awaits it.
     pub fn from_future(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self {
-            state: State::Running(Box::pin(work)),
-        }
+        Self::of(State::Running(Box::pin(work)), true)
     }
 
     /// What `then` makes of the answer.
     pub(crate) fn and_then<U: Send + 'static>(
-        self,
+        mut self,
         then: impl FnOnce(T) -> Result<U> + Send + 'static,
     ) -> Reply<U> {
+        // The other one tells.
+        self.unasked.asked();
         Reply::lookup(move |place| Box::pin(async move { then(self.at(place).await?) }))
     }
 
     /// The answer, with what blocks done at `place`.
-    pub(crate) async fn at(self, place: Place) -> Result<T> {
+    pub(crate) async fn at(mut self, place: Place) -> Result<T> {
+        self.unasked.asked();
         match self.state {
             State::Lookup(Some(lookup)) => lookup(place).await,
-            state => Self { state }.await,
+            state => Self::of(state, false).await,
         }
     }
 
     pub(crate) fn known(result: Result<T>) -> Self {
+        Self::of(State::Known(Some(result)), false)
+    }
+
+    fn of(state: State<T>, is_unasked: bool) -> Self {
         Self {
-            state: State::Known(Some(result)),
+            state,
+            unasked: Unasked(is_unasked),
         }
     }
 
@@ -126,14 +152,13 @@ impl<T: Send + 'static> Reply<T> {
         verb: V,
     ) -> Self {
         let (promise, slot) = slot();
-        Self {
-            state: State::Command(Box::new(Submission {
-                command: Some(Command::new(key, verb, promise)),
-                resolve: false,
-                slot,
-                engine,
-            })),
-        }
+        let submission = Submission {
+            command: Some(Command::new(key, verb, promise)),
+            resolve: false,
+            slot,
+            engine,
+        };
+        Self::of(State::Command(Box::new(submission)), true)
     }
 
     /// The same for the session that the key means when it is submitted.
@@ -147,9 +172,7 @@ impl<T: Send + 'static> Reply<T> {
     pub(crate) fn lookup(
         start: impl FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + 'static,
     ) -> Self {
-        Self {
-            state: State::Lookup(Some(Box::new(start))),
-        }
+        Self::of(State::Lookup(Some(Box::new(start))), true)
     }
 }
 
@@ -192,6 +215,7 @@ impl<T> Future for Reply<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        self.unasked.asked();
         loop {
             match &mut self.state {
                 State::Known(result) => {

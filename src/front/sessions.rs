@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::disk::session_file::Meta;
 use crate::engine::glance::Words;
-use crate::ground::clock::ZERO_TIME;
+use crate::ground::clock;
 use crate::scope::SessionScope;
 
 /// Which sessions, in which order, and how many at a time, for
@@ -206,8 +205,7 @@ pub(super) fn updated(meta: &Meta) -> i64 {
 
 /// Nanoseconds since 1970 of a time in a sidecar, if it was ever set, and reads.
 pub(super) fn time_of(text: &str) -> Option<i64> {
-    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    Some(nanos(time)).filter(|_| text != ZERO_TIME)
+    clock::parse(text).map(nanos)
 }
 
 /// What is shown of a session that was found.
@@ -238,6 +236,18 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
+    /// When it was made, if that reads.
+    #[must_use]
+    pub fn created(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.created_at)
+    }
+
+    /// When it was changed last, if that reads.
+    #[must_use]
+    pub fn updated(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.updated_at)
+    }
+
     pub(super) fn new(key: &str, meta: &Meta, words: Words) -> Self {
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
@@ -321,4 +331,13 @@ impl SessionPage {
 
 fn updated_of(info: &SessionInfo) -> i64 {
     time_of(&info.updated_at).unwrap_or(i64::MIN)
+}
+
+impl IntoIterator for SessionPage {
+    type Item = SessionInfo;
+    type IntoIter = std::vec::IntoIter<SessionInfo>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.sessions.into_iter()
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayString;
+use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
 /// Where the engine reads the time.
@@ -115,6 +116,12 @@ fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
     put(when.second().into(), 2, if digits > 0 { "." } else { "" });
     put(fraction, digits, "Z");
     Some(text)
+}
+
+/// A time in RFC 3339, if it was ever set.
+pub(crate) fn parse(text: &str) -> Option<OffsetDateTime> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Some(time).filter(|_| text != ZERO_TIME)
 }
 
 /// Go's zero `time.Time`: what PicoClaw writes if no time was ever set.

@@ -151,6 +151,7 @@ impl Run {
         match (told, self.model.revert(key, id)) {
             (Ok(()), Ok(())) => {}
             (Err(Error::CheckpointNotFound { existing, lost, .. }), Err(expected)) => {
+                let existing = existing.into_iter().map(i64::from).collect();
                 assert_eq!((existing, lost), expected, "{}", self.tell());
             }
             (told, expected) => panic!("{told:?} {expected:?}\n{}", self.tell()),
@@ -163,7 +164,7 @@ impl Run {
         let at = match number % 3 {
             0 => Fork::End,
             1 => Fork::Message(self.random.below(12) as u64),
-            _ => Fork::Checkpoint(self.random.below(state.next as usize + 1) as i64),
+            _ => Fork::Checkpoint((self.random.below(state.next as usize + 1) as i64).into()),
         };
         self.note(key, &format!("fork to {to} at {at:?}"));
         let told = self.run(|chats| chats.fork_session(key, to, at)).is_ok();

@@ -86,7 +86,7 @@ impl Model {
         };
         let cut = match at {
             Fork::Message(n) => source.after_message(n as usize),
-            Fork::Checkpoint(id) => match source.find(id) {
+            Fork::Checkpoint(id) => match source.find(id.number()) {
                 Ok(cut) => cut,
                 Err(_) => return false,
             },

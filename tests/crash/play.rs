@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::{DIR, Sim, Ticket};
-use sessionlog::{Durability, Error, Fork, Message, Result, StoreHandle};
+use sessionlog::{CheckpointId, Durability, Error, Fork, Message, Result, StoreHandle};
 
 use crate::check::{Verdict, check_files};
 use crate::model::{Act, Fate, Loss, Outcome, State, possible, take_once};
@@ -51,7 +51,7 @@ struct Command {
 enum Pending {
     Plain(Ticket<()>),
     Promotion(Ticket<bool>),
-    Checkpoint(Ticket<i64>),
+    Checkpoint(Ticket<CheckpointId>),
 }
 
 impl<'a> Play<'a> {

@@ -2,7 +2,7 @@
 //! therefore look like.
 
 use sessionlog::testing::sim::{Sim, Ticket};
-use sessionlog::{Durability, Result};
+use sessionlog::{CheckpointId, Durability, Result};
 
 use crate::model::{Act, Fate, Loss, Outcome, State, possible};
 use crate::trouble::Trouble;
@@ -32,7 +32,7 @@ pub(crate) struct Command {
 pub(crate) enum Pending {
     Plain(Ticket<()>),
     Promotion(Ticket<bool>),
-    Checkpoint(Ticket<i64>),
+    Checkpoint(Ticket<CheckpointId>),
 }
 
 impl Session {

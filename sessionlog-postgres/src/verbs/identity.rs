@@ -48,9 +48,10 @@ impl Transaction<'_> {
             return Ok(Err(error));
         }
         let names = kit::normalize_aliases(key, &identity.aliases);
-        let heritage = match self.is_blank(key) {
-            true => self.heritage(key, identity, &names, always).await?,
-            false => None,
+        let heritage = if self.is_blank(key) {
+            self.heritage(key, identity, &names, always).await?
+        } else {
+            None
         };
         let takes = heritage.is_some();
         if !takes && (!always || self.is_known_as(key, identity, &names)) {

@@ -69,7 +69,7 @@ impl Transaction<'_> {
                 Some((at.cast_unsigned(), kit::message_of(row.get(1))?))
             });
             let (begin, is_sure) = kit::turn_begins_at(messages, n);
-            if is_sure || (rows.len() as i64) < most {
+            if is_sure || crate::read::number(rows.len()) < most {
                 return Ok(begin.map(u64::cast_signed));
             }
             most = most.saturating_mul(4);

@@ -2,6 +2,13 @@
 //! about verbs, and others for those that are killed. Where there is no PostgreSQL they say
 //! `SKIPPED`; `SESSIONLOG_POSTGRES=required` makes that a failure.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test may fail, and looks at real files, processes and times"
+)]
+
 mod backends;
 mod changes;
 mod copying;

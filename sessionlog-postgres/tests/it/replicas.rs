@@ -27,7 +27,7 @@ fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing() {
             "host=127.0.0.1,127.0.0.1 port={},{} user=bot dbname=postgres connect_timeout=2",
             primary.port, standby.port
         );
-        let options = PostgresOptions::new(dsn).retry(Duration::from_secs(60));
+        let options = PostgresOptions::new(dsn).retry(Duration::from_mins(1));
         let store = PostgresStore::open(options).unwrap();
         assert!(store.promise().is_replicated());
         let load = Load::default();

@@ -119,11 +119,12 @@ pub(super) fn not_found(file: &[u8], id: i64) -> Error {
     let (mut existing, mut lost) = (Vec::new(), false);
     for line in lines(file) {
         match kimi::decode(&line) {
-            Record::Checkpoint(found) => existing.push(found),
+            Record::Checkpoint(found) => existing.push(found.into()),
             Record::LostCheckpoint(upto) => lost |= (0..=upto).contains(&id),
             _ => {}
         }
     }
+    let id = id.into();
     Error::CheckpointNotFound { id, existing, lost }
 }
 

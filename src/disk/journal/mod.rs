@@ -43,6 +43,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod committer;
+pub(crate) mod follow;
 pub mod group;
 pub(crate) mod inspect;
 pub(crate) mod pace;

@@ -171,20 +171,46 @@ fn fill(file: &dyn StorageFile, len: u64, filling: Filling) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a segment's header.
+/// Reads the header of a whole segment.
 ///
 /// # Errors
-/// `Corrupt` if the header is damaged or names another store or number.
+/// `Corrupt` if the header is damaged or names another store or number, or if the segment
+/// is cut short.
 pub(crate) fn decode_header(
     data: &[u8],
     path: &Path,
     store: &StoreId,
     number: u64,
 ) -> Result<HeaderState> {
-    let corrupt = |detail: &str| Error::Corrupt {
+    let header = stated_header(data, path, store, number)?;
+    // A segment gets its name only after its zeros are on disk. If it ends
+    // before them, batches are gone without leaving a hole that tells of them.
+    let mut length = [0; 8];
+    length.copy_from_slice(&data[44..52]);
+    if (data.len() as u64) < u64::from_le_bytes(length) {
+        return Err(corrupt(path, "journal segment is cut short"));
+    }
+    Ok(header)
+}
+
+fn corrupt(path: &Path, detail: &str) -> Error {
+    Error::Corrupt {
         path: path.into(),
         detail: detail.into(),
-    };
+    }
+}
+
+/// Reads the header at the beginning of a segment.
+///
+/// # Errors
+/// `Corrupt` if it is damaged or names another store or number.
+pub(crate) fn stated_header(
+    data: &[u8],
+    path: &Path,
+    store: &StoreId,
+    number: u64,
+) -> Result<HeaderState> {
+    let corrupt = |detail| corrupt(path, detail);
     if data.len() < HEADER {
         return Err(corrupt("journal segment shorter than its header"));
     }
@@ -201,13 +227,6 @@ pub(crate) fn decode_header(
     }
     if fields[28..36] != number.to_le_bytes() {
         return Err(corrupt("journal segment's number is not its name's"));
-    }
-    // A segment gets its name only after its zeros are on disk. If it ends
-    // before them, batches are gone without leaving a hole that tells of them.
-    let mut length = [0; 8];
-    length.copy_from_slice(&fields[44..52]);
-    if (data.len() as u64) < u64::from_le_bytes(length) {
-        return Err(corrupt("journal segment is cut short"));
     }
     Ok(HeaderState {
         seed: stated_seed(fields, number),

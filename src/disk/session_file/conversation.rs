@@ -151,8 +151,8 @@ impl<'a> Before<'a> {
     pub(crate) fn existing(self, id: i64, start: u64) -> Result<&'a Mark> {
         self.checkpoint(id, start)
             .ok_or_else(|| Error::CheckpointNotFound {
-                id,
-                existing: self.checkpoints(start).collect(),
+                id: id.into(),
+                existing: self.checkpoints(start).map(Into::into).collect(),
                 lost: self.lost(id),
             })
     }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
+use time::OffsetDateTime;
 
+use super::buffered;
 use super::content::Content;
 use super::draft::Draft;
 use super::encode::{self, Fields, Visitor};
@@ -13,6 +14,7 @@ use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::RawField;
 use super::text::to_text;
 use super::timestamp;
+use crate::ground::clock;
 use crate::{Error, Result};
 
 /// Levels of nesting a message to be written may have.
@@ -26,8 +28,9 @@ const MAX_DEPTH: usize = 128;
 /// It serialises with its fields in the order the store writes them. From
 /// serde's view an unknown field that `serde_json` could not read back (nested
 /// deeper than 127 levels, or with a number beyond an `f64`) is left out; the
-/// store keeps it. It deserialises from `serde_json` only, under the rules of
-/// [`from_json`](Self::from_json).
+/// store keeps it. It deserialises under the rules of [`from_json`](Self::from_json), also
+/// inside a tagged enum or a flattened field; there serde rounds numbers in unknown fields to
+/// what an `f64` holds.
 #[derive(Clone, PartialEq)]
 pub struct Message {
     pub(super) role: Cow<'static, str>,
@@ -212,6 +215,12 @@ impl Message {
         self.created_at.as_deref()
     }
 
+    /// When it was said, if that is known and reads as RFC 3339.
+    #[must_use]
+    pub fn created(&self) -> Option<OffsetDateTime> {
+        self.created_at().and_then(clock::parse)
+    }
+
     /// The model that wrote it, or `""`.
     #[must_use]
     pub fn model_name(&self) -> &str {
@@ -333,7 +342,7 @@ impl Serialize for Message {
 
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let raw = buffered::text(deserializer)?;
         Self::from_json(raw.get().as_bytes()).map_err(D::Error::custom)
     }
 }

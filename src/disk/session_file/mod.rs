@@ -35,6 +35,7 @@
 //! present `scope` and `aliases`. Blanks may follow it while the store is busy: an
 //! overwrite in place fills up to the old length with them.
 
+mod buffered;
 mod carried;
 #[cfg(test)]
 mod codec_tests;

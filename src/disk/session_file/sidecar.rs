@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 
 use memchr::{memchr, memmem};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
+use time::OffsetDateTime;
 
+use super::buffered;
 use super::encode::{write_html_safe, write_string};
 use super::layout::{flatten, laid_out_len, lay_out};
 use super::nested::{Slots, string};
@@ -14,7 +16,7 @@ use super::raw::tidy;
 use super::scan::{Fault, Scan, Scanner};
 use super::text::{known_field, to_text};
 use super::timestamp;
-use crate::ground::clock::ZERO_TIME;
+use crate::ground::clock::{self, ZERO_TIME};
 
 const FIELDS: [&str; 8] = [
     "key",
@@ -51,7 +53,27 @@ pub struct SessionMeta {
     pub aliases: Vec<String>,
 }
 
+/// As [`Store`](crate::Store) reads a sidecar: unknown fields are passed over.
+impl<'de> Deserialize<'de> for SessionMeta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = buffered::text(deserializer)?;
+        decode(text.get().as_bytes()).map_err(de::Error::custom)
+    }
+}
+
 impl SessionMeta {
+    /// When the session was first written, if it ever was and the time reads.
+    #[must_use]
+    pub fn created(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.created_at)
+    }
+
+    /// When it last changed, if it ever did and the time reads.
+    #[must_use]
+    pub fn updated(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.updated_at)
+    }
+
     /// A session of which nothing is known but its key.
     #[must_use]
     pub fn empty(key: impl Into<String>) -> Self {

@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::follow::Following;
 use super::*;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::engine::recovery::plan::Plans;
@@ -47,6 +48,7 @@ fn view(disk: &MemoryStorage) -> DirectoryView {
         home: Home::of(Path::new("/")),
         report: RecoveryReport::default(),
         counters: Arc::default(),
+        following: Following::default(),
         closed: AtomicBool::new(false),
         last: Mutex::default(),
     }

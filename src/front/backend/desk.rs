@@ -118,7 +118,7 @@ impl Desk {
         messages: Vec<Message>,
     ) -> Reply<Appended> {
         let id = id.to_owned();
-        self.work_on(key, |book, key| book.append_once(key, id, messages))
+        self.work_on(key, |book, key| book.append_once(&key, id, messages))
     }
 
     pub(crate) fn window(&self, key: &str, budget: Budget) -> Reply<Window> {

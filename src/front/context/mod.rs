@@ -11,7 +11,7 @@ use crate::compat::context_file::{self, FileContext};
 use crate::error::{Error, Result};
 use crate::front::reply::Reply;
 use crate::ground::storage::{DiskStorage, Storage};
-use crate::{Message, StoreHandle};
+use crate::{CheckpointId, Message, StoreHandle};
 
 /// A conversation: its messages, and what belongs to them: checkpoints to which
 /// it can be taken back, token usage, and a system prompt.
@@ -108,6 +108,27 @@ impl FromIterator<Message> for Messages {
     }
 }
 
+impl Extend<Message> for Messages {
+    fn extend<I: IntoIterator<Item = Message>>(&mut self, messages: I) {
+        self.0.extend(messages);
+    }
+}
+
+impl IntoIterator for Messages {
+    type Item = Message;
+    type IntoIter = std::vec::IntoIter<Message>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl From<Messages> for Vec<Message> {
+    fn from(messages: Messages) -> Self {
+        messages.0
+    }
+}
+
 /// Where [`StoreHandle::fork_session`] ends the fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -116,7 +137,7 @@ pub enum Fork {
     End,
     /// Before this checkpoint: the fork is what [`Context::revert_to`] would
     /// leave.
-    Checkpoint(i64),
+    Checkpoint(CheckpointId),
     /// After so many messages of the session's history. If there are fewer, at the
     /// end. A compaction does not change which messages these are.
     Message(u64),
@@ -266,11 +287,12 @@ impl Context {
     ///
     /// # Errors
     /// Those all verbs share.
-    pub fn checkpoint(&self, add_user_message: bool) -> Reply<i64> {
-        match &self.inner {
+    pub fn checkpoint(&self, add_user_message: bool) -> Reply<CheckpointId> {
+        let id = match &self.inner {
             Inner::Session(session) => session.checkpoint(add_user_message),
             Inner::File(file) => file.checkpoint(add_user_message),
-        }
+        };
+        id.and_then(|id| Ok(CheckpointId::new(id)))
     }
 
     /// Takes the conversation back to where it was before checkpoint `id`: that
@@ -285,7 +307,8 @@ impl Context {
     /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound), which
     /// says what there is to go back to, and whether lines that were truncated
     /// took it; and those all verbs share.
-    pub fn revert_to(&self, id: i64) -> Reply<()> {
+    pub fn revert_to(&self, id: impl Into<CheckpointId>) -> Reply<()> {
+        let id = id.into().number();
         match &self.inner {
             Inner::Session(session) => session.revert_to(id),
             Inner::File(file) => file.revert_to(id),

@@ -9,7 +9,7 @@ use crate::engine::shard::verbs::fork::{Fork as ForkVerb, ForkedLines};
 use crate::engine::shard::verbs::look::Look;
 use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::snapshot::Looked;
-use crate::error::{Error, Result};
+use crate::error::{CheckpointId, Error, Result};
 use crate::front::context::Fork;
 use crate::front::reply::{Place, Reply};
 use crate::front::window::{Budget, Window, window};
@@ -125,9 +125,10 @@ impl StoreHandle {
     ///
     /// # Errors
     /// As [`history`](Self::history).
-    pub fn checkpoints(&self, key: &str) -> Reply<Vec<i64>> {
+    pub fn checkpoints(&self, key: &str) -> Reply<Vec<CheckpointId>> {
         self.looking(key, |_, looked| {
-            Ok(looked.now().checkpoints(looked.start).collect())
+            let ids = looked.now().checkpoints(looked.start);
+            Ok(ids.map(CheckpointId::new).collect())
         })
     }
 
@@ -220,7 +221,7 @@ fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
     let tail = looked.snapshot.tail();
     let cut = match at {
         Fork::End => looked.end,
-        Fork::Checkpoint(id) => looked.checkpoint(id)?.offset,
+        Fork::Checkpoint(id) => looked.checkpoint(id.number())?.offset,
         Fork::Message(n) => after_message(looked, &tail, n).map_err(|e| {
             Error::io(
                 "read",

@@ -64,8 +64,16 @@ impl StoreHandle {
     /// in their order, after readers see them; for one session [`subscribe`](Self::subscribe) is cheaper. A
     /// compaction is no change. The newest 16,384 changes of the store are kept for those
     /// who fall behind; who falls further is told how many were missed. Until somebody
-    /// follows for the first time, nothing is kept, and costs nothing. Not on a store opened
-    /// read-only.
+    /// follows for the first time, nothing is kept, and costs nothing.
+    ///
+    /// On a store opened read-only these are the changes that the writer in another process
+    /// commits, 50 ms later at most, as far as they are in its journal: what other programs
+    /// write into the files is not told, and of changes that are out of the journal before
+    /// they are read only that some were missed; so it may be if another writer opens the
+    /// store. A compaction is told as [`Replaced`](crate::ChangeKind::Replaced). Versions are
+    /// of this store's handles alone, and not those of snapshots. The call reads the end of
+    /// the journal, a few milliseconds at most, and starts a thread for as long as somebody
+    /// follows.
     ///
     /// ```
     /// use sessionlog::{ChangeFilter, ChangeKind, Store};
@@ -85,11 +93,7 @@ impl StoreHandle {
     /// ```
     #[must_use]
     pub fn changes(&self, filter: ChangeFilter) -> Changes {
-        let engine = match &self.side {
-            Side::Writer(engine) => Ok(engine.clone()),
-            Side::Reader(_) => Err(Error::ReadOnly),
-        };
-        Changes::of(engine, filter)
+        Changes::of(self.side.clone(), filter)
     }
 }
 

@@ -434,10 +434,10 @@ fn an_update_is_one_change_at_the_version_it_expects() {
             !store.exists("a").wait().unwrap(),
             "finding nothing makes nothing"
         );
-        let make = Update::new().append(Message::user("0")).expect(nobody);
-        let first = store.update("a", make.clone()).wait().unwrap();
+        let first_one = Update::new().append(Message::user("0")).expect(nobody);
+        let first = store.update("a", first_one.clone()).wait().unwrap();
         assert_ne!(first, Version::ABSENT);
-        let again = store.update("a", make).wait();
+        let again = store.update("a", first_one).wait();
         assert!(
             matches!(again, Err(Error::VersionConflict { expected, found, .. })
                 if expected == nobody && found == first),

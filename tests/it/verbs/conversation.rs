@@ -99,9 +99,13 @@ fn a_revert_restores_everything_to_what_it_was_before_the_checkpoint() {
 fn a_checkpoint_that_is_not_there_is_refused_with_those_that_are() {
     for_each_caller(|caller, chats, dir| {
         let chat = chats.context(CHAT);
-        let refused = |id| match caller.get(chat.revert_to(id)) {
-            Err(Error::CheckpointNotFound { existing, lost, .. }) => (existing, lost),
-            other => panic!("{other:?}"),
+        let refused = |id: i64| -> (Vec<i64>, bool) {
+            match caller.get(chat.revert_to(id)) {
+                Err(Error::CheckpointNotFound { existing, lost, .. }) => {
+                    (existing.into_iter().map(i64::from).collect(), lost)
+                }
+                other => panic!("{other:?}"),
+            }
         };
         assert_eq!(refused(0), (vec![], false));
         assert!(visible_names(dir).is_empty());
@@ -261,7 +265,7 @@ fn two_contexts_on_one_session_agree_also_while_others_write() {
         while !done.load(Ordering::Acquire) {
             let (one, other) = (chats.context(CHAT), chats.context(CHAT));
             let id = one.checkpoint(false).wait().unwrap();
-            assert_eq!(other.n_checkpoints().wait().unwrap(), id + 1);
+            assert_eq!(other.n_checkpoints().wait().unwrap(), id.number() + 1);
             other.revert_to(id).wait().unwrap();
             assert_eq!(one.n_checkpoints().wait().unwrap(), id);
         }
@@ -285,7 +289,7 @@ fn ids_handed_out_at_once_are_all_different() {
                 let chat = chats.context(CHAT);
                 scope.spawn(move || -> Vec<i64> {
                     (0..50)
-                        .map(|_| chat.checkpoint(false).wait().unwrap())
+                        .map(|_| chat.checkpoint(false).wait().unwrap().number())
                         .collect()
                 })
             })
@@ -341,7 +345,7 @@ fn a_fork_is_the_lines_up_to_a_point_and_touches_nothing_else() {
         let before = state(caller, &chat);
         for (to, at, lines) in [
             ("end", Fork::End, 9),
-            ("checkpoint", Fork::Checkpoint(1), 4),
+            ("checkpoint", Fork::Checkpoint(1.into()), 4),
             ("message", Fork::Message(2), 4),
             ("none", Fork::Message(0), 0),
             ("beyond", Fork::Message(99), 9),
@@ -375,7 +379,7 @@ fn a_fork_is_the_lines_up_to_a_point_and_touches_nothing_else() {
             .unwrap_err();
         assert!(matches!(error, Error::SessionNotFound { .. }), "{error}");
         let error = caller
-            .get(chats.fork_session(CHAT, "x", Fork::Checkpoint(7)))
+            .get(chats.fork_session(CHAT, "x", Fork::Checkpoint(7.into())))
             .unwrap_err();
         assert!(matches!(error, Error::CheckpointNotFound { .. }), "{error}");
         assert!(!dir.join("x.jsonl").exists());

@@ -95,9 +95,122 @@ fn changes_are_filtered_by_prefix_and_agent() {
     assert_eq!(next(&mut mine).1, ChangeKind::Updated);
     assert_eq!(next(&mut mine).0, "telegram:1");
     assert_eq!(next(&mut slack).0, "slack:1");
+    store.close().unwrap();
+}
+
+/// What a store that was opened read-only tells of its writer's changes.
+#[test]
+fn who_only_reads_is_told_what_the_writer_commits() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let scope = r#"{"version":1,"agent_id":"main","channel":"c","account":"d","dimensions":null,"values":null}"#;
+    let scope = RawValue::from_string(scope.to_owned()).ok();
+    // Known from the journal alone, and from a sidecar.
+    chats
+        .upsert_session_meta("journalled", scope, Vec::new())
+        .wait()
+        .unwrap();
+    add_numbers(&chats, "old", 0..3);
     let reader = Store::open_read_only(dir.path()).unwrap();
-    let refused = reader.handle().changes(ChangeFilter::new()).wait_next();
-    assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+    let watching = reader.handle();
+    let mut changes = watching.changes(ChangeFilter::new());
+    let mut mine = watching.changes(ChangeFilter::new().agent("main"));
+    let mut told = |key: &str, kind: ChangeKind, change: &dyn Fn()| {
+        change();
+        let (told, was, made) = next(&mut changes);
+        assert_eq!((&*told, was), (key, kind));
+        made
+    };
+    told("old", ChangeKind::Appended, &|| {
+        add_numbers(&chats, "old", 3..4);
+    });
+    assert_eq!(
+        texts(&watching, "old"),
+        numbers(0..4),
+        "it is told after it shows"
+    );
+    told("new", ChangeKind::Appended, &|| {
+        add_numbers(&chats, "new", 0..1);
+    });
+    told("journalled", ChangeKind::Appended, &|| {
+        add_numbers(&chats, "journalled", 0..1);
+    });
+    assert_eq!(next(&mut mine).0, "journalled");
+    chats.flush().wait().unwrap();
+    let summed = told("old", ChangeKind::Updated, &|| {
+        chats.set_summary("old", "sum").wait().unwrap();
+    });
+    told("old", ChangeKind::Truncated, &|| {
+        chats.truncate_history("old", 1).wait().unwrap();
+    });
+    told("new", ChangeKind::Replaced, &|| {
+        chats
+            .set_history("new", vec![Message::user("x")])
+            .wait()
+            .unwrap();
+    });
+    told("new", ChangeKind::Deleted, &|| {
+        chats.delete_session("new").wait().unwrap();
+    });
+    // Who stopped goes on.
+    let mut again = watching.changes(ChangeFilter::new().after(summed));
+    assert_eq!(next(&mut again).1, ChangeKind::Truncated);
+    store.close().unwrap();
+    // Another writer's changes are told, or that some were missed.
+    let store = open(dir.path());
+    add_numbers(&store.handle(), "next", 0..1);
+    loop {
+        match changes.wait_next() {
+            Ok(change) if change.key == "next" => break,
+            Ok(_) | Err(Error::ChangesMissed { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    reader.close().unwrap();
+    let ended = changes.wait_next();
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    let ended = watching.changes(ChangeFilter::new()).wait_next();
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    store.close().unwrap();
+}
+
+/// Segments go while they are read: nothing is told twice, and what is not told is missed.
+#[test]
+fn who_only_reads_is_told_of_every_change_or_that_some_were_missed() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let reader = Store::open_read_only(dir.path()).unwrap();
+    let mut changes = reader.handle().changes(ChangeFilter::new());
+    let (sessions, rounds) = (4, 40);
+    thread::scope(|scope| {
+        for n in 0..sessions {
+            let chats = &chats;
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let said = Message::user(format!("{round} ").repeat(10_000));
+                    let key = format!("s{n}");
+                    chats.add_full_message(&key, said).wait().unwrap();
+                    if round % 8 == n {
+                        chats.flush().wait().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    add_numbers(&chats, "end", 0..1);
+    let (mut told, mut missed) = (vec![0; sessions], false);
+    loop {
+        match changes.wait_next() {
+            Ok(change) if change.key == "end" => break,
+            Ok(change) => told[change.key[1..].parse::<usize>().unwrap()] += 1,
+            Err(Error::ChangesMissed { .. }) => missed = true,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(told.iter().all(|told| *told <= rounds), "{told:?}");
+    assert!(missed || told == vec![rounds; sessions], "{told:?}");
     store.close().unwrap();
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long a server may take to start or stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Cluster {
     bin: PathBuf,
@@ -107,6 +107,7 @@ impl Cluster {
     }
 
     fn configure(&self, settings: &[&str]) {
+        use std::fmt::Write as _;
         let mut text = format!(
             "\nlisten_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n\
              max_connections = 200\nshared_buffers = '32MB'\nlogging_collector = off\n",
@@ -115,7 +116,7 @@ impl Cluster {
         );
         for setting in settings {
             let (name, value) = setting.split_once('=').unwrap();
-            text += &format!("{name} = '{value}'\n");
+            writeln!(text, "{name} = '{value}'").unwrap();
         }
         let path = self.data().join("postgresql.conf");
         let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();

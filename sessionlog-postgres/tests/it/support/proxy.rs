@@ -84,8 +84,8 @@ async fn serve(state: Arc<State>, client: TcpStream) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     tokio::select! {
-        _ = pass(&state, &mut from_client, &mut to_server, &state.to_server) => {}
-        _ = pass(&state, &mut from_server, &mut to_client, &state.to_client) => {}
+        () = pass(&state, &mut from_client, &mut to_server, &state.to_server) => {}
+        () = pass(&state, &mut from_server, &mut to_client, &state.to_client) => {}
         _ = cut.changed() => {}
     }
 }
@@ -104,8 +104,8 @@ async fn pass(
         let mut passing = read;
         let before = left.load(Ordering::SeqCst);
         if before >= 0 {
-            passing = read.min(before as usize);
-            left.fetch_sub(read as i64, Ordering::SeqCst);
+            passing = read.min(usize::try_from(before).unwrap());
+            left.fetch_sub(i64::try_from(read).unwrap(), Ordering::SeqCst);
         }
         if to.write_all(&buffer[..passing]).await.is_err() {
             return;

@@ -29,7 +29,7 @@ impl Verb for Revert {
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
         Absent::Answer(Err(Error::CheckpointNotFound {
-            id: self.checkpoint,
+            id: self.checkpoint.into(),
             existing: Vec::new(),
             lost: false,
         }))

@@ -60,21 +60,21 @@ impl Book {
     /// See [`SessionStore::append_once`](crate::backend::SessionStore::append_once).
     pub(crate) fn append_once(
         &mut self,
-        key: String,
+        key: &str,
         id: String,
         messages: Vec<Message>,
     ) -> Result<Appended> {
         check_id(&id)?;
-        if self.page(&key).is_some_and(|page| page.has_taken(&id)) {
-            return Ok(Appended::Duplicate(self.version(&key)));
+        if self.page(key).is_some_and(|page| page.has_taken(&id)) {
+            return Ok(Appended::Duplicate(self.version(key)));
         }
-        let lines = self.accept(&key, messages, None)?;
+        let lines = self.accept(key, messages, None)?;
         let bytes = self.limits.bytes / 8;
-        self.change(key.clone(), |page| {
+        self.change(key.to_owned(), |page| {
             page.take_once(id, ONCE_IDS, bytes);
             page.extend(lines);
         });
-        Ok(Appended::New(self.version(&key)))
+        Ok(Appended::New(self.version(key)))
     }
 
     /// See [`SessionStore::window`](crate::backend::SessionStore::window).

@@ -1,0 +1,252 @@
+//! Following the changes that a writer in another process makes.
+//!
+//! What its journal says is told: of each record the session and what became of it, as far
+//! as the sidecars before and after it show. What other programs write into the files is in
+//! no journal.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use lru::LruCache;
+
+use super::DirectoryView;
+use crate::compat::scope::SessionScope;
+use crate::disk::files::sidecar::read_sidecar;
+use crate::disk::journal::follow::{Found, JournalTail};
+use crate::disk::journal::record::{MetaState, Record};
+use crate::disk::session_file::{self, SessionMeta};
+use crate::engine::feed::{ChangeKind, Feed, Follower, Told};
+use crate::error::{Error, Result, Version};
+use crate::ground::sync::Mutex;
+use crate::ground::sync::thread;
+
+/// How often the journal is looked at.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Of how many sessions it is remembered whose they are.
+const NAMES: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
+
+/// The changes of a directory, and whether a thread looks for them.
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    pub(super) feed: Feed,
+    runs: Mutex<bool>,
+}
+
+impl DirectoryView {
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.following.feed
+    }
+
+    /// One who is told of every change that is committed from now on. Reads the end of the
+    /// journal, and starts a thread that reads on, if none does.
+    ///
+    /// # Errors
+    /// `Closed`; if the journal cannot be read, or no thread be had.
+    pub(crate) fn follow(self: &Arc<Self>) -> Result<Follower> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let reader = Reader {
+            tail: self.tail()?,
+            names: LruCache::new(NAMES),
+            versions: self.first_version()?,
+        };
+        let follower = self.feed().follow().ok_or(Error::Closed)?;
+        let mut runs = self.following.runs.lock();
+        if !*runs {
+            let view = Arc::downgrade(self);
+            let started = thread::spawn("sessionlog-follow", move || reader.run(&view));
+            started.map_err(|e| Error::io("follow", &self.dir, e))?;
+            *runs = true;
+        }
+        Ok(follower)
+    }
+
+    /// The end of the journal; `None` if there was no store here yet.
+    fn tail(&self) -> Result<Option<JournalTail>> {
+        let store = self.home.read_identity(&*self.storage)?;
+        let tail = store.map(|id| JournalTail::at_end(&*self.storage, &self.home.journal, id));
+        tail.transpose()
+    }
+
+    fn first_version(&self) -> Result<u64> {
+        let random = getrandom::u64();
+        let random = random.map_err(|e| std::io::Error::other(e.to_string()));
+        Ok(random.map_err(|e| Error::io("follow", &self.dir, e))? >> 8)
+    }
+
+    /// Whether the thread that follows ends: nobody listens.
+    fn is_left(&self) -> bool {
+        let mut runs = self.following.runs.lock();
+        if self.feed().is_unheard() {
+            *runs = false;
+            // Who comes later and goes back to a version must not pass over what is missed.
+            self.feed().lose();
+        }
+        !*runs
+    }
+}
+
+/// What the thread that follows knows.
+#[derive(Debug)]
+struct Reader {
+    /// `None` until there is a store.
+    tail: Option<JournalTail>,
+    names: LruCache<String, Name>,
+    versions: u64,
+}
+
+/// Whose a session is.
+#[derive(Clone, Debug)]
+struct Name {
+    key: Arc<str>,
+    agent: Arc<str>,
+}
+
+impl Reader {
+    fn run(mut self, view: &Weak<DirectoryView>) {
+        loop {
+            thread::pause(PERIOD);
+            let Some(view) = view.upgrade() else { return };
+            if view.is_closed() {
+                return view.feed().end();
+            }
+            if view.is_left() {
+                return;
+            }
+            if let Err(error) = self.read_on(&view) {
+                tracing::warn!(%error, "changes were missed: the journal did not read");
+                view.feed().lose();
+                self.tail = None;
+            }
+        }
+    }
+
+    fn read_on(&mut self, view: &DirectoryView) -> Result<()> {
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => match view.tail()? {
+                Some(tail) => tail,
+                None => return Ok(()),
+            },
+        };
+        loop {
+            let found = tail.read_on(&*view.storage, &mut |record| self.tell(view, record))?;
+            match found {
+                Found::All => break,
+                Found::Gap => view.feed().lose(),
+            }
+        }
+        self.tail = Some(tail);
+        Ok(())
+    }
+
+    fn tell(&mut self, view: &DirectoryView, record: &Record<'_>) {
+        let Some(said) = Said::of(record) else { return };
+        let name = match said.meta {
+            Some(meta) => self.learn(said.stem, &meta),
+            None => self.names.get(said.stem).cloned(),
+        };
+        let name = name.or_else(|| self.look_up(view, said.stem));
+        let Some(Name { key, agent }) = name else {
+            return view.feed().lose();
+        };
+        self.versions += 1;
+        view.feed().tell(Told {
+            key,
+            agent,
+            version: Version::new(self.versions),
+            kind: said.kind,
+        });
+    }
+
+    fn learn(&mut self, stem: &str, meta: &SessionMeta) -> Option<Name> {
+        if meta.key.is_empty() {
+            return None;
+        }
+        let scope = meta.scope.as_ref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
+        let name = Name {
+            key: meta.key.as_str().into(),
+            agent: scope.unwrap_or_default().agent_id.into(),
+        };
+        self.names.put(stem.to_owned(), name.clone());
+        Some(name)
+    }
+
+    /// Whose a session is of which the journal told before it was followed.
+    fn look_up(&mut self, view: &DirectoryView, stem: &str) -> Option<Name> {
+        let read = read_sidecar(&*view.storage, &view.dir, stem, "").ok();
+        let known = read.and_then(|(meta, _)| self.learn(stem, &meta.to_sidecar()));
+        known.or_else(|| {
+            let moment = view.look_again().ok()?;
+            let plan = moment.plans.sessions.get(stem)?;
+            self.learn(stem, &plan.meta(|| SessionMeta::empty("")))
+        })
+    }
+}
+
+/// What a record says of its session.
+struct Said<'a> {
+    stem: &'a str,
+    kind: ChangeKind,
+    /// The sidecar after it, or the one before if it is gone.
+    meta: Option<SessionMeta>,
+}
+
+impl<'a> Said<'a> {
+    fn of(record: &Record<'a>) -> Option<Self> {
+        let sidecar = |bytes: &[u8]| session_file::decode_sidecar(bytes).ok();
+        let (stem, kind, meta) = match *record {
+            Record::Append { stem, meta, .. } => match meta {
+                MetaState::Patch { .. } => (stem, ChangeKind::Appended, None),
+                MetaState::First(image) | MetaState::Image { image, .. } => {
+                    (stem, ChangeKind::Appended, sidecar(image))
+                }
+                MetaState::Changed { image, before } => {
+                    let (before, after) = (sidecar(before), sidecar(image));
+                    let kind = kind_of(before.as_ref(), after.as_ref());
+                    (stem, kind.unwrap_or(ChangeKind::Appended), after)
+                }
+            },
+            Record::Meta {
+                stem,
+                before,
+                image,
+                ..
+            } => {
+                let (before, after) = (sidecar(before.sidecar), sidecar(image));
+                // A flush has sidecars written anew that say nothing new.
+                (stem, kind_of(before.as_ref(), after.as_ref())?, after)
+            }
+            Record::Swap { stem, image, .. } | Record::Rebase { stem, image, .. } => {
+                (stem, ChangeKind::Replaced, sidecar(image))
+            }
+            Record::Delete { stem, before, .. } => {
+                (stem, ChangeKind::Deleted, sidecar(before.sidecar))
+            }
+            Record::Checkpoint { .. } | Record::Commit(_) => return None,
+        };
+        Some(Self { stem, kind, meta })
+    }
+}
+
+/// What became of a session whose sidecar was this and is that; nothing if both say the same.
+fn kind_of(before: Option<&SessionMeta>, after: Option<&SessionMeta>) -> Option<ChangeKind> {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Some(ChangeKind::Updated);
+    };
+    let scope = |meta: &SessionMeta| meta.scope.as_ref().map(|scope| scope.get().to_owned());
+    if before.skip != after.skip {
+        Some(ChangeKind::Truncated)
+    } else if before.summary != after.summary
+        || before.aliases != after.aliases
+        || scope(before) != scope(after)
+    {
+        Some(ChangeKind::Updated)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,29 @@
+//! The guide: what a gateway's author wants to know, one chapter each. Every example runs
+//! in the tests.
+
+#[doc = include_str!("guide/verbs.md")]
+pub mod verbs {}
+
+#[doc = include_str!("guide/promises.md")]
+pub mod promises {}
+
+#[doc = include_str!("guide/keys.md")]
+pub mod keys {}
+
+#[doc = include_str!("guide/conversations.md")]
+pub mod conversations {}
+
+#[doc = include_str!("guide/files.md")]
+pub mod files {}
+
+#[doc = include_str!("guide/moving.md")]
+pub mod moving {}
+
+#[doc = include_str!("guide/damage.md")]
+pub mod damage {}
+
+#[doc = include_str!("guide/inside.md")]
+pub mod inside {}
+
+#[doc = include_str!("guide/comparison.md")]
+pub mod comparison {}

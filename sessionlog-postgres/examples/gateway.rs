@@ -44,7 +44,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
         println!("{:?}", store.promise());
         Arc::new(store)
     } else {
-        open_session_store(&args.store)?.into()
+        open_session_store(&args.store)?
     };
     let begun = tokio::time::Instant::now();
     let talking = (0..args.chats).map(|chat| {

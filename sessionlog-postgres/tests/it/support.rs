@@ -20,7 +20,7 @@ use cluster::Cluster;
 pub(crate) fn server() -> Option<&'static Cluster> {
     static SERVER: OnceLock<Option<Cluster>> = OnceLock::new();
     SERVER
-        .get_or_init(|| Cluster::start(&["fsync=off"]))
+        .get_or_init(|| Cluster::start_shared(&["fsync=off"]))
         .as_ref()
 }
 

@@ -17,6 +17,9 @@ pub(crate) struct Cluster {
     dir: TempDir,
     pub(crate) port: u16,
     keeper: Option<Child>,
+    /// Whether its directory goes with it: nothing else removes that of one that is never
+    /// dropped.
+    is_shared: bool,
 }
 
 impl Cluster {
@@ -41,6 +44,14 @@ impl Cluster {
             ],
         );
         cluster.configure(settings);
+        Some(cluster.launched())
+    }
+
+    /// One for all tests of the process.
+    pub(crate) fn start_shared(settings: &[&str]) -> Option<Self> {
+        let mut cluster = Self::start(settings)?;
+        cluster.reap();
+        cluster.is_shared = true;
         Some(cluster.launched())
     }
 
@@ -103,6 +114,7 @@ impl Cluster {
             dir,
             port,
             keeper: None,
+            is_shared: false,
         })
     }
 
@@ -130,11 +142,20 @@ impl Cluster {
 
     /// Starts the server. A shell keeps it, for as long as this process holds its input.
     pub(crate) fn launch(&mut self) {
+        let (server, data) = (self.bin.join("postgres"), self.data());
+        let dir = self.dir.path();
+        let clean = if self.is_shared {
+            format!("; rm -rf '{}'", dir.display())
+        } else {
+            String::new()
+        };
+        // The shell is not to die of what ends the test.
         let script = format!(
-            "'{}' -D '{}' >>'{}' 2>&1 & pid=$!; cat >/dev/null; kill -QUIT $pid; wait $pid",
-            self.bin.join("postgres").display(),
-            self.data().display(),
-            self.dir.path().join("log").display(),
+            "trap '' INT TERM HUP; '{}' -D '{}' >>'{}' 2>&1 & pid=$!; \
+             cat >/dev/null; kill -QUIT $pid 2>/dev/null; wait $pid{clean}",
+            server.display(),
+            data.display(),
+            dir.join("log").display(),
         );
         let keeper = self
             .as_owner("sh")

@@ -1,9 +1,9 @@
 //! Following what other processes change.
 
 use sessionlog::{ChangeFilter, ChangeKind, Error, Message};
-use sessionlog_postgres::PostgresStore;
+use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
-use crate::support::{options, server};
+use crate::support::{fresh, options, server};
 
 #[test]
 fn changes_of_other_processes_are_told_in_their_order_with_their_versions() {
@@ -93,7 +93,9 @@ fn who_follows_while_others_write_misses_nothing_from_then_on() {
 #[test]
 fn a_watch_shows_the_latest_state_and_a_lost_connection_is_made_good() {
     let Some(server) = server() else { return };
-    let options = options(server);
+    // A name of its own: no other test's connections are to end.
+    let dsn = format!("{} application_name=watched", server.dsn());
+    let options = PostgresOptions::new(dsn).schema(fresh("watched"));
     let (here, there) = (
         PostgresStore::open(options.clone()).unwrap(),
         PostgresStore::open(options).unwrap(),
@@ -108,7 +110,7 @@ fn a_watch_shows_the_latest_state_and_a_lost_connection_is_made_good() {
     assert_eq!(changes.wait_next().unwrap().key, "a");
     server.sql(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-         WHERE application_name = 'sessionlog'
+         WHERE application_name = 'watched'
              AND (query LIKE '%followers SET until%' OR query LIKE 'LISTEN%')",
     );
     there.truncate_history("a", 1).wait().unwrap();

@@ -258,6 +258,23 @@ pub enum Error {
         size: usize,
     },
 
+    /// The database behind the store could not be reached, had no connection free, or did not
+    /// answer in time. The command took no effect: try again later.
+    #[error("the database is not available: {reason}")]
+    Unavailable {
+        /// What was tried, and what came of it.
+        reason: Arc<str>,
+    },
+
+    /// The connection to the database was lost while a command was committed, and the
+    /// database could not be asked since: it took effect, or it did not. Look, before it is
+    /// done again.
+    #[error("it is not known whether the command took effect: {reason}")]
+    OutcomeUnknown {
+        /// What was lost, and what came of looking.
+        reason: Arc<str>,
+    },
+
     /// Committed data is damaged: the journal, or the store's identity. Nothing was
     /// removed, and opening again finds the same. (A damaged or missing file of one
     /// session costs that session alone, and is told in the

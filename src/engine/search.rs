@@ -100,7 +100,7 @@ impl Needle {
     }
 
     /// The message of a line and where in its text it matches, if it is looked for.
-    fn find(&self, raw: &[u8]) -> Option<(Message, Range<usize>)> {
+    pub(crate) fn find(&self, raw: &[u8]) -> Option<(Message, Range<usize>)> {
         let candidates = self.candidates.as_ref();
         if candidates.is_some_and(|candidates| !candidates.is_match(raw)) {
             return None;

@@ -69,14 +69,16 @@ impl Error {
             | Self::ToolCallUnpaired { .. }
             | Self::ChangesMissed { .. }
             | Self::VersionConflict { .. } => ErrorKind::Conflict,
-            Self::Locked { .. } | Self::Overloaded { .. } => ErrorKind::Busy,
+            Self::Locked { .. } | Self::Overloaded { .. } | Self::Unavailable { .. } => {
+                ErrorKind::Busy
+            }
             Self::StorageFull { .. } => ErrorKind::StorageFull,
             Self::ReadOnly | Self::InStore { .. } => ErrorKind::ReadOnly,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Closed => ErrorKind::Closed,
             Self::Poisoned { .. } => ErrorKind::Poisoned,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
-            Self::Io { .. } => ErrorKind::Io,
+            Self::Io { .. } | Self::OutcomeUnknown { .. } => ErrorKind::Io,
         }
     }
 

@@ -84,6 +84,8 @@ pub struct Changes {
 enum Source {
     Writer(Arc<Engine>),
     Reader(Arc<DirectoryView>),
+    /// A store of one's own.
+    Other(Arc<Feed>),
     /// Nothing will come, and why.
     Nowhere(Error),
 }
@@ -106,6 +108,7 @@ impl Source {
         match self {
             Self::Writer(engine) => Ok(&engine.shared.feed),
             Self::Reader(view) => Ok(view.feed()),
+            Self::Other(feed) => Ok(feed),
             Self::Nowhere(error) => Err(error.clone()),
         }
     }
@@ -114,7 +117,7 @@ impl Source {
     fn failure(&self) -> Error {
         match self {
             Self::Writer(engine) => engine.failure(),
-            Self::Reader(_) => Error::Closed,
+            Self::Reader(_) | Self::Other(_) => Error::Closed,
             Self::Nowhere(error) => error.clone(),
         }
     }
@@ -122,7 +125,19 @@ impl Source {
 
 impl Changes {
     pub(crate) fn of(side: Side, filter: ChangeFilter) -> Self {
-        let (source, mut follower) = Source::follow(side);
+        Self::from_source(Source::follow(side), filter)
+    }
+
+    /// Those of a store of one's own.
+    pub(crate) fn of_feed(feed: Arc<Feed>, filter: ChangeFilter) -> Self {
+        let follower = feed.follow();
+        Self::from_source((Source::Other(feed), follower), filter)
+    }
+
+    fn from_source(
+        (source, mut follower): (Source, Option<Follower>),
+        filter: ChangeFilter,
+    ) -> Self {
         let mut is_lost = false;
         if let (Ok(feed), Some(follower), Some(version)) =
             (source.feed(), &mut follower, filter.after)

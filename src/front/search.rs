@@ -127,11 +127,18 @@ impl SearchHit {
 /// The messages that are found, one after the other; see
 /// [`StoreHandle::search`](crate::StoreHandle::search). Dropped, it searches no further than
 /// the sessions at hand, one on each thread.
-#[derive(Debug)]
 pub struct Search {
     found: VecDeque<Result<SearchHit>>,
     goes_on: GoesOn,
     given_up: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Search {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Search")
+            .field("found", &self.found.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for Search {
@@ -140,21 +147,51 @@ impl Drop for Search {
     }
 }
 
-#[derive(Debug)]
+/// Hits that are found bit by bit, and who finds those after them.
+pub trait MoreHits: Send {
+    /// Looks further.
+    fn more(self: Box<Self>) -> Reply<Went>;
+
+    /// Whether nothing is left to look through; if it is not known, it is not over.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// Who goes on, if there is more, and what was found, perhaps nothing yet.
+pub type Went = (Option<Box<dyn MoreHits>>, Vec<Result<SearchHit>>);
+
+impl MoreHits for Hunt {
+    fn more(self: Box<Self>) -> Reply<Went> {
+        let further = (*self).further();
+        further.and_then(|(hunt, found)| Ok((Some(Box::new(hunt) as Box<dyn MoreHits>), found)))
+    }
+
+    fn is_over(&self) -> bool {
+        Self::is_over(self)
+    }
+}
+
 enum GoesOn {
-    With(Hunt),
-    Under(Reply<(Hunt, Vec<Result<SearchHit>>)>),
+    With(Box<dyn MoreHits>),
+    Under(Reply<Went>),
     No,
 }
 
 impl Search {
     pub(crate) fn of(hunt: Result<Hunt>) -> Self {
-        let (mut found, mut given_up) = (VecDeque::new(), Arc::default());
-        let goes_on = match hunt {
-            Ok(hunt) => {
-                given_up = hunt.given_up();
-                GoesOn::With(hunt)
-            }
+        let given_up = hunt.as_ref().map(Hunt::given_up).unwrap_or_default();
+        let hits = hunt.map(|hunt| Box::new(hunt) as Box<dyn MoreHits>);
+        let mut search = Self::over(hits);
+        search.given_up = given_up;
+        search
+    }
+
+    /// That of a store of one's own.
+    pub(crate) fn over(hits: Result<Box<dyn MoreHits>>) -> Self {
+        let mut found = VecDeque::new();
+        let goes_on = match hits {
+            Ok(hits) => GoesOn::With(hits),
             Err(error) => {
                 found.push_back(Err(error));
                 GoesOn::No
@@ -163,7 +200,7 @@ impl Search {
         Self {
             found,
             goes_on,
-            given_up,
+            given_up: Arc::default(),
         }
     }
 
@@ -218,18 +255,18 @@ impl Search {
         if let GoesOn::With(hunt) = std::mem::replace(&mut self.goes_on, GoesOn::No)
             && !hunt.is_over()
         {
-            self.goes_on = GoesOn::Under(hunt.further());
+            self.goes_on = GoesOn::Under(hunt.more());
             return true;
         }
         false
     }
 
-    fn take(&mut self, went: Result<(Hunt, Vec<Result<SearchHit>>)>) {
+    fn take(&mut self, went: Result<Went>) {
         self.goes_on = GoesOn::No;
         match went {
             Ok((hunt, found)) => {
                 self.found = found.into();
-                self.goes_on = GoesOn::With(hunt);
+                self.goes_on = hunt.map_or(GoesOn::No, GoesOn::With);
             }
             Err(error) => self.found.push_back(Err(error)),
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::engine::snapshot::Standing;
 use crate::error::{Error, Result};
 use crate::ground::sync::thread;
@@ -31,12 +30,27 @@ pub struct SessionState {
 #[derive(Clone, Debug)]
 pub struct Watch {
     states: WatchReceiver<Standing>,
-    engine: Arc<Engine>,
+    end: End,
+}
+
+/// Why nothing changes any more.
+#[derive(Clone)]
+struct End(Arc<dyn Fn() -> Error + Send + Sync>);
+
+impl std::fmt::Debug for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("End").finish_non_exhaustive()
+    }
 }
 
 impl Watch {
-    pub(crate) fn new(states: WatchReceiver<Standing>, engine: Arc<Engine>) -> Self {
-        Self { states, engine }
+    /// One that ends with what `why` says.
+    pub(crate) fn until(
+        states: WatchReceiver<Standing>,
+        why: impl Fn() -> Error + Send + Sync + 'static,
+    ) -> Self {
+        let end = End(Arc::new(why));
+        Self { states, end }
     }
 
     /// The session as it stands, from now on seen.
@@ -53,7 +67,7 @@ impl Watch {
     /// nothing changes any more.
     pub async fn changed(&mut self) -> Result<SessionState> {
         let state = self.states.changed().await;
-        state.map(Into::into).ok_or_else(|| self.engine.failure())
+        state.map(Into::into).ok_or_else(|| (self.end.0)())
     }
 
     /// As [`changed`](Self::changed), blocking this thread.

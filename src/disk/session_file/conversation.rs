@@ -90,6 +90,11 @@ pub(crate) struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
+    /// What the last record says.
+    pub(crate) fn last(self) -> Option<&'a What> {
+        self.marks.last().map(|mark| &mark.what)
+    }
+
     /// The last token count, 0 before the first, and where its record begins.
     pub(crate) fn usage(self) -> (i64, Option<u64>) {
         let last = self.marks.iter().rev().find_map(|mark| match mark.what {

@@ -112,6 +112,7 @@ impl Counters {
             | ErrorKind::NotFound
             | ErrorKind::Conflict
             | ErrorKind::ReadOnly
+            | ErrorKind::Unsupported
             | ErrorKind::Closed => return None,
         };
         count.add(1);

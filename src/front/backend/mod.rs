@@ -7,6 +7,7 @@ pub(crate) mod desk;
 mod ephemeral;
 mod fire_and_forget;
 mod jsonl;
+pub mod kit;
 mod open;
 pub(crate) mod page;
 pub(crate) mod store;

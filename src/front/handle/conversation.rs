@@ -175,7 +175,7 @@ impl StoreHandle {
         Reply::lookup(move |_| {
             Box::pin(async move {
                 let states = reply.await?;
-                Ok(Watch::new(states, engine))
+                Ok(Watch::until(states, move || engine.failure()))
             })
         })
     }

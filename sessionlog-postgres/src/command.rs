@@ -1,0 +1,137 @@
+//! What callers ask of a session, and what came of it.
+
+use serde_json::value::RawValue;
+use sessionlog::{Appended, Durability, Keep, Result, Version};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::row::NewLine;
+
+/// A change of one session, with who waits for it.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) order: Order,
+    pub(crate) answer: oneshot::Sender<Result<Outcome>>,
+    /// Its bytes' room in the queue.
+    pub(crate) _room: OwnedSemaphorePermit,
+}
+
+/// A change of one session. It can be carried out again after a transaction was rolled back.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) key: String,
+    /// Whether the key is taken literally.
+    pub(crate) exact: bool,
+    pub(crate) level: Durability,
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug)]
+pub(crate) enum Verb {
+    Update(Update),
+    Checkpoint {
+        message: bool,
+    },
+    SetHistory(Vec<NewLine>),
+    Upsert(Identity),
+    /// Takes over what an alias has, if the session shows nothing; with `always` the identity
+    /// is replaced in any case.
+    Promote {
+        identity: Identity,
+        always: bool,
+    },
+    Delete {
+        expect: Option<Version>,
+    },
+    RevertTo(i64),
+    Clear,
+    Compact,
+    /// Puts whole lines in the place of all there are, hidden ones included.
+    Restore(Restore),
+}
+
+/// Several changes at once; see [`sessionlog::Update`].
+#[derive(Debug, Default)]
+pub(crate) struct Update {
+    pub(crate) lines: Vec<NewLine>,
+    pub(crate) summary: Option<String>,
+    pub(crate) keep: Option<Keep>,
+    pub(crate) expect: Option<Version>,
+    pub(crate) once: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) scope: Option<Box<RawValue>>,
+    pub(crate) aliases: Vec<String>,
+}
+
+/// A session as it was elsewhere.
+#[derive(Debug)]
+pub(crate) struct Restore {
+    pub(crate) lines: Vec<NewLine>,
+    pub(crate) summary: String,
+    pub(crate) identity: Identity,
+    pub(crate) created_at: String,
+}
+
+/// What came of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// The version then, and whether it was new.
+    Updated(Version, bool),
+    Whether(bool),
+    Number(i64),
+}
+
+impl Outcome {
+    pub(crate) fn version(self) -> Version {
+        match self {
+            Self::Updated(version, _) => version,
+            _ => Version::ABSENT,
+        }
+    }
+
+    pub(crate) fn appended(self) -> Appended {
+        match self {
+            Self::Updated(version, false) => Appended::Duplicate(version),
+            other => Appended::New(other.version()),
+        }
+    }
+}
+
+impl Verb {
+    /// Whether it can share a transaction with others: it needs the session's row and no
+    /// other.
+    pub(crate) fn is_simple(&self) -> bool {
+        matches!(self, Self::Update(Update { keep: None, .. }))
+    }
+
+    /// What is taken away must not come back.
+    pub(crate) fn is_always_durable(&self) -> bool {
+        !self.is_simple() && !matches!(self, Self::Checkpoint { .. } | Self::Upsert(_))
+    }
+
+    /// The bytes it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_lines = |lines: &[NewLine]| {
+            let sizes = lines
+                .iter()
+                .map(|line| line.line.len() + line.said.as_ref().map_or(0, String::len) + 64);
+            sizes.sum::<usize>()
+        };
+        let of = |identity: &Identity| {
+            let aliases = identity.aliases.iter().map(String::len).sum::<usize>();
+            aliases + identity.scope.as_ref().map_or(0, |scope| scope.get().len())
+        };
+        match self {
+            Self::Update(update) => {
+                of_lines(&update.lines) + update.summary.as_ref().map_or(0, String::len)
+            }
+            Self::SetHistory(lines) => of_lines(lines),
+            Self::Restore(restore) => of_lines(&restore.lines) + of(&restore.identity),
+            Self::Upsert(identity) | Self::Promote { identity, .. } => of(identity),
+            _ => 0,
+        }
+    }
+}

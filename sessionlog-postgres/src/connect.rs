@@ -1,0 +1,265 @@
+//! Reaching the database: hosts, TLS, and which server will do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::poll_fn;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use sessionlog::{Error, Result};
+use tokio::sync::mpsc;
+use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::{AsyncMessage, Client, Config, Notification};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::fault::{Fault, Tried};
+use crate::options::PostgresOptions;
+
+/// Makes connections to one database.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    config: Config,
+    tls: MakeRustlsConnect,
+    /// The newest timeline of any server met. Shared: whoever meets a promoted server fences
+    /// the old one for all.
+    timeline: Arc<AtomicU64>,
+    patience: Duration,
+}
+
+/// A connection. Dropped, it is closed, and the server ends what was under way.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    warned: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// Whether the server said since the last question that a commit did not wait for its
+    /// replicas: it says so in a warning, and then that it is committed.
+    pub(crate) fn was_warned(&self) -> bool {
+        self.warned.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The configuration holds a password.
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
+}
+
+impl Connector {
+    /// # Errors
+    /// If the connection string or the certificates do not read.
+    pub(crate) fn new(options: &PostgresOptions) -> Result<Self> {
+        Ok(Self {
+            config: read(&options.dsn)?,
+            tls: tls(options)?,
+            timeline: Arc::default(),
+            patience: options.statement,
+        })
+    }
+
+    /// The same database under another connection string.
+    ///
+    /// # Errors
+    /// If the connection string does not read.
+    pub(crate) fn at(&self, dsn: &str) -> Result<Self> {
+        let config = read(dsn)?;
+        Ok(Self {
+            config,
+            ..self.clone()
+        })
+    }
+
+    /// A connection to a server that takes writes and was not replaced by another.
+    pub(crate) async fn connect(&self) -> Tried<Connection> {
+        self.connect_and_hear(None).await
+    }
+
+    /// The same, with notifications. Of several hosts another one is tried if one was
+    /// replaced: the order in which they are tried is random.
+    pub(crate) async fn connect_and_hear(
+        &self,
+        heard: Option<mpsc::Sender<Notification>>,
+    ) -> Tried<Connection> {
+        let mut tries = self
+            .config
+            .get_ports()
+            .len()
+            .max(self.config.get_hosts().len())
+            * 4;
+        loop {
+            let connection = self.reach(heard.clone()).await?;
+            tries -= 1;
+            match self.fence(&connection.client).await {
+                Ok(()) => return Ok(connection),
+                Err(fault) if tries == 0 => return Err(fault),
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn reach(&self, heard: Option<mpsc::Sender<Notification>>) -> Tried<Connection> {
+        let reached = self.config.connect(self.tls.clone());
+        let reached = tokio::time::timeout(self.patience * 3, reached).await;
+        // What one server refuses now, it or another may take a moment later.
+        let (client, connection) = reached
+            .map_err(|_| Fault::lost("no server answered in time"))?
+            .map_err(|error| Fault::Lost(Fault::from(error).reason()))?;
+        let warned = Arc::new(AtomicBool::new(false));
+        tokio::spawn(drive(connection, warned.clone(), heard));
+        Ok(Connection { client, warned })
+    }
+
+    /// Refuses a server of an older timeline than one that was met: it was primary once, and
+    /// what it takes would be lost.
+    async fn fence(&self, client: &Client) -> Tried<()> {
+        const TIMELINE: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' \
+             ELSE pg_walfile_name(pg_current_wal_lsn()) END";
+        let told = client.query_typed(TIMELINE, &[]);
+        let told = tokio::time::timeout(self.patience, told).await;
+        let told = told.map_err(|_| Fault::lost("the server did not answer in time"))?;
+        let rows = match told {
+            Ok(rows) => rows,
+            // No PostgreSQL: it has no timelines, and fences by itself.
+            Err(error) if error.as_db_error().is_some() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let name: String = rows.first().map_or_else(String::new, |row| row.get(0));
+        let own = name
+            .get(..8)
+            .and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let own = own.ok_or_else(|| Fault::lost("the server is in recovery"))?;
+        let newest = self.timeline.fetch_max(own, Ordering::AcqRel);
+        if own < newest {
+            return Err(Fault::lost(format!(
+                "the server is on timeline {own}, and was replaced by one on {newest}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Has the server break off what a connection is waiting for.
+    pub(crate) fn cancel(&self, connection: &Connection) {
+        let (token, tls) = (connection.client.cancel_token(), self.tls.clone());
+        tokio::spawn(async move {
+            let asked = token.cancel_query(tls);
+            // The connection is given up in any case.
+            let _ = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        });
+    }
+}
+
+/// Keeps a connection going until it is closed.
+async fn drive<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    warned: Arc<AtomicBool>,
+    heard: Option<mpsc::Sender<Notification>>,
+) where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+        match message {
+            Ok(AsyncMessage::Notice(notice)) => {
+                // A canceled wait for replicas: `57014`, or `57P01` at a shutdown.
+                if notice.code().code().starts_with("57") {
+                    warned.store(true, Ordering::Release);
+                }
+                tracing::debug!(notice = notice.message(), "the server says");
+            }
+            Ok(AsyncMessage::Notification(notification)) => {
+                let Some(heard) = &heard else { continue };
+                if heard.send(notification).await.is_err() {
+                    return;
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a connection ended");
+                return;
+            }
+        }
+    }
+}
+
+fn read(dsn: &str) -> Result<Config> {
+    let mut config: Config = dsn.parse().map_err(|error| invalid(&error))?;
+    if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if config.get_load_balance_hosts() == LoadBalanceHosts::Disable {
+        config.load_balance_hosts(LoadBalanceHosts::Random);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("sessionlog");
+    }
+    Ok(config)
+}
+
+fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect> {
+    let mut roots = rustls::RootCertStore::empty();
+    match &options.root_certificates {
+        Some(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate.map_err(|error| invalid(&error))?;
+                roots.add(certificate).map_err(|error| invalid(&error))?;
+            }
+        }
+        // What does not read of the system's is left out: the server's may not need it.
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| invalid(&error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> Error {
+    Error::Io {
+        operation: "read the options for",
+        path: "the database".into(),
+        source: Arc::new(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            error.to_string(),
+        )),
+    }
+}
+
+/// The connections that reads share.
+pub(crate) type Pool = deadpool::managed::Pool<Connector>;
+
+impl deadpool::managed::Manager for Connector {
+    type Type = Connection;
+    type Error = Fault;
+
+    async fn create(&self) -> Tried<Connection> {
+        self.connect().await
+    }
+
+    async fn recycle(
+        &self,
+        connection: &mut Connection,
+        _: &deadpool::managed::Metrics,
+    ) -> deadpool::managed::RecycleResult<Fault> {
+        if connection.client.is_closed() {
+            return Err(deadpool::managed::RecycleError::message("closed"));
+        }
+        Ok(())
+    }
+}

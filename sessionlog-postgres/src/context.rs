@@ -1,0 +1,103 @@
+//! What all parts of a store share.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sessionlog::{Error, Result};
+
+use crate::connect::{Connection, Connector, Pool};
+use crate::fault::{Fault, Tried};
+use crate::options::PostgresOptions;
+use crate::sql::Sql;
+
+/// What all parts of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: PostgresOptions,
+    pub(crate) connector: Connector,
+    pub(crate) pool: Pool,
+    pub(crate) sql: Sql,
+    /// Whether the server can notify. Without it nobody can follow changes.
+    pub(crate) notifies: bool,
+    pub(crate) closed: AtomicBool,
+}
+
+/// A question under way.
+pub(crate) type Asked<'c, T> = Pin<Box<dyn Future<Output = Tried<T>> + Send + 'c>>;
+
+/// A connection out of the pool.
+pub(crate) type Pooled = deadpool::managed::Object<Connector>;
+
+impl Shared {
+    /// # Errors
+    /// `Closed`.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    /// A connection to read with.
+    ///
+    /// # Errors
+    /// `Closed`; `Unavailable` if none is free in time, or no server answers.
+    pub(crate) async fn connection(&self) -> Result<Pooled> {
+        use deadpool::managed::PoolError;
+        self.check_open()?;
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(fault) => fault.into_error(),
+            PoolError::Timeout(_) => Error::Unavailable {
+                reason: Arc::from(format!(
+                    "all {} connections were in use for {:?}",
+                    self.options.connections, self.options.wait
+                )),
+            },
+            PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
+                Error::Closed
+            }
+        })
+    }
+
+    /// Has `read` ask the database. A server that is gone is asked once more, or another in
+    /// its place; one that takes too long is told to stop.
+    ///
+    /// # Errors
+    /// `Closed`, `Unavailable`, and what the database says.
+    pub(crate) async fn read<T>(
+        self: &Arc<Self>,
+        read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
+    ) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let connection = self.connection().await?;
+            let asked =
+                tokio::time::timeout(self.options.statement, read(self.clone(), &connection)).await;
+            match asked {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(Fault::Lost(_))) if tries < 4 => drop(take(connection)),
+                Ok(Err(Fault::Again(_))) if tries < 4 => {}
+                Ok(Err(fault)) => {
+                    // It may be in a transaction still.
+                    drop(take(connection));
+                    return Err(fault.into_error());
+                }
+                Err(_) => {
+                    let connection = take(connection);
+                    self.connector.cancel(&connection);
+                    let reason = format!("a read took over {:?}", self.options.statement);
+                    return Err(Error::Unavailable {
+                        reason: reason.into(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Out of the pool for good.
+fn take(connection: Pooled) -> Connection {
+    deadpool::managed::Object::take(connection)
+}

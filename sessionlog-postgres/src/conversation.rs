@@ -1,0 +1,186 @@
+//! A session's conversation: checkpoints, token usage, a system prompt.
+
+use sessionlog::backend::kit;
+use sessionlog::{CheckpointId, Message, Reply};
+
+use crate::command::{Outcome, Update, Verb};
+use crate::row::{NewLine, PROMPT};
+use crate::store::PostgresStore;
+use crate::write::{done, map};
+
+/// A session's conversation, with the verbs of a [`Context`](sessionlog::Context). What is
+/// taken back is gone: no backup of it is made.
+#[derive(Clone, Debug)]
+pub struct PostgresContext {
+    store: PostgresStore,
+    key: String,
+}
+
+impl PostgresStore {
+    /// A session's conversation. Touches nothing by itself.
+    #[must_use]
+    pub fn context(&self, key: &str) -> PostgresContext {
+        PostgresContext {
+            store: self.clone(),
+            key: key.to_owned(),
+        }
+    }
+
+    /// The checkpoints that a session's conversation can be taken back to, in the order of
+    /// their lines.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn checkpoints(&self, key: &str) -> Reply<Vec<CheckpointId>> {
+        map(self.moment(key, false), |moment| {
+            let ids = moment.checkpoints().into_iter();
+            Ok(ids.map(CheckpointId::new).collect())
+        })
+    }
+}
+
+/// Every verb returns a lazy [`Reply`]; besides those named, they fail as all verbs of a
+/// [`PostgresStore`] do.
+impl PostgresContext {
+    /// Whether there is any line.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn restore(&self) -> Reply<bool> {
+        map(self.store.row(&self.key), |row| {
+            Ok(row.is_some_and(|row| row.lines > 0))
+        })
+    }
+
+    /// Appends messages as one.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::append_all`].
+    pub fn append_message(&self, messages: impl Into<sessionlog::Messages>) -> Reply<()> {
+        let update = sessionlog::Update::new().append(messages);
+        map(self.store.update(&self.key, update), |_| Ok(()))
+    }
+
+    /// Records how many tokens the conversation has.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
+        let update = sessionlog::Update::new().tokens(token_count);
+        map(self.store.update(&self.key, update), |_| Ok(()))
+    }
+
+    /// Sets a point to which the conversation can be taken back; its id, counted from 0. With
+    /// `add_user_message` the model is told of it by a message right after it.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn checkpoint(&self, add_user_message: bool) -> Reply<CheckpointId> {
+        let verb = Verb::Checkpoint {
+            message: add_user_message,
+        };
+        map(self.store.write(&self.key, || Ok(verb)), |outcome| {
+            Ok(CheckpointId::new(match outcome {
+                Outcome::Number(id) => id,
+                _ => 0,
+            }))
+        })
+    }
+
+    /// Takes the conversation back to where it was before checkpoint `id`. Always durable.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointNotFound`](sessionlog::Error::CheckpointNotFound), and those all
+    /// verbs share.
+    pub fn revert_to(&self, id: impl Into<CheckpointId>) -> Reply<()> {
+        let id = id.into().number();
+        done(self.store.write(&self.key, move || Ok(Verb::RevertTo(id))))
+    }
+
+    /// Starts the conversation anew; summary, scope and aliases stay. Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn clear(&self) -> Reply<()> {
+        done(self.store.write(&self.key, || Ok(Verb::Clear)))
+    }
+
+    /// Replaces the system prompt.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLarge`](sessionlog::Error::MessageTooLarge), without messages, and
+    /// those all verbs share.
+    pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
+        let prompt = prompt.to_owned();
+        let most = self.store.inner.shared.options.max_line;
+        done(self.store.write(&self.key, move || {
+            let line = NewLine {
+                kind: PROMPT,
+                line: kit::system_prompt_line(&prompt, most)?,
+                said: None,
+            };
+            Ok(Verb::Update(Update {
+                lines: vec![line],
+                ..Update::default()
+            }))
+        }))
+    }
+
+    /// Every message, oldest first.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn history(&self) -> Reply<Vec<Message>> {
+        self.store.history(&self.key)
+    }
+
+    /// The token count last recorded; 0 if there is none.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn token_count(&self) -> Reply<i64> {
+        map(self.store.moment(&self.key, false), |moment| {
+            Ok(moment.token_count())
+        })
+    }
+
+    /// The token count last recorded, and an estimate for the messages since.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn token_count_with_pending(&self) -> Reply<i64> {
+        map(self.store.moment(&self.key, true), |moment| {
+            moment.token_count_with_pending()
+        })
+    }
+
+    /// The id that the next checkpoint gets.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn n_checkpoints(&self) -> Reply<i64> {
+        map(self.store.moment(&self.key, false), |moment| {
+            Ok(moment.n_checkpoints())
+        })
+    }
+
+    /// The system prompt, if one was written.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn system_prompt(&self) -> Reply<Option<String>> {
+        map(self.store.moment(&self.key, false), |moment| {
+            Ok(moment.system_prompt())
+        })
+    }
+
+    /// Every token count recorded, oldest first.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn usage_history(&self) -> Reply<Vec<i64>> {
+        map(self.store.moment(&self.key, false), |moment| {
+            Ok(moment.usage_history())
+        })
+    }
+}

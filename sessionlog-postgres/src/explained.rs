@@ -1,0 +1,86 @@
+//! Which index each statement is to use: what a test has the server explain.
+
+use sessionlog::backend::kit;
+use sessionlog::{SessionOrder, SessionQuery};
+
+use crate::listing;
+use crate::search::WORDS;
+use crate::sql::Sql;
+
+/// See [`statements`](crate::statements).
+pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>)> {
+    let sql = Sql::of(schema);
+    let sought = "'old:7', 'old:7', false, false";
+    let is_own = format!("{}", kit::is_own_first("old:7"));
+    let sought = sought.replacen("false", &is_own, 1);
+    let found = ["sessions_by_key", "aliases_by_name", "sessions_pkey"];
+    let with = |more: &[&'static str]| [&found[..], more].concat();
+    let list = |order| {
+        let query = SessionQuery::new()
+            .prefix("telegram:1")
+            .order(order)
+            .limit(10);
+        sql.fill(&listing::statement(&query))
+    };
+    let page = r"'telegram_1'::bytea, 'telegram_2'::bytea, 'telegram:1', NULL, NULL, NULL,
+        ''::bytea, NULL, 9223372036854775807, 11";
+    vec![
+        (typed(&sql.find, FOUR), sought.clone(), with(&[])),
+        (typed(&sql.session, FOUR), sought.clone(), with(&[])),
+        (
+            typed(&sql.history, FOUR),
+            sought.clone(),
+            with(&["lines_pkey"]),
+        ),
+        (
+            typed(&sql.tail, "text, text, boolean, boolean, bigint"),
+            format!("{sought}, 50"),
+            with(&["Index Scan Backward using lines_pkey"]),
+        ),
+        (
+            typed(&sql.controls, "bigint"),
+            "7".into(),
+            vec!["control_lines"],
+        ),
+        (
+            typed(&sql.lock_sessions, "text[], text[]"),
+            "ARRAY['telegram:1', 'telegram:9'], ARRAY['old:3']".into(),
+            vec!["sessions_by_key", "aliases_by_name", "sessions_pkey"],
+        ),
+        (
+            typed(&sql.claims, "text[]"),
+            "ARRAY['old:3']".into(),
+            vec!["aliases_by_name"],
+        ),
+        (
+            typed(&sql.taken_ids, "bytea[], bigint[]"),
+            "ARRAY['id7'::bytea], ARRAY[7::bigint]".into(),
+            vec!["message_ids_pkey"],
+        ),
+        (
+            typed(&list(SessionOrder::Name), TEN),
+            page.into(),
+            vec!["sessions_by_name", "lines_pkey"],
+        ),
+        (
+            typed(&list(SessionOrder::Updated), TEN),
+            page.replace("telegram_1", "")
+                .replace("telegram_2", "u")
+                .replace("telegram:1", ""),
+            vec!["sessions_by_update", "lines_pkey"],
+        ),
+        (
+            typed(&sql.fill(WORDS), "text, bigint"),
+            "'word19999', 10".into(),
+            vec!["lines_by_words"],
+        ),
+    ]
+}
+
+const FOUR: &str = "text, text, boolean, boolean";
+const TEN: &str = "bytea, bytea, text, text, text, bigint, bytea, text, bigint, bigint";
+
+/// As it is prepared: `(types) AS statement`.
+fn typed(statement: &str, types: &str) -> String {
+    format!("({types}) AS {statement}")
+}

@@ -1,0 +1,313 @@
+//! Group commit: what callers queued while the last transaction ran goes as one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sessionlog::{Error, Result};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_postgres::types::Type;
+
+use crate::command::{Command, Order, Outcome, Verb};
+use crate::connect::Connection;
+use crate::context::Shared;
+use crate::fault::{Fault, Tried};
+use crate::row::random;
+use crate::transaction::{Committed, Param, Transaction};
+
+/// The most bytes of commands in one transaction, unless one alone has more.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// One writer of the store: one connection, one transaction at a time.
+pub(crate) struct Lane {
+    shared: Arc<Shared>,
+    queue: mpsc::Receiver<Command>,
+    connection: Option<Connection>,
+    /// Its row, and what it wrote there last. A number that is there was committed.
+    id: i64,
+    token: i64,
+}
+
+/// What became of a transaction.
+enum Tally {
+    Committed(Vec<Result<Outcome>>),
+    /// Nothing of it is there.
+    RolledBack(Fault),
+    /// It may be there: then this came of it.
+    Unknown(Vec<Result<Outcome>>, Arc<str>),
+}
+
+impl Lane {
+    pub(crate) fn new(shared: Arc<Shared>, queue: mpsc::Receiver<Command>) -> Self {
+        Self {
+            shared,
+            queue,
+            connection: None,
+            id: random(),
+            token: 0,
+        }
+    }
+
+    /// Carries out commands until nobody can send any.
+    pub(crate) async fn run(mut self) {
+        let mut next = None;
+        loop {
+            let first = match next.take() {
+                Some(command) => command,
+                None => match self.queue.recv().await {
+                    Some(command) => command,
+                    None => break,
+                },
+            };
+            let batch = self.gather(first, &mut next);
+            self.commit(batch).await;
+        }
+        self.leave().await;
+    }
+
+    /// What can go with the first command. What cannot is `next`.
+    fn gather(&mut self, first: Command, next: &mut Option<Command>) -> Vec<Command> {
+        let mut bytes = first.order.verb.bytes();
+        let is_alone = !first.order.verb.is_simple();
+        let mut batch = vec![first];
+        while !is_alone && batch.len() < self.shared.options.batch_commands {
+            let Ok(command) = self.queue.try_recv() else {
+                break;
+            };
+            bytes += command.order.verb.bytes();
+            if !command.order.verb.is_simple() || bytes > BATCH_BYTES {
+                *next = Some(command);
+                break;
+            }
+            batch.push(command);
+        }
+        batch
+    }
+
+    /// Carries out commands in one transaction, and answers. If the database refuses it, each
+    /// is tried alone: the one that it is about fails, and no other.
+    async fn commit(&mut self, batch: Vec<Command>) {
+        let orders: Vec<&Order> = batch.iter().map(|command| &command.order).collect();
+        match self.try_to_commit(&orders).await {
+            Ok(outcomes) => {
+                for (command, outcome) in batch.into_iter().zip(outcomes) {
+                    // Who does not wait any more is not told.
+                    let _ = command.answer.send(outcome);
+                }
+            }
+            Err(Failure::Refused(_)) if batch.len() > 1 => {
+                for command in batch {
+                    let outcome = self.try_to_commit(&[&command.order]).await;
+                    let outcome = outcome.map_err(Failure::into_error);
+                    let one = outcome.and_then(|mut all| all.pop().unwrap_or(Err(Error::Closed)));
+                    let _ = command.answer.send(one);
+                }
+            }
+            Err(failure) => {
+                let error = failure.into_error();
+                for command in batch {
+                    let _ = command.answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Tries until it is committed, refused, or too late.
+    async fn try_to_commit(
+        &mut self,
+        orders: &[&Order],
+    ) -> std::result::Result<Vec<Result<Outcome>>, Failure> {
+        let deadline = Instant::now() + self.shared.options.retry;
+        let mut pause = Pause::default();
+        loop {
+            self.token += 1;
+            let fault = match self.attempt(orders).await {
+                Tally::Committed(outcomes) => return Ok(outcomes),
+                Tally::RolledBack(Fault::Refused(error)) => return Err(Failure::Refused(error)),
+                Tally::RolledBack(fault) => fault,
+                Tally::Unknown(outcomes, reason) => {
+                    if self.settle(deadline, &reason).await? {
+                        return Ok(outcomes);
+                    }
+                    Fault::Lost(reason)
+                }
+            };
+            if let Fault::Lost(reason) = &fault {
+                tracing::warn!(%reason, "a connection to the database was lost");
+                self.connection = None;
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::Late(fault.reason()));
+            }
+            pause.wait(deadline).await;
+        }
+    }
+
+    async fn attempt(&mut self, orders: &[&Order]) -> Tally {
+        if let Err(fault) = self.connect().await {
+            return Tally::RolledBack(fault);
+        }
+        let Some(connection) = &self.connection else {
+            return Tally::RolledBack(Fault::lost("there is no connection"));
+        };
+        let mark = (self.id, self.token);
+        let longest = self.shared.options.statement * 2;
+        let begun = Transaction::begin(connection, &self.shared, mark, orders);
+        let begun = tokio::time::timeout(longest, begun).await;
+        let mut transaction = match begun {
+            Ok(Ok(transaction)) => transaction,
+            Ok(Err(fault)) => return self.give_up(fault).await,
+            Err(_) => return Tally::RolledBack(Fault::lost("the server does not answer")),
+        };
+        let mut outcomes = Vec::with_capacity(orders.len());
+        for order in orders {
+            let outcome = match &order.verb {
+                Verb::Update(update) if order.verb.is_simple() => {
+                    let key = transaction.resolve(order);
+                    Ok(key.and_then(|key| transaction.update(&key, update)))
+                }
+                _ => {
+                    let done = transaction.carry_out(order);
+                    let done = tokio::time::timeout(longest * 4, done).await;
+                    done.unwrap_or_else(|_| Err(Fault::lost("the server does not answer")))
+                }
+            };
+            match outcome {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(fault) => {
+                    transaction.roll_back().await;
+                    return Tally::RolledBack(fault);
+                }
+            }
+        }
+        match transaction.commit().await {
+            Committed::Yes => Tally::Committed(outcomes),
+            Committed::No(fault) => self.give_up(fault).await,
+            Committed::Unknown(reason) => {
+                self.connection = None;
+                Tally::Unknown(outcomes, reason)
+            }
+        }
+    }
+
+    /// Ends a transaction that failed, so that the connection can be used again.
+    async fn give_up(&self, fault: Fault) -> Tally {
+        if let (Some(connection), false) = (&self.connection, matches!(fault, Fault::Lost(_))) {
+            let rolled_back = connection.client.batch_execute("ROLLBACK").await;
+            if let Err(error) = rolled_back {
+                return Tally::RolledBack(error.into());
+            }
+        }
+        Tally::RolledBack(fault)
+    }
+
+    /// A connection, and the lane's row, without which nothing is committed.
+    async fn connect(&mut self) -> Tried<()> {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(|one| !one.client.is_closed())
+        {
+            return Ok(());
+        }
+        let connection = self.shared.connector.connect().await?;
+        let sql = "INSERT INTO {schema}.lanes (lane_id, token, settled, seen_at)
+             VALUES ($1, 0, 0, now()) ON CONFLICT DO NOTHING";
+        let sql = self.shared.sql.fill(sql);
+        let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
+        let registered = connection.client.execute_typed(&sql, &params);
+        let registered = tokio::time::timeout(self.shared.options.statement, registered).await;
+        registered.map_err(|_| Fault::lost("the server does not answer"))??;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Whether the last transaction is there. Asking waits for that transaction's lock, and so
+    /// for its end, and is itself committed: the replicas have it then, and what was before.
+    async fn settle(
+        &mut self,
+        deadline: Instant,
+        reason: &Arc<str>,
+    ) -> std::result::Result<bool, Failure> {
+        tracing::warn!(%reason, "a commit's answer was lost; it is looked for");
+        let mut pause = Pause::default();
+        loop {
+            match self.ask_for_token().await {
+                Ok(token) => return Ok(token == Some(self.token)),
+                Err(fault) if Instant::now() >= deadline => {
+                    let reason = format!("{reason}; looking for it: {}", fault.reason());
+                    return Err(Failure::Unknown(reason.into()));
+                }
+                Err(_) => {}
+            }
+            self.connection = None;
+            pause.wait(deadline).await;
+        }
+    }
+
+    /// What the lane's row says; nothing if there is none.
+    async fn ask_for_token(&mut self) -> Tried<Option<i64>> {
+        self.connect().await?;
+        let Some(connection) = &self.connection else {
+            return Err(Fault::lost("there is no connection"));
+        };
+        connection.was_warned();
+        let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
+        let asked = connection
+            .client
+            .query_typed(&self.shared.sql.settle, &params);
+        let asked = tokio::time::timeout(self.shared.options.statement, asked).await;
+        let rows = asked.map_err(|_| Fault::lost("the server does not answer"))??;
+        if connection.was_warned() {
+            return Err(Fault::lost("the server did not wait for its replicas"));
+        }
+        Ok(rows.first().map(|row| row.get(0)))
+    }
+
+    /// Takes the lane's row away. One that is left is removed by who opens the store weeks
+    /// later.
+    async fn leave(&mut self) {
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        let sql = self
+            .shared
+            .sql
+            .fill("DELETE FROM {schema}.lanes WHERE lane_id = $1");
+        let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
+        let left = connection.client.execute_typed(&sql, &params);
+        let _ = tokio::time::timeout(Duration::from_secs(1), left).await;
+    }
+}
+
+/// Why a command was not carried out.
+enum Failure {
+    Refused(Error),
+    /// It was tried for as long as it may be. It took no effect.
+    Late(Arc<str>),
+    Unknown(Arc<str>),
+}
+
+impl Failure {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Refused(error) => error,
+            Self::Late(reason) => Error::Unavailable { reason },
+            Self::Unknown(reason) => Error::OutcomeUnknown { reason },
+        }
+    }
+}
+
+/// Longer and longer pauses, and not of all at once.
+#[derive(Default)]
+struct Pause(u32);
+
+impl Pause {
+    async fn wait(&mut self, deadline: Instant) {
+        let most = 10_u64 << self.0.min(6);
+        self.0 += 1;
+        let pause = most / 2 + random().cast_unsigned() % (most / 2 + 1);
+        let until = Instant::now() + Duration::from_millis(pause);
+        tokio::time::sleep_until(until.min(deadline)).await;
+    }
+}

@@ -1,0 +1,251 @@
+//! Letting sessions go: by age, count and size, and by whose they are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sessionlog::backend::kit;
+use sessionlog::{
+    Erase, EraseReceipt, Error, Expired, Reply, Result, RetentionPlan, RetentionPolicy,
+    RetentionReport,
+};
+use time::OffsetDateTime;
+use tokio_postgres::types::Type;
+
+use crate::connect::Connection;
+use crate::context::{Asked, Shared};
+use crate::listing;
+use crate::row::Session;
+use crate::store::PostgresStore;
+use crate::transaction::Param;
+
+/// A policy and the store that it is for.
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing before it is told to plan or to apply"]
+pub struct PostgresRetention {
+    store: PostgresStore,
+    policy: RetentionPolicy,
+}
+
+impl PostgresStore {
+    /// Which sessions a policy lets go, and to let them go. Nothing runs by itself.
+    pub fn retention(&self, policy: RetentionPolicy) -> PostgresRetention {
+        PostgresRetention {
+            store: self.exact_keys(),
+            policy,
+        }
+    }
+}
+
+impl PostgresRetention {
+    /// Which sessions would go now.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn plan(&self) -> Reply<RetentionPlan> {
+        let this = self.clone();
+        self.store.work(async move { this.planned().await })
+    }
+
+    /// Plans anew, and deletes the sessions that go, unless they were changed since the plan.
+    /// Done in part after an error; applied again, it does the rest.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn apply(&self) -> Reply<RetentionReport> {
+        let this = self.clone();
+        self.store.work(async move {
+            let plan = this.planned().await?;
+            let mut report = RetentionReport::default();
+            for expired in plan.expired.into_iter().rev() {
+                if this.delete(&expired).await? {
+                    report.deleted.push(expired);
+                } else {
+                    report.changed.push(expired.session.key);
+                }
+            }
+            Ok(report)
+        })
+    }
+
+    async fn planned(&self) -> Result<RetentionPlan> {
+        let query = kit::retention_query(&self.policy);
+        let sessions = listing::all(&self.store.inner.shared, query).await?;
+        Ok(kit::retention_plan(
+            &self.policy,
+            sessions,
+            OffsetDateTime::now_utc(),
+        ))
+    }
+
+    /// Whether the session was as the plan has it, and is gone.
+    async fn delete(&self, expired: &Expired) -> Result<bool> {
+        let session = &expired.session;
+        let Some(row) = self.store.row(&session.key).await? else {
+            return Ok(false);
+        };
+        let is_same = row.updated_at == session.updated_at
+            && row.end_at.cast_unsigned() == session.bytes
+            && row.summary == session.summary;
+        if !is_same {
+            return Ok(false);
+        }
+        match self
+            .store
+            .delete_at(&session.key, Some(row.version()))
+            .await
+        {
+            Ok(()) => Ok(true),
+            Err(Error::VersionConflict { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How many sessions are judged at a time.
+const AT_A_TIME: i64 = 1000;
+
+/// Erasing.
+impl PostgresStore {
+    /// Erases a session, a person's or a chat's, with what their aliases lead to, as
+    /// [`StoreHandle::erase`](sessionlog::StoreHandle::erase): the rows of the sessions, and
+    /// of their lines, aliases and message ids. What a database keeps of deleted rows is out
+    /// of its reach, and [`EraseReceipt::doubtful`] says so: pages until `VACUUM FULL`, the
+    /// write-ahead log, replicas' and other backups.
+    ///
+    /// # Errors
+    /// [`Error::InvalidKey`] if an id is blank, and those all verbs share. Done in part after
+    /// an error; asked for again, it does the rest.
+    pub fn erase(&self, what: Erase) -> Reply<EraseReceipt> {
+        let this = self.exact_keys();
+        self.work(async move {
+            this.inner.shared.check_open()?;
+            let keys = this.meant(&what).await?;
+            let keys = this.with_aliases(&what, keys).await?;
+            let mut receipt = EraseReceipt::default();
+            for key in keys {
+                this.delete_session(&key).await?;
+                receipt.sessions.push(key);
+            }
+            receipt.doubtful.push(String::from(
+                "the pages of the tables until VACUUM FULL, the write-ahead log, and backups",
+            ));
+            Ok(receipt)
+        })
+    }
+
+    async fn meant(&self, what: &Erase) -> Result<BTreeSet<String>> {
+        let whose = match what {
+            Erase::Key(key) => {
+                kit::check_key(key)?;
+                let mut keys = BTreeSet::from([key.clone()]);
+                // Which of an agent's sessions its main alias leads to is chance.
+                if kit::inherits_from(key, &[], [None, None]) {
+                    keys.extend(self.resolve_session_key(key).await?);
+                }
+                return Ok(keys);
+            }
+            Erase::Person(whose) | Erase::Chat(whose) => whose,
+            _ => {
+                return Err(Error::Unsupported {
+                    verb: "to erase that",
+                });
+            }
+        };
+        if whose.id.trim().is_empty() {
+            let reason = "the id of whom to erase is blank";
+            return Err(Error::InvalidKey { reason });
+        }
+        let (mut keys, mut after) = (BTreeSet::new(), String::new());
+        loop {
+            let rows = self
+                .inner
+                .shared
+                .read(|shared, connection| rows_after(shared, connection, after.clone()))
+                .await?;
+            let Some(last) = rows.last() else {
+                return Ok(keys);
+            };
+            after.clone_from(&last.key);
+            let meant = rows
+                .into_iter()
+                .filter(|row| kit::is_meant(what, row.meta()));
+            keys.extend(meant.map(|row| row.key));
+        }
+    }
+
+    /// Adds the sessions that the aliases of those that are meant name.
+    async fn with_aliases(
+        &self,
+        what: &Erase,
+        mut keys: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>> {
+        let mut left: Vec<String> = keys.iter().cloned().collect();
+        while let Some(key) = left.pop() {
+            let Some(session) = self.row(&key).await? else {
+                continue;
+            };
+            let aliases = session
+                .aliases
+                .iter()
+                .filter(|alias| kit::check_key(alias).is_ok());
+            for alias in aliases {
+                let claimants = self.claimants(alias).await?;
+                let is_others = claimants.iter().any(|other| !keys.contains(other));
+                let is_key = self.resolve_session_key(alias).await?.as_ref() == Some(alias);
+                let own = self.row(alias).await?;
+                let Some(own) = own.filter(|_| !is_others && !is_key) else {
+                    continue;
+                };
+                let named = [own.meta()];
+                let along = kit::aliases_that_go_along(what, &session.meta(), &named);
+                for key in along {
+                    if keys.insert(key.clone()) {
+                        left.push(key);
+                    }
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The keys of the sessions that have this alias.
+    async fn claimants(&self, alias: &str) -> Result<Vec<String>> {
+        let alias = alias.to_owned();
+        self.inner
+            .shared
+            .read(|shared, connection| keys_with(shared, connection, alias.clone()))
+            .await
+    }
+}
+
+fn rows_after(
+    shared: Arc<Shared>,
+    connection: &Connection,
+    after: String,
+) -> Asked<'_, Vec<Session>> {
+    Box::pin(async move {
+        let params: [Param<'_>; 2] = [(&after, Type::TEXT), (&AT_A_TIME, Type::INT8)];
+        listing::rows(
+            connection,
+            &shared,
+            "s.key > $1 ORDER BY s.key LIMIT $2",
+            &params,
+        )
+        .await
+    })
+}
+
+fn keys_with(
+    shared: Arc<Shared>,
+    connection: &Connection,
+    alias: String,
+) -> Asked<'_, Vec<String>> {
+    Box::pin(async move {
+        let sql = shared
+            .sql
+            .fill("SELECT session_key FROM {schema}.session_aliases WHERE alias = $1");
+        let params: [Param<'_>; 1] = [(&alias, Type::TEXT)];
+        let rows = connection.client.query_typed(&sql, &params).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    })
+}

@@ -1,0 +1,240 @@
+//! Finding sessions among many.
+
+use std::sync::Arc;
+
+use sessionlog::backend::kit;
+use sessionlog::{Cursor, Reply, Result, SessionInfo, SessionOrder, SessionPage, SessionQuery};
+use time::OffsetDateTime;
+use tokio_postgres::types::Type;
+
+use crate::connect::Connection;
+use crate::context::Shared;
+use crate::fault::Tried;
+use crate::row::Session;
+use crate::store::PostgresStore;
+use crate::transaction::Param;
+
+/// The most sessions that are read at a time.
+const AT_A_TIME: usize = 1000;
+
+/// Finding sessions.
+impl PostgresStore {
+    /// The keys of all sessions, in the order of the names that their files would have.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn list_sessions(&self) -> Reply<Vec<String>> {
+        let shared = self.inner.shared.clone();
+        self.work(async move {
+            let sql = shared
+                .sql
+                .fill("SELECT key FROM {schema}.sessions ORDER BY file_name, key");
+            shared.read(|_, connection| keys(connection, &sql)).await
+        })
+    }
+
+    /// The sessions that `query` looks for, each with its counts, times, summary, first and
+    /// last text and size; in [`SessionOrder::Name`] by the names that their files would have.
+    /// Each page is of one moment.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {
+        let shared = self.inner.shared.clone();
+        self.work(async move { page(&shared, query).await })
+    }
+}
+
+fn keys<'c>(connection: &'c Connection, sql: &str) -> crate::context::Asked<'c, Vec<String>> {
+    let sql = sql.to_owned();
+    Box::pin(async move {
+        let rows = connection.client.query_typed(&sql, &[]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    })
+}
+
+/// A page of whatever length: of many rows, it reads some at a time.
+pub(crate) async fn page(shared: &Arc<Shared>, query: SessionQuery) -> Result<SessionPage> {
+    let most = query.get_limit();
+    let (mut page, mut query) = (SessionPage::default(), query);
+    loop {
+        let wanted = (most - page.sessions.len()).min(AT_A_TIME);
+        let part = query.clone().limit(wanted);
+        let part = shared
+            .read(|shared, connection| read_page(shared, connection, part.clone()))
+            .await?;
+        page.sessions.extend(part.sessions);
+        page.next = part.next;
+        match &page.next {
+            Some(next) if page.sessions.len() < most => query = query.after(next.clone()),
+            _ => return Ok(page),
+        }
+    }
+}
+
+fn read_page(
+    shared: Arc<Shared>,
+    connection: &Connection,
+    query: SessionQuery,
+) -> crate::context::Asked<'_, SessionPage> {
+    Box::pin(async move {
+        let bounds = Bounds::of(&query);
+        let sql = shared.sql.fill(&bounds.sql(query.get_order()));
+        let rows = connection
+            .client
+            .query_typed(&sql, &bounds.params())
+            .await?;
+        let mut page = SessionPage::default();
+        let is_last = rows.len() <= query.get_limit();
+        for row in rows.iter().take(query.get_limit()) {
+            let session = Session::of(row);
+            let text = |at: usize| {
+                let line: Option<&[u8]> = row.get(at);
+                let message = line.and_then(kit::message_of);
+                message.map(|message| message.text().into_owned())
+            };
+            let first = text(15).unwrap_or_default();
+            let last = text(16).unwrap_or_default();
+            let size = session.end_at.cast_unsigned();
+            page.sessions
+                .push(kit::session_info(session.meta(), &first, &last, size));
+            if !is_last {
+                page.next = Some(cursor(&session, query.get_order()));
+            }
+        }
+        Ok(page)
+    })
+}
+
+/// The name of a file holds no NUL, so this stands between it and the key.
+fn cursor(session: &Session, order: SessionOrder) -> Cursor {
+    let updated = match order {
+        SessionOrder::Name => 0,
+        _ => session.updated_ns,
+    };
+    Cursor::new(
+        format!("{}\0{}", kit::file_name(&session.key), session.key),
+        updated,
+    )
+}
+
+/// The statement that reads a page.
+pub(crate) fn statement(query: &SessionQuery) -> String {
+    Bounds::of(query).sql(query.get_order())
+}
+
+/// What a query comes to, in a database.
+struct Bounds {
+    prefix: String,
+    /// File names of keys with the prefix begin so, and come before the next.
+    name: Vec<u8>,
+    name_end: Option<Vec<u8>>,
+    agent: Option<String>,
+    channel: Option<String>,
+    since: Option<i64>,
+    after_name: Vec<u8>,
+    after_key: Option<String>,
+    after_updated: i64,
+    limit: i64,
+}
+
+impl Bounds {
+    fn of(query: &SessionQuery) -> Self {
+        let prefix = query.get_prefix().to_owned();
+        let name = kit::file_name(&prefix);
+        let name = name.strip_suffix(".meta.json").unwrap_or_default();
+        let name = name.as_bytes().to_vec();
+        let after = query.get_after();
+        let place = after.and_then(|after| after.name().split_once('\0'));
+        Self {
+            name_end: next(&name),
+            name,
+            prefix,
+            agent: query.get_agent().map(str::to_owned),
+            channel: query.get_channel().map(str::to_owned),
+            since: query.get_updated_since().map(nanos),
+            after_name: place.map_or_else(Vec::new, |(name, _)| name.as_bytes().to_vec()),
+            after_key: place.map(|(_, key)| key.to_owned()),
+            after_updated: after.map_or(i64::MAX, Cursor::updated),
+            limit: i64::try_from(query.get_limit()).unwrap_or(i64::MAX - 1) + 1,
+        }
+    }
+
+    fn sql(&self, order: SessionOrder) -> String {
+        let range = match &self.name_end {
+            Some(_) => "s.file_name >= $1 AND s.file_name < $2",
+            None => "s.file_name >= $1 AND ($2::bytea IS NULL)",
+        };
+        let (after, order) = match order {
+            SessionOrder::Name => (
+                "($8::text IS NULL OR (s.file_name, s.key) > ($7, $8)) AND $9 IS NOT NULL",
+                "s.file_name, s.key",
+            ),
+            _ => (
+                "($8::text IS NULL OR s.updated_minute <= $9 / 60000000000 AND
+                    (s.updated_ns < $9 OR s.updated_ns = $9 AND (s.file_name, s.key) > ($7, $8)))",
+                "s.updated_minute DESC, s.updated_ns DESC, s.file_name, s.key",
+            ),
+        };
+        format!(
+            "SELECT {{COLUMNS}},
+                (SELECT l.line FROM {{schema}}.lines l WHERE l.session_id = s.session_id
+                    AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at LIMIT 1),
+                (SELECT l.line FROM {{schema}}.lines l WHERE l.session_id = s.session_id
+                    AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at DESC LIMIT 1)
+             FROM {{schema}}.sessions s
+             WHERE {range} AND left(s.key, length($3)) = $3
+                AND ($4::text IS NULL OR s.agent = $4) AND ($5::text IS NULL OR s.channel = $5)
+                AND ($6::bigint IS NULL OR s.updated_ns >= $6) AND {after}
+             ORDER BY {order} LIMIT $10"
+        )
+    }
+
+    fn params(&self) -> [Param<'_>; 10] {
+        [
+            (&self.name, Type::BYTEA),
+            (&self.name_end, Type::BYTEA),
+            (&self.prefix, Type::TEXT),
+            (&self.agent, Type::TEXT),
+            (&self.channel, Type::TEXT),
+            (&self.since, Type::INT8),
+            (&self.after_name, Type::BYTEA),
+            (&self.after_key, Type::TEXT),
+            (&self.after_updated, Type::INT8),
+            (&self.limit, Type::INT8),
+        ]
+    }
+}
+
+/// The first text that comes after all that begin so; none if they are the last.
+fn next(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut next = prefix[..=kept].to_vec();
+    next[kept] += 1;
+    Some(next)
+}
+
+fn nanos(time: OffsetDateTime) -> i64 {
+    let nanos = time.unix_timestamp_nanos();
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// All sessions that a query looks for, page after page.
+pub(crate) async fn all(shared: &Arc<Shared>, query: SessionQuery) -> Result<Vec<SessionInfo>> {
+    Ok(page(shared, query.limit(usize::MAX)).await?.sessions)
+}
+
+/// The rows of the sessions that a statement finds.
+pub(crate) async fn rows(
+    connection: &Connection,
+    shared: &Shared,
+    condition: &str,
+    params: &[Param<'_>],
+) -> Tried<Vec<Session>> {
+    let sql = format!("SELECT {{COLUMNS}} FROM {{schema}}.sessions s WHERE {condition}");
+    let rows = connection
+        .client
+        .query_typed(&shared.sql.fill(&sql), params)
+        .await?;
+    Ok(rows.iter().map(Session::of).collect())
+}

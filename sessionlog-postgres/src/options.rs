@@ -1,0 +1,176 @@
+//! How a store is opened.
+
+use std::time::Duration;
+
+use sessionlog::Durability;
+
+/// How to reach a database, and how much a store takes on at a time.
+///
+/// A connection string is a URL or a list of `name=value`, as `tokio-postgres` reads it:
+/// several hosts, `target_session_attrs`, `sslmode` (`disable`, `prefer`, `require`),
+/// `connect_timeout`, keepalives. Unless it says otherwise, only a server that takes writes
+/// will do, and a host that does not answer within five seconds is passed over.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    pub(crate) dsn: String,
+    pub(crate) listen_dsn: Option<String>,
+    pub(crate) schema: String,
+    pub(crate) root_certificates: Option<Vec<u8>>,
+    pub(crate) durability: Durability,
+    pub(crate) connections: usize,
+    pub(crate) lanes: usize,
+    pub(crate) queued_commands: usize,
+    pub(crate) queued_bytes: usize,
+    pub(crate) batch_commands: usize,
+    pub(crate) max_line: usize,
+    pub(crate) max_batch: usize,
+    pub(crate) wait: Duration,
+    pub(crate) statement: Duration,
+    pub(crate) retry: Duration,
+    pub(crate) migrate: bool,
+    pub(crate) text_search: bool,
+}
+
+impl PostgresOptions {
+    /// A store in the database that a connection string names.
+    #[must_use]
+    pub fn new(dsn: impl Into<String>) -> Self {
+        Self {
+            dsn: dsn.into(),
+            listen_dsn: None,
+            schema: String::from("sessionlog"),
+            root_certificates: None,
+            durability: Durability::Durable,
+            connections: 8,
+            lanes: 4,
+            queued_commands: 1024,
+            queued_bytes: 64 << 20,
+            batch_commands: 1024,
+            max_line: 16 << 20,
+            max_batch: 64 << 20,
+            wait: Duration::from_secs(10),
+            statement: Duration::from_secs(10),
+            retry: Duration::from_secs(30),
+            migrate: true,
+            text_search: false,
+        }
+    }
+
+    /// Where to listen for changes, if the other string leads to a pooler: in transaction
+    /// mode a pooler passes no notifications on. Default: the same.
+    #[must_use]
+    pub fn listen_dsn(mut self, dsn: impl Into<String>) -> Self {
+        self.listen_dsn = Some(dsn.into());
+        self
+    }
+
+    /// The schema with the store's tables: a name of `a`–`z`, digits and `_`, of at most 48
+    /// characters. Several stores in one database have one each. Default: `sessionlog`.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// Certificates, as PEM, of those who vouch for the server. Default: those that the
+    /// system trusts.
+    #[must_use]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.root_certificates = Some(pem.into());
+        self
+    }
+
+    /// What a reply to an append means. [`Durability::Durable`]: what the operator's
+    /// `synchronous_commit` promises, which the store tells at open
+    /// ([`Promise`](crate::Promise)). [`Durability::Buffered`]: the database has it, and may
+    /// lose it if it crashes, as with `synchronous_commit = off`. Default: durable.
+    #[must_use]
+    pub fn durability(mut self, level: Durability) -> Self {
+        self.durability = level;
+        self
+    }
+
+    /// How many connections reads may take, 1 to 1,024. Default: 8. Writes have one for
+    /// each [lane](Self::lanes), and whoever follows changes has another.
+    #[must_use]
+    pub fn connections(mut self, most: usize) -> Self {
+        self.connections = most.clamp(1, 1024);
+        self
+    }
+
+    /// In how many transactions at a time it writes, 1 to 64; a session's commands are all
+    /// in one lane. Default: 4.
+    #[must_use]
+    pub fn lanes(mut self, lanes: usize) -> Self {
+        self.lanes = lanes.clamp(1, 64);
+        self
+    }
+
+    /// How many commands may wait in each lane, 1 to 65,536, and how many bytes of them in
+    /// all lanes, 1 MiB at least. Who comes then waits. Default: 1,024, and 64 MiB.
+    #[must_use]
+    pub fn queue(mut self, commands: usize, bytes: usize) -> Self {
+        self.queued_commands = commands.clamp(1, 65_536);
+        self.queued_bytes = bytes.clamp(1 << 20, 4 << 30);
+        self
+    }
+
+    /// How many commands go in one transaction at most, 1 to 16,384. Default: 1,024. With 1
+    /// there is no group commit.
+    #[must_use]
+    pub fn batch_commands(mut self, most: usize) -> Self {
+        self.batch_commands = most.clamp(1, 16_384);
+        self
+    }
+
+    /// The largest message, and the largest batch of messages, encoded, bytes. Default: 16
+    /// MiB and 64 MiB, as in a [`Store`](sessionlog::Store).
+    #[must_use]
+    pub fn limits(mut self, line: usize, batch: usize) -> Self {
+        self.max_line = line.clamp(1 << 10, 32 << 20);
+        self.max_batch = batch.clamp(1 << 10, 256 << 20);
+        self
+    }
+
+    /// How long a read waits for a free connection, and a command for room in the queue,
+    /// before it fails with [`Error::Unavailable`](sessionlog::Error::Unavailable). Default:
+    /// 10 s.
+    #[must_use]
+    pub fn wait(mut self, most: Duration) -> Self {
+        self.wait = most;
+        self
+    }
+
+    /// How long one statement may take. A commit is not broken off by the server: one that
+    /// waits for replicas would be there without them. Default: 10 s.
+    #[must_use]
+    pub fn statement_timeout(mut self, most: Duration) -> Self {
+        self.statement = most.max(Duration::from_millis(10));
+        self
+    }
+
+    /// How long a command is tried again while the database cannot be reached or asks for
+    /// it, and how long a lost commit is looked for. Default: 30 s.
+    #[must_use]
+    pub fn retry(mut self, most: Duration) -> Self {
+        self.retry = most;
+        self
+    }
+
+    /// Whether opening brings the tables up to date; else it only checks that they are.
+    /// Default: yes.
+    #[must_use]
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// Whether opening makes the index that
+    /// [`search_words`](crate::PostgresStore::search_words) needs to be fast. It makes each
+    /// append dearer. Default: no. Once made, the index stays.
+    #[must_use]
+    pub fn text_search(mut self, index: bool) -> Self {
+        self.text_search = index;
+        self
+    }
+}

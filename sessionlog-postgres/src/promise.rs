@@ -1,0 +1,75 @@
+//! What a reply means, as the operator set it up.
+
+use crate::connect::Connection;
+use crate::fault::Tried;
+
+/// What the server says of how it keeps what it acknowledged, read when the store was opened.
+/// What it says of nothing is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Promise {
+    /// Which server it is.
+    pub server: String,
+    /// When a commit is acknowledged: `on`, `off`, `local`, `remote_write`, `remote_apply`.
+    pub synchronous_commit: String,
+    /// Whether the server has the operating system write to the disk.
+    pub fsync: String,
+    /// Whether a page that was half written in a power loss can be mended.
+    pub full_page_writes: String,
+    /// Which replicas a commit waits for; empty if for none.
+    pub synchronous_standby_names: String,
+}
+
+impl Promise {
+    pub(crate) async fn read(connection: &Connection) -> Tried<Self> {
+        let mut promise = Self::default();
+        let client = &connection.client;
+        let version = client.query_typed("SELECT version()", &[]).await?;
+        promise.server = version.first().map_or_else(String::new, |row| row.get(0));
+        for (name, value) in [
+            ("synchronous_commit", &mut promise.synchronous_commit),
+            ("fsync", &mut promise.fsync),
+            ("full_page_writes", &mut promise.full_page_writes),
+            (
+                "synchronous_standby_names",
+                &mut promise.synchronous_standby_names,
+            ),
+        ] {
+            let sql = format!("SELECT current_setting('{name}')");
+            // Another server than PostgreSQL does not know all of them.
+            if let Ok(rows) = client.query_typed(&sql, &[]).await {
+                *value = rows.first().map_or_else(String::new, |row| row.get(0));
+            }
+        }
+        Ok(promise)
+    }
+
+    /// Whether it is PostgreSQL itself, which can notify; not one that speaks its language.
+    #[must_use]
+    pub fn is_postgresql(&self) -> bool {
+        self.server.starts_with("PostgreSQL") && !self.server.contains("-YB-")
+    }
+
+    /// What keeps a durable write from surviving a power loss of the server.
+    #[must_use]
+    pub fn weaknesses(&self) -> Vec<String> {
+        let mut weak = Vec::new();
+        if self.synchronous_commit == "off" {
+            weak.push("synchronous_commit is off: the last commits may be lost in a crash");
+        }
+        if self.fsync == "off" {
+            weak.push("fsync is off: a power loss may damage the database");
+        }
+        if self.full_page_writes == "off" {
+            weak.push("full_page_writes is off: a power loss may damage pages");
+        }
+        weak.into_iter().map(String::from).collect()
+    }
+
+    /// Whether a durable write survives the loss of the server, because others have it.
+    #[must_use]
+    pub fn is_replicated(&self) -> bool {
+        let waits = ["on", "remote_write", "remote_apply"];
+        !self.synchronous_standby_names.is_empty() && waits.contains(&&*self.synchronous_commit)
+    }
+}

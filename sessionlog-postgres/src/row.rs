@@ -1,0 +1,262 @@
+//! A session as its row has it, and what changes of it.
+
+use serde_json::value::RawValue;
+use sessionlog::backend::kit::{self, MomentParts};
+use sessionlog::scope::SessionScope;
+use sessionlog::{ChangeKind, SessionMeta, SessionState, Version};
+use tokio_postgres::Row;
+
+/// A session.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) id: i64,
+    pub(crate) key: String,
+    pub(crate) version: i64,
+    /// The number of the history: what positions of it bear.
+    pub(crate) history: i64,
+    /// Where the visible lines begin, and where the next one will.
+    pub(crate) start_at: i64,
+    pub(crate) end_at: i64,
+    /// All lines, hidden ones included; hidden ones; visible messages.
+    pub(crate) lines: i64,
+    pub(crate) hidden: i64,
+    pub(crate) messages: i64,
+    pub(crate) summary: String,
+    pub(crate) scope: Option<String>,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) updated_ns: i64,
+    /// What of it the database does not have yet.
+    pub(crate) change: Change,
+}
+
+/// What the database does not have yet of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The row itself.
+    pub(crate) is_new: bool,
+    pub(crate) numbers: bool,
+    pub(crate) text: bool,
+}
+
+/// A number that nobody else has: 62 random bits.
+pub(crate) fn random() -> i64 {
+    let mut bytes = [0; 8];
+    // Without the system's randomness nothing here would be safe from collisions.
+    getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
+    (i64::from_le_bytes(bytes) & ((1 << 62) - 1)).max(1)
+}
+
+impl Session {
+    /// Of a row with the columns of [`COLUMNS`](crate::sql::COLUMNS), from `at` on.
+    pub(crate) fn of(row: &Row) -> Self {
+        let aliases: String = row.get(11);
+        let summary: Vec<u8> = row.get(9);
+        Self {
+            id: row.get(0),
+            key: row.get(1),
+            version: row.get(2),
+            history: row.get(3),
+            start_at: row.get(4),
+            end_at: row.get(5),
+            lines: row.get(6),
+            hidden: row.get(7),
+            messages: row.get(8),
+            summary: String::from_utf8_lossy(&summary).into_owned(),
+            scope: row.get(10),
+            aliases: serde_json::from_str(&aliases).unwrap_or_default(),
+            created_at: row.get(12),
+            updated_at: row.get(13),
+            updated_ns: row.get(14),
+            change: Change::default(),
+        }
+    }
+
+    /// One that is not there yet. Its version and its history have numbers that no session of
+    /// this key had before.
+    pub(crate) fn made(key: &str) -> Self {
+        Self {
+            id: random(),
+            key: key.to_owned(),
+            version: random(),
+            history: random(),
+            start_at: 0,
+            end_at: 0,
+            lines: 0,
+            hidden: 0,
+            messages: 0,
+            summary: String::new(),
+            scope: None,
+            aliases: Vec::new(),
+            created_at: String::new(),
+            updated_at: String::new(),
+            updated_ns: 0,
+            change: Change {
+                is_new: true,
+                numbers: true,
+                text: true,
+            },
+        }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        version(self.version)
+    }
+
+    /// Another version, changed now.
+    pub(crate) fn touch(&mut self) {
+        let (now, text) = kit::now();
+        let nanos = i64::try_from(now.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+        self.version += 1;
+        // The clock of another process may be behind: times of one session never go back.
+        if nanos > self.updated_ns {
+            (self.updated_at, self.updated_ns) = (text, nanos);
+        }
+        if self.created_at.is_empty() {
+            self.created_at.clone_from(&self.updated_at);
+        }
+        self.change.numbers = true;
+    }
+
+    pub(crate) fn updated_minute(&self) -> i64 {
+        self.updated_ns / 60_000_000_000
+    }
+
+    pub(crate) fn raw_scope(&self) -> Option<Box<RawValue>> {
+        let scope = self.scope.clone()?;
+        RawValue::from_string(scope).ok()
+    }
+
+    pub(crate) fn parsed_scope(&self) -> SessionScope {
+        let scope = self.scope.as_deref();
+        let scope = scope.and_then(|scope| SessionScope::from_json(scope).ok());
+        scope.unwrap_or_default()
+    }
+
+    pub(crate) fn meta(&self) -> SessionMeta {
+        let mut meta = SessionMeta::empty(&self.key);
+        meta.summary.clone_from(&self.summary);
+        meta.skip = self.hidden;
+        meta.count = self.lines;
+        meta.created_at.clone_from(&self.created_at);
+        meta.updated_at.clone_from(&self.updated_at);
+        meta.scope = self.raw_scope();
+        meta.aliases.clone_from(&self.aliases);
+        meta
+    }
+
+    /// What a moment of it is put together of, without lines and control records.
+    pub(crate) fn parts(&self) -> MomentParts {
+        MomentParts {
+            version: self.version.cast_unsigned(),
+            history: self.history.cast_unsigned(),
+            start: self.start_at.cast_unsigned(),
+            end: self.end_at.cast_unsigned(),
+            total: self.lines.cast_unsigned(),
+            ..MomentParts::default()
+        }
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        let mut state = SessionState::default();
+        state.generation = self.history.cast_unsigned();
+        state.lines = self.lines.cast_unsigned();
+        state.skip = self.hidden.cast_unsigned();
+        state
+    }
+}
+
+pub(crate) fn version(number: i64) -> Version {
+    Version::new(number.cast_unsigned())
+}
+
+/// A line that the database does not have yet.
+#[derive(Clone, Debug)]
+pub(crate) struct NewLine {
+    pub(crate) kind: i16,
+    pub(crate) line: Vec<u8>,
+    pub(crate) said: Option<String>,
+}
+
+pub(crate) const MESSAGE: i16 = 0;
+pub(crate) const USAGE: i16 = 1;
+pub(crate) const CHECKPOINT: i16 = 2;
+pub(crate) const PROMPT: i16 = 3;
+pub(crate) const OTHER: i16 = 4;
+
+impl NewLine {
+    /// A line of whatever kind its bytes say.
+    pub(crate) fn read(line: Vec<u8>) -> Self {
+        use kit::LineKind;
+        let message = kit::message_of(&line);
+        let kind = match kit::read_line(&line) {
+            _ if message.is_some() => MESSAGE,
+            LineKind::Usage(_) => USAGE,
+            LineKind::Checkpoint { .. } => CHECKPOINT,
+            LineKind::SystemPrompt(_) => PROMPT,
+            _ => OTHER,
+        };
+        // A database's text holds no NUL.
+        let said = message.map(|message| message.text().replace('\0', "\u{fffd}"));
+        Self { kind, line, said }
+    }
+
+    /// Where the next line begins, as a session file would have it.
+    pub(crate) fn len(&self) -> i64 {
+        crate::read::number(self.line.len()) + 1
+    }
+}
+
+/// What followers are told of a change.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Notice {
+    pub(crate) key: String,
+    pub(crate) agent: String,
+    pub(crate) version: Version,
+    pub(crate) kind: u8,
+    pub(crate) generation: u64,
+    pub(crate) lines: u64,
+    pub(crate) skip: u64,
+}
+
+const KINDS: [ChangeKind; 5] = [
+    ChangeKind::Appended,
+    ChangeKind::Updated,
+    ChangeKind::Truncated,
+    ChangeKind::Replaced,
+    ChangeKind::Deleted,
+];
+
+impl Notice {
+    pub(crate) fn of(session: &Session, kind: ChangeKind) -> Self {
+        let kind = KINDS.iter().position(|known| *known == kind).unwrap_or(1);
+        Self {
+            key: session.key.clone(),
+            agent: session.parsed_scope().agent_id,
+            version: session.version(),
+            kind: kind as u8,
+            generation: session.history.cast_unsigned(),
+            lines: session.lines.cast_unsigned(),
+            skip: session.hidden.cast_unsigned(),
+        }
+    }
+
+    pub(crate) fn change(&self) -> ChangeKind {
+        let kind = KINDS.get(usize::from(self.kind));
+        kind.copied().unwrap_or(ChangeKind::Updated)
+    }
+
+    /// As a notification carries it, which has at most 8,000 bytes.
+    pub(crate) fn payload(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        if text.len() < 7_900 {
+            return text;
+        }
+        let short = Self {
+            agent: String::new(),
+            ..self.clone()
+        };
+        serde_json::to_string(&short).unwrap_or_default()
+    }
+}

@@ -1,0 +1,184 @@
+//! The tables, and how they come to be: versioned, forwards only, one at a time.
+
+use sessionlog::{Error, Result};
+
+use crate::connect::Connection;
+use crate::fault::{Fault, Tried};
+use crate::sql::quoted;
+
+/// A step from one version of the tables to the next. What it says is never changed once it
+/// was released: databases have it.
+struct Migration {
+    version: i32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: [Migration; 1] = [Migration {
+    version: 1,
+    name: "sessions, lines, aliases, message ids, lanes, followers",
+    sql: include_str!("../migrations/0001_sessions.sql"),
+}];
+
+impl Migration {
+    /// What it does, and the note that it is done.
+    fn whole(&self) -> String {
+        let Self { version, name, sql } = self;
+        format!(
+            "{sql}\nINSERT INTO {{schema}}.schema_migrations (version, name) \
+             VALUES ({version}, '{name}');"
+        )
+    }
+}
+
+/// Where it is noted which were applied. The row of version 0 is the lock.
+const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS {schema}.schema_migrations (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now());
+INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock') ON CONFLICT DO NOTHING;
+";
+
+const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
+
+/// The version that this crate works with.
+pub const SCHEMA_VERSION: i32 = 1;
+
+/// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
+///
+/// # Errors
+/// [`Error::Io`] if the name is none.
+pub fn migrations_sql(schema: &str) -> Result<String> {
+    check_name(schema)?;
+    let steps = MIGRATIONS.iter();
+    let steps = steps.map(Migration::whole);
+    let all = [TABLE.to_owned()]
+        .into_iter()
+        .chain(steps)
+        .collect::<Vec<_>>()
+        .join("\n");
+    Ok(all.replace("{schema}", &quoted(schema)))
+}
+
+/// # Errors
+/// `Io` if a schema cannot be called that.
+pub(crate) fn check_name(schema: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if begins && schema.len() <= 48 && schema.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(other(format!("{schema:?} cannot be the name of a schema")))
+}
+
+fn other(reason: String) -> Error {
+    Error::Io {
+        operation: "prepare the tables of",
+        path: "the database".into(),
+        source: std::sync::Arc::new(std::io::Error::other(reason)),
+    }
+}
+
+/// Brings the tables up to date, or finds out that they are. Several processes may do it at a
+/// time: a row lock lets one in.
+pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> {
+    let client = &connection.client;
+    if version(connection, schema).await? == Some(SCHEMA_VERSION) {
+        return Ok(());
+    }
+    let quoted = quoted(schema);
+    let gate = TABLE.replace("{schema}", &quoted);
+    client.batch_execute(&gate).await.map_err(concurrent)?;
+    let lock = format!(
+        "BEGIN; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
+    );
+    client.batch_execute(&lock).await?;
+    let applied = apply(connection, schema).await;
+    let end = if applied.is_ok() {
+        "COMMIT"
+    } else {
+        "ROLLBACK"
+    };
+    let ended = client.batch_execute(end).await;
+    applied?;
+    Ok(ended?)
+}
+
+/// `IF NOT EXISTS` does not keep two who create at once apart: one gets a unique violation.
+fn concurrent(error: tokio_postgres::Error) -> Fault {
+    use tokio_postgres::error::SqlState;
+    let code = error.code().cloned();
+    let is_race = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_SCHEMA,
+        SqlState::DUPLICATE_OBJECT,
+    ];
+    if code.is_some_and(|code| is_race.contains(&code)) {
+        return Fault::Again("another process makes the tables".into());
+    }
+    error.into()
+}
+
+async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
+    let found = version(connection, schema).await?.unwrap_or(0);
+    check(found)?;
+    for step in MIGRATIONS.iter().filter(|step| step.version > found) {
+        let sql = step.whole().replace("{schema}", &quoted(schema));
+        connection.client.batch_execute(&sql).await?;
+        tracing::info!(schema, version = step.version, "the tables were migrated");
+    }
+    Ok(())
+}
+
+/// # Errors
+/// `Io` if the tables are newer than this crate: it would misread them.
+fn check(found: i32) -> Result<()> {
+    if found <= SCHEMA_VERSION {
+        return Ok(());
+    }
+    Err(other(format!(
+        "they are of version {found}, and this program knows those up to {SCHEMA_VERSION}: \
+         use a newer one"
+    )))
+}
+
+/// Refuses tables that are not up to date.
+pub(crate) async fn require(connection: &Connection, schema: &str) -> Tried<()> {
+    let found = version(connection, schema).await?.unwrap_or(0);
+    check(found)?;
+    if found < SCHEMA_VERSION {
+        let reason = format!(
+            "they are of version {found}, and {SCHEMA_VERSION} is needed: open the store once \
+             with migrations allowed, or apply migrations_sql()"
+        );
+        return Err(other(reason).into());
+    }
+    Ok(())
+}
+
+/// The version of the tables; `None` if there are none.
+async fn version(connection: &Connection, schema: &str) -> Tried<Option<i32>> {
+    let sql = format!(
+        "SELECT max(version) FROM {}.schema_migrations",
+        quoted(schema)
+    );
+    match connection.client.query_typed(&sql, &[]).await {
+        Ok(rows) => Ok(rows.first().and_then(|row| row.get(0))),
+        Err(error) if error.code().is_some_and(is_absent) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
+    use tokio_postgres::error::SqlState;
+    *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME
+}
+
+/// Makes the index for searching by words.
+pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
+    let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));
+    let made = connection.client.batch_execute(&sql).await;
+    made.map_err(concurrent)
+}

@@ -1,0 +1,176 @@
+//! The statements. Plain SQL, sent without names: a pooler in transaction mode, which gives
+//! each transaction another connection, would not find a prepared one again.
+
+/// The statements for one schema.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    pub(crate) schema: String,
+    pub(crate) take_lane: String,
+    pub(crate) is_followed: String,
+    pub(crate) claims: String,
+    pub(crate) lock_sessions: String,
+    pub(crate) taken_ids: String,
+    pub(crate) insert_sessions: String,
+    pub(crate) bump_sessions: String,
+    pub(crate) rewrite_sessions: String,
+    pub(crate) insert_lines: String,
+    pub(crate) insert_ids: String,
+    pub(crate) settle: String,
+    pub(crate) find: String,
+    pub(crate) session: String,
+    pub(crate) history: String,
+    pub(crate) tail: String,
+    pub(crate) controls: String,
+}
+
+/// The columns of a session, in the order of [`Session::of`](crate::row::Session::of).
+pub(crate) const COLUMNS: &str = "s.session_id, s.key, s.version, s.history, s.start_at, \
+     s.end_at, s.lines, s.hidden, s.messages, s.summary, s.scope, s.aliases, s.created_at, \
+     s.updated_at, s.updated_ns";
+
+/// The session that a key means, as a table `found` of one row or none. `$1` is the key, `$2`
+/// the same without white space around it, `$3` whether it comes before an alias, `$4`
+/// whether it is taken literally.
+const FOUND: &str = "WITH found AS (
+    SELECT session_id FROM (
+        SELECT s.session_id, 1 AS turn FROM {schema}.sessions s
+            WHERE s.key = $1 AND ($1 <> $2 OR $4)
+        UNION ALL
+        SELECT s.session_id, 2 FROM {schema}.sessions s
+            WHERE s.key = $2 AND $3 AND NOT $4
+        UNION ALL
+        SELECT a.session_id, 3 FROM (
+            SELECT session_id FROM {schema}.session_aliases
+            WHERE alias = $2 AND session_key <> $2 AND NOT $4
+            ORDER BY file_name, session_key LIMIT 1) a
+        UNION ALL
+        SELECT s.session_id, 4 FROM {schema}.sessions s
+            WHERE s.key = $2 AND NOT $4
+    ) candidates ORDER BY turn LIMIT 1)";
+
+/// The name of a schema as SQL has it: it may be a word of the language.
+pub(crate) fn quoted(schema: &str) -> String {
+    format!("\"{schema}\"")
+}
+
+impl Sql {
+    #[expect(clippy::too_many_lines, reason = "it is the list of the statements")]
+    pub(crate) fn of(schema: &str) -> Self {
+        let fill = |sql: &str| {
+            let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
+            sql.replace("{schema}", &quoted(schema))
+        };
+        Self {
+            schema: schema.to_owned(),
+            take_lane: fill(
+                "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1",
+            ),
+            is_followed: fill(
+                "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())",
+            ),
+            claims: fill(
+                "SELECT k, (SELECT a.session_id FROM {schema}.session_aliases a
+                     WHERE a.alias = k AND a.session_key <> k
+                     ORDER BY a.file_name, a.session_key LIMIT 1)
+                 FROM unnest($1::text[]) AS t(k)",
+            ),
+            // In the order of the keys: two who lock the same sessions wait for each other,
+            // and not both.
+            lock_sessions: fill(
+                "SELECT {COLUMNS} FROM {schema}.sessions s
+                 WHERE s.session_id IN (
+                     SELECT session_id FROM {schema}.sessions WHERE key = ANY($1)
+                     UNION ALL
+                     SELECT (SELECT a.session_id FROM {schema}.session_aliases a
+                         WHERE a.alias = k AND a.session_key <> k
+                         ORDER BY a.file_name, a.session_key LIMIT 1)
+                     FROM unnest($2::text[]) AS t(k))
+                 ORDER BY s.key FOR UPDATE",
+            ),
+            taken_ids: fill(
+                "SELECT m.session_id, m.message_id FROM unnest($1::bytea[]) AS t(id)
+                 JOIN {schema}.message_ids m ON m.message_id = t.id
+                 WHERE m.session_id = ANY($2)",
+            ),
+            // If another writer made one of them meanwhile, this fails, and all of it is done
+            // again: lines of a session that is not there would be lost.
+            insert_sessions: fill(
+                "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
+                     start_at, end_at, lines, hidden, messages, updated_at, updated_ns,
+                     updated_minute, summary, scope, agent, channel, aliases, created_at)
+                 SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
+                     $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bytea[],
+                     $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])",
+            ),
+            bump_sessions: fill(
+                "UPDATE {schema}.sessions s SET version = i.version, history = i.history,
+                     start_at = i.start_at, end_at = i.end_at, lines = i.lines,
+                     hidden = i.hidden, messages = i.messages, updated_at = i.updated_at,
+                     updated_ns = i.updated_ns, updated_minute = i.updated_minute
+                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+                     $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
+                     $10::bigint[], $11::bigint[])
+                     AS i(session_id, version, history, start_at, end_at, lines, hidden,
+                         messages, updated_at, updated_ns, updated_minute)
+                 WHERE s.session_id = i.session_id",
+            ),
+            rewrite_sessions: fill(
+                "UPDATE {schema}.sessions s SET summary = i.summary, scope = i.scope,
+                     agent = i.agent, channel = i.channel, aliases = i.aliases,
+                     created_at = i.created_at
+                 FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::text[],
+                     $6::text[], $7::text[])
+                     AS i(session_id, summary, scope, agent, channel, aliases, created_at)
+                 WHERE s.session_id = i.session_id",
+            ),
+            insert_lines: fill(
+                "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[],
+                     $4::bytea[], $5::text[])",
+            ),
+            insert_ids: fill(
+                "INSERT INTO {schema}.message_ids (session_id, message_id)
+                 SELECT * FROM unnest($1::bigint[], $2::bytea[])",
+            ),
+            settle: fill(
+                "UPDATE {schema}.lanes SET settled = settled + 1, seen_at = now()
+                 WHERE lane_id = $1 RETURNING token",
+            ),
+            find: fill(
+                "{FOUND} SELECT s.key FROM found f
+                 JOIN {schema}.sessions s ON s.session_id = f.session_id",
+            ),
+            session: fill(
+                "{FOUND} SELECT {COLUMNS} FROM found f
+                 JOIN {schema}.sessions s ON s.session_id = f.session_id",
+            ),
+            history: fill(
+                "{FOUND} SELECT l.line FROM found f
+                 JOIN {schema}.sessions s ON s.session_id = f.session_id,
+                 LATERAL (SELECT line, line_at FROM {schema}.lines
+                     WHERE session_id = s.session_id AND line_at >= s.start_at AND kind = 0
+                     ORDER BY line_at) l
+                 ORDER BY l.line_at",
+            ),
+            tail: fill(
+                "{FOUND} SELECT l.line FROM found f
+                 JOIN {schema}.sessions s ON s.session_id = f.session_id,
+                 LATERAL (SELECT line, line_at FROM {schema}.lines
+                     WHERE session_id = s.session_id AND line_at >= s.start_at AND kind = 0
+                     ORDER BY line_at DESC LIMIT $5) l
+                 ORDER BY l.line_at",
+            ),
+            controls: fill(
+                "SELECT line_at, line FROM {schema}.lines
+                 WHERE session_id = $1 AND kind IN (1, 2, 3) ORDER BY line_at",
+            ),
+        }
+    }
+
+    /// A statement of the reader's own, with `{schema}`, `{FOUND}` and `{COLUMNS}` filled in.
+    pub(crate) fn fill(&self, sql: &str) -> String {
+        let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
+        sql.replace("{schema}", &quoted(&self.schema))
+    }
+}

@@ -1,0 +1,384 @@
+//! The store: opening, closing, and how a verb gets to a lane or a connection.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sessionlog::backend::kit;
+use sessionlog::{Durability, Error, Message, Reply, Result};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::changes::Listener;
+use crate::command::{Command, Order, Outcome, Verb};
+use crate::connect::{Connector, Pool};
+use crate::context::Shared;
+use crate::fault::Fault;
+use crate::lane::Lane;
+use crate::options::PostgresOptions;
+use crate::promise::Promise;
+use crate::row::NewLine;
+use crate::schema;
+use crate::sql::Sql;
+
+/// Sessions in a PostgreSQL database, for any number of callers in any number of processes.
+///
+/// Cheap to clone; the last clone that is dropped closes the store. It has a runtime of its
+/// own: replies are awaited under any, or waited for on a plain thread.
+///
+/// Verbs have the names, types and meaning of those of a
+/// [`StoreHandle`](sessionlog::StoreHandle). What is stored of a message are the bytes that
+/// its line has in a session file.
+///
+/// # Errors all verbs share
+///
+/// [`Error::InvalidKey`] for a key that is none, [`Error::Closed`] after the store was closed,
+/// [`Error::Unavailable`] if the database cannot be reached, has no connection free, or does
+/// not answer in time: a write took no effect then. [`Error::OutcomeUnknown`] (writes only) if
+/// the connection was lost during the commit and the database could not be asked about it
+/// since. [`Error::Io`] for what the database refuses.
+#[derive(Clone, Debug)]
+pub struct PostgresStore {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) level: Durability,
+    pub(crate) exact: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) listener: Listener,
+    promise: Promise,
+    runtime: Option<Runtime>,
+    lanes: Mutex<Lanes>,
+    /// Bytes of commands that may still be queued, in KiB.
+    room: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct Lanes {
+    /// None once the store is closed.
+    queues: Vec<mpsc::Sender<Command>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What a command takes at least of the room in the queue, KiB.
+const LEAST_ROOM: usize = 1;
+
+impl PostgresStore {
+    /// Opens a store, makes or updates its tables, and finds out what the server promises;
+    /// tries for [`retry`](PostgresOptions::retry) if no server answers. Blocks; from async
+    /// code call [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if no server that takes writes answers, [`Error::Io`] if the
+    /// options do not read or the tables are of a newer version.
+    pub fn open(options: PostgresOptions) -> Result<Self> {
+        let runtime = runtime()?;
+        let (told, answer) = std::sync::mpsc::channel();
+        let handle = runtime.handle().clone();
+        // Not `block_on`: this thread may be one of another runtime.
+        handle.spawn(async move {
+            let _ = told.send(prepare(options).await);
+        });
+        let prepared = answer.recv().unwrap_or(Err(Error::Closed));
+        match prepared {
+            Ok(prepared) => Ok(Self::of(runtime, prepared)),
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`open`](Self::open), for async code.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn connect(options: PostgresOptions) -> Reply<Self> {
+        Reply::from_future(async move {
+            let runtime = runtime()?;
+            let prepared = runtime.handle().spawn(prepare(options)).await;
+            match prepared.unwrap_or(Err(Error::Closed)) {
+                Ok(prepared) => Ok(Self::of(runtime, prepared)),
+                Err(error) => {
+                    runtime.shutdown_background();
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    fn of(runtime: Runtime, (shared, promise): (Shared, Promise)) -> Self {
+        for weakness in promise.weaknesses() {
+            tracing::warn!(weakness, "durable writes are not durable");
+        }
+        let shared = Arc::new(shared);
+        let mut lanes = Lanes::default();
+        for _ in 0..shared.options.lanes {
+            let (queue, commands) = mpsc::channel(shared.options.queued_commands);
+            let lane = Lane::new(shared.clone(), commands);
+            lanes.queues.push(queue);
+            lanes.tasks.push(runtime.spawn(lane.run()));
+        }
+        let room = Arc::new(Semaphore::new(shared.options.queued_bytes >> 10));
+        let level = shared.options.durability;
+        let inner = Inner {
+            listener: Listener::new(shared.clone(), runtime.handle().clone()),
+            shared,
+            promise,
+            runtime: Some(runtime),
+            lanes: Mutex::new(lanes),
+            room,
+        };
+        Self {
+            inner: Arc::new(inner),
+            level,
+            exact: false,
+        }
+    }
+
+    /// What the server promised of durable writes when the store was opened.
+    #[must_use]
+    pub fn promise(&self) -> &Promise {
+        &self.inner.promise
+    }
+
+    /// The same store, with another level of durability for appends and summaries.
+    /// Truncations, rewrites and deletions are always durable.
+    #[must_use]
+    pub fn with_durability(&self, level: Durability) -> Self {
+        Self {
+            level,
+            ..self.clone()
+        }
+    }
+
+    /// The same store, taking keys literally: no alias is resolved.
+    #[must_use]
+    pub fn exact_keys(&self) -> Self {
+        Self {
+            exact: true,
+            ..self.clone()
+        }
+    }
+
+    /// Has work done on the store's runtime, where its connections are.
+    pub(crate) fn work<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Reply<T> {
+        let inner = self.inner.clone();
+        Reply::from_future(async move {
+            let Some(runtime) = &inner.runtime else {
+                return Err(Error::Closed);
+            };
+            runtime.spawn(work).await.unwrap_or(Err(Error::Closed))
+        })
+    }
+
+    /// Has the lane of a session carry out what `prepare` comes to, when it is asked for.
+    pub(crate) fn write(
+        &self,
+        key: &str,
+        prepare: impl FnOnce() -> Result<Verb> + Send + 'static,
+    ) -> Reply<Outcome> {
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::from_future(async move {
+            this.inner.shared.check_open()?;
+            kit::check_key(&key)?;
+            let order = Order {
+                verb: prepare()?,
+                key,
+                exact: this.exact,
+                level: this.level,
+            };
+            let answer = this.submit(order).await?;
+            answer.await.unwrap_or(Err(Error::Closed))
+        })
+    }
+
+    async fn submit(&self, order: Order) -> Result<oneshot::Receiver<Result<Outcome>>> {
+        let queue = self.inner.queue_of(&order.key)?;
+        let most = self.inner.shared.options.queued_bytes >> 10;
+        let room = (order.verb.bytes() >> 10).clamp(LEAST_ROOM, most);
+        let room = self.inner.room.clone().acquire_many_owned(room as u32);
+        let (answer, answered) = oneshot::channel();
+        let wait = self.inner.shared.options.wait;
+        let key = order.key.clone();
+        let queued = async {
+            let room = room.await.map_err(|_| Error::Closed)?;
+            let command = Command {
+                order,
+                answer,
+                _room: room,
+            };
+            queue.send(command).await.map_err(|_| Error::Closed)
+        };
+        let Some(queued) = within(self.inner.handle(), wait, queued).await else {
+            let waiting = self.inner.shared.options.queued_commands;
+            return Err(Error::Overloaded { key, waiting });
+        };
+        queued?;
+        Ok(answered)
+    }
+
+    /// Messages as lines.
+    pub(crate) fn lines(&self, messages: Vec<Message>) -> Result<Vec<NewLine>> {
+        let options = &self.inner.shared.options;
+        let (now, _) = kit::now();
+        let lines = kit::encode(messages, now, options.max_line, options.max_batch)?;
+        Ok(lines.into_iter().map(NewLine::read).collect())
+    }
+
+    /// Carries out what is queued, and closes the connections, for all clones. Later verbs
+    /// fail; closing again does nothing.
+    ///
+    /// # Errors
+    /// None.
+    pub fn close(&self) -> Reply<()> {
+        let this = self.clone();
+        Reply::from_future(async move {
+            this.inner.shared.closed.store(true, Ordering::Release);
+            let tasks = this.inner.end_queues();
+            for task in tasks {
+                // A lane that panicked has answered nobody; they are told that it is closed.
+                let _ = task.await;
+            }
+            this.inner.listener.end();
+            this.inner.shared.pool.close();
+            Ok(())
+        })
+    }
+}
+
+/// What comes of `work` unless it takes longer. `work` is polled where this is, and the timer
+/// runs on the store's runtime.
+async fn within<T>(
+    handle: Option<&Handle>,
+    most: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    use futures_util::future::{Either, select};
+    let handle = handle?;
+    let mut work = std::pin::pin!(work);
+    // Most of the time there is room.
+    if let Some(done) = futures_util::future::poll_immediate(work.as_mut()).await {
+        return Some(done);
+    }
+    let timer = handle.spawn(async move { tokio::time::sleep(most).await });
+    let stop = timer.abort_handle();
+    let ended = select(work, timer).await;
+    stop.abort();
+    match ended {
+        Either::Left((done, _)) => Some(done),
+        Either::Right(_) => None,
+    }
+}
+
+impl Inner {
+    pub(crate) fn handle(&self) -> Option<&Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+
+    /// The lane of a session: all its commands go there, in their order.
+    fn queue_of(&self, key: &str) -> Result<mpsc::Sender<Command>> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        key.trim().hash(&mut hasher);
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = lanes.queues.len() as u64;
+        let lane = hasher.finish().checked_rem(count).ok_or(Error::Closed)?;
+        lanes
+            .queues
+            .get(lane as usize)
+            .cloned()
+            .ok_or(Error::Closed)
+    }
+
+    fn end_queues(&self) -> Vec<JoinHandle<()>> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.queues.clear();
+        std::mem::take(&mut lanes.tasks)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.end_queues();
+        self.listener.end();
+        if let Some(runtime) = self.runtime.take() {
+            // Everyone who waits holds a clone of the store: nobody does.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("sessionlog-postgres")
+        .enable_all()
+        .build();
+    runtime.map_err(|error| Error::Io {
+        operation: "start threads for",
+        path: "the database".into(),
+        source: Arc::new(error),
+    })
+}
+
+async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
+    schema::check_name(&options.schema)?;
+    let connector = Connector::new(&options)?;
+    let deadline = tokio::time::Instant::now() + options.retry;
+    let promise = loop {
+        match try_to_prepare(&connector, &options).await {
+            Ok(promise) => break promise,
+            Err(Fault::Refused(error)) => return Err(error),
+            Err(fault) if tokio::time::Instant::now() >= deadline => return Err(fault.into_error()),
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    };
+    let pool = Pool::builder(connector.clone())
+        .max_size(options.connections)
+        .wait_timeout(Some(options.wait))
+        .create_timeout(Some(options.wait))
+        .recycle_timeout(Some(options.wait))
+        .runtime(deadpool::Runtime::Tokio1)
+        .build();
+    let pool = pool.map_err(|error| Error::Unavailable {
+        reason: error.to_string().into(),
+    })?;
+    let shared = Shared {
+        sql: Sql::of(&options.schema),
+        notifies: promise.is_postgresql(),
+        closed: AtomicBool::new(false),
+        options,
+        connector,
+        pool,
+    };
+    Ok((shared, promise))
+}
+
+async fn try_to_prepare(
+    connector: &Connector,
+    options: &PostgresOptions,
+) -> crate::fault::Tried<Promise> {
+    let connection = connector.connect().await?;
+    if options.migrate {
+        schema::migrate(&connection, &options.schema).await?;
+        // Lanes of processes that were killed; nobody looks for their commits any more.
+        let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
+        let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
+        connection.client.batch_execute(&sql).await?;
+    } else {
+        schema::require(&connection, &options.schema).await?;
+    }
+    if options.text_search {
+        schema::index_words(&connection, &options.schema).await?;
+    }
+    Promise::read(&connection).await
+}

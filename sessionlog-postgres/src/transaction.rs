@@ -1,0 +1,568 @@
+//! One transaction over the rows of some sessions: locked in one round trip, changed in
+//! memory, and written and committed in another.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use sessionlog::backend::kit;
+use sessionlog::{ChangeKind, Error, Result, Version};
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::command::{Order, Outcome, Update, Verb};
+use crate::connect::Connection;
+use crate::context::Shared;
+use crate::fault::{Fault, Tried};
+use crate::row::{NewLine, Notice, Session};
+
+/// A transaction under way.
+pub(crate) struct Transaction<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) shared: &'a Shared,
+    /// By key; those that are gone are not among them.
+    pub(crate) sessions: HashMap<String, Session>,
+    /// The key of the session that an alias means.
+    claims: HashMap<String, String>,
+    /// Which ids each session took before.
+    taken: HashSet<(i64, Vec<u8>)>,
+    lines: Vec<(i64, i64, Cow<'a, NewLine>)>,
+    ids: Vec<(i64, &'a str)>,
+    notices: Vec<Notice>,
+    is_followed: bool,
+}
+
+/// What of a transaction was sent last, and what came back.
+pub(crate) enum Committed {
+    Yes,
+    /// Rolled back, all of it.
+    No(Fault),
+    /// It is to be looked for.
+    Unknown(std::sync::Arc<str>),
+}
+
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+impl<'a> Transaction<'a> {
+    /// Begins: notes `token` as the lane's, and locks the sessions of the orders.
+    pub(crate) async fn begin(
+        connection: &'a Connection,
+        shared: &'a Shared,
+        (lane, token): (i64, i64),
+        orders: &[&'a Order],
+    ) -> Tried<Self> {
+        let (client, sql) = (&connection.client, &shared.sql);
+        let buffered = orders.iter().all(|order| {
+            order.level == sessionlog::Durability::Buffered && !order.verb.is_always_durable()
+        });
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}{}",
+            shared.options.statement.as_millis(),
+            if buffered {
+                "; SET LOCAL synchronous_commit = off"
+            } else {
+                ""
+            },
+        );
+        let (mut keys, mut names) = (Vec::new(), Vec::new());
+        for order in orders {
+            let trimmed = order.key.trim();
+            keys.push(order.key.as_str());
+            if trimmed != order.key {
+                keys.push(trimmed);
+            }
+            if !order.exact {
+                names.push(trimmed);
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        names.sort_unstable();
+        names.dedup();
+        let gate = follower_gate(&sql.schema);
+        let lane: [Param<'_>; 2] = [(&lane, Type::INT8), (&token, Type::INT8)];
+        let gate: [Param<'_>; 1] = [(&gate, Type::INT8)];
+        let claimed: [Param<'_>; 1] = [(&names, Type::TEXT_ARRAY)];
+        let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
+        // The lane first: whoever looks for this transaction waits for its lock, and so for
+        // its end. Polled in this order, they are sent in it, and all at once.
+        let (opened, noted, gated, followed, claims, rows) = tokio::join!(
+            client.batch_execute(&begin),
+            client.execute_typed(&sql.take_lane, &lane),
+            async {
+                if shared.notifies {
+                    client.execute_typed(GATE, &gate).await
+                } else {
+                    Ok(0)
+                }
+            },
+            async {
+                if shared.notifies {
+                    client.query_typed(&sql.is_followed, &[]).await
+                } else {
+                    Ok(Vec::new())
+                }
+            },
+            client.query_typed(&sql.claims, &claimed),
+            client.query_typed(&sql.lock_sessions, &locked),
+        );
+        opened?;
+        if noted? == 0 {
+            return Err(Fault::lost("the lane is not registered"));
+        }
+        gated?;
+        let is_followed = followed?.first().is_some_and(|row| row.get(0));
+        let claims = claims?;
+        let rows = rows?;
+        let sessions = rows
+            .iter()
+            .map(Session::of)
+            .map(|one| (one.key.clone(), one));
+        let sessions: HashMap<_, _> = sessions.collect();
+        let keys_by_id: HashMap<_, _> = sessions
+            .values()
+            .map(|one| (one.id, one.key.clone()))
+            .collect();
+        let mut by_name = HashMap::new();
+        for row in claims {
+            let Some(id) = row.get::<_, Option<i64>>(1) else {
+                continue;
+            };
+            let Some(key) = keys_by_id.get(&id) else {
+                return Err(Fault::Again("an alias changed hands meanwhile".into()));
+            };
+            by_name.insert(row.get(0), key.clone());
+        }
+        let mut transaction = Self {
+            connection,
+            shared,
+            sessions,
+            claims: by_name,
+            taken: HashSet::new(),
+            lines: Vec::new(),
+            ids: Vec::new(),
+            notices: Vec::new(),
+            is_followed,
+        };
+        transaction.look_for_ids(orders).await?;
+        Ok(transaction)
+    }
+
+    async fn look_for_ids(&mut self, orders: &[&Order]) -> Tried<()> {
+        let ids = orders.iter().filter_map(|order| match &order.verb {
+            Verb::Update(update) => update.once.as_ref().map(String::as_bytes),
+            _ => None,
+        });
+        let ids: Vec<&[u8]> = ids.collect();
+        let sessions: Vec<i64> = self.sessions.values().map(|session| session.id).collect();
+        if ids.is_empty() || sessions.is_empty() {
+            return Ok(());
+        }
+        let params: [Param<'_>; 2] = [(&ids, Type::BYTEA_ARRAY), (&sessions, Type::INT8_ARRAY)];
+        let rows = self
+            .connection
+            .client
+            .query_typed(&self.shared.sql.taken_ids, &params);
+        self.taken = rows
+            .await?
+            .iter()
+            .map(|row| (row.get(0), row.get(1)))
+            .collect();
+        Ok(())
+    }
+
+    /// The key of the session that an order is for, which may not be there.
+    ///
+    /// # Errors
+    /// `InvalidKey`.
+    pub(crate) fn resolve(&self, order: &Order) -> Result<String> {
+        let key = order.key.as_str();
+        kit::check_key(key)?;
+        if order.exact {
+            return Ok(key.to_owned());
+        }
+        let trimmed = key.trim();
+        let has = |key: &str| self.sessions.contains_key(key);
+        if trimmed != key && has(key) {
+            return Ok(key.to_owned());
+        }
+        if has(trimmed) && kit::is_own_first(trimmed) {
+            return Ok(trimmed.to_owned());
+        }
+        if let Some(claimant) = self.claims.get(trimmed).filter(|claimant| has(claimant)) {
+            return Ok(claimant.clone());
+        }
+        Ok(if has(trimmed) { trimmed } else { key }.to_owned())
+    }
+
+    /// Carries out what needs the session's row and no other.
+    ///
+    /// # Errors
+    /// Those of the verb. The session is as it was then.
+    pub(crate) fn update(&mut self, key: &str, update: &'a Update) -> Result<Outcome> {
+        if let Some(outcome) = self.is_settled(key, update)? {
+            return Ok(outcome);
+        }
+        let kind = match &update.summary {
+            Some(_) => ChangeKind::Updated,
+            None => ChangeKind::Appended,
+        };
+        self.take(key, update);
+        Ok(self.changed(key, kind))
+    }
+
+    /// What comes of an update without a change, if that is so.
+    ///
+    /// # Errors
+    /// `VersionConflict`.
+    pub(crate) fn is_settled(&self, key: &str, update: &Update) -> Result<Option<Outcome>> {
+        let session = self.sessions.get(key);
+        let found = session.map_or(Version::ABSENT, Session::version);
+        require(key, found, update.expect)?;
+        if let (Some(session), Some(id)) = (session, &update.once)
+            && self.taken.contains(&(session.id, id.as_bytes().to_vec()))
+        {
+            return Ok(Some(Outcome::Updated(found, false)));
+        }
+        let says_nothing =
+            update.lines.is_empty() && update.summary.is_none() && update.once.is_none();
+        let hides = update.keep.is_some() && session.is_some();
+        Ok((says_nothing && !hides).then_some(Outcome::Updated(found, true)))
+    }
+
+    /// Adds what an update says to the session, which is made if need be.
+    pub(crate) fn take(&mut self, key: &str, update: &'a Update) {
+        let session = self.session(key);
+        if let Some(summary) = &update.summary {
+            session.summary.clone_from(summary);
+            session.change.text = true;
+        }
+        let id = session.id;
+        if let Some(once) = &update.once {
+            self.ids.push((id, once));
+            self.taken.insert((id, once.as_bytes().to_vec()));
+        }
+        for line in &update.lines {
+            self.push(key, Cow::Borrowed(line));
+        }
+    }
+
+    /// The session of a key, made if need be.
+    pub(crate) fn session(&mut self, key: &str) -> &mut Session {
+        let made = || Session::made(key);
+        self.sessions.entry(key.to_owned()).or_insert_with(made)
+    }
+
+    /// Adds a line at the end.
+    pub(crate) fn push(&mut self, key: &str, line: Cow<'a, NewLine>) {
+        let session = self.session(key);
+        let (id, at) = (session.id, session.end_at);
+        session.end_at += line.len();
+        session.lines += 1;
+        session.messages += i64::from(line.kind == crate::row::MESSAGE);
+        self.lines.push((id, at, line));
+    }
+
+    /// The session was changed so: it gets another version, and followers are told.
+    pub(crate) fn changed(&mut self, key: &str, kind: ChangeKind) -> Outcome {
+        let session = self.session(key);
+        session.touch();
+        let (version, notice) = (session.version(), Notice::of(session, kind));
+        self.notices.push(notice);
+        Outcome::Updated(version, true)
+    }
+
+    /// The session is gone: the caller removed its rows.
+    pub(crate) fn gone(&mut self, key: &str) {
+        if let Some(mut session) = self.sessions.remove(key) {
+            session.version += 1;
+            self.notices.push(Notice::of(&session, ChangeKind::Deleted));
+        }
+    }
+
+    /// Writes what was changed, and commits, in one round trip.
+    pub(crate) async fn commit(self) -> Committed {
+        let longest = self.shared.options.statement * 2;
+        match tokio::time::timeout(longest, self.write_and_commit()).await {
+            Ok(committed) => committed,
+            Err(_) => Committed::Unknown(format!("no answer for {longest:?}").into()),
+        }
+    }
+
+    async fn write_and_commit(self) -> Committed {
+        let client = &self.connection.client;
+        let rows = Rows::of(&self);
+        let sql = &self.shared.sql;
+        let notices = self.notices.iter().filter(|_| self.is_followed);
+        let notices: Vec<String> = notices.map(Notice::payload).collect();
+        let channel = channel(&sql.schema);
+        let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
+        let (inserted, numbers) = (rows.inserted(), rows.numbers());
+        let (text, lines, ids) = (rows.text(), rows.lines(), rows.ids());
+        let run = |is_any: bool, sql, params| async move {
+            if is_any {
+                client.execute_typed(sql, params).await
+            } else {
+                Ok(0)
+            }
+        };
+        let written = tokio::join!(
+            run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
+            run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
+            run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
+            run(!rows.line_id.is_empty(), &sql.insert_lines, &lines),
+            run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
+            run(!notices.is_empty(), NOTIFY, &notified),
+            // A commit that the server breaks off is one without replicas.
+            client.batch_execute("SET LOCAL statement_timeout = 0"),
+            client.batch_execute("COMMIT"),
+        );
+        let rows = [
+            written.0, written.1, written.2, written.3, written.4, written.5,
+        ];
+        let rows = rows.into_iter().map(|one| one.map(drop));
+        for one in rows.chain([written.6]) {
+            match one.map_err(as_race) {
+                Ok(()) => {}
+                Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
+                // What follows in a transaction that failed is refused, the commit too.
+                Err(fault) => return Committed::No(fault),
+            }
+        }
+        match written.7.map_err(Fault::from) {
+            Ok(()) if self.connection.was_warned() => {
+                Committed::Unknown("the server did not wait for its replicas".into())
+            }
+            Ok(()) => Committed::Yes,
+            Err(Fault::Lost(reason)) => Committed::Unknown(reason),
+            Err(fault) => Committed::No(fault),
+        }
+    }
+
+    /// Gives up what was changed.
+    pub(crate) async fn roll_back(self) {
+        // A connection on which this fails is not used again: it says so itself.
+        let _ = self.connection.client.batch_execute("ROLLBACK").await;
+    }
+}
+
+/// Two processes made the same session: one of them has to look again.
+fn as_race(error: tokio_postgres::Error) -> Fault {
+    use tokio_postgres::error::SqlState;
+    if error.code() == Some(&SqlState::UNIQUE_VIOLATION) {
+        return Fault::Again("another writer made the session meanwhile".into());
+    }
+    error.into()
+}
+
+/// # Errors
+/// `VersionConflict`.
+pub(crate) fn require(key: &str, found: Version, expected: Option<Version>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != found => Err(Error::VersionConflict {
+            key: key.into(),
+            expected,
+            found,
+        }),
+        _ => Ok(()),
+    }
+}
+
+const GATE: &str = "SELECT pg_advisory_xact_lock_shared($1)";
+const NOTIFY: &str = "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)";
+
+/// The channel that a store notifies on.
+pub(crate) fn channel(schema: &str) -> String {
+    format!("sessionlog_{schema}")
+}
+
+/// The lock that a follower takes to begin with: no writer that does not know of it is under
+/// way then.
+pub(crate) fn follower_gate(schema: &str) -> i64 {
+    use sha2::{Digest, Sha256};
+    let hash = Sha256::digest(format!("sessionlog followers {schema}"));
+    i64::from_be_bytes(hash[..8].try_into().unwrap_or_default())
+}
+
+/// The changed rows, by column.
+#[derive(Default)]
+struct Rows<'b> {
+    new: Numbers<'b>,
+    new_text: Texts<'b>,
+    new_key: Vec<&'b str>,
+    new_name: Vec<Vec<u8>>,
+    old: Numbers<'b>,
+    texts: Texts<'b>,
+    line_id: Vec<i64>,
+    line_at: Vec<i64>,
+    line_kind: Vec<i16>,
+    line: Vec<&'b [u8]>,
+    said: Vec<Option<&'b str>>,
+    once_id: Vec<i64>,
+    once: Vec<&'b [u8]>,
+}
+
+#[derive(Default)]
+struct Numbers<'b> {
+    id: Vec<i64>,
+    version: Vec<i64>,
+    history: Vec<i64>,
+    start_at: Vec<i64>,
+    end_at: Vec<i64>,
+    lines: Vec<i64>,
+    hidden: Vec<i64>,
+    messages: Vec<i64>,
+    updated_at: Vec<&'b str>,
+    updated_ns: Vec<i64>,
+    updated_minute: Vec<i64>,
+}
+
+#[derive(Default)]
+struct Texts<'b> {
+    id: Vec<i64>,
+    summary: Vec<&'b [u8]>,
+    scope: Vec<Option<&'b str>>,
+    agent: Vec<String>,
+    channel: Vec<String>,
+    aliases: Vec<String>,
+    created_at: Vec<&'b str>,
+}
+
+impl<'b> Numbers<'b> {
+    fn push(&mut self, session: &'b Session) {
+        self.id.push(session.id);
+        self.version.push(session.version);
+        self.history.push(session.history);
+        self.start_at.push(session.start_at);
+        self.end_at.push(session.end_at);
+        self.lines.push(session.lines);
+        self.hidden.push(session.hidden);
+        self.messages.push(session.messages);
+        self.updated_at.push(&session.updated_at);
+        self.updated_ns.push(session.updated_ns);
+        self.updated_minute.push(session.updated_minute());
+    }
+}
+
+impl<'b> Texts<'b> {
+    fn push(&mut self, session: &'b Session) {
+        let scope = session.parsed_scope();
+        let plain = |text: String| text.replace('\0', "\u{fffd}");
+        self.id.push(session.id);
+        self.summary.push(session.summary.as_bytes());
+        self.scope.push(session.scope.as_deref());
+        self.agent.push(plain(scope.agent_id));
+        self.channel.push(plain(scope.channel));
+        // JSON writes every string in text that holds no NUL.
+        let aliases = serde_json::to_string(&session.aliases);
+        self.aliases
+            .push(aliases.unwrap_or_else(|_| String::from("[]")));
+        self.created_at.push(&session.created_at);
+    }
+}
+
+impl<'b> Rows<'b> {
+    fn of(transaction: &'b Transaction<'_>) -> Self {
+        let mut rows = Self::default();
+        let mut changed: Vec<_> = transaction.sessions.values().collect();
+        changed.retain(|session| session.change != crate::row::Change::default());
+        // Two who make the same sessions wait for each other in this order.
+        changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        for session in changed {
+            if session.change.is_new {
+                rows.new.push(session);
+                rows.new_text.push(session);
+                rows.new_key.push(&session.key);
+                rows.new_name
+                    .push(kit::file_name(&session.key).into_bytes());
+                continue;
+            }
+            rows.old.push(session);
+            if session.change.text {
+                rows.texts.push(session);
+            }
+        }
+        for (id, at, line) in &transaction.lines {
+            rows.line_id.push(*id);
+            rows.line_at.push(*at);
+            rows.line_kind.push(line.kind);
+            rows.line.push(&line.line);
+            rows.said.push(line.said.as_deref());
+        }
+        for (id, once) in &transaction.ids {
+            rows.once_id.push(*id);
+            rows.once.push(once.as_bytes());
+        }
+        rows
+    }
+
+    fn inserted(&self) -> [Param<'_>; 19] {
+        let (new, text) = (&self.new, &self.new_text);
+        [
+            (&new.id, Type::INT8_ARRAY),
+            (&self.new_key, Type::TEXT_ARRAY),
+            (&self.new_name, Type::BYTEA_ARRAY),
+            (&new.version, Type::INT8_ARRAY),
+            (&new.history, Type::INT8_ARRAY),
+            (&new.start_at, Type::INT8_ARRAY),
+            (&new.end_at, Type::INT8_ARRAY),
+            (&new.lines, Type::INT8_ARRAY),
+            (&new.hidden, Type::INT8_ARRAY),
+            (&new.messages, Type::INT8_ARRAY),
+            (&new.updated_at, Type::TEXT_ARRAY),
+            (&new.updated_ns, Type::INT8_ARRAY),
+            (&new.updated_minute, Type::INT8_ARRAY),
+            (&text.summary, Type::BYTEA_ARRAY),
+            (&text.scope, Type::TEXT_ARRAY),
+            (&text.agent, Type::TEXT_ARRAY),
+            (&text.channel, Type::TEXT_ARRAY),
+            (&text.aliases, Type::TEXT_ARRAY),
+            (&text.created_at, Type::TEXT_ARRAY),
+        ]
+    }
+
+    fn numbers(&self) -> [Param<'_>; 11] {
+        let old = &self.old;
+        [
+            (&old.id, Type::INT8_ARRAY),
+            (&old.version, Type::INT8_ARRAY),
+            (&old.history, Type::INT8_ARRAY),
+            (&old.start_at, Type::INT8_ARRAY),
+            (&old.end_at, Type::INT8_ARRAY),
+            (&old.lines, Type::INT8_ARRAY),
+            (&old.hidden, Type::INT8_ARRAY),
+            (&old.messages, Type::INT8_ARRAY),
+            (&old.updated_at, Type::TEXT_ARRAY),
+            (&old.updated_ns, Type::INT8_ARRAY),
+            (&old.updated_minute, Type::INT8_ARRAY),
+        ]
+    }
+
+    fn text(&self) -> [Param<'_>; 7] {
+        let text = &self.texts;
+        [
+            (&text.id, Type::INT8_ARRAY),
+            (&text.summary, Type::BYTEA_ARRAY),
+            (&text.scope, Type::TEXT_ARRAY),
+            (&text.agent, Type::TEXT_ARRAY),
+            (&text.channel, Type::TEXT_ARRAY),
+            (&text.aliases, Type::TEXT_ARRAY),
+            (&text.created_at, Type::TEXT_ARRAY),
+        ]
+    }
+
+    fn lines(&self) -> [Param<'_>; 5] {
+        [
+            (&self.line_id, Type::INT8_ARRAY),
+            (&self.line_at, Type::INT8_ARRAY),
+            (&self.line_kind, Type::INT2_ARRAY),
+            (&self.line, Type::BYTEA_ARRAY),
+            (&self.said, Type::TEXT_ARRAY),
+        ]
+    }
+
+    fn ids(&self) -> [Param<'_>; 2] {
+        [
+            (&self.once_id, Type::INT8_ARRAY),
+            (&self.once, Type::BYTEA_ARRAY),
+        ]
+    }
+}

@@ -1,0 +1,217 @@
+//! The changes that look at a session's lines: each in a transaction of its own.
+
+mod identity;
+mod lines;
+
+use std::borrow::Cow;
+
+use sessionlog::backend::kit::{self, Moment};
+use sessionlog::{ChangeKind, Error, Result, Version};
+
+use crate::command::{Order, Outcome, Restore, Update, Verb};
+use crate::fault::Tried;
+use crate::row::{CHECKPOINT, MESSAGE, NewLine, Session, random};
+use crate::transaction::{Transaction, require};
+
+impl<'a> Transaction<'a> {
+    /// Carries out any verb. What is answered with an error changed nothing.
+    pub(crate) async fn carry_out(&mut self, order: &'a Order) -> Tried<Result<Outcome>> {
+        let key = match self.resolve(order) {
+            Ok(key) => key,
+            Err(error) => return Ok(Err(error)),
+        };
+        match &order.verb {
+            Verb::Update(update) if update.keep.is_some() => {
+                self.cut_and_update(&key, update).await
+            }
+            Verb::Update(update) => Ok(self.update(&key, update)),
+            Verb::Checkpoint { message } => self.checkpoint(&key, *message).await,
+            Verb::SetHistory(lines) => {
+                self.replace(&key, lines).await?;
+                self.changed(&key, ChangeKind::Replaced);
+                Ok(Ok(Outcome::Done))
+            }
+            Verb::Upsert(identity) => self.upsert(&key, identity).await,
+            Verb::Promote { identity, always } => self.promote(order, identity, *always).await,
+            Verb::Delete { expect } => self.delete(&key, *expect).await,
+            Verb::RevertTo(id) => self.revert(&key, *id).await,
+            Verb::Clear => self.clear(&key).await,
+            Verb::Compact => self.compact(&key).await,
+            Verb::Restore(restore) => self.restore(&key, restore).await,
+        }
+    }
+
+    async fn cut_and_update(&mut self, key: &str, update: &'a Update) -> Tried<Result<Outcome>> {
+        match self.is_settled(key, update) {
+            Ok(None) => {}
+            Ok(Some(outcome)) => return Ok(Ok(outcome)),
+            Err(error) => return Ok(Err(error)),
+        }
+        if !self.sessions.contains_key(key) {
+            return Ok(self.update(key, update));
+        }
+        if let Some(keep) = update.keep {
+            match self.find_cut(key, keep).await? {
+                Ok(Some(start)) => self.hide_before(key, start).await?,
+                Ok(None) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        self.take(key, update);
+        Ok(Ok(self.changed(key, ChangeKind::Truncated)))
+    }
+
+    async fn checkpoint(&mut self, key: &str, message: bool) -> Tried<Result<Outcome>> {
+        let id = self.moment(key).await?.next_checkpoint();
+        let mark = NewLine {
+            kind: CHECKPOINT,
+            line: kit::checkpoint_line(id),
+            said: None,
+        };
+        self.push(key, Cow::Owned(mark));
+        if message {
+            let told = NewLine::read(kit::checkpoint_message_line(id));
+            self.push(key, Cow::Owned(told));
+        }
+        self.changed(key, ChangeKind::Appended);
+        Ok(Ok(Outcome::Number(id)))
+    }
+
+    /// Puts lines in the place of all there are.
+    async fn replace(&mut self, key: &str, lines: &'a [NewLine]) -> Tried<()> {
+        self.empty(key).await?;
+        for line in lines {
+            self.push(key, Cow::Borrowed(line));
+        }
+        Ok(())
+    }
+
+    /// Removes all lines; the session, made if need be, begins another history.
+    async fn empty(&mut self, key: &str) -> Tried<()> {
+        let session = self.session(key);
+        let id = session.id;
+        (session.start_at, session.end_at, session.history) = (0, 0, random());
+        (session.lines, session.hidden, session.messages) = (0, 0, 0);
+        if !session.change.is_new {
+            self.remove("DELETE FROM {schema}.lines WHERE session_id = $1", id)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&mut self, key: &str, expect: Option<Version>) -> Tried<Result<Outcome>> {
+        let session = self.sessions.get(key);
+        let found = session.map_or(Version::ABSENT, Session::version);
+        if let Err(error) = require(key, found, expect) {
+            return Ok(Err(error));
+        }
+        let Some(id) = session.map(|session| session.id) else {
+            return Ok(Ok(Outcome::Done));
+        };
+        for table in ["lines", "session_aliases", "message_ids", "sessions"] {
+            let sql = format!("DELETE FROM {{schema}}.{table} WHERE session_id = $1");
+            self.remove(&sql, id).await?;
+        }
+        self.gone(key);
+        Ok(Ok(Outcome::Done))
+    }
+
+    async fn revert(&mut self, key: &str, id: i64) -> Tried<Result<Outcome>> {
+        if !self.sessions.contains_key(key) {
+            return Ok(Err(Error::CheckpointNotFound {
+                id: id.into(),
+                existing: Vec::new(),
+                lost: false,
+            }));
+        }
+        let end = match self.moment(key).await?.checkpoint(id) {
+            Ok(at) => at.cast_signed(),
+            Err(error) => return Ok(Err(error)),
+        };
+        let session = self.session(key).id;
+        let gone = self.count(session, end..i64::MAX).await?;
+        self.remove_range(session, end..i64::MAX, false).await?;
+        let session = self.session(key);
+        session.end_at = end;
+        session.lines -= gone.lines;
+        session.messages -= gone.messages;
+        session.history = random();
+        self.changed(key, ChangeKind::Replaced);
+        Ok(Ok(Outcome::Done))
+    }
+
+    async fn clear(&mut self, key: &str) -> Tried<Result<Outcome>> {
+        if self
+            .sessions
+            .get(key)
+            .is_some_and(|session| session.lines > 0)
+        {
+            self.empty(key).await?;
+            self.changed(key, ChangeKind::Replaced);
+        }
+        Ok(Ok(Outcome::Done))
+    }
+
+    /// Removes hidden lines, but for control records, which hold on.
+    async fn compact(&mut self, key: &str) -> Tried<Result<Outcome>> {
+        let Some(session) = self.sessions.get(key) else {
+            return Ok(Ok(Outcome::Done));
+        };
+        let (id, start) = (session.id, session.start_at);
+        if session.hidden > 0 {
+            let gone = self.remove_range(id, 0..start, true).await?;
+            let session = self.session(key);
+            session.lines -= gone;
+            session.hidden -= gone;
+            session.change.numbers |= gone > 0;
+        }
+        Ok(Ok(Outcome::Done))
+    }
+
+    async fn restore(&mut self, key: &str, restore: &'a Restore) -> Tried<Result<Outcome>> {
+        self.replace(key, &restore.lines).await?;
+        self.set_identity(key, &restore.identity).await?;
+        let session = self.session(key);
+        session.summary.clone_from(&restore.summary);
+        session.change.text = true;
+        self.changed(key, ChangeKind::Replaced);
+        let session = self.session(key);
+        session.created_at.clone_from(&restore.created_at);
+        Ok(Ok(Outcome::Done))
+    }
+
+    /// What the control records of a session say; its messages are not among it.
+    pub(crate) async fn moment(&self, key: &str) -> Tried<Moment> {
+        let Some(session) = self.sessions.get(key) else {
+            return Ok(Moment::new(
+                sessionlog::SessionMeta::empty(key),
+                kit::MomentParts::default(),
+            ));
+        };
+        let mut parts = session.parts();
+        if session.lines > 0 {
+            parts.controls = self.controls(session.id).await?;
+        }
+        Ok(Moment::new(session.meta(), parts))
+    }
+
+    /// Whether it has neither a visible message nor a summary.
+    fn is_blank(&self, key: &str) -> bool {
+        let session = self.sessions.get(key);
+        session.is_none_or(|one| one.messages == 0 && one.summary.trim().is_empty())
+    }
+}
+
+/// How many lines, and messages among them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    lines: i64,
+    messages: i64,
+}
+
+impl Count {
+    fn add(&mut self, kind: i16) {
+        self.lines += 1;
+        self.messages += i64::from(kind == MESSAGE);
+    }
+}

@@ -1,0 +1,212 @@
+//! Where a session belongs, what else it is called, and what it takes over from that.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+use sessionlog::backend::kit;
+use sessionlog::{ChangeKind, Error, Result};
+use tokio_postgres::types::Type;
+
+use crate::command::{Identity, Order, Outcome};
+use crate::fault::Tried;
+use crate::row::{NewLine, Session};
+use crate::transaction::{Param, Transaction};
+
+/// What a session takes over.
+struct Heritage {
+    lines: Vec<NewLine>,
+    summary: String,
+}
+
+impl Transaction<'_> {
+    pub(super) async fn upsert(
+        &mut self,
+        key: &str,
+        identity: &Identity,
+    ) -> Tried<Result<Outcome>> {
+        if let Err(error) = self.admit(key, identity.scope.as_deref()) {
+            return Ok(Err(error));
+        }
+        self.set_identity(key, identity).await?;
+        self.changed(key, ChangeKind::Updated);
+        Ok(Ok(Outcome::Done))
+    }
+
+    /// See [`Verb::Promote`](crate::command::Verb::Promote).
+    pub(super) async fn promote(
+        &mut self,
+        order: &Order,
+        identity: &Identity,
+        always: bool,
+    ) -> Tried<Result<Outcome>> {
+        let given = order.key.as_str();
+        let is_literal = !always || self.sessions.contains_key(given);
+        let key = if is_literal { given } else { given.trim() };
+        let checked = kit::check_key(key).and_then(|()| self.admit(key, identity.scope.as_deref()));
+        if let Err(error) = checked {
+            return Ok(Err(error));
+        }
+        let names = kit::normalize_aliases(key, &identity.aliases);
+        let heritage = if self.is_blank(key) {
+            self.heritage(key, identity, &names, always).await?
+        } else {
+            None
+        };
+        let takes = heritage.is_some();
+        if !takes && (!always || self.is_known_as(key, identity, &names)) {
+            return Ok(Ok(Outcome::Whether(false)));
+        }
+        if let Some(heritage) = heritage {
+            self.take_over(key, heritage).await?;
+        }
+        self.set_identity(key, identity).await?;
+        let kind = if takes {
+            ChangeKind::Replaced
+        } else {
+            ChangeKind::Updated
+        };
+        self.changed(key, kind);
+        Ok(Ok(Outcome::Whether(takes)))
+    }
+
+    /// Refuses a scope that is another conversation's: two chats whose names lead to one key
+    /// would otherwise read each other.
+    fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
+        match (self.sessions.get(key), scope) {
+            (Some(session), Some(new))
+                if !kit::may_have_scope(key, session.raw_scope().as_deref(), new) =>
+            {
+                Err(Error::ScopeConflict { key: key.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_known_as(&self, key: &str, identity: &Identity, names: &[String]) -> bool {
+        let scope = identity.scope.as_ref().map(|scope| scope.get());
+        self.sessions
+            .get(key)
+            .is_some_and(|own| own.scope.as_deref() == scope && own.aliases == names)
+    }
+
+    /// Replaces scope and aliases.
+    pub(super) async fn set_identity(&mut self, key: &str, identity: &Identity) -> Tried<()> {
+        let names = kit::normalize_aliases(key, &identity.aliases);
+        let session = self.session(key);
+        let (id, was_new) = (session.id, session.change.is_new);
+        session.scope = identity.scope.as_ref().map(|scope| scope.get().to_owned());
+        session.change.text = true;
+        let is_same = session.aliases == names;
+        session.aliases.clone_from(&names);
+        if is_same {
+            return Ok(());
+        }
+        if !was_new {
+            self.remove(
+                "DELETE FROM {schema}.session_aliases WHERE session_id = $1",
+                id,
+            )
+            .await?;
+        }
+        // One that no key can be leads nowhere.
+        let names = names.iter().filter(|name| kit::check_key(name).is_ok());
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let file = kit::file_name(key).into_bytes();
+        let sql = "INSERT INTO {schema}.session_aliases (session_id, alias, file_name, session_key)
+             SELECT $1, a, $2, $3 FROM unnest($4::text[]) AS t(a)";
+        let params: [Param<'_>; 4] = [
+            (&id, Type::INT8),
+            (&file, Type::BYTEA),
+            (&key, Type::TEXT),
+            (&names, Type::TEXT_ARRAY),
+        ];
+        let sql = self.shared.sql.fill(sql);
+        self.connection.client.execute_typed(&sql, &params).await?;
+        Ok(())
+    }
+
+    /// What the first alias has that has anything. One that the session claims already had
+    /// its turn: what was cleared since must not come back.
+    async fn heritage(
+        &self,
+        key: &str,
+        identity: &Identity,
+        names: &[String],
+        always: bool,
+    ) -> Tried<Option<Heritage>> {
+        let own = self.sessions.get(key);
+        let claimed = own.filter(|_| always).map_or(&[][..], |own| &own.aliases);
+        let own_scope = own.and_then(Session::raw_scope);
+        let scopes = [identity.scope.as_deref(), own_scope.as_deref()];
+        let fresh = names
+            .iter()
+            .filter(|name| !claimed.contains(name) && kit::inherits_from(name, names, scopes));
+        let fresh: Vec<&str> = fresh.map(String::as_str).collect();
+        if fresh.is_empty() {
+            return Ok(None);
+        }
+        let sql = "SELECT {COLUMNS} FROM {schema}.sessions s WHERE s.key = ANY($1)";
+        let params: [Param<'_>; 1] = [(&fresh, Type::TEXT_ARRAY)];
+        let found = self.ask(sql, &params).await?;
+        let found = found
+            .iter()
+            .map(Session::of)
+            .map(|one| (one.key.clone(), one));
+        let found: HashMap<_, _> = found.collect();
+        for alias in fresh {
+            let Some(session) = found.get(alias) else {
+                continue;
+            };
+            let scope = session.raw_scope();
+            let is_any = session.messages > 0 || !session.summary.trim().is_empty();
+            if is_any && kit::inherits_from(alias, &session.aliases, [scope.as_deref(), None]) {
+                return self.read_heritage(session).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read_heritage(&self, from: &Session) -> Tried<Heritage> {
+        let sql = "SELECT line_at, line FROM {schema}.lines WHERE session_id = $1
+             AND (line_at >= $2 OR kind IN (1, 2, 3)) ORDER BY line_at";
+        let params: [Param<'_>; 2] = [(&from.id, Type::INT8), (&from.start_at, Type::INT8)];
+        let rows = self.ask(sql, &params).await?;
+        let lines = rows.iter().map(|row| {
+            let (at, line): (i64, Vec<u8>) = (row.get(0), row.get(1));
+            // Where a hidden checkpoint stood nothing is left to go back to.
+            let line = if at < from.start_at {
+                kit::lost_checkpoint_line(&line)
+            } else {
+                line
+            };
+            NewLine::read(line)
+        });
+        Ok(Heritage {
+            lines: lines.collect(),
+            summary: from.summary.trim().to_owned(),
+        })
+    }
+
+    /// Puts what was inherited in the place of a history that shows nothing. What its own
+    /// control records say holds on, behind.
+    async fn take_over(&mut self, key: &str, heritage: Heritage) -> Tried<()> {
+        let own = match self.sessions.get(key).filter(|own| own.lines > 0) {
+            Some(own) => self.controls(own.id).await?,
+            None => Vec::new(),
+        };
+        self.empty(key).await?;
+        let own = own
+            .into_iter()
+            .map(|(_, line)| NewLine::read(kit::lost_checkpoint_line(&line)));
+        for line in heritage.lines.into_iter().chain(own) {
+            self.push(key, Cow::Owned(line));
+        }
+        if !heritage.summary.is_empty() {
+            let session = self.session(key);
+            session.summary = heritage.summary;
+            session.change.text = true;
+        }
+        Ok(())
+    }
+}

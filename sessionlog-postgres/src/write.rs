@@ -1,0 +1,246 @@
+//! The verbs that change what a session says.
+
+use serde_json::value::RawValue;
+use sessionlog::backend::kit;
+use sessionlog::{Appended, Error, Keep, Message, Reply, Result, Version};
+
+use crate::command::{Identity, Outcome, Update, Verb};
+use crate::row::{NewLine, USAGE};
+use crate::store::PostgresStore;
+
+/// Writing.
+impl PostgresStore {
+    /// Appends a text message, stamped with the time of the call.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`] for a role that starts with `_`, [`Error::MessageTooLarge`],
+    /// and those all verbs share.
+    pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
+        self.append_all(key, vec![Message::new(role, content)])
+    }
+
+    /// Appends a message. A missing `created_at` becomes the time of the call; a transient
+    /// one is accepted and not stored.
+    ///
+    /// # Errors
+    /// As [`add_message`](Self::add_message).
+    pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
+        self.append_all(key, vec![message])
+    }
+
+    /// Appends several messages as one: all of them are there, or none.
+    ///
+    /// # Errors
+    /// As [`add_message`](Self::add_message), and [`Error::MessageTooLarge`] for a batch over
+    /// its limit.
+    pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        let update = sessionlog::Update::new().append(messages);
+        map(self.update(key, update), |_| Ok(()))
+    }
+
+    /// Appends messages, unless the session took some under this id before. The id is any
+    /// text of 1 to 256 bytes; each session has its own. It is remembered until the session
+    /// is deleted, in the transaction that appends the messages.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
+    pub fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
+        let (this, id) = (self.clone(), id.to_owned());
+        let written = self.write(key, move || {
+            kit::check_message_id(&id)?;
+            Ok(Verb::Update(Update {
+                lines: this.lines(messages)?,
+                once: Some(id),
+                ..Update::default()
+            }))
+        });
+        map(written, |outcome| Ok(outcome.appended()))
+    }
+
+    /// Appends, replaces the summary, hides old messages and records the token count, as far
+    /// as the [`Update`](sessionlog::Update) says so, in one transaction; the version that the
+    /// session is at then. Versions hold across processes and reopening.
+    ///
+    /// # Errors
+    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], and those of
+    /// [`append_all`](Self::append_all).
+    pub fn update(&self, key: &str, update: sessionlog::Update) -> Reply<Version> {
+        let (this, parts) = (self.clone(), update.into_parts());
+        let limit = self.inner.shared.options.max_line;
+        let written = self.write(key, move || {
+            if let Some(summary) = &parts.summary {
+                let fits = kit::check_summary(summary, limit);
+                fits.map_err(|error| hand_back(error, &parts.messages))?;
+            }
+            let mut lines = this.lines(parts.messages)?;
+            lines.extend(parts.tokens.map(usage));
+            Ok(Verb::Update(Update {
+                lines,
+                summary: parts.summary,
+                keep: parts.keep,
+                expect: parts.expect,
+                once: None,
+            }))
+        });
+        map(written, |outcome| Ok(outcome.version()))
+    }
+
+    /// Replaces a session's history; prompt, checkpoints and token counts go with the lines,
+    /// summary, scope and aliases stay. Always durable.
+    ///
+    /// # Errors
+    /// As [`append_all`](Self::append_all).
+    pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        let this = self.clone();
+        done(self.write(key, move || Ok(Verb::SetHistory(this.lines(messages)?))))
+    }
+
+    /// Replaces a session's summary.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLarge`], without messages, and those all verbs share.
+    pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
+        let update = sessionlog::Update::new().summary(summary);
+        map(self.update(key, update), |_| Ok(()))
+    }
+
+    /// Hides all but the newest `keep_last` messages. Does nothing to a session that does not
+    /// exist. Hidden lines are removed once they outnumber the others, or by
+    /// [`compact`](Self::compact). Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
+        self.truncate_to(key, Keep::Last(keep_last))
+    }
+
+    /// Hides all but what `keep` says.
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::PositionNotFound`].
+    pub fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
+        let update = sessionlog::Update::new().keep(keep);
+        map(self.update(key, update), |_| Ok(()))
+    }
+
+    /// Removes a session's hidden lines, but for control records, which hold on.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn compact(&self, key: &str) -> Reply<()> {
+        done(self.write(key, || Ok(Verb::Compact)))
+    }
+
+    /// Deletes a session, with its aliases and the ids of its messages. Does nothing to one
+    /// that does not exist. Always durable.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn delete_session(&self, key: &str) -> Reply<()> {
+        self.delete_at(key, None)
+    }
+
+    /// The same, if the session is at that version.
+    pub(crate) fn delete_at(&self, key: &str, expect: Option<Version>) -> Reply<()> {
+        done(self.write(key, move || Ok(Verb::Delete { expect })))
+    }
+}
+
+/// Who a session is.
+impl PostgresStore {
+    /// Replaces a session's scope and aliases, creating it if needed. The key is taken
+    /// literally.
+    ///
+    /// # Errors
+    /// [`Error::ScopeConflict`], [`Error::InvalidScope`], [`Error::MessageTooLarge`], and
+    /// those all verbs share.
+    pub fn upsert_session_meta(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<()> {
+        done(self.identify(key, scope, aliases, Verb::Upsert))
+    }
+
+    /// Takes over the history and summary of the first of `aliases` that has either, if the
+    /// session has neither itself, and replaces scope and aliases in the same transaction;
+    /// whether it did. The key is taken literally. Never takes over an agent's main session.
+    ///
+    /// # Errors
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
+    pub fn promote_alias_history(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let written = self.identify(key, scope, aliases, |identity| Verb::Promote {
+            identity,
+            always: false,
+        });
+        map(written, |outcome| Ok(outcome == Outcome::Whether(true)))
+    }
+
+    /// Gives a session its scope and aliases, and takes over what the first of the aliases
+    /// has that has anything, in one transaction; whether it took something over. If nothing
+    /// is to be changed, nothing is written. White space around the key does not count,
+    /// unless a session has it in its key; apart from that it is taken literally.
+    ///
+    /// # Errors
+    /// As [`upsert_session_meta`](Self::upsert_session_meta).
+    pub fn ensure_session_metadata(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+    ) -> Reply<bool> {
+        let written = self.identify(key, scope, aliases, |identity| Verb::Promote {
+            identity,
+            always: true,
+        });
+        map(written, |outcome| Ok(outcome == Outcome::Whether(true)))
+    }
+
+    fn identify(
+        &self,
+        key: &str,
+        scope: Option<Box<RawValue>>,
+        aliases: Vec<String>,
+        verb: impl FnOnce(Identity) -> Verb + Send + 'static,
+    ) -> Reply<Outcome> {
+        let limit = self.inner.shared.options.max_line;
+        self.exact_keys().write(key, move || {
+            kit::check_identity(scope.as_deref(), &aliases, limit)?;
+            Ok(verb(Identity { scope, aliases }))
+        })
+    }
+}
+
+/// The line of a token count.
+pub(crate) fn usage(tokens: i64) -> NewLine {
+    NewLine {
+        kind: USAGE,
+        line: kit::usage_line(tokens),
+        said: None,
+    }
+}
+
+fn hand_back(mut error: Error, given: &[Message]) -> Error {
+    if let Error::MessageTooLarge { messages, .. } = &mut error {
+        *messages = given.to_vec();
+    }
+    error
+}
+
+pub(crate) fn done(reply: Reply<Outcome>) -> Reply<()> {
+    map(reply, |_| Ok(()))
+}
+
+/// What `then` makes of an answer.
+pub(crate) fn map<T: Send + 'static, U: Send + 'static>(
+    reply: Reply<T>,
+    then: impl FnOnce(T) -> Result<U> + Send + 'static,
+) -> Reply<U> {
+    Reply::from_future(async move { then(reply.await?) })
+}

@@ -1,0 +1,195 @@
+//! Moving between directories and databases.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sessionlog::{Message, Store, StoreHandle, StoreOptions};
+use sessionlog_postgres::PostgresStore;
+use sessionlog_postgres::copy::{Place, copy, follow};
+
+use crate::support::{scratch, store, texts};
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(work)
+}
+
+fn fill(chats: &StoreHandle) {
+    let odd = br#"{"role":"user","content":"<&>\u2028","n":1.10,"e":1e2,"mood":{"a":[]}}"#;
+    chats
+        .add_full_message("a:1", Message::from_json(odd).unwrap())
+        .wait()
+        .unwrap();
+    let context = chats.context("a:1");
+    context.write_system_prompt("Be brief. é").wait().unwrap();
+    context.checkpoint(true).wait().unwrap();
+    for n in 0..5 {
+        chats
+            .add_message("a:1", "user", &n.to_string())
+            .wait()
+            .unwrap();
+    }
+    context.update_token_count(77).wait().unwrap();
+    context.checkpoint(false).wait().unwrap();
+    chats.truncate_history("a:1", 2).wait().unwrap();
+    chats.set_summary("a:1", "nul \0 and more").wait().unwrap();
+    chats
+        .ensure_session_metadata("sk_1", None, vec!["b:1".into(), "b:\0".into()])
+        .wait()
+        .unwrap();
+    chats
+        .add_message("b:1", "user", "under an alias")
+        .wait()
+        .unwrap();
+    chats.set_history("empty", Vec::new()).wait().unwrap();
+}
+
+#[test]
+fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twice() {
+    let Some(database) = store() else { return };
+    let (from, to) = (scratch(), scratch());
+    let options = || StoreOptions::new().auto_compact(false);
+    let source = Store::open_with(from.path(), options()).unwrap();
+    fill(&source.handle());
+    let (here, there) = (
+        Place::Directory(source.handle()),
+        Place::Database(database.clone()),
+    );
+    let first = block_on(copy(&here, &there)).unwrap();
+    assert_eq!(
+        (first.sessions, first.written, first.others.len()),
+        (3, 3, 0)
+    );
+    let again = block_on(copy(&here, &there)).unwrap();
+    assert_eq!((again.written, &again.hash), (0, &first.hash));
+
+    assert_eq!(database.context("a:1").token_count().wait().unwrap(), 77);
+    assert_eq!(database.context("a:1").n_checkpoints().wait().unwrap(), 2);
+    assert_eq!(texts(&database, "b:1"), ["under an alias"]);
+
+    let back = Store::open_with(to.path(), options()).unwrap();
+    let home = Place::Directory(back.handle());
+    let returned = block_on(copy(&there, &home)).unwrap();
+    assert_eq!((returned.written, &returned.hash), (3, &first.hash));
+    for key in ["a:1", "sk_1", "empty"] {
+        let (one, other) = (source.handle(), back.handle());
+        assert_eq!(
+            one.history(key).wait().unwrap(),
+            other.history(key).wait().unwrap()
+        );
+        assert_eq!(
+            one.summary(key).wait().unwrap(),
+            other.summary(key).wait().unwrap()
+        );
+        let (one, other) = (one.context(key), other.context(key));
+        assert_eq!(
+            one.system_prompt().wait().unwrap(),
+            other.system_prompt().wait().unwrap()
+        );
+        assert_eq!(
+            one.n_checkpoints().wait().unwrap(),
+            other.n_checkpoints().wait().unwrap()
+        );
+    }
+    // What differs is replaced, what is besides is told and left.
+    database
+        .add_message("a:1", "user", "foreign")
+        .wait()
+        .unwrap();
+    database.add_message("besides", "user", "x").wait().unwrap();
+    let third = block_on(copy(&here, &there)).unwrap();
+    assert_eq!(
+        (third.written, third.others),
+        (1, vec!["besides".to_owned()])
+    );
+    source.close().unwrap();
+    back.close().unwrap();
+}
+
+/// Writes beside a copy until it is switched; the copy has all of it.
+fn lives(
+    from: &Place,
+    to: &Place,
+    write: impl Fn(usize) + Sync,
+) -> sessionlog_postgres::copy::CopyReport {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (switch, switched) = tokio::sync::oneshot::channel::<()>();
+        let writing = scope.spawn(|| {
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                write(n);
+                n += 1;
+            }
+            n
+        });
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            stop.store(true, Ordering::Relaxed);
+            assert!(writing.join().unwrap() > 10);
+            switch.send(()).unwrap();
+        });
+        block_on(follow(from, to, async {
+            switched.await.unwrap();
+        }))
+        .unwrap()
+    })
+}
+
+fn churn(store: &PostgresStore, n: usize) {
+    let key = format!("k:{}", n % 4);
+    store
+        .add_message(&key, "user", &n.to_string())
+        .wait()
+        .unwrap();
+    match n % 9 {
+        4 => store.truncate_history(&key, 3).wait().unwrap(),
+        7 => store.set_summary(&key, &n.to_string()).wait().unwrap(),
+        8 => store.delete_session("k:2").wait().unwrap(),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_live_copy_has_everything_when_it_is_switched_either_way() {
+    let Some(database) = store() else { return };
+    let dir = scratch();
+    let files = Store::open(dir.path()).unwrap();
+    let chats = files.handle();
+    let (here, there) = (
+        Place::Directory(chats.clone()),
+        Place::Database(database.clone()),
+    );
+    let out = lives(&here, &there, |n| {
+        let key = format!("k:{}", n % 4);
+        chats
+            .add_message(&key, "user", &n.to_string())
+            .wait()
+            .unwrap();
+        if n % 40 == 39 {
+            chats.truncate_history(&key, 3).wait().unwrap();
+        }
+    });
+    assert_eq!((out.sessions, out.others.len()), (4, 0));
+    for key in chats.list_sessions().wait().unwrap() {
+        assert_eq!(
+            database.history(&key).wait().unwrap(),
+            chats.history(&key).wait().unwrap()
+        );
+    }
+    let back = lives(&there, &here, |n| churn(&database, n));
+    assert_eq!(back.others.len(), 0);
+    for key in database.list_sessions().wait().unwrap() {
+        assert_eq!(
+            database.history(&key).wait().unwrap(),
+            chats.history(&key).wait().unwrap()
+        );
+        assert_eq!(
+            database.summary(&key).wait().unwrap(),
+            chats.summary(&key).wait().unwrap()
+        );
+    }
+    files.close().unwrap();
+}

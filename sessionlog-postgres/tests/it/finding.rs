@@ -1,0 +1,137 @@
+//! Erasing, retention, and words.
+
+use sessionlog::scope::SessionScope;
+use sessionlog::{Erase, RetentionPolicy, SearchQuery, SessionQuery};
+
+use crate::support::store;
+
+#[test]
+fn a_person_is_erased_with_all_rows_and_nobody_else_is() {
+    let Some(store) = store() else { return };
+    let direct = |id: &str| SessionScope {
+        version: 1,
+        agent_id: "main".into(),
+        channel: "telegram".into(),
+        account: "default".into(),
+        dimensions: vec!["chat".into()],
+        values: [("chat".to_owned(), format!("direct:{id}"))].into(),
+    };
+    let old = "agent:main:telegram:direct:7";
+    store.add_message(old, "user", "old").wait().unwrap();
+    let ensure = |key, id, alias: &str| {
+        let scope = Some(direct(id).to_raw());
+        store
+            .ensure_session_metadata(key, scope, vec![alias.to_owned()])
+            .wait()
+            .unwrap()
+    };
+    assert!(ensure("sk_7", "7", old));
+    ensure("sk_8", "8", "agent:main:telegram:direct:8");
+    store
+        .append_once("sk_8", "id", vec![sessionlog::Message::user("mine")])
+        .wait()
+        .unwrap();
+    let receipt = store.erase(Erase::person("7")).wait().unwrap();
+    assert_eq!(receipt.sessions, [old, "sk_7"]);
+    assert!(
+        !receipt.is_complete(),
+        "pages and logs keep bytes, and it says so"
+    );
+    assert_eq!(store.list_sessions().wait().unwrap(), ["sk_8"]);
+    assert!(store.erase(Erase::person(" ")).wait().is_err());
+    let receipt = store.erase(Erase::key("nobody")).wait().unwrap();
+    assert_eq!(receipt.sessions, ["nobody"]);
+    assert_eq!(store.count("sk_8").wait().unwrap(), 1);
+}
+
+#[test]
+fn what_is_over_a_limit_goes_and_what_was_changed_since_the_plan_stays() {
+    let Some(store) = store() else { return };
+    for key in ["a", "b", "c", "agent:main:main"] {
+        store.add_message(key, "user", "hi").wait().unwrap();
+    }
+    let retention = store.retention(RetentionPolicy::new().count(1));
+    let plan = retention.plan().wait().unwrap();
+    let keys: Vec<_> = plan
+        .expired
+        .iter()
+        .map(|gone| gone.session.key.as_str())
+        .collect();
+    assert_eq!((keys, plan.kept), (vec!["b", "a"], 1));
+    let report = retention.apply().wait().unwrap();
+    assert_eq!(report.deleted.len(), 2);
+    assert_eq!(
+        store.list_sessions().wait().unwrap(),
+        ["agent:main:main", "c"]
+    );
+}
+
+#[test]
+fn words_are_found_in_any_order_and_texts_across_many_lines() {
+    let Some(store) = store() else { return };
+    let said = |n: usize| sessionlog::Message::user(format!("line {n} of the invoice"));
+    store
+        .append_all("long", (0..1300).map(said).collect())
+        .wait()
+        .unwrap();
+    store
+        .add_message("other", "user", "An INVOICE, overdue: of May")
+        .wait()
+        .unwrap();
+    let hits = store.search_words("may invoice", 10).wait().unwrap();
+    assert_eq!(hits.len(), 1);
+    assert_eq!((&*hits[0].key, hits[0].matched.clone()), ("other", 3..10));
+    assert!(store.search_words("voice", 10).wait().unwrap().is_empty());
+    let among = SessionQuery::new().prefix("l");
+    let mut search = store.search(SearchQuery::new().text("voice").among(among));
+    let mut found = 0;
+    while let Some(hit) = search.wait_next() {
+        assert_eq!(
+            hit.unwrap().message.text(),
+            format!("line {found} of the invoice")
+        );
+        found += 1;
+    }
+    assert_eq!(found, 1300);
+    let invalid = store.search(SearchQuery::new().regex("(")).wait_next();
+    assert!(invalid.unwrap().is_err());
+}
+
+#[test]
+fn many_sessions_are_listed_in_pages_without_gaps() {
+    let Some(store) = store() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let appended = (0..250).map(|n| {
+            let key = format!("{}:{n}", if n % 2 == 0 { "telegram" } else { "tel%gram" });
+            let store = store.clone();
+            async move { store.add_message(&key, "user", "x").await.unwrap() }
+        });
+        futures_util::future::join_all(appended).await;
+    });
+    for (prefix, expected) in [
+        ("tel", 250),
+        ("telegram:", 125),
+        ("tel%", 125),
+        ("telegram:2", 7),
+    ] {
+        let mut query = SessionQuery::new().prefix(prefix).limit(7);
+        let mut seen = std::collections::BTreeSet::new();
+        loop {
+            let page = store.sessions(query.clone()).wait().unwrap();
+            assert!(page.sessions.iter().all(|one| seen.insert(one.key.clone())));
+            let Some(next) = page.next else { break };
+            query = query.after(next);
+        }
+        let expected = if prefix == "telegram:2" {
+            (0..250)
+                .filter(|n| n % 2 == 0 && n.to_string().starts_with('2'))
+                .count()
+        } else {
+            expected
+        };
+        assert_eq!(seen.len(), expected, "{prefix}");
+    }
+}

@@ -1,0 +1,395 @@
+//! Random verbs, carried out by a store of files and by a database: they answer the same and
+//! hold the same, bytes included.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use sessionlog::backend::kit;
+use sessionlog::scope::SessionScope;
+use sessionlog::{
+    Appended, Budget, Error, Keep, Message, Position, SearchQuery, SessionQuery, Store,
+    StoreHandle, StoreOptions, Update, Version,
+};
+use sessionlog_postgres::{PostgresOptions, PostgresStore};
+
+use crate::support::{fresh, scratch, server};
+
+/// A verb, with what it is given. Keys and ids are few, so that they meet.
+#[derive(Clone, Debug)]
+enum Step {
+    Append(usize, Vec<Said>),
+    Once(usize, usize, Said),
+    Update(
+        usize,
+        Option<Said>,
+        Option<String>,
+        Option<Kept>,
+        Option<i64>,
+        Expected,
+    ),
+    Truncate(usize, usize),
+    SetHistory(usize, Vec<Said>),
+    Ensure(usize, Option<usize>, Vec<usize>),
+    Upsert(usize, Option<usize>, Vec<usize>),
+    Promote(usize, Vec<usize>),
+    Delete(usize),
+    Checkpoint(usize, bool),
+    Revert(usize, i64),
+    Clear(usize),
+    Prompt(usize, String),
+    Compact(usize),
+}
+
+#[derive(Clone, Debug)]
+enum Said {
+    User(String),
+    Call,
+    Result,
+    Odd,
+    Thought,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Last(usize),
+    Turns(usize),
+    /// Where the window of so many messages begins.
+    From(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    Anything,
+    Now,
+    Absent,
+}
+
+impl Step {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Append(k, ..)
+            | Self::Once(k, ..)
+            | Self::Update(k, ..)
+            | Self::Truncate(k, ..)
+            | Self::SetHistory(k, ..)
+            | Self::Ensure(k, ..)
+            | Self::Upsert(k, ..)
+            | Self::Promote(k, ..)
+            | Self::Delete(k)
+            | Self::Checkpoint(k, ..)
+            | Self::Revert(k, ..)
+            | Self::Clear(k)
+            | Self::Prompt(k, ..)
+            | Self::Compact(k) => KEYS[*k],
+        }
+    }
+}
+
+const KEYS: [&str; 7] = [
+    "cli",
+    "telegram:1",
+    "agent:main:irc:direct:bob",
+    "a_b",
+    "a:b",
+    " padded",
+    "agent:main:main",
+];
+
+fn said(said: &Said) -> Message {
+    let json: &[u8] = match said {
+        Said::User(text) => return Message::user(text.as_str()),
+        Said::Call => return Message::assistant("").with_tool_call("c", "f", "{}"),
+        Said::Result => return Message::tool("c", "done"),
+        Said::Thought => return Message::assistant("").with_reasoning("hm"),
+        Said::Odd => br#"{"role":"user","content":"<&>\u2028 \u0000x","n":1.10,"e":1e2,"created_at":"2020-01-01T00:00:00Z"}"#,
+    };
+    Message::from_json(json).unwrap()
+}
+
+fn a_said() -> impl Strategy<Value = Said> {
+    prop_oneof![
+        4 => "[a-zé\"\\\\ ]{0,12}".prop_map(Said::User),
+        1 => Just(Said::Call),
+        1 => Just(Said::Result),
+        1 => Just(Said::Odd),
+        1 => Just(Said::Thought),
+    ]
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    let key = 0..KEYS.len();
+    let kept = prop_oneof![
+        (0_usize..6).prop_map(Kept::Last),
+        (0_usize..4).prop_map(Kept::Turns),
+        (0_usize..5).prop_map(Kept::From),
+    ];
+    let expected = prop_oneof![
+        Just(Expected::Anything),
+        Just(Expected::Now),
+        Just(Expected::Absent)
+    ];
+    let some_said = || prop::collection::vec(a_said(), 0..4);
+    let aliases = || prop::collection::vec(0..KEYS.len(), 0..3);
+    prop_oneof![
+        6 => (key.clone(), some_said()).prop_map(|(k, s)| Step::Append(k, s)),
+        3 => (key.clone(), 0_usize..4, a_said()).prop_map(|(k, i, s)| Step::Once(k, i, s)),
+        4 => (key.clone(), prop::option::of(a_said()), prop::option::of("[a-z\0]{0,5}"),
+              prop::option::of(kept), prop::option::of(0_i64..500), expected)
+            .prop_map(|(k, s, y, c, t, e)| Step::Update(k, s, y, c, t, e)),
+        2 => (key.clone(), 0_usize..5).prop_map(|(k, n)| Step::Truncate(k, n)),
+        1 => (key.clone(), some_said()).prop_map(|(k, s)| Step::SetHistory(k, s)),
+        2 => (key.clone(), prop::option::of(0_usize..2), aliases())
+            .prop_map(|(k, s, a)| Step::Ensure(k, s, a)),
+        1 => (key.clone(), prop::option::of(0_usize..2), aliases())
+            .prop_map(|(k, s, a)| Step::Upsert(k, s, a)),
+        1 => (key.clone(), aliases()).prop_map(|(k, a)| Step::Promote(k, a)),
+        1 => key.clone().prop_map(Step::Delete),
+        2 => (key.clone(), any::<bool>()).prop_map(|(k, m)| Step::Checkpoint(k, m)),
+        1 => (key.clone(), 0_i64..3).prop_map(|(k, i)| Step::Revert(k, i)),
+        1 => key.clone().prop_map(Step::Clear),
+        1 => (key.clone(), "[a-zé]{0,6}").prop_map(|(k, p)| Step::Prompt(k, p)),
+        1 => key.prop_map(Step::Compact),
+    ]
+}
+
+fn scope(which: usize) -> SessionScope {
+    SessionScope {
+        version: 1,
+        agent_id: "main".into(),
+        channel: "irc".into(),
+        account: "default".into(),
+        dimensions: vec!["sender".into()],
+        values: BTreeMap::from([("sender".to_owned(), format!("bob{which}"))]),
+    }
+}
+
+/// Carries a step out in one store; what it answers, without what each store numbers by
+/// itself.
+macro_rules! carry_out {
+    ($store:expr, $step:expr) => {{
+        let (store, key) = ($store, |k: &usize| KEYS[*k]);
+        let names = |which: &[usize]| which.iter().map(|k| KEYS[*k].to_owned()).collect();
+        let raw = |which: &Option<usize>| which.map(|which| scope(which).to_raw());
+        match $step {
+            Step::Append(k, s) => plain(
+                store
+                    .append_all(key(k), s.iter().map(said).collect())
+                    .wait(),
+            ),
+            Step::Once(k, id, s) => {
+                let messages = vec![said(s)];
+                let told = store
+                    .append_once(key(k), &format!("id{id}"), messages)
+                    .wait();
+                plain(told.map(|told| matches!(told, Appended::New(_))))
+            }
+            Step::Update(k, s, summary, kept, tokens, expected) => {
+                let mut update = Update::new();
+                if let Some(s) = s {
+                    update = update.append(said(s));
+                }
+                if let Some(summary) = summary {
+                    update = update.summary(summary.as_str());
+                }
+                if let Some(tokens) = tokens {
+                    update = update.tokens(*tokens);
+                }
+                match kept {
+                    Some(Kept::Last(n)) => update = update.keep(Keep::Last(*n)),
+                    Some(Kept::Turns(n)) => update = update.keep(Keep::Turns(*n)),
+                    Some(Kept::From(n)) => {
+                        let budget = Budget::unlimited().messages(*n);
+                        let window = store.window(key(k), budget).wait().unwrap();
+                        if window.version != Version::ABSENT {
+                            update = update.keep(Keep::From(window.start));
+                        }
+                    }
+                    None => {}
+                }
+                let now = store.snapshot(key(k)).wait().unwrap().version();
+                match expected {
+                    Expected::Anything => {}
+                    Expected::Now => update = update.expect(now),
+                    Expected::Absent => update = update.expect(Version::ABSENT),
+                }
+                let told = store.update(key(k), update).wait();
+                plain(told.map(|version| version == now))
+            }
+            Step::Truncate(k, n) => plain(store.truncate_history(key(k), *n).wait()),
+            Step::SetHistory(k, s) => plain(
+                store
+                    .set_history(key(k), s.iter().map(said).collect())
+                    .wait(),
+            ),
+            Step::Ensure(k, s, a) => plain(
+                store
+                    .ensure_session_metadata(key(k), raw(s), names(a))
+                    .wait(),
+            ),
+            Step::Upsert(k, s, a) => {
+                plain(store.upsert_session_meta(key(k), raw(s), names(a)).wait())
+            }
+            Step::Promote(k, a) => {
+                plain(store.promote_alias_history(key(k), None, names(a)).wait())
+            }
+            Step::Delete(k) => plain(store.delete_session(key(k)).wait()),
+            Step::Checkpoint(k, m) => plain(store.context(key(k)).checkpoint(*m).wait()),
+            Step::Revert(k, id) => plain(store.context(key(k)).revert_to(*id).wait()),
+            Step::Clear(k) => plain(store.context(key(k)).clear().wait()),
+            Step::Prompt(k, p) => plain(store.context(key(k)).write_system_prompt(p).wait()),
+            Step::Compact(k) => plain(store.compact(key(k)).wait()),
+        }
+    }};
+}
+
+/// An answer as both stores give it.
+fn plain<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
+    match answer {
+        Err(Error::VersionConflict { key, .. }) => format!("changed: {key}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// All that there is to see of a session, without times and numbers of each store's own.
+macro_rules! seen {
+    ($store:expr, $key:expr) => {{
+        let (store, key) = ($store, $key);
+        let context = store.context(key);
+        let snapshot = store.snapshot(key).wait().unwrap();
+        let page = snapshot.before(snapshot.end(), 2).wait().unwrap();
+        let window = store
+            .window(key, Budget::unlimited().messages(3))
+            .wait()
+            .unwrap();
+        let meta = store.session_meta(key).wait().unwrap();
+        let ends = |at: Position| at == window.start;
+        (
+            (
+                timeless(&store.history(key).wait().unwrap()),
+                timeless(&store.tail(key, 2).wait().unwrap()),
+                timeless(&page.messages),
+                (page.is_first, store.count(key).wait().unwrap()),
+                timeless(&window.messages),
+                (
+                    window.omitted,
+                    window.is_partial,
+                    window.tokens,
+                    ends(snapshot.end()),
+                ),
+                window.system_prompt,
+            ),
+            (
+                store.resolve_session_key(key).wait().unwrap(),
+                (meta.key, meta.summary, meta.count - meta.skip),
+                meta.scope.map(|scope| scope.get().to_owned()),
+                meta.aliases,
+            ),
+            (
+                store.checkpoints(key).wait().unwrap(),
+                context.token_count().wait().unwrap(),
+                context.token_count_with_pending().wait().unwrap(),
+                context.n_checkpoints().wait().unwrap(),
+                context.system_prompt().wait().unwrap(),
+            ),
+        )
+    }};
+}
+
+/// Messages as JSON, the time of the call left out: what came with one keeps it.
+fn timeless(messages: &[Message]) -> Vec<String> {
+    let text = |message: &Message| {
+        let text = serde_json::to_string(message).unwrap();
+        match message.created_at() {
+            Some(time) if !time.starts_with("2020") => text.replace(time, "now"),
+            _ => text,
+        }
+    };
+    messages.iter().map(text).collect()
+}
+
+fn run(steps: &[Step]) {
+    let Some(server) = server() else { return };
+    let dir = scratch();
+    let files = Store::open_with(dir.path(), StoreOptions::new().auto_compact(false)).unwrap();
+    let options = PostgresOptions::new(server.dsn())
+        .schema(fresh("model"))
+        .lanes(1);
+    let database = PostgresStore::open(options).unwrap();
+    let chats: StoreHandle = files.handle();
+    for (n, step) in steps.iter().enumerate() {
+        let told = carry_out!(&chats, step);
+        assert_eq!(carry_out!(&database, step), told, "{n}: {step:?}");
+        let is_last = n + 1 == steps.len();
+        for key in KEYS.into_iter().filter(|key| is_last || *key == step.key()) {
+            assert_eq!(
+                seen!(&database, key),
+                seen!(&chats, key),
+                "{key:?} after {n}: {step:?}"
+            );
+        }
+    }
+    let query = SessionQuery::new();
+    let (of_database, of_files) = (
+        database.sessions(query.clone()).wait().unwrap(),
+        chats.sessions(query).wait().unwrap(),
+    );
+    let told = |page: &sessionlog::SessionPage| {
+        let sessions = page.sessions.iter().map(|one| {
+            (
+                one.key.clone(),
+                one.first_text.clone(),
+                one.last_text.clone(),
+                one.lines,
+            )
+        });
+        // Of keys that would have one file name, the directory lists the older one first.
+        sessions.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(told(&of_database), told(&of_files));
+    for query in [
+        SearchQuery::new().text("a"),
+        SearchQuery::new().regex("[aé]+").role("user"),
+        SearchQuery::new().text("E").ignore_case(true),
+        SearchQuery::new().text("\0"),
+    ] {
+        let found = |mut search: sessionlog::Search| {
+            let hits = std::iter::from_fn(|| search.wait_next());
+            let mut hits: Vec<_> = hits
+                .map(|hit| {
+                    hit.map(|hit| (hit.key, hit.matched.start, hit.matched.end))
+                        .unwrap()
+                })
+                .collect();
+            hits.sort_by(|a, b| a.0.cmp(&b.0));
+            hits
+        };
+        assert_eq!(
+            found(database.search(query.clone())),
+            found(chats.search(query))
+        );
+    }
+    // And as bytes: control records, unknown fields, the texts of numbers.
+    for key in database.list_sessions().wait().unwrap() {
+        let lines = kit::lines_of(&chats.exact_keys(), &key).wait().unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        assert!(
+            !lines.contains("1.1,") && !lines.contains("100.0"),
+            "{lines}"
+        );
+    }
+    files.close().unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("SESSIONLOG_LONG").map_or(40, |_| 400),
+        max_shrink_iters: 60,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_database_does_what_files_do(steps in prop::collection::vec(a_step(), 1..24)) {
+        run(&steps);
+    }
+}

@@ -1,0 +1,105 @@
+//! Each index earns its keep: the statements that it is for use it.
+
+use sessionlog::{Message, SessionOrder, SessionQuery};
+use sessionlog_postgres::{PostgresOptions, PostgresStore};
+
+use crate::support::{fresh, server};
+
+/// Fills the tables by the operator's means: 20,000 sessions, one of them long.
+fn fill(schema: &str) -> String {
+    format!(
+        "INSERT INTO {schema}.sessions
+         SELECT n, 'telegram:' || n, convert_to('telegram_' || n || '.meta.json', 'UTF8'), n, n,
+             0, 1000000, 10, 0, 10, '', NULL, 'main', 'telegram', '[]', '', '', n * 60000000000, n
+         FROM generate_series(1, 20000) n;
+         INSERT INTO {schema}.lines
+         SELECT s, l * 100, CASE WHEN l % 50 = 3 THEN 1 ELSE 0 END,
+             convert_to('{{\"role\":\"user\",\"content\":\"word' || l || '\"}}', 'UTF8'), 'word' || l
+         FROM generate_series(1, 20000) s,
+             generate_series(0, CASE WHEN s = 7 THEN 20000 ELSE 5 END) l;
+         INSERT INTO {schema}.session_aliases
+         SELECT n, a, convert_to('telegram_' || n || '.meta.json', 'UTF8'), 'telegram:' || n
+         FROM generate_series(1, 20000) n, unnest(ARRAY['agent:main:main', 'old:' || n]) a;
+         INSERT INTO {schema}.message_ids
+         SELECT n, convert_to('id' || n, 'UTF8') FROM generate_series(1, 20000) n;
+         ANALYZE {schema}.sessions; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
+         ANALYZE {schema}.message_ids;"
+    )
+}
+
+#[test]
+fn statements_use_the_indexes_that_are_there_for_them() {
+    let Some(server) = server() else { return };
+    let schema = fresh("plans");
+    let options = PostgresOptions::new(server.dsn())
+        .schema(&schema)
+        .text_search(true);
+    let store = PostgresStore::open(options).unwrap();
+    server.sql(&fill(&schema));
+    for (statement, params, indexes) in sessionlog_postgres::statements(&schema) {
+        // As the store sends it: planned for the values that come with it.
+        let plan = server.sql(&format!(
+            "SET plan_cache_mode = force_custom_plan; PREPARE one {statement};
+             EXPLAIN EXECUTE one({params})"
+        ));
+        for index in &indexes {
+            assert!(
+                plan.contains(index),
+                "{index} is not used:\n{statement}\n{plan}"
+            );
+        }
+        // Of many that have a word, the planner may read all sessions' rows at once.
+        let reads_all = indexes.contains(&"lines_by_words");
+        let scan = if reads_all {
+            "Seq Scan on lines"
+        } else {
+            "Seq Scan on"
+        };
+        assert!(!plan.contains(scan), "{statement}\n{plan}");
+    }
+
+    // And that they find what they should.
+    let tail = store.tail("telegram:7", 50).wait().unwrap();
+    assert_eq!(tail.last().map(Message::text).unwrap(), "word20000");
+    let newest = SessionQuery::new().order(SessionOrder::Updated).limit(2);
+    let page = store.sessions(newest.clone()).wait().unwrap();
+    assert_eq!(page.sessions[1].key, "telegram:19999");
+    let page = store
+        .sessions(newest.after(page.next.unwrap()))
+        .wait()
+        .unwrap();
+    assert_eq!(page.sessions[0].key, "telegram:19998");
+    let found = store.search_words("word19999", 10).wait().unwrap();
+    assert_eq!((found.len(), &*found[0].key), (1, "telegram:7"));
+    let main = store.resolve_session_key("agent:main:main").wait().unwrap();
+    assert_eq!(main.as_deref(), Some("telegram:1"));
+}
+
+#[test]
+fn appends_update_a_sessions_row_in_place() {
+    let Some(server) = server() else { return };
+    let schema = fresh("hot");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema).lanes(1);
+    let store = PostgresStore::open(options).unwrap();
+    for n in 0..200 {
+        store
+            .add_message("a", "user", &n.to_string())
+            .wait()
+            .unwrap();
+    }
+    store.close().wait().unwrap();
+    let ratio = || {
+        let updates = server.sql(&format!(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_all_tables
+             WHERE schemaname = '{schema}' AND relname = 'sessions'"
+        ));
+        let (all, hot) = updates.split_once('|').unwrap();
+        (all.parse::<u32>().unwrap(), hot.parse::<u32>().unwrap())
+    };
+    // Statistics are told when a connection ends, a moment later.
+    while ratio().0 < 199 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let (all, hot) = ratio();
+    assert!(hot * 10 >= all * 9, "{hot} of {all} updates were in place");
+}

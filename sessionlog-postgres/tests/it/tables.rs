@@ -1,0 +1,149 @@
+//! The tables: how they come to be, who may use them, and what the server promises.
+
+use sessionlog::{Durability, Error};
+use sessionlog_postgres::{PostgresOptions, PostgresStore, SCHEMA_VERSION, migrations_sql};
+
+use crate::support::cluster::Cluster;
+use crate::support::load::{Load, assert_kept};
+use crate::support::pooler::Pooler;
+use crate::support::{fresh, numbers, options, server, texts};
+
+#[test]
+fn processes_that_open_at_once_make_the_tables_once() {
+    let Some(server) = server() else { return };
+    let options = PostgresOptions::new(server.dsn()).schema(fresh("once"));
+    let stores: Vec<_> = std::thread::scope(|scope| {
+        let opening: Vec<_> = (0..6)
+            .map(|_| scope.spawn(|| PostgresStore::open(options.clone()).unwrap()))
+            .collect();
+        opening.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for (n, store) in stores.iter().enumerate() {
+        store
+            .add_message("a", "user", &n.to_string())
+            .wait()
+            .unwrap();
+    }
+    assert_eq!(texts(&stores[0], "a"), numbers(0..6));
+}
+
+#[test]
+fn tables_that_are_missing_or_too_new_are_refused_and_made_by_hand() {
+    let Some(server) = server() else { return };
+    let schema = fresh("byhand");
+    let options = PostgresOptions::new(server.dsn())
+        .schema(&schema)
+        .migrate(false);
+    let missing = PostgresStore::open(options.clone()).unwrap_err();
+    assert!(missing.to_string().contains("migrations"), "{missing}");
+    server.sql(&migrations_sql(&schema).unwrap());
+    let store = PostgresStore::open(options.clone()).unwrap();
+    store.add_message("a", "user", "0").wait().unwrap();
+    store
+        .sessions(sessionlog::SessionQuery::new())
+        .wait()
+        .unwrap();
+    assert_eq!(texts(&store, "a"), ["0"]);
+    let newer = SCHEMA_VERSION + 1;
+    server.sql(&format!(
+        "INSERT INTO {schema}.schema_migrations VALUES ({newer}, 'newer')"
+    ));
+    for options in [options.clone(), options.migrate(true)] {
+        let refused = PostgresStore::open(options).unwrap_err();
+        assert!(refused.to_string().contains("use a newer one"), "{refused}");
+    }
+    let refused = PostgresStore::open(PostgresOptions::new(server.dsn()).schema("a; DROP"));
+    assert!(matches!(refused, Err(Error::Io { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_the_server_promises_is_told_at_open() {
+    let Some(server) = Cluster::start(&["fsync=off", "synchronous_commit=off"]) else {
+        return;
+    };
+    let store = PostgresStore::open(options(&server)).unwrap();
+    let promise = store.promise();
+    assert!(promise.is_postgresql());
+    assert_eq!(
+        (&*promise.fsync, &*promise.synchronous_commit),
+        ("off", "off")
+    );
+    assert_eq!(promise.weaknesses().len(), 2);
+    assert!(!promise.is_replicated());
+}
+
+#[test]
+fn buffered_appends_do_not_wait_for_the_disk_and_truncations_do() {
+    let Some(server) = Cluster::start(&["log_statement=all"]) else {
+        return;
+    };
+    let store = PostgresStore::open(options(&server).schema("levels")).unwrap();
+    let quick = store.with_durability(Durability::Buffered);
+    let level = |statement: &str| {
+        let log = server.log();
+        let begin = log.rfind(statement).unwrap();
+        log[..begin]
+            .rfind("BEGIN ISOLATION LEVEL READ COMMITTED")
+            .map(|at| log[at..begin].contains("synchronous_commit = off"))
+    };
+    quick.add_message("a", "user", "0").wait().unwrap();
+    assert_eq!(level("COMMIT"), Some(true));
+    store.add_message("a", "user", "1").wait().unwrap();
+    assert_eq!(level("COMMIT"), Some(false));
+    quick.truncate_history("a", 1).wait().unwrap();
+    assert_eq!(level("COMMIT"), Some(false));
+}
+
+#[test]
+fn a_pooler_in_transaction_mode_is_no_hindrance() {
+    let Some(server) = server() else { return };
+    let Some(pooler) = Pooler::before(server) else {
+        return;
+    };
+    let options = PostgresOptions::new(pooler.dsn())
+        .listen_dsn(server.dsn())
+        .schema(fresh("pooled"))
+        .lanes(8);
+    let stores = [
+        PostgresStore::open(options.clone()).unwrap(),
+        PostgresStore::open(options).unwrap(),
+    ];
+    let mut changes = stores[0]
+        .follow(sessionlog::ChangeFilter::new())
+        .wait()
+        .unwrap();
+    stores[1].add_message("told", "user", "0").wait().unwrap();
+    assert_eq!(changes.wait_next().unwrap().key, "told");
+    let load = Load::default();
+    let told: Vec<_> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..12)
+            .map(|n| {
+                load.caller(
+                    scope,
+                    &stores[n % 2],
+                    (format!("s{}", n % 5), format!("c{n}")),
+                )
+            })
+            .collect();
+        load.wait_for(300);
+        for _ in 0..20 {
+            stores[0].set_summary("s1", "x").wait().unwrap();
+            stores[1]
+                .window("s1", sessionlog::Budget::unlimited())
+                .wait()
+                .unwrap();
+            stores[0]
+                .sessions(sessionlog::SessionQuery::new())
+                .wait()
+                .unwrap();
+            stores[1].truncate_history("other", 1).wait().unwrap();
+            stores[0].context("other").checkpoint(true).wait().unwrap();
+        }
+        load.stop();
+        callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .collect()
+    });
+    assert_kept(&stores[0], &told);
+}

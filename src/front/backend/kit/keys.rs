@@ -1,0 +1,86 @@
+//! Keys and aliases, and which session they mean.
+
+use serde_json::value::RawValue;
+
+use crate::compat::scope;
+use crate::disk::session_file;
+use crate::error::{Error, Oversized, Result, check_size};
+
+/// Refuses a key that no session can have.
+///
+/// # Errors
+/// [`Error::InvalidKey`].
+pub fn check_key(key: &str) -> Result<()> {
+    session_file::validate_key(key)
+}
+
+/// Refuses an id of a message that is taken once only.
+///
+/// # Errors
+/// [`Error::InvalidMessageId`].
+pub fn check_message_id(id: &str) -> Result<()> {
+    let reason = match id.len() {
+        0 => "it is empty",
+        1..=256 => return Ok(()),
+        _ => "at most 256 may be",
+    };
+    Err(Error::InvalidMessageId {
+        reason,
+        size: id.len(),
+    })
+}
+
+/// Refuses a summary of more than `limit` bytes.
+///
+/// # Errors
+/// [`Error::MessageTooLarge`], without messages.
+pub fn check_summary(summary: &str, limit: usize) -> Result<()> {
+    check_size(Oversized::Summary, summary.len(), limit)
+}
+
+/// Refuses a scope that is none, and a scope or aliases of more than `limit` bytes.
+///
+/// # Errors
+/// [`Error::InvalidScope`], [`Error::MessageTooLarge`].
+pub fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Result<()> {
+    if let Some(scope) = scope.map(RawValue::get) {
+        check_size(Oversized::Scope, scope.len(), limit)?;
+        session_file::check_scope(scope)?;
+    }
+    let size = aliases.iter().map(String::len).sum();
+    check_size(Oversized::Aliases, size, limit)
+}
+
+/// Aliases trimmed, without blanks, repetitions and the key itself, in their order.
+#[must_use]
+pub fn normalize_aliases(key: &str, aliases: &[String]) -> Vec<String> {
+    session_file::normalize_aliases(key, aliases)
+}
+
+/// The name that the sidecar of a key has, by whose bytes sessions are listed and contested
+/// aliases decided.
+#[must_use]
+pub fn file_name(key: &str) -> String {
+    session_file::sidecar_name(&session_file::plain_stem(key))
+}
+
+/// Whether the session of this key comes before one that has it as an alias.
+#[must_use]
+pub fn is_own_first(key: &str) -> bool {
+    session_file::short_circuits(key)
+}
+
+/// Whether the session of a key, which has the scope `stored`, or none, may get `new`.
+#[must_use]
+pub fn may_have_scope(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
+    scope::may_follow(key, stored, new)
+}
+
+/// Whether the history under `alias` may be taken over by a session of which `names` and
+/// `scopes` are all that is known: not if it may be an agent's main one.
+#[must_use]
+pub fn inherits_from(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
+    session_file::validate_key(alias).is_ok()
+        && !session_file::is_main_alias(alias)
+        && !scope::is_main_of(alias, names, scopes)
+}

@@ -1,0 +1,165 @@
+//! Messages and control records as the lines of a session.
+
+use time::OffsetDateTime;
+
+use crate::Message;
+use crate::disk::session_file::{self, Conversation, Decoded, Kind, Turns, What};
+use crate::error::{Error, Oversized, Result, check_size};
+use crate::ground::clock::{self, Stamp};
+
+/// What a line of a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LineKind {
+    /// A message.
+    Message,
+    /// A control record: how many tokens the conversation has.
+    Usage(i64),
+    /// A control record: a point to go back to.
+    Checkpoint {
+        /// Its number.
+        id: i64,
+        /// Whether the lines before it are gone: it only numbers the next one.
+        lost: bool,
+    },
+    /// A control record: the system prompt.
+    SystemPrompt(String),
+    /// A line without effect: an unknown control record, a transient message, or bytes that
+    /// do not decode.
+    Other,
+}
+
+/// The lines that messages become, without line feeds: as PicoClaw writes them, with the
+/// fields that nobody knows at the end. Messages without a time get `now`, transient ones
+/// become no line. `max_line` and `max_batch` are bytes.
+///
+/// # Errors
+/// [`Error::InvalidMessage`]; [`Error::MessageTooLarge`], with the messages in it.
+pub fn encode(
+    messages: Vec<Message>,
+    now: OffsetDateTime,
+    max_line: usize,
+    max_batch: usize,
+) -> Result<Vec<Vec<u8>>> {
+    match encoded(&messages, now, max_line, max_batch) {
+        Err(Error::MessageTooLarge {
+            what, size, limit, ..
+        }) => Err(Error::MessageTooLarge {
+            what,
+            size,
+            limit,
+            messages,
+        }),
+        other => other,
+    }
+}
+
+fn encoded(
+    messages: &[Message],
+    now: OffsetDateTime,
+    max_line: usize,
+    max_batch: usize,
+) -> Result<Vec<Vec<u8>>> {
+    let now = Stamp::of(now);
+    let (mut lines, mut batch) = (Vec::with_capacity(messages.len()), 0);
+    for message in messages.iter().filter(|message| !message.is_transient()) {
+        message.check_writable()?;
+        let line = session_file::encode(message, Some(now.as_str()));
+        check_size(Oversized::Message, line.len(), max_line)?;
+        batch += line.len() + 1;
+        check_size(Oversized::Batch, batch, max_batch)?;
+        lines.push(line);
+    }
+    Ok(lines)
+}
+
+/// The time as a session's sidecar says it.
+#[must_use]
+pub fn now() -> (OffsetDateTime, String) {
+    let now = OffsetDateTime::now_utc();
+    (now, clock::rfc3339(now))
+}
+
+/// The message of a line, if it shows one.
+#[must_use]
+pub fn message_of(line: &[u8]) -> Option<Message> {
+    match session_file::decode(line) {
+        Decoded::Message(message) => Some(message),
+        _ => None,
+    }
+}
+
+/// What a line is.
+#[must_use]
+pub fn read_line(line: &[u8]) -> LineKind {
+    if session_file::classify(line) == Kind::Message {
+        return LineKind::Message;
+    }
+    let mut conversation = Conversation::default();
+    conversation.note(line, 0, 0);
+    match conversation.before(1).last() {
+        Some(What::Usage(count)) => LineKind::Usage(*count),
+        Some(What::Checkpoint { id, lost }) => LineKind::Checkpoint {
+            id: *id,
+            lost: *lost,
+        },
+        Some(What::SystemPrompt(text)) => LineKind::SystemPrompt(text.to_string()),
+        None => LineKind::Other,
+    }
+}
+
+/// The line of a token count.
+#[must_use]
+pub fn usage_line(token_count: i64) -> Vec<u8> {
+    session_file::encode_usage(token_count).into_bytes()
+}
+
+/// The line of a checkpoint.
+#[must_use]
+pub fn checkpoint_line(id: i64) -> Vec<u8> {
+    session_file::encode_checkpoint(id).into_bytes()
+}
+
+/// The line of the message that tells the model of a checkpoint.
+#[must_use]
+pub fn checkpoint_message_line(id: i64) -> Vec<u8> {
+    session_file::encode_checkpoint_message(id).into_bytes()
+}
+
+/// A control record whose lines before it are gone or replaced: a checkpoint is lost then.
+#[must_use]
+pub fn lost_checkpoint_line(line: &[u8]) -> Vec<u8> {
+    session_file::without_place(line).into_owned()
+}
+
+/// The line of a system prompt of at most `max_line` bytes.
+///
+/// # Errors
+/// [`Error::MessageTooLarge`], without messages.
+pub fn system_prompt_line(prompt: &str, max_line: usize) -> Result<Vec<u8>> {
+    let line = session_file::encode_system_prompt(prompt).into_bytes();
+    check_size(Oversized::Prompt, line.len(), max_line)?;
+    Ok(line)
+}
+
+/// Where at least the newest `n` messages begin, and the rest of the turn that the oldest of
+/// them belongs to, as [`Keep::Turns`](crate::Keep::Turns) says it; `None` if all stay. Takes
+/// the messages newest first, each with where it stands, and no more of them than it needs.
+/// The second tells whether older messages than those given would not change the answer.
+pub fn turn_begins_at(
+    newest_first: impl Iterator<Item = (u64, Message)>,
+    n: usize,
+) -> (Option<u64>, bool) {
+    let (mut turns, mut kept, mut spoken) = (Turns::default(), 0, None);
+    for (at, message) in newest_first {
+        kept += 1;
+        let begins = turns.take_back(&message);
+        if kept >= n && message.role() == "user" {
+            spoken = spoken.or(Some(at));
+            if begins {
+                return (Some(at), true);
+            }
+        }
+    }
+    (spoken, false)
+}

@@ -1,0 +1,31 @@
+//! What a [`SessionStore`](super::SessionStore) of one's own is made of, so that it writes the
+//! bytes, finds the sessions and answers as this crate's stores do: for those who keep
+//! sessions elsewhere, as `sessionlog-postgres` does.
+//!
+//! Everything here is pure: lines and sidecars in, answers out. Where the lines are, and in
+//! which order changes of a session happen, is the store's business.
+
+mod feed;
+mod keys;
+mod lines;
+mod matcher;
+mod moment;
+mod policy;
+mod whole;
+
+pub use crate::front::search::{MoreHits, Went};
+pub use feed::{ChangeFeed, WatchFeed};
+pub use keys::{
+    check_identity, check_key, check_message_id, check_summary, file_name, inherits_from,
+    is_own_first, may_have_scope, normalize_aliases,
+};
+pub use lines::{
+    LineKind, checkpoint_line, checkpoint_message_line, encode, lost_checkpoint_line, message_of,
+    now, read_line, system_prompt_line, turn_begins_at, usage_line,
+};
+pub use matcher::{Matcher, search_over};
+pub use moment::{Moment, MomentParts, session_info};
+pub use policy::{
+    admits_session, aliases_that_go_along, is_meant, retention_plan, retention_query,
+};
+pub use whole::{lines_of, put_session, split_lines, without_hidden};

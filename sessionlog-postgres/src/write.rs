@@ -195,11 +195,39 @@ impl PostgresStore {
         scope: Option<Box<RawValue>>,
         aliases: Vec<String>,
     ) -> Reply<bool> {
-        let written = self.identify(key, scope, aliases, |identity| Verb::Promote {
-            identity,
-            always: true,
-        });
-        map(written, |outcome| Ok(outcome == Outcome::Whether(true)))
+        let (this, key) = (self.exact_keys(), key.to_owned());
+        Reply::from_future(async move {
+            if this.is_known_as(&key, scope.as_deref(), &aliases).await? {
+                return Ok(false);
+            }
+            let ensured = this.identify(&key, scope, aliases, |identity| Verb::Promote {
+                identity,
+                always: true,
+            });
+            Ok(ensured.await? == Outcome::Whether(true))
+        })
+    }
+
+    /// Whether a session has just this scope and these aliases: then nothing is to be taken
+    /// over from any of them, and nothing is written. Gateways ask this of every message.
+    async fn is_known_as(
+        &self,
+        key: &str,
+        scope: Option<&RawValue>,
+        aliases: &[String],
+    ) -> Result<bool> {
+        self.inner.shared.check_open()?;
+        if kit::check_key(key).is_err() || kit::check_key(key.trim()).is_err() {
+            return Ok(false);
+        }
+        let mut row = self.row(key).await?;
+        if row.is_none() && key.trim() != key {
+            row = self.row(key.trim()).await?;
+        }
+        Ok(row.is_some_and(|row| {
+            row.scope.as_deref() == scope.map(RawValue::get)
+                && row.aliases == kit::normalize_aliases(&row.key, aliases)
+        }))
     }
 
     fn identify(

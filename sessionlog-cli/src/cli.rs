@@ -14,8 +14,8 @@ a bot gateway that uses the library sessionlog, or PicoClaw, keeps one file per 
 DIR is that directory. A SESSION is named by its key, one of its aliases, or the beginning of \
 either, if no other begins so.
 
-Commands that only read (ls, show, tail, search, stat, top, verify, export, backup, archive, \
-and retention without --apply) take no lock, write nothing in DIR and work beside a running \
+Commands that only read (ls, show, tail, search, stat, top, serve, verify, export, backup, \
+archive, copy from DIR, and retention without --apply) take no lock, write nothing in DIR and work beside a running \
 gateway. The others need DIR to themselves, and say which process \
 has it if they cannot have it.";
 
@@ -28,6 +28,7 @@ Where to begin:
   is everything sound?              sessionlog verify DIR
   mend a damaged copy               sessionlog repair COPY
   back up while the gateway runs    sessionlog backup DIR DESTINATION
+  look at it in a browser           sessionlog serve DIR
   forget a person                   sessionlog erase DIR --person 123456
 
 Exit codes:
@@ -60,7 +61,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What is to be done. A viewer joins as one more: `serve`, in `commands/serve.rs`.
+/// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ls(commands::ls::Ls),
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Verify(commands::verify::Verify),
     Repair(commands::repair::Repair),
     Backup(commands::backup::Backup),
+    Copy(commands::copy::Copy),
+    Serve(commands::serve::Serve),
     Compact(commands::compact::Compact),
     #[command(subcommand)]
     Archive(commands::archive::Archive),
@@ -101,6 +104,8 @@ impl Command {
             Self::Verify(command) => command.run(),
             Self::Repair(command) => command.run(),
             Self::Backup(command) => command.run(),
+            Self::Copy(command) => command.run(),
+            Self::Serve(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Archive(command) => command.run(),
             Self::Retention(command) => command.run(),

@@ -5,5 +5,6 @@
 mod beside;
 mod manners;
 mod reading;
+mod serving;
 mod support;
 mod writing;

@@ -11,11 +11,10 @@ use std::time::Duration;
 use lru::LruCache;
 
 use super::DirectoryView;
-use crate::compat::scope::SessionScope;
 use crate::disk::files::sidecar::read_sidecar;
 use crate::disk::journal::follow::{Found, JournalTail};
 use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::session_file::{self, SessionMeta};
+use crate::disk::session_file::{self, SessionMeta, SessionScope};
 use crate::engine::feed::{ChangeKind, Feed, Follower, Told};
 use crate::error::{Error, Result, Version};
 use crate::ground::sync::Mutex;

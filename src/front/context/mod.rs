@@ -1,11 +1,13 @@
 //! Conversations: what kimi-cli's `Context` does for one file, for a session of
 //! a store.
 
+mod messages;
 mod session;
 
 use std::path::Path;
 use std::sync::Arc;
 
+pub use self::messages::Messages;
 use self::session::SessionContext;
 use crate::compat::context_file::{self, FileContext};
 use crate::error::{Error, Result};
@@ -70,63 +72,6 @@ pub struct Context {
 enum Inner {
     Session(SessionContext),
     File(FileContext),
-}
-
-/// What [`Context::append_message`] takes: one message, or several that are
-/// there all or not at all.
-#[derive(Clone, Default)]
-pub struct Messages(pub(crate) Vec<Message>);
-
-/// How many there are, not what they say.
-impl std::fmt::Debug for Messages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Messages").field(&self.0.len()).finish()
-    }
-}
-
-impl From<Message> for Messages {
-    fn from(message: Message) -> Self {
-        Self(vec![message])
-    }
-}
-
-impl From<Vec<Message>> for Messages {
-    fn from(messages: Vec<Message>) -> Self {
-        Self(messages)
-    }
-}
-
-impl<const N: usize> From<[Message; N]> for Messages {
-    fn from(messages: [Message; N]) -> Self {
-        Self(messages.into())
-    }
-}
-
-impl FromIterator<Message> for Messages {
-    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
-        Self(messages.into_iter().collect())
-    }
-}
-
-impl Extend<Message> for Messages {
-    fn extend<I: IntoIterator<Item = Message>>(&mut self, messages: I) {
-        self.0.extend(messages);
-    }
-}
-
-impl IntoIterator for Messages {
-    type Item = Message;
-    type IntoIter = std::vec::IntoIter<Message>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
-impl From<Messages> for Vec<Message> {
-    fn from(messages: Messages) -> Self {
-        messages.0
-    }
 }
 
 /// Where [`StoreHandle::fork_session`] ends the fork.

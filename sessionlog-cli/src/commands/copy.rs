@@ -1,0 +1,144 @@
+//! `sessionlog copy`: sessions between a directory and a database.
+
+use clap::Args;
+use sessionlog::{Store, StoreOptions};
+use sessionlog_postgres::copy::{CopyReport, Place, copy, follow};
+use sessionlog_postgres::{PostgresOptions, PostgresStore};
+
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::{self, Output};
+use crate::store::{Dir, Writing};
+use crate::{progress, safe};
+
+/// Copy sessions to a database, or back
+///
+/// FROM and TO are a store's directory or the address of a database in Postgres, one of each or
+/// two databases. Every session is read again to see that it is the same. A copy that was cut short
+/// goes on where it stopped; sessions that are there as they are stay. Backups, the archive and
+/// ids of messages taken once do not go along.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog copy DIR postgres://bot@db/chats            once; the gateway may run meanwhile
+  sessionlog copy DIR postgres://bot@db/chats --follow   keep up until the switch
+  sessionlog copy postgres://bot@db/chats DIR            and back, into a directory
+
+A password stands best in the environment (PGPASSWORD), not on the command line, where others \
+see it.
+
+Exits with 1 if TO has sessions that FROM has not: they are left alone, and named.")]
+pub(crate) struct Copy {
+    /// A store's directory, or postgres://…
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// A store's directory, or postgres://…
+    #[arg(value_name = "TO")]
+    to: String,
+    /// Keep up with changes until Enter is pressed: stop the writers first
+    #[arg(long)]
+    follow: bool,
+    /// The schema in the database
+    #[arg(long, value_name = "NAME", default_value = "sessionlog")]
+    schema: String,
+    #[command(flatten)]
+    how: Writing,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Copy {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let (from, _from) = self.source()?;
+        let (to, written) = self.target()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
+        let report = if self.follow {
+            runtime.block_on(follow(&from, &to, enter()))
+        } else {
+            let bar = progress::endless("copying");
+            let report = runtime.block_on(copy(&from, &to));
+            bar.finish_and_clear();
+            report
+        };
+        let report = report?;
+        if let Some(store) = written {
+            store.close()?;
+        }
+        self.tell(&report)?;
+        Ok(Outcome::found(report.others.is_empty()))
+    }
+
+    fn source(&self) -> Result<(Place, Option<crate::store::Reading>)> {
+        if is_database(&self.from) {
+            return Ok((self.database(&self.from)?, None));
+        }
+        let dir = Dir {
+            dir: self.from.clone().into(),
+        };
+        let store = dir.read()?;
+        Ok((Place::Directory(store.chats.clone()), Some(store)))
+    }
+
+    fn target(&self) -> Result<(Place, Option<Store>)> {
+        if is_database(&self.to) {
+            return Ok((self.database(&self.to)?, None));
+        }
+        let dir = Dir {
+            dir: self.to.clone().into(),
+        };
+        let store = dir.create_with(self.how, StoreOptions::new())?;
+        Ok((Place::Directory(store.handle().exact_keys()), Some(store)))
+    }
+
+    fn database(&self, dsn: &str) -> Result<Place> {
+        let options = PostgresOptions::new(dsn).schema(&self.schema);
+        let store = PostgresStore::open(options).map_err(|error| {
+            Failure::new(error.to_string())
+                .hint("is the server there, and may this user make the schema in the database?")
+        })?;
+        for weakness in store.promise().weaknesses() {
+            output::warn(&weakness);
+        }
+        Ok(Place::Database(store))
+    }
+
+    fn tell(&self, report: &CopyReport) -> Result<()> {
+        let mut out = Output::new();
+        if self.json {
+            out.json(&serde_json::json!({
+                "sessions": report.sessions,
+                "lines": report.lines,
+                "written": report.written,
+                "others": report.others,
+                "sha256": report.hash,
+            }))?;
+        } else {
+            let sessions = output::count(report.sessions, "session");
+            let lines = output::count(report.lines, "line");
+            let written = report.written;
+            out.line(&format!("{sessions}, {lines}, {written} written now"))?;
+            out.line(&format!("sha256 of all: {}", report.hash))?;
+            for key in &report.others {
+                out.line(&safe::line(&format!("only in the target: {key}")))?;
+            }
+        }
+        out.finish()
+    }
+}
+
+fn is_database(name: &str) -> bool {
+    name.starts_with("postgres://") || name.starts_with("postgresql://")
+}
+
+/// Ready when a line was typed.
+async fn enter() {
+    let (typed, waiting) = tokio::sync::oneshot::channel();
+    output::note("keeping up; stop the writers, then press Enter");
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+        let _ = typed.send(());
+    });
+    let _ = waiting.await;
+}

@@ -1,0 +1,61 @@
+//! Messages that belong together.
+
+use crate::Message;
+
+/// What verbs that append take, such as [`append_once`](crate::StoreHandle::append_once) and
+/// [`Context::append_message`](crate::Context::append_message): one message, an array, a `Vec`
+/// or what is collected. Several are there all or not at all.
+#[derive(Clone, Default)]
+pub struct Messages(pub(crate) Vec<Message>);
+
+/// How many there are, not what they say.
+impl std::fmt::Debug for Messages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Messages").field(&self.0.len()).finish()
+    }
+}
+
+impl From<Message> for Messages {
+    fn from(message: Message) -> Self {
+        Self(vec![message])
+    }
+}
+
+impl From<Vec<Message>> for Messages {
+    fn from(messages: Vec<Message>) -> Self {
+        Self(messages)
+    }
+}
+
+impl<const N: usize> From<[Message; N]> for Messages {
+    fn from(messages: [Message; N]) -> Self {
+        Self(messages.into())
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        Self(messages.into_iter().collect())
+    }
+}
+
+impl Extend<Message> for Messages {
+    fn extend<I: IntoIterator<Item = Message>>(&mut self, messages: I) {
+        self.0.extend(messages);
+    }
+}
+
+impl IntoIterator for Messages {
+    type Item = Message;
+    type IntoIter = std::vec::IntoIter<Message>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl From<Messages> for Vec<Message> {
+    fn from(messages: Messages) -> Self {
+        messages.0
+    }
+}

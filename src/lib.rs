@@ -67,6 +67,11 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
 
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod compat;
 mod disk;
 mod engine;

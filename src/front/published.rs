@@ -31,8 +31,8 @@ use crate::ground::storage::DiskStorage;
 /// ```
 ///
 /// # Errors
-/// [`Error::Io`] if the file is there and cannot be read, or is something else;
-/// [`Error::Corrupt`] if it is whole and holds what this version does not read.
+/// [`Error::Io`](crate::Error::Io) if the file is there and cannot be read, or is something else;
+/// [`Error::Corrupt`](crate::Error::Corrupt) if it is whole and holds what this version does not read.
 pub fn published_stats(dir: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
     published::read(&DiskStorage, dir.as_ref())
 }

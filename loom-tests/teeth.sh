@@ -20,7 +20,7 @@ readonly BUILD=$HERE/target/teeth/build
 filters=("$@")
 export CARGO_TARGET_DIR=$BUILD
 
-# Random schedules tried for a fault that is theirs to catch: as many as CI runs.
+# Random schedules tried for a fault that is theirs to catch: more than CI runs.
 readonly SEEDS=${TEETH_SEEDS:-50000}
 
 # Exit codes of the models' runner that say nothing about the model.

@@ -11,7 +11,7 @@ use crate::order::Order;
 use crate::play::play;
 
 /// Seeds that CI runs.
-const SEEDS: u64 = 50_000;
+const SEEDS: u64 = 30_000;
 
 /// More steps than this are a loop that makes no progress.
 const MAX_STEPS: usize = 2_000_000;

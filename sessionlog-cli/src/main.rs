@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod cost;
 mod failure;
 mod lock;
 mod output;

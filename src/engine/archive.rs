@@ -159,16 +159,16 @@ impl Archive {
     /// Removes the parts of a session that is deleted, for good.
     ///
     /// # Errors
-    /// As the operating system reports them.
-    pub(crate) fn remove(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
+    /// If a part cannot be removed. `Poisoned` if that cannot be synced: nobody knows of the
+    /// parts any more who would remove them again.
+    pub(crate) fn remove(&self, storage: &dyn Storage, stem: &str) -> Result<()> {
         if !self.has(stem) {
             return Ok(());
         }
         let parts = self.known.lock().remove(stem).unwrap_or_default();
-        parts
-            .iter()
-            .try_for_each(|part| self.unlink(storage, part))?;
-        self.sync(storage)
+        let removed = parts.iter().try_for_each(|part| self.unlink(storage, part));
+        removed.map_err(|e| Error::io("remove from", &self.dir, e))?;
+        self.sync(storage).map_err(|e| Error::sync(&self.dir, e))
     }
 
     fn unlink(&self, storage: &dyn Storage, part: &Part) -> io::Result<()> {
@@ -324,7 +324,9 @@ impl Keeping<'_> {
         // Whoever deletes the session says so before it removes the parts that are known. It
         // found this one, or it is seen here.
         if deleted.load(Ordering::Acquire) {
-            self.shared.archive.remove(storage, stem).map_err(wrap)?;
+            let removed = self.shared.archive.remove(storage, stem);
+            // Who deleted the session was answered, and does not come back for it.
+            removed.map_err(|e| Error::Poisoned { reason: e.reason() })?;
         }
         self.newest = Some(part);
         Ok(())

@@ -61,7 +61,8 @@ pub struct Change {
     pub key: String,
     /// The version that the change made: what a
     /// [`SessionSnapshot`](crate::SessionSnapshot) has, unless another followed. Of a
-    /// deletion, one that the session never is at.
+    /// deletion, one that the session never is at. On a store opened read-only it only names
+    /// the change, for [`ChangeFilter::after`], and no snapshot has it.
     pub version: Version,
     /// What became of the session.
     pub kind: ChangeKind,

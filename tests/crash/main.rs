@@ -39,8 +39,9 @@ struct Depth {
     failing: u64,
     /// Of so many calls, one is where failing for ever begins.
     sparse: u64,
-    /// Of so many pairs of a call and an error, one is tried, and of so many crashes in the
-    /// second order, one.
+    /// Of so many pairs of a call and an error, one is tried.
+    pairs: u64,
+    /// Of so many crashes in the second order, one is tried.
     every: u64,
     /// How many times the least is asked for.
     times: u64,
@@ -56,6 +57,7 @@ fn depth() -> Depth {
         orders: 80,
         failing: 1,
         sparse: 9,
+        pairs: 4,
         every: 2,
         times: 1,
     };
@@ -66,6 +68,7 @@ fn depth() -> Depth {
         orders: 1_000,
         failing: 10,
         sparse: 1,
+        pairs: 1,
         every: 1,
         times: 10,
     };
@@ -78,6 +81,7 @@ fn depth() -> Depth {
             images: asked.unwrap_or(8),
             schedules: u64::MAX,
             sample: 7,
+            pairs: 1,
             every: 1,
             ..quick
         }
@@ -141,7 +145,7 @@ fn no_failing_call_loses_what_was_acknowledged_or_leaves_a_caller_waiting() {
         return;
     }
     let depth = depth();
-    let count = errors::errors(depth.failing, depth.sparse, depth.every);
+    let count = errors::errors(depth.failing, depth.sparse, depth.pairs);
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
     assert!(count.images >= 10_000 * depth.times, "{count}");

@@ -149,3 +149,51 @@ fn messages_are_collected_extended_and_gone_through() {
     let texts: Vec<_> = messages.into_iter().map(|m| m.text().to_string()).collect();
     assert_eq!(texts, ["0", "1", "2"]);
 }
+
+/// Counts what is told at level `debug`.
+struct Told(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl tracing::Subscriber for Told {
+    fn enabled(&self, meta: &tracing::Metadata<'_>) -> bool {
+        meta.is_event() && *meta.level() == tracing::Level::DEBUG
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        if event.metadata().target().starts_with("sessionlog") {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_reply_that_nobody_asked_for_is_told_to_the_log_once() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let told = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = || told.swap(0, std::sync::atomic::Ordering::Relaxed);
+    tracing::subscriber::with_default(Told(told.clone()), || {
+        drop(chats.add_message("cli", "user", "forgotten"));
+        assert_eq!(count(), 1);
+        drop(chats.history("cli"));
+        assert_eq!(count(), 1);
+        chats.add_message("cli", "user", "sent").wait().unwrap();
+        chats.history("cli").wait().unwrap();
+        drop(Reply::ready(Ok(())));
+        assert_eq!(count(), 0);
+    });
+    assert_eq!(chats.count("cli").wait().unwrap(), 1);
+    store.close().unwrap();
+}

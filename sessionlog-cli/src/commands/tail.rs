@@ -3,7 +3,7 @@
 mod anchor;
 mod watch;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -11,6 +11,7 @@ use sessionlog::{Message, SessionOrder, StoreHandle};
 
 use self::anchor::Anchor;
 use self::watch::{All, Few, Fresh};
+use crate::cost::Cost;
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::resolve;
@@ -60,6 +61,9 @@ pub(crate) struct Tail {
 
 /// Of the time that following takes, one part in so many is spent looking.
 const SHARE: u32 = 10;
+
+/// The longest pause for that: a follower must not seem dead.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// How often in a row a look may fail.
 const FAILURES: usize = 20;
@@ -129,7 +133,7 @@ impl Tail {
             return Ok(Outcome::found(any));
         }
         loop {
-            let begun = Instant::now();
+            let cost = Cost::begin();
             match look() {
                 Ok(fresh) => {
                     failures = 0;
@@ -143,7 +147,8 @@ impl Tail {
                     }
                 }
             }
-            std::thread::sleep(self.interval.max(begun.elapsed() * SHARE));
+            let pause = (cost.so_far() * SHARE).min(LONGEST);
+            std::thread::sleep(self.interval.max(pause));
         }
     }
 }

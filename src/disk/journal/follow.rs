@@ -3,22 +3,27 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::record::{self, Record};
 use super::scan::whole_batch;
 use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 /// How much is read first of what may be new, bytes.
-const FIRST: usize = 64 << 10;
+const FIRST: usize = 16 << 10;
 
-/// How many looks find a segment's time unchanged before its bytes are not looked at any
-/// more: a write that follows another at once leaves the time as it is.
+/// How many looks find the same bytes in vain before they are taken for what an older
+/// segment left there, and looked at once in [`SELDOM`] looks.
 const STILL: u32 = 4;
+const SELDOM: u32 = 20;
 
 /// More segments than there are at a time.
 const REMEMBERED: usize = 1024;
+
+/// How often the end of a journal is looked for that changes meanwhile.
+const TRIES: usize = 20;
 
 /// Where one who follows a journal has read to.
 #[derive(Debug)]
@@ -30,20 +35,24 @@ pub(crate) struct JournalTail {
     read: VecDeque<u32>,
     /// The batch read last, if any was.
     sequence: Option<u64>,
-    /// Whether the writer ended in order with it: the next one's batches have numbers of
-    /// their own.
+    /// Whether there is nothing that could follow: the writer ended in order with the last
+    /// batch, or none was there. The next one's first batch has the number 1.
     ended: bool,
+    /// When the directory was changed last, if there was no segment in it.
+    empty: Option<i128>,
 }
 
-/// A place in a segment.
+/// A place in a segment, whose file stays readable when its name is gone.
 #[derive(Debug)]
 struct At {
     number: u64,
     path: PathBuf,
+    file: Arc<dyn StorageFile>,
     seed: u32,
     offset: u64,
-    modified: i128,
-    still: u32,
+    /// What stands at the offset and is no batch yet, and how many looks saw it.
+    stale: [u8; record::HEAD + 1],
+    vain: u32,
 }
 
 /// What was found.
@@ -56,28 +65,45 @@ pub(crate) enum Found {
 }
 
 impl JournalTail {
-    /// At the end of the journal of `store` in `dir`, which need not be there.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(crate) fn at_end(storage: &dyn Storage, dir: &Path, store: StoreId) -> Result<Self> {
-        let mut tail = Self {
+    /// Before the first batch of a journal that is to be made in `dir` by `store`.
+    pub(crate) fn at_begin(dir: &Path, store: StoreId) -> Self {
+        Self {
             dir: dir.into(),
             store,
             at: None,
             read: VecDeque::new(),
             sequence: None,
             ended: true,
-        };
-        // From the segment that was begun last: those before it are full.
-        for (number, path) in tail.segments(storage)?.into_iter().rev() {
+            empty: None,
+        }
+    }
+
+    /// At the end of the journal of `store` in `dir`, which need not be there.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn at_end(storage: &dyn Storage, dir: &Path, store: StoreId) -> Result<Self> {
+        let mut tail = Self::try_at_end(storage, dir, store);
+        for _ in 1..TRIES {
+            if tail.is_ok() {
+                break;
+            }
+            // A segment may have gone between two of our reads.
+            tail = Self::try_at_end(storage, dir, store);
+        }
+        tail
+    }
+
+    fn try_at_end(storage: &dyn Storage, dir: &Path, store: StoreId) -> Result<Self> {
+        let mut tail = Self::at_begin(dir, store);
+        for (number, path) in tail.segments(storage)? {
             if let Some((at, _)) = tail.begun(storage, number, &path)? {
                 tail.go_to(at);
-                break;
             }
         }
         tail.ended = tail.at.is_none();
-        tail.read_here(storage, &mut |_| {})?;
+        tail.read_here(None)?;
+        tail.came_and_went(storage)?;
         Ok(tail)
     }
 
@@ -91,55 +117,49 @@ impl JournalTail {
         apply: &mut dyn FnMut(&Record<'_>),
     ) -> Result<Found> {
         loop {
-            self.read_here(storage, apply)?;
-            match self.next_segment(storage)? {
-                None => return Ok(Found::All),
-                Some(Found::All) => {}
-                Some(Found::Gap) => return Ok(Found::Gap),
+            self.read_here(Some(&mut *apply))?;
+            let Some((at, first)) = self.next_segment(storage)? else {
+                return self.came_and_went(storage);
+            };
+            // What was committed here between the two looks comes before it.
+            if let Some(at) = &mut self.at {
+                at.vain = 0;
+            }
+            self.read_here(Some(&mut *apply))?;
+            let follows = match self.sequence {
+                Some(last) if !self.ended => first == last + 1,
+                _ => first == 1,
+            };
+            self.ended = false;
+            self.go_to(at);
+            if !follows {
+                return Ok(Found::Gap);
             }
         }
     }
 
     /// Reads on in the segment that was read last.
-    fn read_here(
-        &mut self,
-        storage: &dyn Storage,
-        apply: &mut dyn FnMut(&Record<'_>),
-    ) -> Result<()> {
+    fn read_here(&mut self, mut apply: Option<&mut dyn FnMut(&Record<'_>)>) -> Result<()> {
         let Some(at) = &mut self.at else {
             return Ok(());
         };
-        let wrap = |e| Error::io("read journal segment", &at.path, e);
-        let file = match storage.open(&at.path, OpenMode::Read) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            opened => Some(opened.map_err(wrap)?),
-        };
-        // It was retired, and another writer's may have its name.
-        let own = file.filter(|file| {
-            let mut header = [0; HEADER];
-            let read = file.read_exact_at(&mut header, 0);
-            let stated = segment::stated_header(&header, &at.path, &self.store, at.number);
-            read.is_ok() && stated.is_ok_and(|header| header.seed == at.seed)
-        });
-        let Some(file) = own else {
+        let path = at.path.clone();
+        let wrap = |e| Error::io("read journal segment", &path, e);
+        if !at.is_own(&self.store).map_err(wrap)? {
             self.at = None;
             return Ok(());
-        };
-        let info = file.info().map_err(wrap)?;
-        if info.modified != at.modified {
-            (at.modified, at.still) = (info.modified, 0);
-        } else if at.still == STILL {
-            return Ok(());
         }
-        at.still += 1;
+        let len = at.file.info().map_err(wrap)?.len;
         let mut read = FIRST;
         loop {
-            let left = info.len.saturating_sub(at.offset) as usize;
+            let left = len.saturating_sub(at.offset) as usize;
             let mut data = vec![0; read.min(left)];
-            file.read_exact_at(&mut data, at.offset).map_err(wrap)?;
+            at.file.read_exact_at(&mut data, at.offset).map_err(wrap)?;
             let mut start = 0;
             while let Some(batch) = whole_batch(&data, start, at.seed) {
-                each_record(&data[..batch.span.end], start, at.seed, apply);
+                if let Some(apply) = &mut apply {
+                    each_record(&data[..batch.span.end], start, at.seed, *apply);
+                }
                 self.sequence = Some(batch.span.commit.sequence);
                 self.ended = batch.checkpoint.is_some_and(|(_, clean)| clean);
                 start = batch.span.end;
@@ -147,7 +167,7 @@ impl JournalTail {
             at.offset += start as u64;
             if start > 0 {
                 read = FIRST;
-            } else if data.len() == left || !goes_on(&data, at.seed) {
+            } else if data.len() == left || !goes_on(&data, at.seed) || at.is_stale(&data) {
                 return Ok(());
             } else {
                 read *= 16;
@@ -155,28 +175,46 @@ impl JournalTail {
         }
     }
 
-    /// Goes on to the segment with the next batch; `None` if there is none yet.
-    fn next_segment(&mut self, storage: &dyn Storage) -> Result<Option<Found>> {
+    /// The segment with the next batch, and the number of its first; `None` if there is none
+    /// yet.
+    fn next_segment(&self, storage: &dyn Storage) -> Result<Option<(At, u64)>> {
         let here = self.at.as_ref().map(|at| at.number);
         for (number, path) in self.segments(storage)? {
-            if here.is_some_and(|here| number <= here) {
+            if here.is_some_and(|here| number <= here) && !self.ended {
                 continue;
             }
-            let Some((at, first)) = self.begun(storage, number, &path)? else {
-                continue;
-            };
-            if self.read.contains(&at.seed) {
-                continue;
+            if let Some((at, first)) = self.begun(storage, number, &path)?
+                && !self.read.contains(&at.seed)
+            {
+                return Ok(Some((at, first)));
             }
-            let follows = self.sequence.is_none_or(|last| first == last + 1);
-            self.go_to(at);
-            return Ok(Some(if follows || self.ended {
-                Found::All
-            } else {
-                Found::Gap
-            }));
         }
         Ok(None)
+    }
+
+    /// Whether a writer came and went between two looks, or ended before all was read. Gives
+    /// up the segment's file if there is no journal any more.
+    fn came_and_went(&mut self, storage: &dyn Storage) -> Result<Found> {
+        if !self.segments(storage)?.is_empty() {
+            self.empty = None;
+            return Ok(Found::All);
+        }
+        let modified = match storage.info(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+            info => {
+                info.map_err(|e| Error::io("look at", &self.dir, e))?
+                    .modified
+            }
+        };
+        let is_other = self.empty.is_some_and(|empty| empty != modified);
+        let is_cut = !self.ended;
+        self.at = None;
+        (self.empty, self.ended) = (Some(modified), true);
+        Ok(if is_other || is_cut {
+            Found::Gap
+        } else {
+            Found::All
+        })
     }
 
     fn go_to(&mut self, at: At) {
@@ -204,10 +242,11 @@ impl JournalTail {
                 let at = At {
                     number,
                     path: path.into(),
+                    file,
                     seed: header.seed,
                     offset: HEADER as u64,
-                    modified: 0,
-                    still: 0,
+                    stale: [0; record::HEAD + 1],
+                    vain: 0,
                 };
                 return Ok(Some((at, batch.span.commit.sequence)));
             }
@@ -234,6 +273,32 @@ impl JournalTail {
     }
 }
 
+impl At {
+    /// Whether the file is still the segment that it was: its blocks may be another's.
+    fn is_own(&self, store: &StoreId) -> io::Result<bool> {
+        let mut header = [0; HEADER];
+        match self.file.read_exact_at(&mut header, 0) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        let stated = segment::stated_header(&header, &self.path, store, self.number);
+        Ok(stated.is_ok_and(|header| header.seed == self.seed))
+    }
+
+    /// Whether what stands at the offset is not worth more reading: it was seen often, and
+    /// never became a batch.
+    fn is_stale(&mut self, data: &[u8]) -> bool {
+        let mut head = [0; record::HEAD + 1];
+        let len = head.len().min(data.len());
+        head[..len].copy_from_slice(&data[..len]);
+        if head != self.stale {
+            (self.stale, self.vain) = (head, 0);
+        }
+        self.vain += 1;
+        self.vain > STILL && !self.vain.is_multiple_of(SELDOM)
+    }
+}
+
 fn each_record(data: &[u8], start: usize, seed: u32, apply: &mut dyn FnMut(&Record<'_>)) {
     let mut at = start;
     while let Some((record, next)) = record::decode(data, at, seed) {
@@ -250,3 +315,6 @@ fn goes_on(data: &[u8], seed: u32) -> bool {
     }
     record::may_go_on(data, at)
 }
+
+#[cfg(test)]
+mod tests;

@@ -293,9 +293,13 @@ pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Co
 }
 
 /// Whether what stands at `at` may be the beginning of a record that goes on
-/// after `data`.
+/// after `data`. What an older segment left there mostly has no record's kind: were it
+/// taken for one, the rest of the segment would be read at every look.
 pub(crate) fn may_go_on(data: &[u8], at: usize) -> bool {
-    at + HEAD >= data.len() || length_at(data, at) > data.len() - at - HEAD
+    let Some(kind) = data.get(at + HEAD) else {
+        return true;
+    };
+    (APPEND..=APPEND_ONCE).contains(kind) && length_at(data, at) > data.len() - at - HEAD
 }
 
 fn frame(data: &[u8], at: usize) -> Option<Range<usize>> {

@@ -24,6 +24,9 @@ use crate::ground::sync::thread;
 /// How often the journal is looked at.
 const PERIOD: Duration = Duration::from_millis(50);
 
+/// How long it waits at most if the journal does not read.
+const LONGEST: Duration = Duration::from_secs(5);
+
 /// Of how many sessions it is remembered whose they are.
 const NAMES: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
 
@@ -48,12 +51,16 @@ impl DirectoryView {
         if self.is_closed() {
             return Err(Error::Closed);
         }
+        let follower = self.feed().follow().ok_or(Error::Closed)?;
+        if *self.following.runs.lock() {
+            return Ok(follower);
+        }
         let reader = Reader {
-            tail: self.tail()?,
+            tail: Some(self.tail()?),
             names: LruCache::new(NAMES),
+            unknown: LruCache::new(NAMES),
             versions: self.first_version()?,
         };
-        let follower = self.feed().follow().ok_or(Error::Closed)?;
         let mut runs = self.following.runs.lock();
         if !*runs {
             let view = Arc::downgrade(self);
@@ -64,11 +71,13 @@ impl DirectoryView {
         Ok(follower)
     }
 
-    /// The end of the journal; `None` if there was no store here yet.
-    fn tail(&self) -> Result<Option<JournalTail>> {
-        let store = self.home.read_identity(&*self.storage)?;
-        let tail = store.map(|id| JournalTail::at_end(&*self.storage, &self.home.journal, id));
-        tail.transpose()
+    /// The end of the journal; the begin of the first one if there was no store here yet.
+    fn tail(&self) -> Result<Tail> {
+        match self.home.read_identity(&*self.storage)? {
+            Some(id) => JournalTail::at_end(&*self.storage, &self.home.journal, id)
+                .map(|tail| Tail::At(Box::new(tail))),
+            None => Ok(Tail::NoStoreYet),
+        }
     }
 
     fn first_version(&self) -> Result<u64> {
@@ -89,12 +98,21 @@ impl DirectoryView {
     }
 }
 
+/// Where the thread that follows has read to.
+#[derive(Debug)]
+enum Tail {
+    NoStoreYet,
+    At(Box<JournalTail>),
+}
+
 /// What the thread that follows knows.
 #[derive(Debug)]
 struct Reader {
-    /// `None` until there is a store.
-    tail: Option<JournalTail>,
+    /// `None` after the journal could not be read.
+    tail: Option<Tail>,
     names: LruCache<String, Name>,
+    /// Sessions whose keys nothing told.
+    unknown: LruCache<String, ()>,
     versions: u64,
 }
 
@@ -107,8 +125,9 @@ struct Name {
 
 impl Reader {
     fn run(mut self, view: &Weak<DirectoryView>) {
+        let mut period = PERIOD;
         loop {
-            thread::pause(PERIOD);
+            thread::pause(period);
             let Some(view) = view.upgrade() else { return };
             if view.is_closed() {
                 return view.feed().end();
@@ -116,21 +135,35 @@ impl Reader {
             if view.is_left() {
                 return;
             }
-            if let Err(error) = self.read_on(&view) {
-                tracing::warn!(%error, "changes were missed: the journal did not read");
-                view.feed().lose();
-                self.tail = None;
+            match self.read_on(&view) {
+                Ok(()) => period = PERIOD,
+                Err(error) => {
+                    if period == PERIOD {
+                        tracing::warn!(%error, "changes are missed: the journal does not read");
+                    }
+                    period = (period * 2).min(LONGEST);
+                }
             }
         }
     }
 
     fn read_on(&mut self, view: &DirectoryView) -> Result<()> {
         let mut tail = match self.tail.take() {
-            Some(tail) => tail,
-            None => match view.tail()? {
-                Some(tail) => tail,
-                None => return Ok(()),
-            },
+            Some(Tail::At(tail)) => tail,
+            Some(Tail::NoStoreYet) => {
+                let Some(id) = view.home.read_identity(&*view.storage)? else {
+                    self.tail = Some(Tail::NoStoreYet);
+                    return Ok(());
+                };
+                Box::new(JournalTail::at_begin(&view.home.journal, id))
+            }
+            None => {
+                let found = view.tail()?;
+                // After that: what was committed until then is not told.
+                view.feed().lose();
+                self.tail = Some(found);
+                return Ok(());
+            }
         };
         loop {
             let found = tail.read_on(&*view.storage, &mut |record| self.tell(view, record))?;
@@ -139,14 +172,14 @@ impl Reader {
                 Found::Gap => view.feed().lose(),
             }
         }
-        self.tail = Some(tail);
+        self.tail = Some(Tail::At(tail));
         Ok(())
     }
 
     fn tell(&mut self, view: &DirectoryView, record: &Record<'_>) {
         let Some(said) = Said::of(record) else { return };
-        let name = match said.meta {
-            Some(meta) => self.learn(said.stem, &meta),
+        let name = match &said.meta {
+            Some(meta) => self.learn(said.stem, meta),
             None => self.names.get(said.stem).cloned(),
         };
         let name = name.or_else(|| self.look_up(view, said.stem));
@@ -172,19 +205,31 @@ impl Reader {
             key: meta.key.as_str().into(),
             agent: scope.unwrap_or_default().agent_id.into(),
         };
+        self.unknown.pop(stem);
         self.names.put(stem.to_owned(), name.clone());
         Some(name)
     }
 
     /// Whose a session is of which the journal told before it was followed.
     fn look_up(&mut self, view: &DirectoryView, stem: &str) -> Option<Name> {
+        if self.unknown.contains(stem) {
+            return None;
+        }
         let read = read_sidecar(&*view.storage, &view.dir, stem, "").ok();
         let known = read.and_then(|(meta, _)| self.learn(stem, &meta.to_sidecar()));
-        known.or_else(|| {
-            let moment = view.look_again().ok()?;
-            let plan = moment.plans.sessions.get(stem)?;
-            self.learn(stem, &plan.meta(|| SessionMeta::empty("")))
-        })
+        if known.is_some() {
+            return known;
+        }
+        // Each look reads the whole journal: one is for all whom it tells of.
+        let moment = view.look_again().ok();
+        for (stem, plan) in moment.iter().flat_map(|moment| &moment.plans.sessions) {
+            self.learn(stem, &plan.meta(|| SessionMeta::empty("")));
+        }
+        let known = self.names.get(stem).cloned();
+        if known.is_none() {
+            self.unknown.put(stem.to_owned(), ());
+        }
+        known
     }
 }
 

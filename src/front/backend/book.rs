@@ -2,6 +2,8 @@
 
 mod updates;
 
+pub(crate) use updates::window;
+
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -171,7 +173,7 @@ impl Book {
     }
 
     pub(crate) fn append(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
-        let lines = self.accept(&key, messages, None)?;
+        let lines = self.accept(&key, messages, None, 0)?;
         if !lines.is_empty() {
             self.change(key, |page| page.extend(lines));
         }
@@ -179,7 +181,7 @@ impl Book {
     }
 
     pub(crate) fn set_history(&mut self, key: String, messages: Vec<Message>) -> Result<()> {
-        let lines = self.accept(&key, messages, None)?;
+        let lines = self.accept(&key, messages, None, 0)?;
         self.change(key, |page| page.replace(lines));
         Ok(())
     }
@@ -191,7 +193,8 @@ impl Book {
     }
 
     fn check_summary(&self, key: &str, summary: &str) -> Result<()> {
-        let identity = self.pages.get(key).map_or(0, Page::identity);
+        let page = self.pages.get(key);
+        let identity = page.map_or(0, |page| page.identity() + page.ids());
         check_size(
             Oversized::Summary,
             summary.len(),
@@ -236,7 +239,7 @@ impl Book {
         if !promoted && old.is_some_and(|page| page.is_known_as(scope.as_deref(), &aliases)) {
             return Ok(false);
         }
-        let old_summary = old.map_or(0, |page| page.summary.len());
+        let old_summary = old.map_or(0, |page| page.summary.len() + page.ids());
         let old_aliases = old.map_or_else(Vec::new, |page| page.aliases.clone());
         let summary = heritage.as_ref().map_or(0, |page| page.summary.len());
         check_size(
@@ -289,19 +292,21 @@ impl Book {
             .map(|(_, page)| page.clone())
     }
 
-    /// What is stored of the messages given to a session, beside its summary or a new one.
+    /// What is stored of the messages given to a session, beside its summary or a new one,
+    /// and so many bytes more.
     fn accept(
         &self,
         key: &str,
         messages: Vec<Message>,
         summary: Option<&str>,
+        more: usize,
     ) -> Result<Vec<Line>> {
         let now = self.now();
         let mut accepted = Vec::with_capacity(messages.len());
         let page = self.pages.get(key);
         let old = page.map_or("", |page| &page.summary);
-        let identity = page.map_or(0, Page::identity);
-        let limit = self.limits.beside(identity + summary.unwrap_or(old).len());
+        let besides = page.map_or(0, |page| page.identity() + page.ids()) + more;
+        let limit = self.limits.beside(besides + summary.unwrap_or(old).len());
         for message in messages.iter().filter(|message| !message.is_transient()) {
             message.check_writable()?;
             let line = Line::of(match message.created_at() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::book::{Book, Limits};
+use super::book::{self, Book, Limits};
 use super::page::Page;
 use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result, Version};
@@ -122,7 +122,8 @@ impl Desk {
     }
 
     pub(crate) fn window(&self, key: &str, budget: Budget) -> Reply<Window> {
-        self.work_on(key, move |book, key| book.window(&key, &budget))
+        let moment = self.work_on(key, |book, key| Ok(book.moment(key)));
+        moment.and_then(move |moment| book::window(moment, &budget))
     }
 
     pub(crate) fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {

@@ -50,7 +50,8 @@ impl EphemeralOptions {
         self
     }
 
-    /// Bytes of all messages, encoded as lines, summaries, scopes and aliases.
+    /// Bytes of all messages, encoded as lines, summaries, scopes, aliases and ids of
+    /// messages taken once.
     /// The oldest messages of the session written to go first, if it is over
     /// the bound alone, then the sessions not written to for longest. A message,
     /// a summary, or a scope with aliases is refused as too large if it does

@@ -183,7 +183,7 @@ impl Page {
     }
 
     /// Bytes of the ids.
-    fn ids(&self) -> usize {
+    pub(crate) fn ids(&self) -> usize {
         self.taken.iter().map(String::len).sum()
     }
 

@@ -69,8 +69,8 @@ impl StoreHandle {
     /// On a store opened read-only these are the changes that the writer in another process
     /// commits, 50 ms later at most, as far as they are in its journal: what other programs
     /// write into the files is not told, and of changes that are out of the journal before
-    /// they are read only that some were missed; so it may be if another writer opens the
-    /// store. A compaction is told as [`Replaced`](crate::ChangeKind::Replaced). Versions are
+    /// they are read only that some were missed. Of a writer that opens and closes the store
+    /// within those 50 ms nothing may be told. A compaction is told as [`Replaced`](crate::ChangeKind::Replaced). Versions are
     /// of this store's handles alone, and not those of snapshots. The call reads the end of
     /// the journal, a few milliseconds at most, and starts a thread for as long as somebody
     /// follows.

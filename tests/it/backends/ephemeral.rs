@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sessionlog::backend::{EphemeralOptions, EphemeralStore, SessionStore, fire_and_forget};
 use sessionlog::scope::build_session_key;
-use sessionlog::{Error, Message};
+use sessionlog::{Appended, Budget, Error, Keep, Message, Update};
 
 use super::{add, owned, scope, texts};
 use crate::support::numbers;
@@ -160,4 +160,57 @@ fn under_picoclaws_contract_errors_are_swallowed_except_where_it_returns_them() 
     inner.close().wait().unwrap();
     store.add_message("a", "user", "lost").wait().unwrap();
     assert!(texts(&store, "a").is_empty());
+}
+
+#[test]
+fn ids_count_so_that_nothing_is_taken_and_dropped_at_once() {
+    let store = EphemeralStore::with(EphemeralOptions::new().max_bytes(1024));
+    let id = "i".repeat(256);
+    let deliver = |text: String| {
+        let said = vec![Message::user(text)];
+        store.append_once("a", &id, said).wait()
+    };
+    let refused = deliver("x".repeat(800));
+    assert!(
+        matches!(refused, Err(Error::MessageTooLarge { .. })),
+        "{refused:?}"
+    );
+    assert!(matches!(deliver("x".repeat(500)), Ok(Appended::New(_))));
+    assert_eq!(store.count("a").wait().unwrap(), 1);
+    let refused = store.set_summary("a", &"s".repeat(1000)).wait();
+    assert!(
+        matches!(refused, Err(Error::MessageTooLarge { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_position_in_a_session_that_was_dropped_is_not_found() {
+    let store = EphemeralStore::with(EphemeralOptions::new().max_sessions(1));
+    add(&store, "a", &["0", "1"]);
+    let start = store
+        .window("a", Budget::unlimited().messages(1))
+        .wait()
+        .unwrap()
+        .start;
+    add(&store, "b", &["0"]);
+    let update = Update::new()
+        .keep(Keep::From(start))
+        .append(Message::user("2"));
+    let gone = store.update("a", update).wait();
+    assert!(
+        matches!(gone, Err(Error::PositionNotFound { .. })),
+        "{gone:?}"
+    );
+    assert!(!store.exists("a").wait().unwrap());
+}
+
+#[test]
+fn a_counter_of_tokens_may_ask_the_store() {
+    let store = std::sync::Arc::new(EphemeralStore::new());
+    add(&*store, "a", &["0", "1"]);
+    let asked = store.clone();
+    let count = move |_: &Message| asked.count("a").wait().unwrap();
+    let budget = Budget::unlimited().counter(count).tokens(3);
+    assert_eq!(store.window("a", budget).wait().unwrap().messages.len(), 1);
 }

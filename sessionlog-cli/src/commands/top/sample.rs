@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::cost::Cost;
 use crate::failure::Result;
 use crate::output::{self, HEAD, Output};
 use crate::{safe, times};
@@ -169,12 +170,12 @@ impl Seldom {
 
     /// Does `work` if it is time.
     pub(super) fn run<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
-        let begun = Instant::now();
-        if self.next.is_some_and(|next| begun < next) {
+        if self.next.is_some_and(|next| Instant::now() < next) {
             return Ok(None);
         }
+        let cost = Cost::begin();
         let done = work()?;
-        let pause = (begun.elapsed() * Self::SHARE).max(Duration::from_secs(1));
+        let pause = (cost.so_far() * Self::SHARE).max(Duration::from_secs(1));
         self.next = Some(Instant::now() + pause);
         Ok(Some(done))
     }

@@ -170,7 +170,5 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     if any {
         shared.names_changed();
     }
-    let archive = &shared.archive;
-    let removed = archive.remove(&*shared.storage, stem);
-    removed.map_err(|e| Error::io("remove from", &archive.dir, e))
+    shared.archive.remove(&*shared.storage, stem)
 }

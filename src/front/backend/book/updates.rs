@@ -2,13 +2,27 @@
 
 use super::Book;
 use crate::error::{Error, Result, Version};
+use crate::front::backend::page::Page;
 use crate::front::handle::updates::check_id;
 use crate::{
-    Appended, Besides, Budget, Message, SessionPage, SessionQuery, Update, UpdateParts, Window,
+    Appended, Besides, Budget, Keep, Message, SessionPage, SessionQuery, Update, UpdateParts,
+    Window,
 };
 
 /// How many ids of messages taken once a session remembers.
 const ONCE_IDS: usize = 256;
+
+/// See [`SessionStore::window`](crate::backend::SessionStore::window). Not under the lock of
+/// the book: the caller's counter of tokens may take long, or ask the store.
+pub(crate) fn window(moment: (String, Page, Version), budget: &Budget) -> Result<Window> {
+    let (key, page, version) = moment;
+    let besides = Besides {
+        summary: page.summary.clone(),
+        system_prompt: None,
+        version,
+    };
+    Window::fit(&key, page.newest_first(), page.end(), besides, budget)
+}
 
 impl Book {
     pub(crate) fn version(&self, key: &str) -> Version {
@@ -37,12 +51,16 @@ impl Book {
                 Some(staying) => staying,
                 None => return Err(Error::PositionNotFound { key }),
             },
+            // It was deleted, or dropped to make room.
+            (None, Some(Keep::From(_))) if !messages.is_empty() || summary.is_some() => {
+                return Err(Error::PositionNotFound { key });
+            }
             _ => usize::MAX,
         };
         if let Some(summary) = &summary {
             self.check_summary(&key, summary)?;
         }
-        let lines = self.accept(&key, messages, summary.as_deref())?;
+        let lines = self.accept(&key, messages, summary.as_deref(), 0)?;
         let hides = keep.is_some() && found != Version::ABSENT;
         if lines.is_empty() && summary.is_none() && !hides {
             return Ok(found);
@@ -68,7 +86,7 @@ impl Book {
         if self.page(key).is_some_and(|page| page.has_taken(&id)) {
             return Ok(Appended::Duplicate(self.version(key)));
         }
-        let lines = self.accept(key, messages, None)?;
+        let lines = self.accept(key, messages, None, id.len())?;
         let bytes = self.limits.bytes / 8;
         self.change(key.to_owned(), |page| {
             page.take_once(id, ONCE_IDS, bytes);
@@ -77,16 +95,11 @@ impl Book {
         Ok(Appended::New(self.version(key)))
     }
 
-    /// See [`SessionStore::window`](crate::backend::SessionStore::window).
-    pub(crate) fn window(&self, key: &str, budget: &Budget) -> Result<Window> {
-        let nobody = super::Page::default();
-        let page = self.page(key).unwrap_or(&nobody);
-        let besides = Besides {
-            summary: page.summary.clone(),
-            system_prompt: None,
-            version: self.version(key),
-        };
-        Window::fit(key, page.newest_first(), page.end(), besides, budget)
+    /// One moment of a session, for [`window`].
+    pub(crate) fn moment(&self, key: String) -> (String, Page, Version) {
+        let page = self.page(&key).cloned().unwrap_or_default();
+        let version = self.version(&key);
+        (key, page, version)
     }
 
     /// See [`SessionStore::sessions`](crate::backend::SessionStore::sessions).

@@ -55,6 +55,9 @@ pub(super) enum Value {
     Count(u64),
     Bytes(u64),
     PerSecond(f64),
+    /// Microseconds, for programs.
+    #[serde(serialize_with = "micros")]
+    Time(Duration),
     /// Seconds.
     Age(f64),
     Text(String),
@@ -123,12 +126,17 @@ impl Value {
             Self::Bytes(bytes) => output::bytes(*bytes),
             Self::PerSecond(rate) if *rate >= 100.0 => format!("{rate:.0}/s"),
             Self::PerSecond(rate) => format!("{rate:.1}/s"),
+            Self::Time(time) => format!("{time:.1?}"),
             Self::Age(seconds) if *seconds < 120.0 => format!("{seconds:.1} s ago"),
             Self::Age(seconds) => format!("{:.0} min ago", seconds / 60.0),
             Self::Text(text) => safe::short(text, 60),
             Self::Unknown(_) => String::from("-"),
         }
     }
+}
+
+fn micros<S: Serializer>(time: &Duration, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64() * 1e6)
 }
 
 impl Serialize for Sample {

@@ -28,6 +28,7 @@ pub(crate) use self::listing::Listing;
 use self::moment::{Moment, TRIES, look};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
+use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files;
 use crate::disk::files::backup::{self, Backup, Name};
 use crate::disk::journal::scan::{Scan, Tip};
@@ -348,12 +349,21 @@ impl DirectoryView {
             return pieces::planned(planned, restored, (&stem, &key), plan, seen);
         }
         let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
-        if let Some(restored) = moment.restored.get(&*stem)
-            && !pieces.sidecar.is_read()
+        if !pieces.sidecar.is_read()
+            && let Some(restored) = self.restored(moment, &stem)?
         {
-            pieces.meta = Meta::of(restored.meta.clone());
+            pieces.meta = Meta::of(restored.meta);
         }
         Ok(pieces)
+    }
+
+    /// What the copy says of a session whose sidecar does not read. A kept catalog is believed
+    /// before the sidecars are looked at: it knows of none that is lost.
+    fn restored(&self, moment: &Moment, stem: &str) -> Result<Option<Restored>> {
+        if moment.is_kept {
+            return Copies::new(&*self.storage, &self.dir, &self.home.copies).restore(stem);
+        }
+        Ok(moment.restored.get(stem).cloned())
     }
 
     /// The last look, if the journal has not moved and knows the key.

@@ -28,6 +28,8 @@ pub(super) struct Moment {
     pub(super) plans: Plans,
     /// The sidecars that are lost, as their copies have them.
     pub(super) restored: BTreeMap<String, Restored>,
+    /// Whether the catalog is one that was kept, and no sidecar was looked at.
+    pub(super) is_kept: bool,
     pub(super) report: RecoveryReport,
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
@@ -97,6 +99,7 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         if let Some(catalog) = is_closed.then(kept).flatten() {
             report_on(&catalog, &mut moment.report);
             moment.catalog = catalog;
+            moment.is_kept = true;
             return Ok(moment);
         }
     } else if home.has_segments(storage)? {

@@ -57,7 +57,7 @@ fn depth() -> Depth {
         orders: 80,
         failing: 1,
         sparse: 9,
-        pairs: 4,
+        pairs: 2,
         every: 2,
         times: 1,
     };

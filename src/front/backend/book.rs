@@ -157,10 +157,8 @@ impl Book {
     }
 
     pub(crate) fn summary(&self, key: &str) -> String {
-        self.pages
-            .get(key)
-            .map(|page| page.summary.clone())
-            .unwrap_or_default()
+        let page = self.page(key);
+        page.map_or_else(String::new, |page| page.summary.clone())
     }
 
     /// # Errors

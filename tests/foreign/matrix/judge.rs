@@ -151,6 +151,9 @@ impl After {
             self.free.extend(untold);
         }
         self.edited |= edited;
+        // Nothing but zeros is left: that a power loss leaves, too.
+        let zeros = |log: &Vec<u8>| log.iter().all(|byte| *byte == 0);
+        self.untold |= edited && left[0].as_ref().is_some_and(zeros);
         self.added.retain(|text| !self.dropped.contains(text));
         self.changed |= found != left;
         // The end of a file that is gone may not have been written.

@@ -1,6 +1,8 @@
 //! One transaction over the rows of some sessions: locked in one round trip, changed in
 //! memory, and written and committed in another.
 
+mod rows;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -8,6 +10,7 @@ use sessionlog::backend::kit;
 use sessionlog::{ChangeKind, Error, Result, Version};
 use tokio_postgres::types::{ToSql, Type};
 
+use self::rows::Rows;
 use crate::command::{Order, Outcome, Update, Verb};
 use crate::connect::Connection;
 use crate::context::Shared;
@@ -380,189 +383,4 @@ pub(crate) fn follower_gate(schema: &str) -> i64 {
     use sha2::{Digest, Sha256};
     let hash = Sha256::digest(format!("sessionlog followers {schema}"));
     i64::from_be_bytes(hash[..8].try_into().unwrap_or_default())
-}
-
-/// The changed rows, by column.
-#[derive(Default)]
-struct Rows<'b> {
-    new: Numbers<'b>,
-    new_text: Texts<'b>,
-    new_key: Vec<&'b str>,
-    new_name: Vec<Vec<u8>>,
-    old: Numbers<'b>,
-    texts: Texts<'b>,
-    line_id: Vec<i64>,
-    line_at: Vec<i64>,
-    line_kind: Vec<i16>,
-    line: Vec<&'b [u8]>,
-    said: Vec<Option<&'b str>>,
-    once_id: Vec<i64>,
-    once: Vec<&'b [u8]>,
-}
-
-#[derive(Default)]
-struct Numbers<'b> {
-    id: Vec<i64>,
-    version: Vec<i64>,
-    history: Vec<i64>,
-    start_at: Vec<i64>,
-    end_at: Vec<i64>,
-    lines: Vec<i64>,
-    hidden: Vec<i64>,
-    messages: Vec<i64>,
-    updated_at: Vec<&'b str>,
-    updated_ns: Vec<i64>,
-    updated_minute: Vec<i64>,
-}
-
-#[derive(Default)]
-struct Texts<'b> {
-    id: Vec<i64>,
-    summary: Vec<&'b [u8]>,
-    scope: Vec<Option<&'b str>>,
-    agent: Vec<String>,
-    channel: Vec<String>,
-    aliases: Vec<String>,
-    created_at: Vec<&'b str>,
-}
-
-impl<'b> Numbers<'b> {
-    fn push(&mut self, session: &'b Session) {
-        self.id.push(session.id);
-        self.version.push(session.version);
-        self.history.push(session.history);
-        self.start_at.push(session.start_at);
-        self.end_at.push(session.end_at);
-        self.lines.push(session.lines);
-        self.hidden.push(session.hidden);
-        self.messages.push(session.messages);
-        self.updated_at.push(&session.updated_at);
-        self.updated_ns.push(session.updated_ns);
-        self.updated_minute.push(session.updated_minute());
-    }
-}
-
-impl<'b> Texts<'b> {
-    fn push(&mut self, session: &'b Session) {
-        let scope = session.parsed_scope();
-        let plain = |text: String| text.replace('\0', "\u{fffd}");
-        self.id.push(session.id);
-        self.summary.push(session.summary.as_bytes());
-        self.scope.push(session.scope.as_deref());
-        self.agent.push(plain(scope.agent_id));
-        self.channel.push(plain(scope.channel));
-        // JSON writes every string in text that holds no NUL.
-        let aliases = serde_json::to_string(&session.aliases);
-        self.aliases
-            .push(aliases.unwrap_or_else(|_| String::from("[]")));
-        self.created_at.push(&session.created_at);
-    }
-}
-
-impl<'b> Rows<'b> {
-    fn of(transaction: &'b Transaction<'_>) -> Self {
-        let mut rows = Self::default();
-        let mut changed: Vec<_> = transaction.sessions.values().collect();
-        changed.retain(|session| session.change != crate::row::Change::default());
-        // Two who make the same sessions wait for each other in this order.
-        changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        for session in changed {
-            if session.change.is_new {
-                rows.new.push(session);
-                rows.new_text.push(session);
-                rows.new_key.push(&session.key);
-                rows.new_name
-                    .push(kit::file_name(&session.key).into_bytes());
-                continue;
-            }
-            rows.old.push(session);
-            if session.change.text {
-                rows.texts.push(session);
-            }
-        }
-        for (id, at, line) in &transaction.lines {
-            rows.line_id.push(*id);
-            rows.line_at.push(*at);
-            rows.line_kind.push(line.kind);
-            rows.line.push(&line.line);
-            rows.said.push(line.said.as_deref());
-        }
-        for (id, once) in &transaction.ids {
-            rows.once_id.push(*id);
-            rows.once.push(once.as_bytes());
-        }
-        rows
-    }
-
-    fn inserted(&self) -> [Param<'_>; 19] {
-        let (new, text) = (&self.new, &self.new_text);
-        [
-            (&new.id, Type::INT8_ARRAY),
-            (&self.new_key, Type::TEXT_ARRAY),
-            (&self.new_name, Type::BYTEA_ARRAY),
-            (&new.version, Type::INT8_ARRAY),
-            (&new.history, Type::INT8_ARRAY),
-            (&new.start_at, Type::INT8_ARRAY),
-            (&new.end_at, Type::INT8_ARRAY),
-            (&new.lines, Type::INT8_ARRAY),
-            (&new.hidden, Type::INT8_ARRAY),
-            (&new.messages, Type::INT8_ARRAY),
-            (&new.updated_at, Type::TEXT_ARRAY),
-            (&new.updated_ns, Type::INT8_ARRAY),
-            (&new.updated_minute, Type::INT8_ARRAY),
-            (&text.summary, Type::BYTEA_ARRAY),
-            (&text.scope, Type::TEXT_ARRAY),
-            (&text.agent, Type::TEXT_ARRAY),
-            (&text.channel, Type::TEXT_ARRAY),
-            (&text.aliases, Type::TEXT_ARRAY),
-            (&text.created_at, Type::TEXT_ARRAY),
-        ]
-    }
-
-    fn numbers(&self) -> [Param<'_>; 11] {
-        let old = &self.old;
-        [
-            (&old.id, Type::INT8_ARRAY),
-            (&old.version, Type::INT8_ARRAY),
-            (&old.history, Type::INT8_ARRAY),
-            (&old.start_at, Type::INT8_ARRAY),
-            (&old.end_at, Type::INT8_ARRAY),
-            (&old.lines, Type::INT8_ARRAY),
-            (&old.hidden, Type::INT8_ARRAY),
-            (&old.messages, Type::INT8_ARRAY),
-            (&old.updated_at, Type::TEXT_ARRAY),
-            (&old.updated_ns, Type::INT8_ARRAY),
-            (&old.updated_minute, Type::INT8_ARRAY),
-        ]
-    }
-
-    fn text(&self) -> [Param<'_>; 7] {
-        let text = &self.texts;
-        [
-            (&text.id, Type::INT8_ARRAY),
-            (&text.summary, Type::BYTEA_ARRAY),
-            (&text.scope, Type::TEXT_ARRAY),
-            (&text.agent, Type::TEXT_ARRAY),
-            (&text.channel, Type::TEXT_ARRAY),
-            (&text.aliases, Type::TEXT_ARRAY),
-            (&text.created_at, Type::TEXT_ARRAY),
-        ]
-    }
-
-    fn lines(&self) -> [Param<'_>; 5] {
-        [
-            (&self.line_id, Type::INT8_ARRAY),
-            (&self.line_at, Type::INT8_ARRAY),
-            (&self.line_kind, Type::INT2_ARRAY),
-            (&self.line, Type::BYTEA_ARRAY),
-            (&self.said, Type::TEXT_ARRAY),
-        ]
-    }
-
-    fn ids(&self) -> [Param<'_>; 2] {
-        [
-            (&self.once_id, Type::INT8_ARRAY),
-            (&self.once, Type::BYTEA_ARRAY),
-        ]
-    }
 }

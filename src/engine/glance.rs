@@ -280,7 +280,7 @@ fn text_of(raw: &[u8]) -> Option<String> {
 /// # Errors
 /// As [`sidecar::read_meta`].
 pub(crate) fn meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Meta> {
-    sidecar::read_meta(storage, dir, stem, key)
+    sidecar::read_meta(storage, dir, stem, key).map(|(meta, _)| meta)
 }
 
 /// What `look` makes of each, on as many threads as run at once, in their order. So many

@@ -236,7 +236,18 @@ impl<'a> Play<'a> {
             let covered = outcome == Outcome::Buffered && nth < kept;
             // Where calls fail there may be nothing to take over.
             let optional = disturbed && matches!(command.act, Act::TakeOver(..) | Act::Copy(..));
+            // Whether it was taken before could not be read: nothing was begun. Were each one
+            // there or not, a script of many would have more states than there is memory for.
+            let unread = matches!(command.act, Act::Once(..))
+                && matches!(
+                    &command.answer,
+                    Some(Err(Error::Io {
+                        operation: "read",
+                        ..
+                    }))
+                );
             let outcome = match outcome {
+                Outcome::Either if unread => Outcome::Refused,
                 Outcome::Durable if optional => Outcome::Either,
                 Outcome::Buffered if covered => Outcome::Durable,
                 other => other,

@@ -1,7 +1,5 @@
 //! Moving between directories and databases.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use sessionlog::{Message, Store, StoreHandle, StoreOptions};
 use sessionlog_postgres::PostgresStore;
 use sessionlog_postgres::copy::{Place, copy, follow};
@@ -108,27 +106,33 @@ fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twic
     back.close().unwrap();
 }
 
+/// Whether something was copied yet.
+fn has_any(place: &Place) -> bool {
+    let keys = match place {
+        Place::Directory(chats) => chats.list_sessions().wait(),
+        Place::Database(store) => store.list_sessions().wait(),
+    };
+    !keys.unwrap().is_empty()
+}
+
 /// Writes beside a copy until it is switched; the copy has all of it.
 fn lives(
     from: &Place,
     to: &Place,
     write: impl Fn(usize) + Sync,
 ) -> sessionlog_postgres::copy::CopyReport {
-    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (switch, switched) = tokio::sync::oneshot::channel::<()>();
-        let writing = scope.spawn(|| {
-            let mut n = 0;
-            while !stop.load(Ordering::Relaxed) {
-                write(n);
-                n += 1;
-            }
-            n
-        });
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(700));
-            stop.store(true, Ordering::Relaxed);
-            assert!(writing.join().unwrap() > 10);
+            // Some of it before the copy begins, and most beside it.
+            let mut beside = 0;
+            for n in 0.. {
+                write(n);
+                beside += usize::from(has_any(to));
+                if beside == 60 {
+                    break;
+                }
+            }
             switch.send(()).unwrap();
         });
         block_on(follow(from, to, async {

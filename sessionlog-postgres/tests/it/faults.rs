@@ -341,18 +341,19 @@ fn a_queue_that_is_full_is_told_and_loses_nothing_that_was_taken() {
     store.add_message("a", "user", "first").wait().unwrap();
     let holder = Holder::of(&server, "UPDATE \"full\".sessions SET lines = lines");
     let results: Vec<_> = std::thread::scope(|scope| {
-        let callers: Vec<_> = (0..12)
-            .map(|n| {
-                let store = &store;
-                scope.spawn(move || store.add_message("a", "user", &n.to_string()).wait())
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(600));
+        let (answered, answers) = std::sync::mpsc::channel();
+        for n in 0..12 {
+            let (store, answered) = (&store, answered.clone());
+            scope.spawn(move || {
+                let result = store.add_message("a", "user", &n.to_string()).wait();
+                answered.send(result).unwrap();
+            });
+        }
+        drop(answered);
+        // While the rows are held nothing can be committed: the first answer is a refusal.
+        let first = answers.recv().unwrap();
         holder.release(&server);
-        callers
-            .into_iter()
-            .map(|caller| caller.join().unwrap())
-            .collect()
+        std::iter::once(first).chain(answers).collect()
     });
     let refused = results.iter().filter(|result| result.is_err());
     for result in refused.clone() {

@@ -79,8 +79,13 @@ pub(crate) fn read_sidecar(
 ///
 /// # Errors
 /// As [`read_sidecar`].
-pub(crate) fn read_meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Meta> {
-    read(storage, dir, (stem, key), |_, _| true).map(|(meta, _)| meta)
+pub(crate) fn read_meta(
+    storage: &dyn Storage,
+    dir: &Path,
+    stem: &str,
+    key: &str,
+) -> Result<(Meta, Sidecar)> {
+    read(storage, dir, (stem, key), |_, _| true)
 }
 
 fn read(

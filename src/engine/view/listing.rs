@@ -11,8 +11,9 @@ use super::moment::Moment;
 use super::pieces::Pieces;
 use crate::disk::files::backup::{self, Name};
 use crate::disk::files::once::{self, Taken};
+use crate::disk::files::sidecar::read_meta;
 use crate::disk::session_file::Meta;
-use crate::engine::glance::{self, Lines};
+use crate::engine::glance::Lines;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -80,7 +81,13 @@ impl<'a> Listing<'a> {
             let found = self.glance(key)?;
             return Ok(found.map_or_else(|| Meta::empty(key), |(meta, _)| meta));
         }
-        glance::meta(&*self.view.storage, &self.view.dir, stem, key)
+        let (meta, sidecar) = read_meta(&*self.view.storage, &self.view.dir, stem, key)?;
+        if !sidecar.is_read()
+            && let Some(restored) = self.view.restored(&self.moment, stem)?
+        {
+            return Ok(Meta::of(restored.meta));
+        }
+        Ok(meta)
     }
 
     /// A session as it stood at the look, unless its files changed since: see

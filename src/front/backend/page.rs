@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::Message;
 use crate::compat::scope::SessionScope;
-use crate::disk::session_file::{self, LegacySession, Turns};
+use crate::disk::session_file::{self, LegacySession};
 use crate::engine::glance::SHOWN;
 use crate::engine::position::{Keep, Position};
+use crate::front::backend::kit::turn_begins_at;
 use crate::front::sessions::SessionInfo;
 
 /// One session.
@@ -155,18 +156,9 @@ impl Page {
         if n == 0 {
             return 0;
         }
-        let mut turns = Turns::default();
-        let mut spoken = None;
-        for (line, met) in self.lines.iter().rev().zip(1..) {
-            let begins = turns.take_back(&line.message);
-            if met >= n && line.message.role() == "user" {
-                spoken.get_or_insert(met);
-                if begins {
-                    return met;
-                }
-            }
-        }
-        spoken.unwrap_or(self.lines.len())
+        let newest_first = (1..).zip(self.lines.iter().rev().map(|line| &line.message));
+        let (begin, _) = turn_begins_at(newest_first, n);
+        begin.map_or(self.lines.len(), |many| many as usize)
     }
 
     /// Whether it took this id once.

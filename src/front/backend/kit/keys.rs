@@ -4,12 +4,13 @@ use serde_json::value::RawValue;
 
 use crate::compat::scope;
 use crate::disk::session_file;
-use crate::error::{Error, Oversized, Result, check_size};
+use crate::error::{Oversized, Result, check_size};
+use crate::front::handle::updates::check_id;
 
 /// Refuses a key that no session can have.
 ///
 /// # Errors
-/// [`Error::InvalidKey`].
+/// [`Error::InvalidKey`](crate::Error::InvalidKey).
 pub fn check_key(key: &str) -> Result<()> {
     session_file::validate_key(key)
 }
@@ -17,23 +18,15 @@ pub fn check_key(key: &str) -> Result<()> {
 /// Refuses an id of a message that is taken once only.
 ///
 /// # Errors
-/// [`Error::InvalidMessageId`].
+/// [`Error::InvalidMessageId`](crate::Error::InvalidMessageId).
 pub fn check_message_id(id: &str) -> Result<()> {
-    let reason = match id.len() {
-        0 => "it is empty",
-        1..=256 => return Ok(()),
-        _ => "at most 256 may be",
-    };
-    Err(Error::InvalidMessageId {
-        reason,
-        size: id.len(),
-    })
+    check_id(id)
 }
 
 /// Refuses a summary of more than `limit` bytes.
 ///
 /// # Errors
-/// [`Error::MessageTooLarge`], without messages.
+/// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages.
 pub fn check_summary(summary: &str, limit: usize) -> Result<()> {
     check_size(Oversized::Summary, summary.len(), limit)
 }
@@ -41,7 +34,8 @@ pub fn check_summary(summary: &str, limit: usize) -> Result<()> {
 /// Refuses a scope that is none, and a scope or aliases of more than `limit` bytes.
 ///
 /// # Errors
-/// [`Error::InvalidScope`], [`Error::MessageTooLarge`].
+/// [`Error::InvalidScope`](crate::Error::InvalidScope),
+/// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge).
 pub fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Result<()> {
     if let Some(scope) = scope.map(RawValue::get) {
         check_size(Oversized::Scope, scope.len(), limit)?;

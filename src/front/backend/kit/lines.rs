@@ -1,11 +1,13 @@
 //! Messages and control records as the lines of a session.
 
+use std::borrow::Borrow;
+
 use time::OffsetDateTime;
 
 use crate::Message;
 use crate::disk::session_file::{self, Conversation, Decoded, Kind, Turns, What};
 use crate::error::{Error, Oversized, Result, check_size};
-use crate::ground::clock::{self, Stamp};
+use crate::ground::clock::{self, Clock, Stamp, SystemClock};
 
 /// What a line of a session is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ fn encoded(
 /// The time as a session's sidecar says it.
 #[must_use]
 pub fn now() -> (OffsetDateTime, String) {
-    let now = OffsetDateTime::now_utc();
+    let now = SystemClock::default().now();
     (now, clock::rfc3339(now))
 }
 
@@ -147,13 +149,14 @@ pub fn system_prompt_line(prompt: &str, max_line: usize) -> Result<Vec<u8>> {
 /// the messages newest first, each with where it stands, and no more of them than it needs.
 /// The second tells whether older messages than those given would not change the answer.
 pub fn turn_begins_at(
-    newest_first: impl Iterator<Item = (u64, Message)>,
+    newest_first: impl Iterator<Item = (u64, impl Borrow<Message>)>,
     n: usize,
 ) -> (Option<u64>, bool) {
     let (mut turns, mut kept, mut spoken) = (Turns::default(), 0, None);
     for (at, message) in newest_first {
         kept += 1;
-        let begins = turns.take_back(&message);
+        let message = message.borrow();
+        let begins = turns.take_back(message);
         if kept >= n && message.role() == "user" {
             spoken = spoken.or(Some(at));
             if begins {

@@ -1,0 +1,185 @@
+//! What a transaction writes, by column: each statement takes whole columns.
+
+use sessionlog::backend::kit;
+use tokio_postgres::types::Type;
+
+use super::{Param, Transaction};
+use crate::row::Session;
+
+/// The changed rows, by column.
+#[derive(Default)]
+pub(super) struct Rows<'b> {
+    pub(super) new: Numbers<'b>,
+    new_text: Texts<'b>,
+    new_key: Vec<&'b str>,
+    new_name: Vec<Vec<u8>>,
+    pub(super) old: Numbers<'b>,
+    pub(super) texts: Texts<'b>,
+    pub(super) line_id: Vec<i64>,
+    line_at: Vec<i64>,
+    line_kind: Vec<i16>,
+    line: Vec<&'b [u8]>,
+    said: Vec<Option<&'b str>>,
+    pub(super) once_id: Vec<i64>,
+    once: Vec<&'b [u8]>,
+}
+
+#[derive(Default)]
+pub(super) struct Numbers<'b> {
+    pub(super) id: Vec<i64>,
+    version: Vec<i64>,
+    history: Vec<i64>,
+    start_at: Vec<i64>,
+    end_at: Vec<i64>,
+    lines: Vec<i64>,
+    hidden: Vec<i64>,
+    messages: Vec<i64>,
+    updated_at: Vec<&'b str>,
+    updated_ns: Vec<i64>,
+    updated_minute: Vec<i64>,
+}
+
+#[derive(Default)]
+pub(super) struct Texts<'b> {
+    pub(super) id: Vec<i64>,
+    summary: Vec<&'b [u8]>,
+    scope: Vec<Option<&'b str>>,
+    agent: Vec<String>,
+    channel: Vec<String>,
+    aliases: Vec<String>,
+    created_at: Vec<&'b str>,
+}
+
+impl<'b> Numbers<'b> {
+    fn push(&mut self, session: &'b Session) {
+        self.id.push(session.id);
+        self.version.push(session.version);
+        self.history.push(session.history);
+        self.start_at.push(session.start_at);
+        self.end_at.push(session.end_at);
+        self.lines.push(session.lines);
+        self.hidden.push(session.hidden);
+        self.messages.push(session.messages);
+        self.updated_at.push(&session.updated_at);
+        self.updated_ns.push(session.updated_ns);
+        self.updated_minute.push(session.updated_minute());
+    }
+
+    /// All but the sessions' ids, in the order of the statements.
+    fn columns(&self) -> [Param<'_>; 10] {
+        [
+            (&self.version, Type::INT8_ARRAY),
+            (&self.history, Type::INT8_ARRAY),
+            (&self.start_at, Type::INT8_ARRAY),
+            (&self.end_at, Type::INT8_ARRAY),
+            (&self.lines, Type::INT8_ARRAY),
+            (&self.hidden, Type::INT8_ARRAY),
+            (&self.messages, Type::INT8_ARRAY),
+            (&self.updated_at, Type::TEXT_ARRAY),
+            (&self.updated_ns, Type::INT8_ARRAY),
+            (&self.updated_minute, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+impl<'b> Texts<'b> {
+    fn push(&mut self, session: &'b Session) {
+        let scope = session.parsed_scope();
+        let plain = |text: String| text.replace('\0', "\u{fffd}");
+        self.id.push(session.id);
+        self.summary.push(session.summary.as_bytes());
+        self.scope.push(session.scope.as_deref());
+        self.agent.push(plain(scope.agent_id));
+        self.channel.push(plain(scope.channel));
+        // JSON writes every string in text that holds no NUL.
+        let aliases = serde_json::to_string(&session.aliases);
+        self.aliases
+            .push(aliases.unwrap_or_else(|_| String::from("[]")));
+        self.created_at.push(&session.created_at);
+    }
+
+    /// All but the sessions' ids, in the order of the statements.
+    fn columns(&self) -> [Param<'_>; 6] {
+        [
+            (&self.summary, Type::BYTEA_ARRAY),
+            (&self.scope, Type::TEXT_ARRAY),
+            (&self.agent, Type::TEXT_ARRAY),
+            (&self.channel, Type::TEXT_ARRAY),
+            (&self.aliases, Type::TEXT_ARRAY),
+            (&self.created_at, Type::TEXT_ARRAY),
+        ]
+    }
+}
+
+impl<'b> Rows<'b> {
+    pub(super) fn of(transaction: &'b Transaction<'_>) -> Self {
+        let mut rows = Self::default();
+        let mut changed: Vec<_> = transaction.sessions.values().collect();
+        changed.retain(|session| session.change != crate::row::Change::default());
+        // Two who make the same sessions wait for each other in this order.
+        changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        for session in changed {
+            if session.change.is_new {
+                rows.new.push(session);
+                rows.new_text.push(session);
+                rows.new_key.push(&session.key);
+                rows.new_name
+                    .push(kit::file_name(&session.key).into_bytes());
+                continue;
+            }
+            rows.old.push(session);
+            if session.change.text {
+                rows.texts.push(session);
+            }
+        }
+        for (id, at, line) in &transaction.lines {
+            rows.line_id.push(*id);
+            rows.line_at.push(*at);
+            rows.line_kind.push(line.kind);
+            rows.line.push(&line.line);
+            rows.said.push(line.said.as_deref());
+        }
+        for (id, once) in &transaction.ids {
+            rows.once_id.push(*id);
+            rows.once.push(once.as_bytes());
+        }
+        rows
+    }
+
+    pub(super) fn inserted(&self) -> Vec<Param<'_>> {
+        let names: [Param<'_>; 3] = [
+            (&self.new.id, Type::INT8_ARRAY),
+            (&self.new_key, Type::TEXT_ARRAY),
+            (&self.new_name, Type::BYTEA_ARRAY),
+        ];
+        let (numbers, texts) = (self.new.columns(), self.new_text.columns());
+        names.into_iter().chain(numbers).chain(texts).collect()
+    }
+
+    pub(super) fn numbers(&self) -> Vec<Param<'_>> {
+        let id: Param<'_> = (&self.old.id, Type::INT8_ARRAY);
+        std::iter::once(id).chain(self.old.columns()).collect()
+    }
+
+    pub(super) fn text(&self) -> Vec<Param<'_>> {
+        let id: Param<'_> = (&self.texts.id, Type::INT8_ARRAY);
+        std::iter::once(id).chain(self.texts.columns()).collect()
+    }
+
+    pub(super) fn lines(&self) -> [Param<'_>; 5] {
+        [
+            (&self.line_id, Type::INT8_ARRAY),
+            (&self.line_at, Type::INT8_ARRAY),
+            (&self.line_kind, Type::INT2_ARRAY),
+            (&self.line, Type::BYTEA_ARRAY),
+            (&self.said, Type::TEXT_ARRAY),
+        ]
+    }
+
+    pub(super) fn ids(&self) -> [Param<'_>; 2] {
+        [
+            (&self.once_id, Type::INT8_ARRAY),
+            (&self.once, Type::BYTEA_ARRAY),
+        ]
+    }
+}

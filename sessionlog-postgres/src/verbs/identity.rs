@@ -188,18 +188,15 @@ impl Transaction<'_> {
         })
     }
 
-    /// Puts what was inherited in the place of a history that shows nothing. What its own
-    /// control records say holds on, behind.
+    /// Puts what was inherited in the place of a history that shows nothing, after its own
+    /// control records: what those say holds on until a later one says otherwise.
     async fn take_over(&mut self, key: &str, heritage: Heritage) -> Tried<()> {
         let own = match self.sessions.get(key).filter(|own| own.lines > 0) {
-            Some(own) => self.controls(own.id).await?,
+            Some(own) => carried(self.controls(own.id).await?, own.start_at),
             None => Vec::new(),
         };
         self.empty(key).await?;
-        let own = own
-            .into_iter()
-            .map(|(_, line)| NewLine::read(kit::lost_checkpoint_line(&line)));
-        for line in heritage.lines.into_iter().chain(own) {
+        for line in own.into_iter().chain(heritage.lines) {
             self.push(key, Cow::Owned(line));
         }
         if !heritage.summary.is_empty() {
@@ -209,4 +206,19 @@ impl Transaction<'_> {
         }
         Ok(())
     }
+}
+
+/// The control records that go on: the last hidden one of each kind, and those that are not
+/// hidden. Nothing is left to go back to.
+fn carried(controls: Vec<(u64, Vec<u8>)>, start_at: i64) -> Vec<NewLine> {
+    let start_at = start_at.cast_unsigned();
+    let mut carried: Vec<NewLine> = Vec::new();
+    for (at, line) in controls {
+        let line = NewLine::read(kit::lost_checkpoint_line(&line));
+        if at < start_at {
+            carried.retain(|earlier| earlier.kind != line.kind);
+        }
+        carried.push(line);
+    }
+    carried
 }

@@ -79,7 +79,8 @@ impl Gauges {
         Ok(())
     }
 
-    pub(crate) fn report(&self, stats: &StoreStats, table: &mut Table) {
+    /// `settled`: whether the first quarter was long enough to show what a store needs.
+    pub(crate) fn report(&self, stats: &StoreStats, settled: bool, table: &mut Table) {
         let compactions = stats.compaction_bytes as f64;
         let appended = stats.session_bytes.max(1) as f64;
         table.say("commands", stats.commands as f64);
@@ -103,8 +104,13 @@ impl Gauges {
         table.at_most("descriptors", self.descriptors as f64, files);
         // What is in flight and one job of each background thread may be large; what
         // grows with the messages would go on growing.
-        let bound = self.memory_early as f64 * 1.5 + 64.0 * MB;
-        table.at_most("resident memory, MiB", self.memory as f64 / MB, bound / MB);
+        let memory = self.memory as f64 / MB;
+        if settled {
+            let bound = self.memory_early as f64 * 1.5 / MB + 64.0;
+            table.at_most("resident memory, MiB", memory, bound);
+        } else {
+            table.say("resident memory, MiB", memory);
+        }
     }
 }
 

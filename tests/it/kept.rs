@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::testing::sim::Sim;
-use sessionlog::{Error, Message, Reply, Store, StoreOptions};
+use sessionlog::testing::sim::{Sim, read_now, read_only};
+use sessionlog::{Error, Message, Reply, SessionQuery, Store, StoreOptions};
 
 use crate::support::{said, scratch};
 
@@ -269,9 +269,16 @@ fn a_sidecar_damaged_in_place_brings_no_truncated_line_back() {
         let chats = sim.handle();
         run(&mut sim, chats.add_message("chat:1", "user", "kept"));
         run(&mut sim, chats.truncate_history("chat:1", 1));
+        run(&mut sim, chats.set_summary("chat:1", "so far"));
         assert!(closed(sim, &disk));
         disk.write_foreign(path("chat_1.meta.json"), damage.as_bytes())
             .unwrap();
+        // Who only reads believes the catalog, too, and lists and shows what the copy says.
+        let reader = read_only(disk.clone()).unwrap();
+        let query = SessionQuery::new().prefix("chat:1");
+        let page = read_now(reader.sessions(query)).unwrap();
+        assert_eq!(page.sessions[0].summary, "so far", "{damage:?}");
+        assert_eq!(said(&read_now(reader.history("chat:1")).unwrap()), ["kept"]);
         for text in ["new", "newer"] {
             let mut sim = opened(&disk);
             let chats = sim.handle();

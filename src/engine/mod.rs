@@ -238,6 +238,8 @@ pub(crate) struct Engine {
     journal: Arc<JournalSeat>,
     group: Arc<GroupCommit<Ticket>>,
     runtime: Runtime,
+    /// What a task may do for the journal while it is polled.
+    poll_lead: Lead,
     supervise: EventSender<Request>,
     /// The threads' own: a handle that outlives them keeps no segment open.
     pool: Weak<SegmentPool>,
@@ -284,7 +286,7 @@ impl Engine {
         };
         self.runtime.remember_current();
         let shard = session_file::shard_of(&submitted.key);
-        self.enter(shard, command, Lead::Write);
+        self.enter(shard, command, self.poll_lead);
         let sent = self.mailboxes[shard].poll_send(cx, command);
         sent.map_err(|Closed(_)| self.failure())
     }

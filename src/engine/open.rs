@@ -18,7 +18,7 @@ use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
 use crate::disk::journal::committer::{Committer, Progress};
-use crate::disk::journal::group::{Batch, GroupCommit};
+use crate::disk::journal::group::{Batch, GroupCommit, Lead};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::scan::Scan;
 use crate::disk::session_file::SHARDS;
@@ -267,6 +267,15 @@ fn take_stock(
     Ok(catalog)
 }
 
+/// What a task may do for the journal while it is polled.
+fn poll_lead(options: &StoreOptions) -> Lead {
+    if options.sync_in_poll {
+        Lead::Sync
+    } else {
+        Lead::Write
+    }
+}
+
 fn assemble(
     site: &Site<'_>,
     shared: Arc<Shared>,
@@ -298,7 +307,6 @@ fn assemble(
         mailboxes.push(sender);
         shards[worker].push((shard, receiver.waking_through(runtime.clone())));
     }
-    let open_files = open_files_per_shard(site);
     let workers = seats
         .iter()
         .cloned()
@@ -311,7 +319,7 @@ fn assemble(
                 limits: site.limits,
                 shared: shared.clone(),
                 shards,
-                open_files_per_shard: open_files,
+                open_files_per_shard: open_files_per_shard(site),
                 jobs: background.clone(),
                 alarm: alarm.clone(),
             });
@@ -337,6 +345,7 @@ fn assemble(
         journal: journal_seat.clone(),
         group,
         runtime,
+        poll_lead: poll_lead(site.options),
         supervise: supervise.clone(),
         pool: Arc::downgrade(&pool),
         closed: AtomicBool::new(false),

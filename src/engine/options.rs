@@ -58,6 +58,7 @@ pub struct StoreOptions {
     pub(crate) open_timeout: Duration,
     pub(crate) once_ids: usize,
     pub(crate) archive: bool,
+    pub(crate) sync_in_poll: bool,
     pub(crate) slow_commit: Duration,
     pub(crate) publish_stats: bool,
     clamped: Vec<Clamped>,
@@ -89,6 +90,7 @@ impl StoreOptions {
             open_timeout: Duration::ZERO,
             once_ids: 256,
             archive: false,
+            sync_in_poll: false,
             slow_commit: Duration::from_secs(1),
             publish_stats: true,
             clamped: Vec::new(),
@@ -243,6 +245,20 @@ impl StoreOptions {
     #[must_use]
     pub fn open_timeout(mut self, time: Duration) -> Self {
         self.open_timeout = self.clamp("open_timeout", time, Duration::ZERO, DAY);
+        self
+    }
+
+    /// Whether polling a [`Reply`](crate::Reply) may sync, if nobody else waits for a commit:
+    /// the task then commits on its runtime's thread, instead of waking the committer and
+    /// being woken by it. Callers that are many are committed together either way. It blocks
+    /// that thread for one sync: some 100 µs where the disk has a cache that it need not
+    /// empty, several ms where it must, more if the device is busy. For a gateway of few
+    /// callers on a runtime of several threads and a quick disk. A caller who
+    /// [waits](crate::Reply::wait) on a thread does so whatever is set here. Default:
+    /// `false`, a poll never syncs.
+    #[must_use]
+    pub fn sync_in_poll(mut self, on: bool) -> Self {
+        self.sync_in_poll = on;
         self
     }
 

@@ -21,7 +21,8 @@ use crate::ground::sync::thread;
 /// In async code `.await` it, under any runtime; on a plain thread call
 /// [`wait`](Self::wait). A poll blocks for nothing but locks held for microseconds and,
 /// if the store is idle and the command buffered, one write of at most 64 KiB to the page
-/// cache; it never syncs. Who waits on a thread may sync there. Commands for one session take effect in the order in
+/// cache; it never syncs, unless the store is told that it
+/// [may](crate::StoreOptions::sync_in_poll). Who waits on a thread may sync there. Commands for one session take effect in the order in
 /// which they were submitted, so that who waits for one reply before asking for
 /// the next gets their own order. So does who polls several in turn, as long as the
 /// mailbox has room for all that are under way: it holds 1,024 commands, those of

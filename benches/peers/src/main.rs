@@ -52,7 +52,7 @@ fn main() -> Outcome<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let parent = options.dir.clone().map_or_else(usual_parent, Ok)?;
-    let scratch = Scratch::new(Some(&parent), "peers", false)?;
+    let scratch = Scratch::new(Some(&parent), "peers", options.keep)?;
     let report = measure(&options, &scratch)?;
     print!("{report}");
     report.save(&options)?;

@@ -57,6 +57,10 @@ pub(crate) struct Options {
     /// One short round over little data: shows that it runs, measures nothing.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Leaves the files in place: deleting them makes a next run slow for minutes
+    #[arg(long)]
+    pub(crate) keep: bool,
+
     /// Opens one store and reports: what w5 starts as its other process.
     #[arg(long, hide = true)]
     #[serde(skip)]

@@ -68,9 +68,8 @@ pub(crate) fn read_sidecar(
     stem: &str,
     key: &str,
 ) -> Result<(Meta, Sidecar)> {
-    let alike = |bytes: &[u8], meta: &SessionMeta| {
-        bytes.trim_ascii_end() == session_file::encode_sidecar(meta)
-    };
+    let alike =
+        |bytes: &[u8], meta: &SessionMeta| session_file::is_laid_out(bytes.trim_ascii_end(), meta);
     read(storage, dir, (stem, key), alike)
 }
 

@@ -223,7 +223,11 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
         let mut meta = decoded.unwrap();
         if clean {
             let bytes = String::from_utf8(encode_sidecar(&meta)).unwrap();
-            assert_eq!(bytes, text, "{}", path.display());
+            // Byte for byte, but for room that the count has to grow.
+            let count = format!("\"count\": {}", meta.count);
+            let room = format!("{count:17}");
+            assert!(text.contains(&format!("{count},")), "{}", path.display());
+            assert_eq!(bytes.replace(&room, &count), text, "{}", path.display());
             exact += 1;
         }
         let again = decode_sidecar(&encode_sidecar(&meta)).unwrap();

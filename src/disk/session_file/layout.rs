@@ -36,7 +36,7 @@ pub(super) fn flatten(json: &[u8]) -> Vec<u8> {
 }
 
 /// Whether blanks would be most of it.
-fn is_spread(json: &[u8]) -> bool {
+pub(super) fn is_spread(json: &[u8]) -> bool {
     let mut len = Len(0);
     indent(json, &mut len);
     len.0 > json.len().saturating_mul(4).saturating_add(ROOM)

@@ -96,6 +96,6 @@ pub(crate) use scope::check_scope;
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{
     any_mixture_decodes, decode as decode_sidecar, encode as encode_sidecar,
-    encode_flat as encode_flat_sidecar, encoded_len as encoded_sidecar_len,
+    encode_flat as encode_flat_sidecar, encoded_len as encoded_sidecar_len, is_laid_out,
 };
 pub(crate) use turns::Turns;

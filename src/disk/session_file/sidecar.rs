@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::buffered;
 use super::encode::{write_html_safe, write_string};
-use super::layout::{flatten, laid_out_len, lay_out};
+use super::layout::{flatten, is_spread, laid_out_len, lay_out};
 use super::nested::{Slots, string};
 use super::raw::tidy;
 use super::scan::{Fault, Scan, Scanner};
@@ -90,35 +90,67 @@ impl SessionMeta {
     }
 }
 
-/// The sidecar's bytes, exactly as Go's `json.MarshalIndent` writes them; on one
-/// line if it is the line breaks that would make it large.
+/// What stands before the count.
+const COUNT: &[u8] = b"\n  \"count\": ";
+
+/// Bytes that the count takes, blanks after its digits included: with room to grow it is
+/// written over in place, else every tenth, hundredth and thousandth line would replace the
+/// file.
+const COUNT_WIDTH: usize = 8;
+
+/// The sidecar's bytes, as Go's `json.MarshalIndent` writes them but for blanks after the
+/// count; on one line if it is the line breaks that would make it large.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
-    lay_out(&fields(meta))
+    let mut bytes = lay_out(&fields(meta));
+    if let Some(before) = memmem::find(&bytes, COUNT) {
+        let end = before + COUNT.len() + meta.count.to_string().len();
+        bytes.splice(end..end, std::iter::repeat_n(b' ', blanks(meta)));
+    }
+    bytes
+}
+
+fn blanks(meta: &SessionMeta) -> usize {
+    COUNT_WIDTH.saturating_sub(meta.count.to_string().len())
+}
+
+/// Whether a sidecar has the bytes that [`encode`] gives it, or that Go does.
+pub(crate) fn is_laid_out(bytes: &[u8], meta: &SessionMeta) -> bool {
+    bytes == encode(meta) || bytes == lay_out(&fields(meta))
 }
 
 /// Whether whoever reads a sidecar that is written over meets one, in whatever order the
 /// bytes arrive. Digits of the count, and of the last change without its date and hour,
-/// may come from both; nothing else may differ.
+/// may come from both, and the count may have one digit more or less; nothing else may
+/// differ.
 pub(crate) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     let field = |name: &[u8], from, end| {
         let begin = memmem::find(new, name)? + name.len() + from;
         Some(begin..begin + memchr(end, new.get(begin..)?)?)
     };
-    let free = [
-        field(b"\n  \"count\": ", 0, b','),
-        field(b"\n  \"updated_at\": \"", "2026-01-02T03:".len(), b'"'),
-    ];
-    let is_free = |at| free.iter().flatten().any(|range| range.contains(&at));
+    let count = field(COUNT, 0, b',').unwrap_or_default();
+    let change = field(b"\n  \"updated_at\": \"", "2026-01-02T03:".len(), b'"');
+    let change = change.unwrap_or_default();
+    let mut longer = 0;
     let mut both = old.iter().zip(new).enumerate();
-    old.len() == new.len()
-        && both.all(|(at, (old, new))| {
-            old == new || (old.is_ascii_digit() && new.is_ascii_digit() && is_free(at))
-        })
+    let fits = both.all(|(at, (old, new))| {
+        let digits = old.is_ascii_digit() && new.is_ascii_digit();
+        // Of two blanks between digits one could stay, and a number has no blank in it.
+        let grown = old.is_ascii_digit() && *new == b' ' || *old == b' ' && new.is_ascii_digit();
+        longer += u32::from(grown);
+        let is_free = count.contains(&at) && (digits || grown && longer == 1)
+            || change.contains(&at) && digits;
+        old == new || is_free
+    });
+    // A number that begins with zero has no other digit.
+    let is_zero = |bytes: &[u8]| bytes.get(count.start) == Some(&b'0');
+    old.len() == new.len() && fits && !(longer > 0 && (is_zero(old) || is_zero(new)))
 }
 
 /// How long [`encode`] makes it.
 pub(crate) fn encoded_len(meta: &SessionMeta) -> usize {
-    laid_out_len(&fields(meta))
+    let fields = fields(meta);
+    let blanks = if is_spread(&fields) { 0 } else { blanks(meta) };
+    laid_out_len(&fields) + blanks
 }
 
 /// The same without a line break, to stand in a line.

@@ -60,6 +60,12 @@ impl StoreOptions {
         self.auto_compact
     }
 
+    /// See [`sync_in_poll`](Self::sync_in_poll).
+    #[must_use]
+    pub fn get_sync_in_poll(&self) -> bool {
+        self.sync_in_poll
+    }
+
     /// See [`archive`](Self::archive).
     #[must_use]
     pub fn get_archive(&self) -> bool {

@@ -98,7 +98,7 @@ fn after_close_there_is_what_picoclaw_reads_and_nothing_else() {
         "  \"key\": \"cli\",",
         "  \"summary\": \"\",",
         "  \"skip\": 0,",
-        "  \"count\": 2,",
+        "  \"count\": 2       ,",
         "}",
     ];
     assert_eq!(fixed, expected);

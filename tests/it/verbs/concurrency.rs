@@ -1,6 +1,9 @@
 //! Many callers at once.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
 
 use sessionlog::{Message, Store, StoreHandle, StoreOptions};
 
@@ -11,6 +14,32 @@ fn runtime() -> tokio::runtime::Runtime {
         .worker_threads(3)
         .build()
         .unwrap()
+}
+
+/// How many of some appends the first poll of their reply answered.
+fn answered_at_once(store: &Store) -> usize {
+    let chats = store.handle();
+    let appends = (0..200).filter(|number| {
+        let mut reply = chats.add_message("one", "user", &number.to_string());
+        let mut context = Context::from_waker(Waker::noop());
+        let first = Pin::new(&mut reply).poll(&mut context);
+        if first.is_pending() {
+            reply.wait().unwrap();
+        }
+        first.is_ready()
+    });
+    appends.count()
+}
+
+#[test]
+fn a_poll_that_may_sync_answers_whom_nobody_else_waits_beside() {
+    let dir = scratch();
+    let options = StoreOptions::new().sync_in_poll(true);
+    let store = Store::open_with(dir.path(), options).unwrap();
+    // Who finds the committer on its way to sleep leaves it to it.
+    assert!(answered_at_once(&store) > 0);
+    assert_eq!(texts(&store.handle(), "one").len(), 200);
+    store.close().unwrap();
 }
 
 #[test]

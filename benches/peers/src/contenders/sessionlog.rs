@@ -38,6 +38,7 @@ impl Contender for SessionLog {
         };
         let options = StoreOptions::new()
             .durability(durability)
+            .sync_in_poll(true)
             .max_open_files(OPEN_FILES);
         let store = Store::open_with(setup.dir(), options)?;
         Ok(Self {

@@ -44,7 +44,7 @@ fn a_scope_is_laid_out_anew_with_its_numbers_untouched() {
   "key": "\u003ck\u003e",
   "summary": "",
   "skip": 0,
-  "count": 0,
+  "count": 0       ,
   "created_at": "0001-01-01T00:00:00Z",
   "updated_at": "0001-01-01T00:00:00Z",
   "scope": {

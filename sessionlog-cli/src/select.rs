@@ -27,6 +27,20 @@ pub(crate) struct Select {
 }
 
 impl Select {
+    /// Whether all fit.
+    pub(crate) fn is_any(&self) -> bool {
+        let Self {
+            prefix,
+            agent,
+            channel,
+            person,
+            chat,
+        } = self;
+        [prefix, agent, channel, person, chat]
+            .into_iter()
+            .all(Option::is_none)
+    }
+
     /// The query that finds them.
     pub(crate) fn query(&self) -> SessionQuery {
         let mut query = SessionQuery::new();

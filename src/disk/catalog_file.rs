@@ -1,10 +1,11 @@
 //! The catalog file: the sessions of a directory, as they were when its store was closed.
 //!
 //! ```text
-//! "sessionlog catalog 1\n"  crc32 of all that follows
+//! "sessionlog catalog 2\n"  crc32 of all that follows
 //! store id (16)  the directory's inode (8) and last change (16)
 //! sessions (4)  aliases (4)
-//! for each session the lengths of its stem and its key, and how many aliases it has (4, 4, 4)
+//! for each session the lengths of its stem and its key, how many aliases it has, and when it
+//! was updated, nanoseconds since 1970 (4, 4, 4, 8)
 //! for each alias its length (4)
 //! for each session its stem, its key and its aliases, as UTF-8
 //! ```
@@ -17,7 +18,7 @@ use super::journal::segment::StoreId;
 use super::session_file;
 use crate::ground::storage::FileInfo;
 
-const MAGIC: &[u8] = b"sessionlog catalog 1\n";
+const MAGIC: &[u8] = b"sessionlog catalog 2\n";
 
 /// What a directory is told by: two looks at it give the same only if no name in it changed
 /// between.
@@ -49,6 +50,7 @@ pub(crate) struct Rows {
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
+    updated: i64,
     /// Where it begins in `text`, and its aliases in `aliases`.
     text: u64,
     aliases: u32,
@@ -56,11 +58,24 @@ struct Row {
     key: u32,
 }
 
+/// In place of a time that is not known.
+const UNKNOWN: i64 = i64::MAX;
+
+/// Bytes that each session has in the file besides its text.
+const NUMBERS: usize = 20;
+
 impl Rows {
-    /// Adds a session, whose sidecar's name comes after all others. `false` if there is no
-    /// room for more: positions have 32 bits.
+    /// Adds a session, whose sidecar's name comes after all others, with the nanoseconds
+    /// since 1970 when it was updated, if they are known. `false` if there is no room for
+    /// more: positions have 32 bits.
     #[must_use]
-    pub(crate) fn push(&mut self, stem: &str, key: &str, aliases: &[String]) -> bool {
+    pub(crate) fn push(
+        &mut self,
+        stem: &str,
+        key: &str,
+        aliases: &[String],
+        updated: Option<i64>,
+    ) -> bool {
         let counts = [self.sessions.len(), self.aliases.len() + aliases.len()];
         let lengths = aliases.iter().map(String::len);
         let lengths = lengths.chain([stem.len(), key.len()]);
@@ -72,6 +87,7 @@ impl Rows {
             return false;
         }
         self.sessions.push(Row {
+            updated: updated.unwrap_or(UNKNOWN),
             text: self.text.len() as u64,
             aliases: self.aliases.len() as u32,
             stem: stem.len() as u32,
@@ -103,6 +119,16 @@ impl Rows {
         &self.text[text as usize + stem as usize..][..key as usize]
     }
 
+    /// When session `row` was updated, if that is known.
+    pub(crate) fn updated(&self, row: usize) -> Option<i64> {
+        let updated = self.sessions[row].updated;
+        (updated != UNKNOWN).then_some(updated)
+    }
+
+    pub(crate) fn set_updated(&mut self, row: usize, updated: i64) {
+        self.sessions[row].updated = updated;
+    }
+
     pub(crate) fn aliases(&self, row: usize) -> impl Iterator<Item = &str> {
         self.aliases_at(row).map(|(_, alias)| alias)
     }
@@ -114,6 +140,7 @@ impl Rows {
             aliases,
             stem,
             key,
+            ..
         } = self.sessions[row];
         let next = self.sessions.get(row + 1);
         let end = next.map_or(self.aliases.len(), |next| next.aliases as usize);
@@ -138,7 +165,7 @@ impl Rows {
 
 /// The bytes of a catalog file.
 pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
-    let numbers = rows.sessions.len() * 12 + rows.aliases.len() * 4;
+    let numbers = rows.sessions.len() * NUMBERS + rows.aliases.len() * 4;
     let mut bytes = Vec::with_capacity(MAGIC.len() + 64 + numbers + rows.text.len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&[0; 4]);
@@ -153,6 +180,7 @@ pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
         for number in [row.stem, row.key, end - row.aliases] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
+        bytes.extend_from_slice(&row.updated.to_le_bytes());
     }
     for len in &rows.aliases {
         bytes.extend_from_slice(&len.to_le_bytes());
@@ -179,7 +207,7 @@ pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Row
     }
     let sessions = u32::from_le_bytes(*take(&mut rest)?) as usize;
     let claims = u32::from_le_bytes(*take(&mut rest)?) as usize;
-    let (numbers, rest) = rest.split_at_checked(sessions.checked_mul(12)?)?;
+    let (numbers, rest) = rest.split_at_checked(sessions.checked_mul(NUMBERS)?)?;
     let (lengths, text) = rest.split_at_checked(claims.checked_mul(4)?)?;
     let (lengths, _) = lengths.as_chunks();
     let rows = Rows {
@@ -193,13 +221,16 @@ pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Row
 impl Rows {
     /// Finds where each session begins. `None` unless the lengths add up to the text, fall
     /// between characters, and the names are in order and can be names.
-    fn cut(mut self, numbers: &[[u8; 12]]) -> Option<Self> {
+    fn cut(mut self, numbers: &[[u8; NUMBERS]]) -> Option<Self> {
         let (mut at, mut claims) = (0usize, 0usize);
         for numbers in numbers {
             let [stem, key, aliases] = [0, 4, 8].map(|n| {
                 u32::from_le_bytes([numbers[n], numbers[n + 1], numbers[n + 2], numbers[n + 3]])
             });
+            let mut updated = [0; 8];
+            updated.copy_from_slice(&numbers[12..]);
             self.sessions.push(Row {
+                updated: i64::from_le_bytes(updated),
                 text: at as u64,
                 aliases: claims as u32,
                 stem,
@@ -245,9 +276,9 @@ mod tests {
     fn some() -> Rows {
         let mut rows = Rows::default();
         let aliases = ["agent:main:main", "téléphone"].map(String::from);
-        assert!(rows.push("a-b", "a/b", &aliases));
-        assert!(rows.push("a", "a", &[]));
-        assert!(rows.push("ü", "ü", &aliases[1..]));
+        assert!(rows.push("a-b", "a/b", &aliases, Some(-5)));
+        assert!(rows.push("a", "a", &[], None));
+        assert!(rows.push("ü", "ü", &aliases[1..], Some(i64::MIN)));
         rows
     }
 
@@ -263,6 +294,9 @@ mod tests {
             let again = decode(&bytes, &ID, VERSION).expect("decodes");
             assert_eq!(told(&again), told(&rows));
             assert_eq!(again.claims(), rows.claims());
+            let times = |rows: &Rows| (0..rows.len()).map(|row| rows.updated(row)).collect();
+            let (times, said): (Vec<_>, Vec<_>) = (times(&again), times(&rows));
+            assert_eq!(times, said);
         }
     }
 

@@ -99,6 +99,12 @@ impl Catalog {
         Some(aliases.map(str::to_owned).collect())
     }
 
+    /// When a session was updated, as its sidecar said when it was found: nanoseconds since
+    /// 1970. `None` if that is not known.
+    pub(crate) fn found_updated(&self, key: &str) -> Option<i64> {
+        self.table.updated(self.table.row_of(key)?)
+    }
+
     /// The name of files that nobody owns and that are `key`'s to take. A name
     /// with the key's hash in it comes first: no other key leads to it.
     pub(crate) fn orphan_of(&self, key: &str) -> Option<Arc<str>> {

@@ -109,11 +109,11 @@ impl Kept {
         };
         let rows = catalog.rows();
         let opened = self.opened.unwrap_or(i128::MIN / 2);
-        let is_true = |rows: &Rows| {
+        let is_true = |rows: &mut Rows| {
             let listed = agrees(storage, dir, rows).unwrap_or(false);
-            listed && (0..rows.len()).all(|row| is_said(storage, dir, rows, row, opened))
+            listed && (0..rows.len()).all(|row| say(storage, dir, rows, row, opened))
         };
-        let Some(rows) = rows.filter(is_true) else {
+        let Some(rows) = rows.and_then(|mut rows| is_true(&mut rows).then_some(rows)) else {
             return self.remove(storage);
         };
         file.write_all_at(&catalog_file::encode(&self.id, version, &rows), 0)?;
@@ -167,12 +167,14 @@ fn agrees(storage: &dyn Storage, dir: &Path, rows: &Rows) -> io::Result<bool> {
     Ok(sidecars == rows.len())
 }
 
-/// Whether a sidecar says what its row does. One that was not written since the store was
-/// opened was read then; of the others another program may have written some.
-fn is_said(storage: &dyn Storage, dir: &Path, rows: &Rows, row: usize, opened: i128) -> bool {
+/// Whether a sidecar says what its row does, which then says when it was updated. One that
+/// was not written since the store was opened was read then; of the others another program
+/// may have written some.
+fn say(storage: &dyn Storage, dir: &Path, rows: &mut Rows, row: usize, opened: i128) -> bool {
     let path = dir.join(session_file::sidecar_name(rows.stem(row)));
+    let is_known = rows.updated(row).is_some();
     match storage.info(&path) {
-        Ok(found) if found.changed < opened - SAME_TIME => return true,
+        Ok(found) if is_known && found.changed < opened - SAME_TIME => return true,
         Ok(_) => {}
         Err(_) => return false,
     }
@@ -180,6 +182,8 @@ fn is_said(storage: &dyn Storage, dir: &Path, rows: &Rows, row: usize, opened: i
     let sidecar = sidecar.and_then(|bytes| session_file::decode_sidecar(&bytes).ok());
     sidecar.is_some_and(|sidecar| {
         let said: HashSet<_> = sidecar.aliases.iter().map(String::as_str).collect();
-        sidecar.key == rows.key(row) && said == rows.aliases(row).collect()
+        let is_same = sidecar.key == rows.key(row) && said == rows.aliases(row).collect();
+        rows.set_updated(row, sidecar.updated_nanos());
+        is_same
     })
 }

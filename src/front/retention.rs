@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::disk::session_file;
-use crate::front::sessions::{SessionInfo, SessionQuery, nanos, time_of};
+use crate::front::sessions::{SessionInfo, SessionQuery};
+use crate::ground::clock;
 use crate::scope::{build_main_session_key, is_opaque_session_key};
 
 /// Which sessions stay, for [`StoreHandle::retention`](crate::StoreHandle::retention);
@@ -120,10 +121,10 @@ impl RetentionPolicy {
     /// Which of these sessions go.
     pub(super) fn judge(&self, sessions: Vec<SessionInfo>, now: OffsetDateTime) -> RetentionPlan {
         let age = self.age.and_then(|age| i64::try_from(age.as_nanos()).ok());
-        let oldest = age.map(|age| nanos(now).saturating_sub(age));
+        let oldest = age.map(|age| clock::nanos(now).saturating_sub(age));
         let dated = sessions.into_iter().filter_map(|session| {
             let about = self.with_main || !is_main(&session);
-            time_of(&session.updated_at)
+            clock::parse_nanos(&session.updated_at)
                 .filter(|_| about)
                 .map(|updated| (updated, session))
         });
@@ -190,7 +191,7 @@ mod tests {
     }
 
     fn at_time(text: &str) -> OffsetDateTime {
-        let nanos = i128::from(time_of(text).unwrap());
+        let nanos = i128::from(clock::parse_nanos(text).unwrap());
         OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap()
     }
 

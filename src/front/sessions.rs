@@ -37,8 +37,9 @@ pub enum SessionOrder {
     /// page reads the files of what it shows.
     #[default]
     Name,
-    /// The one updated last comes first. Every page reads the sidecars of all sessions
-    /// whose keys begin with the prefix.
+    /// The one updated last comes first. A page reads the sidecars of all sessions whose keys
+    /// begin with the prefix, but for those that were not used since the open if it is asked
+    /// for no agent, channel, person or chat.
     Updated,
 }
 
@@ -248,9 +249,20 @@ impl SessionQuery {
             && self.party.is_none()
     }
 
+    /// Whether a session is looked for that was updated then, if that alone tells.
+    pub(super) fn admits_at(&self, updated: i64) -> Option<bool> {
+        let tells = self.agent.is_none() && self.channel.is_none() && self.party.is_none();
+        tells.then(|| {
+            self.since
+                .is_none_or(|since| updated >= clock::nanos(since))
+        })
+    }
+
     /// Whether a session is looked for, as far as its sidecar says.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
-        let since = self.since.is_none_or(|since| updated(meta) >= nanos(since));
+        let since = self
+            .since
+            .is_none_or(|since| updated(meta) >= clock::nanos(since));
         if !since || self.party.as_ref().is_some_and(|who| !who.means(key, meta)) {
             return false;
         }
@@ -265,20 +277,9 @@ impl SessionQuery {
     }
 }
 
-/// Nanoseconds since 1970, as far as they go: from 1677 to 2262.
-pub(super) fn nanos(time: OffsetDateTime) -> i64 {
-    let nanos = time.unix_timestamp_nanos();
-    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
-}
-
 /// When a session was updated; long ago if its sidecar says nothing that reads.
 pub(super) fn updated(meta: &Meta) -> i64 {
-    time_of(meta.updated_at.as_str()).unwrap_or(i64::MIN)
-}
-
-/// Nanoseconds since 1970 of a time in a sidecar, if it was ever set, and reads.
-pub(super) fn time_of(text: &str) -> Option<i64> {
-    clock::parse(text).map(nanos)
+    clock::parse_nanos(meta.updated_at.as_str()).unwrap_or(i64::MIN)
 }
 
 /// What is shown of a session that was found.

@@ -124,6 +124,17 @@ pub(crate) fn parse(text: &str) -> Option<OffsetDateTime> {
     Some(time).filter(|_| text != ZERO_TIME)
 }
 
+/// The time in nanoseconds since 1970, as far as they go: from 1677 to 2262.
+pub(crate) fn nanos(time: OffsetDateTime) -> i64 {
+    let nanos = time.unix_timestamp_nanos();
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// The same of a time in RFC 3339, if it was ever set, and reads.
+pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
+    parse(text).map(nanos)
+}
+
 /// Go's zero `time.Time`: what PicoClaw writes if no time was ever set.
 pub const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::{Sim, read_now, read_only};
-use sessionlog::{Error, Message, Reply, SessionQuery, Store, StoreOptions};
+use sessionlog::{Error, Message, Reply, SessionOrder, SessionQuery, Store, StoreOptions};
 
 use crate::support::{said, scratch};
 
@@ -134,6 +135,87 @@ fn what_changes_after_an_open_is_kept_at_the_next_end() {
     assert_eq!(resolved(&mut sim, "also:0"), None);
     assert!(closed(sim, &disk));
     assert_eq!(listed(&mut opened(&disk)).len(), 6);
+}
+
+fn newest_first(limit: usize) -> SessionQuery {
+    let query = SessionQuery::new().prefix("chat:").limit(limit);
+    query.order(SessionOrder::Updated)
+}
+
+#[test]
+fn the_newest_session_is_found_without_the_sidecars_of_the_others() {
+    let steps = [3, 30].map(|sessions| {
+        let disk = furnished(sessions);
+        let reader = read_only(disk.clone()).unwrap();
+        let before = disk.steps();
+        let page = read_now(reader.sessions(newest_first(1))).unwrap();
+        assert_eq!(page.sessions[0].key, format!("chat:{}", sessions - 1));
+        let mut sim = opened(&disk);
+        let read = disk.steps() - before;
+        let chats = sim.handle();
+        let before = disk.steps();
+        let again = run(&mut sim, chats.sessions(newest_first(1)));
+        assert_eq!(again.sessions, page.sessions);
+        (read, disk.steps() - before)
+    });
+    assert_eq!(steps[0], steps[1]);
+}
+
+/// Every round uses some of the sessions, one way or another, and ends in one of two ways.
+#[test]
+fn sessions_are_in_the_order_that_their_sidecars_say() {
+    let mut disk = furnished(8);
+    for round in 0..12_usize {
+        let mut sim = opened(&disk);
+        let chats = sim.handle().exact_keys();
+        let key = |n: usize| format!("chat:{}", (round * 5 + n) % 9);
+        sim.pause(Duration::from_millis(3));
+        run(&mut sim, chats.add_message(&key(0), "user", "more"));
+        sim.pause(Duration::from_millis(3));
+        run(&mut sim, chats.set_summary(&key(3), "so far"));
+        run(&mut sim, chats.history(&key(6)));
+        if round % 4 == 3 {
+            run(&mut sim, chats.delete_session(&key(7)));
+        }
+        let live = run(&mut sim, chats.sessions(newest_first(99))).sessions;
+        let times: Vec<_> = live.iter().map(|info| info.updated().unwrap()).collect();
+        assert!(times.is_sorted_by(|a, b| a >= b));
+        if round % 3 == 2 {
+            drop(sim);
+            disk = disk.image(Image::AllLost);
+        } else {
+            assert!(closed(sim, &disk));
+        }
+        let reader = read_only(disk.clone()).unwrap();
+        let read = read_now(reader.sessions(newest_first(99))).unwrap();
+        assert_eq!(read.sessions, live, "round {round}");
+        let mut sim = opened(&disk);
+        let chats = sim.handle();
+        let again = run(&mut sim, chats.sessions(newest_first(99)));
+        assert_eq!(again.sessions, live, "round {round}");
+        assert!(closed(sim, &disk));
+    }
+}
+
+#[test]
+fn a_time_that_another_program_wrote_counts_from_the_first_use() {
+    let disk = furnished(3);
+    let sidecar = String::from_utf8(disk.read_foreign(path("chat_0.meta.json")).unwrap()).unwrap();
+    let (before, after) = sidecar.split_once("\"updated_at\": \"").unwrap();
+    let later = format!("{before}\"updated_at\": \"2099{}", &after[4..]);
+    disk.write_foreign(path("chat_0.meta.json"), later.as_bytes())
+        .unwrap();
+    let newest = |disk: &MemoryStorage| {
+        let reader = read_only(disk.clone()).unwrap();
+        let page = read_now(reader.sessions(newest_first(1))).unwrap();
+        page.sessions[0].key.clone()
+    };
+    assert_eq!(newest(&disk), "chat:2");
+    let mut sim = opened(&disk);
+    sim.pause(Duration::from_secs(1));
+    assert_eq!(texts(&mut sim, "chat:0"), ["0"]);
+    assert!(closed(sim, &disk));
+    assert_eq!(newest(&disk), "chat:0");
 }
 
 /// A file system that folds names would give both one file.

@@ -22,7 +22,7 @@ Examples:
   sessionlog ls ~/.picoclaw/sessions
   sessionlog ls DIR --since yesterday --person 123456   a person's chats since yesterday
   sessionlog ls DIR --channel telegram --sort size -n 10
-  sessionlog ls DIR --keys                              keys only, one per line
+  sessionlog ls DIR --keys --all --sort name            all keys, one per line: quickest
   sessionlog ls DIR --all --json | jq .key
 
 Exits with 1 if there is no such session.")]
@@ -73,6 +73,9 @@ enum Sort {
 impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
         let store = self.dir.read()?;
+        if self.wants_names_alone() {
+            return self.names(&store.chats.list_sessions().wait()?);
+        }
         let mut query = self.select.query();
         if let Some(since) = self.since {
             query = query.updated_since(since);
@@ -104,6 +107,22 @@ impl Ls {
         Ok(Outcome::found(!page.sessions.is_empty()))
     }
 
+    /// Whether no file of a session need be read.
+    fn wants_names_alone(&self) -> bool {
+        let by_name = self.sort == Sort::Name && !self.reverse;
+        self.keys && by_name && self.since.is_none() && self.select.is_any()
+    }
+
+    fn names(&self, keys: &[String]) -> Result<Outcome> {
+        let mut out = Output::new();
+        let limit = if self.all { usize::MAX } else { self.limit };
+        for key in keys.iter().take(limit) {
+            name(&mut out, key)?;
+        }
+        out.finish()?;
+        Ok(Outcome::found(!keys.is_empty()))
+    }
+
     fn sort(&self, sessions: &mut [SessionInfo]) {
         match self.sort {
             Sort::Updated => sessions.sort_by(|a, b| b.updated_at.cmp(&a.updated_at)),
@@ -125,13 +144,7 @@ impl Ls {
             }
         } else if self.keys {
             for session in &page.sessions {
-                let key = &session.key;
-                let key = if out.is_terminal() {
-                    safe::line(key)
-                } else {
-                    key.into()
-                };
-                out.line(&key)?;
+                name(&mut out, &session.key)?;
             }
         } else {
             list(&mut out, &page.sessions)?;
@@ -143,6 +156,15 @@ impl Ls {
             ));
         }
         Ok(())
+    }
+}
+
+/// A whole key.
+fn name(out: &mut Output, key: &str) -> Result<()> {
+    if out.is_terminal() {
+        out.line(&safe::line(key))
+    } else {
+        out.line(key)
     }
 }
 

@@ -116,6 +116,8 @@ fn sessions_are_listed_by_person_time_and_size() {
     assert_eq!(keys(&["--person", "7", "--since", "yesterday"]), [SEVEN]);
     assert_eq!(keys(&["--sort", "size", "-n", "1"]), [SEVEN]);
     assert_eq!(keys(&["--sort", "name"]), [SEVEN, EIGHT, "web:evil"]);
+    assert_eq!(keys(&["--sort", "name", "-n", "2"]), [SEVEN, EIGHT]);
+    assert_eq!(keys(&["--sort", "name", "--prefix", "web"]), ["web:evil"]);
     assert_eq!(
         keys(&["--sort", "created", "--reverse"]),
         [SEVEN, EIGHT, "web:evil"]

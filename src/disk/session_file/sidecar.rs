@@ -74,6 +74,11 @@ impl SessionMeta {
         clock::parse(&self.updated_at)
     }
 
+    /// When it last changed, nanoseconds since 1970; long ago if it says nothing that reads.
+    pub(crate) fn updated_nanos(&self) -> i64 {
+        clock::parse_nanos(&self.updated_at).unwrap_or(i64::MIN)
+    }
+
     /// A session of which nothing is known but its key.
     #[must_use]
     pub fn empty(key: impl Into<String>) -> Self {

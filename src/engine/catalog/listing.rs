@@ -62,7 +62,10 @@ impl Catalog {
                 row.into_iter()
                     .flat_map(|row| self.aliases.kept(&self.table, row)),
             );
-            rows.push(stem, key, &aliases)
+            // Of one that was used the sidecar may say another, also if it did so before.
+            let untouched = row.filter(|row| !self.table.is_out(*row));
+            let updated = untouched.and_then(|row| self.table.updated(row));
+            rows.push(stem, key, &aliases, updated)
         })
         .then_some(rows)
     }

@@ -86,6 +86,12 @@ impl Table {
         self.rows.aliases(row)
     }
 
+    /// When a session was updated, as its sidecar said when it was found, if that is known:
+    /// nanoseconds since 1970.
+    pub(super) fn updated(&self, row: usize) -> Option<i64> {
+        self.rows.updated(row)
+    }
+
     /// The session of `key`, whether it went out or not.
     pub(super) fn row_of(&self, key: &str) -> Option<usize> {
         if self.keys.is_empty() {
@@ -260,7 +266,7 @@ mod tests {
         let mut rows = Rows::default();
         for (key, aliases) in sessions {
             let aliases: Vec<_> = aliases.iter().map(ToString::to_string).collect();
-            assert!(rows.push(key, key, &aliases));
+            assert!(rows.push(key, key, &aliases, None));
         }
         Table::of(rows).expect("each key is there once")
     }

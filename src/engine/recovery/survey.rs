@@ -58,7 +58,10 @@ pub(crate) fn survey(
     let images = plans.sessions.iter();
     let images: Vec<_> = images
         .filter(|(stem, plan)| exists(stem, plan))
-        .filter_map(|(stem, plan)| Some((stem.clone(), plan.image.clone()?)))
+        .filter_map(|(stem, plan)| {
+            let image = plan.image.as_ref()?;
+            Some((stem.clone(), plan.meta(|| image.clone())))
+        })
         .collect();
     logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
     sidecars.sort_unstable_by(|a, b| session_file::file_order(a, b));
@@ -199,7 +202,7 @@ fn entered(mut metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) -
                 session_file::sidecar_name(stem)
             ));
             others.push(stem);
-        } else if !rows.push(stem, &meta.key, &meta.aliases) {
+        } else if !rows.push(stem, &meta.key, &meta.aliases, Some(meta.updated_nanos())) {
             left.push((stem, meta));
         }
     }

@@ -90,6 +90,17 @@ impl<'a> Listing<'a> {
         Ok(meta)
     }
 
+    /// When a session was updated, if the look found it out: nanoseconds since 1970.
+    pub(crate) fn updated(&self, (stem, key): &(String, String)) -> Option<i64> {
+        let Moment {
+            plans, restored, ..
+        } = &*self.moment;
+        let elsewhere = plans.sessions.contains_key(stem) || restored.contains_key(stem);
+        (!elsewhere)
+            .then(|| self.moment.catalog.found_updated(key))
+            .flatten()
+    }
+
     /// A session as it stood at the look, unless its files changed since: see
     /// [`is_still`](Self::is_still). Nothing if it is gone.
     ///

@@ -105,6 +105,8 @@ pub(super) trait Source: Sync {
     /// The stem and the key of each, by file name.
     fn listed(&self) -> Vec<Listed>;
     fn meta(&self, session: &Listed) -> Result<Meta>;
+    /// When it was updated, if that is known without reading its sidecar.
+    fn updated(&self, session: &Listed) -> Option<i64>;
     /// Nothing if it is gone.
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>>;
 }
@@ -157,12 +159,9 @@ fn find(
     session: &Listed,
 ) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
-        match source
-            .meta(session)
-            .map(|meta| query.admits(&session.1, &meta))
-        {
-            Ok(true) => {}
-            Ok(false) => return None,
+        match admitted(source, query, session) {
+            Ok(Some(_)) => {}
+            Ok(None) => return None,
             Err(error) => return Some(Err(error)),
         }
     }
@@ -203,17 +202,28 @@ pub(super) fn newest_first<'a>(
     listed: &'a [Listed],
     mut unreadable: impl FnMut(&Listed, Error),
 ) -> Vec<(&'a Listed, i64)> {
-    let metas = glance::each(listed, GLANCES, &|session| source.meta(session));
+    let times = glance::each(listed, GLANCES, &|session| admitted(source, query, session));
     let mut found = Vec::new();
-    for (session, meta) in listed.iter().zip(metas) {
-        match meta {
-            Ok(meta) if query.admits(&session.1, &meta) => found.push((session, updated(&meta))),
-            Ok(_) => {}
+    for (session, time) in listed.iter().zip(times) {
+        match time {
+            Ok(Some(time)) => found.push((session, time)),
+            Ok(None) => {}
             Err(error) => unreadable(session, error),
         }
     }
     found.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
     found
+}
+
+/// When a session was updated, if it is looked for.
+fn admitted(source: &impl Source, query: &SessionQuery, session: &Listed) -> Result<Option<i64>> {
+    if let Some(time) = source.updated(session)
+        && let Some(admits) = query.admits_at(time)
+    {
+        return Ok(admits.then_some(time));
+    }
+    let meta = source.meta(session)?;
+    Ok(query.admits(&session.1, &meta).then(|| updated(&meta)))
 }
 
 impl SessionPage {
@@ -277,6 +287,12 @@ impl Source for Owned<'_> {
         }
     }
 
+    fn updated(&self, (_, key): &Listed) -> Option<i64> {
+        let catalog = &self.1.shared.catalog;
+        let is_untouched = catalog.is_untouched(key);
+        is_untouched.then(|| catalog.found_updated(key)).flatten()
+    }
+
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {
         let (stem, key) = session;
         let shared = &self.1.shared;
@@ -301,6 +317,10 @@ impl Source for Listing<'_> {
 
     fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
         self.meta(stem, key)
+    }
+
+    fn updated(&self, session: &Listed) -> Option<i64> {
+        self.updated(session)
     }
 
     fn lines(&self, (_, key): &Listed) -> Result<Option<(Meta, Lines)>> {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cursor, SessionInfo, SessionOrder, SessionQuery, nanos, time_of};
+use super::{Cursor, SessionInfo, SessionOrder, SessionQuery};
+use crate::ground::clock;
 
 /// Some of the sessions that were looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ impl SessionPage {
             info.key.starts_with(&query.prefix)
                 && query
                     .since
-                    .is_none_or(|since| updated_of(info) >= nanos(since))
+                    .is_none_or(|since| updated_of(info) >= clock::nanos(since))
                 && is(&query.agent, &*info.agent)
                 && is(&query.channel, &*info.channel)
         };
@@ -74,7 +75,7 @@ impl SessionPage {
 }
 
 fn updated_of(info: &SessionInfo) -> i64 {
-    time_of(&info.updated_at).unwrap_or(i64::MIN)
+    clock::parse_nanos(&info.updated_at).unwrap_or(i64::MIN)
 }
 
 impl IntoIterator for SessionPage {

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder, bytes};
+use regex_syntax::hir::{Hir, HirKind};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -83,13 +84,13 @@ impl Needle {
             .case_insensitive(pattern.ignores_case)
             .build()
             .map_err(invalid)?;
-        let run = Some(plain_run(&pattern.text));
-        let run = run.filter(|run| !pattern.is_regex && !run.is_empty());
-        let candidates = run.map(|run| {
-            bytes::RegexBuilder::new(&format!(r#"{}|\\u|"text""#, regex::escape(run)))
-                .case_insensitive(pattern.ignores_case)
-                .build()
-        });
+        let run = if pattern.is_regex {
+            required_run(&pattern.text)
+        } else {
+            plain_run(&pattern.text).to_owned()
+        };
+        let candidates =
+            (!run.is_empty()).then(|| bytes::Regex::new(&candidates(&run, pattern.ignores_case)));
         Ok(Self {
             candidates: candidates.transpose().map_err(invalid)?,
             text,
@@ -176,6 +177,44 @@ impl Needle {
     }
 }
 
+/// What a line has in which `run` may be: the run, one of its characters by its number, or a
+/// part of a content, of which several may make up the run.
+fn candidates(run: &str, ignores_case: bool) -> String {
+    let escapes = match (run.is_ascii(), ignores_case) {
+        // A space, a digit or a letter. Most numbers stand for other characters: Go writes
+        // those of HTML so.
+        (true, false) => r"\\u00(?:20|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])",
+        // And the two that are the same as `k` and `s` then.
+        (true, true) => r"\\u(?:00(?:20|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])|212[aA]|017[fF])",
+        (false, _) => r"\\u",
+    };
+    let flag = if ignores_case { "i" } else { "" };
+    let run = regex::escape(run);
+    format!(r#"(?{flag}:{run})|{escapes}|"(?i:text)""#)
+}
+
+/// The longest such part that is in all that a regular expression matches, as far as that is
+/// plain to see; empty if it is not.
+fn required_run(pattern: &str) -> String {
+    let parsed = regex_syntax::parse(pattern);
+    parsed.map_or_else(|_| String::new(), |hir| run_of(&hir).to_owned())
+}
+
+fn run_of(hir: &Hir) -> &str {
+    match hir.kind() {
+        HirKind::Literal(literal) => str::from_utf8(&literal.0).map_or("", plain_run),
+        HirKind::Capture(capture) => run_of(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => run_of(&repetition.sub),
+        HirKind::Concat(parts) => {
+            let runs = parts.iter().map(run_of);
+            // Spaces are everywhere.
+            runs.max_by_key(|run| run.replace(' ', "").len())
+                .unwrap_or_default()
+        }
+        _ => "",
+    }
+}
+
 /// The longest part of a text that JSON writes as it is, but for `\u`: letters, digits, and
 /// spaces between them. Other characters have short forms, as `\n` and `\/`. Of a list of
 /// parts, each with a field `"text"`, it may stand in two.
@@ -219,6 +258,61 @@ mod tests {
         assert_eq!(finds(&pattern("straße", true), line), Some(0..8));
         assert_eq!(finds(&pattern("kk", true), line), Some(12..18));
         assert_eq!(finds(&pattern("<", true), line), None);
+    }
+
+    /// What is skipped unread must be what does not match.
+    #[test]
+    fn a_line_that_matches_is_read() {
+        let pattern = |text: &str, is_regex, ignores_case| Pattern {
+            text: text.into(),
+            is_regex,
+            ignores_case,
+            ..Pattern::default()
+        };
+        let plain = "Kiss the cat 09 azAZ";
+        let characters: Vec<char> = plain.chars().collect();
+        let numbered = |upper: bool, at: usize| {
+            let number = format!("{:04x}", characters[at] as u32);
+            let number = if upper { number.to_uppercase() } else { number };
+            let (before, after) = (&plain[..at], &plain[at + 1..]);
+            format!(r#"{{"role":"user","content":"{before}\u{number}{after}"}}"#)
+        };
+        for at in 0..characters.len() {
+            for line in [numbered(false, at), numbered(true, at)] {
+                for (text, is_regex) in [
+                    (plain, false),
+                    ("Kiss [a-z]+ cat 09 azAZ$", true),
+                    ("^(Kiss the){1,2} (cat|dog) 0?9 az", true),
+                    ("(?i)kiss THE", true),
+                    ("[Kk]iss|cat", true),
+                ] {
+                    for ignores_case in [false, true] {
+                        let found = finds(&pattern(text, is_regex, ignores_case), &line);
+                        assert!(found.is_some(), "{text} in {line}");
+                    }
+                }
+            }
+        }
+        let folded = r#"{"role":"user","content":"\u212ai\u017fs the cat"}"#;
+        assert!(finds(&pattern("kiss", false, true), folded).is_some());
+        assert!(finds(&pattern("kis+ the", true, true), folded).is_some());
+    }
+
+    #[test]
+    fn of_a_regular_expression_what_all_matches_have_is_looked_for() {
+        for (pattern, run) in [
+            ("Xylo[a-z]+ inv", "Xylo"),
+            ("[a-z]+phone inv", "phone inv"),
+            ("(?:late|first) [nN]eedle", "eedle"),
+            ("(needle)?hay", "hay"),
+            ("needle*", "needl"),
+            ("(?i)needle", ""),
+            ("a|b", ""),
+            (r"\d+", ""),
+            (r"say\s\x22hi there", "hi there"),
+        ] {
+            assert_eq!(required_run(pattern), run, "{pattern}");
+        }
     }
 
     #[test]

@@ -118,12 +118,13 @@ fn locked(pid: Option<u32>) -> String {
     match pid {
         Some(pid) => format!(
             "process {pid} has it open for writing: stop that, or do this through it \
-             (`ps -p {pid}` shows what it is); ls, show, tail, search, stat, top, verify, \
-             export, backup and archive work beside it"
+             (`ps -p {pid}` shows what it is), or wait for it with --wait; ls, show, tail, search, \
+             stat, top, serve, verify, export, backup, copy and archive work beside it"
         ),
         None => String::from(
-            "another process has it open for writing: stop that first; ls, show, tail, \
-             search, stat, top, verify, export, backup and archive work beside it",
+            "another process has it open for writing: stop that first, or wait for it with --wait; \
+             ls, show, tail, search, stat, top, serve, verify, export, backup, copy and archive \
+             work beside it",
         ),
     }
 }

@@ -39,6 +39,21 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     shown
 }
 
+/// A name on one line, without its middle if that is too long: names of one kind begin alike.
+pub(crate) fn short_name(name: &str, most: usize) -> String {
+    let name = line(name);
+    let length = name.chars().count();
+    if length <= most || most < 8 {
+        return short(&name, most);
+    }
+    let begin = most / 3;
+    let end = most - begin - 1;
+    let first: String = name.chars().take(begin).collect();
+    let last: String = name.chars().skip(length - end).collect();
+    // Wide characters take more room than was counted.
+    short(&format!("{first}…{last}"), most + 1)
+}
+
 fn escaped(text: &str, keeps_lines: bool) -> Cow<'_, str> {
     let is_kept = |c: char| keeps_lines && matches!(c, '\n' | '\t');
     if !text.chars().any(|c| is_order(c) && !is_kept(c)) {

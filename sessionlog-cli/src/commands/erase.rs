@@ -7,7 +7,7 @@ use sessionlog::{EraseReceipt, SessionInfo, SessionQuery, StoreHandle, Whose};
 
 use crate::commands::ls;
 use crate::failure::{Failure, Outcome, Result};
-use crate::output::{self, BAD, GOOD, Output};
+use crate::output::{self, BAD, DIM, GOOD, Output};
 use crate::store::{Dir, Writing};
 use crate::{progress, resolve, safe};
 
@@ -26,7 +26,7 @@ Examples:
   sessionlog erase DIR --session telegram:123456 --json > receipt.json
 
 Exits with 0 if it is sure that nothing speaks of them any more, 1 if there was nothing to \
-erase, or something is left to be looked at.")]
+erase or something is left to be looked at, 2 if no session has the key.")]
 pub(crate) struct Erase {
     #[command(flatten)]
     dir: Dir,
@@ -74,10 +74,15 @@ impl Erase {
         let erase = || chats.erase(self.what(&meant)).wait();
         let receipt = progress::while_reading(self.dir.path(), "erasing", erase)?;
         store.close()?;
-        // The journal is replaced whatever it spoke of.
-        let is_others = |file: &String| !file.starts_with(".sessionlog/journal/");
-        let is_any = !meant.is_empty() || receipt.removed.iter().any(is_others);
+        let is_any = !meant.is_empty() || receipt.removed.iter().any(|file| !is_journal(file));
         self.tell(&receipt)?;
+        if !is_any {
+            output::note("nobody's conversation was meant: nothing was there to be erased");
+        }
+        if !receipt.doubtful.is_empty() {
+            output::note("if such a file is theirs: sessionlog erase DIR --session KEY");
+        }
+        output::note("copies elsewhere, forks and exports are as they were");
         Ok(Outcome::found(is_any && receipt.is_complete()))
     }
 
@@ -130,8 +135,11 @@ impl Erase {
             return Ok(true);
         }
         let mut out = Output::new();
-        if !self.json {
-            ls::list(&mut out, meant)?;
+        for session in meant.iter().filter(|_| !self.json) {
+            // Cut short, one key could pass for another.
+            let key = safe::line(&session.key);
+            let title = out.paint(DIM, &safe::short(ls::title_of(session), 40));
+            out.line(&format!("{key}  {title}"))?;
         }
         out.finish()?;
         if !io::stdin().is_terminal() {
@@ -158,7 +166,7 @@ impl Erase {
         for key in &receipt.sessions {
             out.line(&format!("erased {}", safe::line(key)))?;
         }
-        for file in &receipt.removed {
+        for file in receipt.removed.iter().filter(|file| !is_journal(file)) {
             out.line(&format!("removed {}", safe::line(file)))?;
         }
         let mut bad = |what: String| {
@@ -192,4 +200,9 @@ impl Erase {
         out.line(&format!("{verdict}: {read}"))?;
         out.finish()
     }
+}
+
+/// Of the journal, which is replaced whatever it spoke of.
+fn is_journal(file: &str) -> bool {
+    file.starts_with(".sessionlog/journal/")
 }

@@ -95,6 +95,9 @@ impl Ls {
         if order.is_none() {
             self.sort(&mut page.sessions);
         }
+        if page.sessions.is_empty() && !self.json && !self.keys {
+            output::note("there is no such session");
+        }
         let is_cut = page.next.is_some() || page.sessions.len() > limit;
         page.sessions.truncate(limit);
         self.show(&page)?;
@@ -200,7 +203,7 @@ pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
     }
     for session in sessions {
         table.add_row([
-            safe::short(name_of(session), key),
+            safe::short_name(name_of(session), key),
             safe::short(title_of(session), title),
             session.lines.to_string(),
             output::bytes(session.bytes),

@@ -11,9 +11,9 @@ use crate::{progress, safe};
 /// Mend a damaged store
 ///
 /// What it changes is first copied to DIR/.sessionlog/backups/repair-N; lines that are no
-/// records go to DIR/.sessionlog/quarantine. Nothing that still counts is lost unless
-/// --allow-data-loss is given; without it what would be is named, and left. DIR must not be in
-/// use by another process.
+/// records go to DIR/.sessionlog/quarantine. What the files no longer hold is named as lost; what
+/// they hold and mending would give up is left, and named, unless --allow-data-loss is given.
+/// DIR must not be in use by another process.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   sessionlog repair COPY
   sessionlog repair COPY --allow-data-loss    also what cannot be mended without loss
 
-Exits with 0 if all is sound now, 1 if something is left.")]
+Exits with 0 if all is sound now and nothing is lost, 1 if something is left or lost.")]
 pub(crate) struct Repair {
     #[command(flatten)]
     dir: Dir,
@@ -54,7 +54,8 @@ impl Repair {
         if !report.needs_data_loss.is_empty() {
             output::note("`--allow-data-loss` goes on without that; keep a copy of DIR first");
         }
-        let is_whole = report.needs_data_loss.is_empty() && report.unreadable.is_empty();
+        let left = report.needs_data_loss.len() + report.unreadable.len();
+        let is_whole = left == 0 && report.losses.is_empty();
         Ok(Outcome::found(is_whole))
     }
 }

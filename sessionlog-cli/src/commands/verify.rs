@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use sessionlog::{Store, VerifyReport};
+use sessionlog::{SessionCheck, Store, VerifyReport};
 
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, BAD, DIM, GOOD, Output};
@@ -20,7 +20,8 @@ Examples:
   sessionlog verify DIR --full       every segment and session, not only what is wrong
   sessionlog verify DIR --json | jq -r '.problems[]'
 
-Exits with 0 if all is sound, 1 if something is wrong: `sessionlog repair DIR` mends that.")]
+Exits with 0 if all is sound, 1 if something is wrong (`sessionlog repair DIR` mends that) or DIR \
+is no store.")]
 pub(crate) struct Verify {
     #[command(flatten)]
     dir: Dir,
@@ -53,6 +54,13 @@ impl Verify {
             tell(&mut out, &report)?;
         }
         out.finish()?;
+        if report.sessions.is_empty() && !dir.join(".sessionlog").exists() {
+            output::note(&format!(
+                "there is no session in {}: is it the right directory?",
+                dir.display()
+            ));
+            return Ok(Outcome::Nothing);
+        }
         if !report.is_sound() && !self.json {
             output::note(
                 "`sessionlog repair DIR` mends what can be mended; it copies what it changes first",
@@ -76,6 +84,8 @@ struct Summary {
     left_over: Vec<String>,
     busy: bool,
     unsettled: Vec<String>,
+    /// Session files of which no sidecar says whose they are.
+    ownerless: Vec<String>,
 }
 
 impl Summary {
@@ -97,8 +107,16 @@ impl Summary {
             left_over: report.strays.clone(),
             busy: report.busy,
             unsettled: report.unsettled.clone(),
+            ownerless: ownerless(report)
+                .map(|session| session.stem.clone())
+                .collect(),
         }
     }
+}
+
+fn ownerless(report: &VerifyReport) -> impl Iterator<Item = &SessionCheck> {
+    let sessions = report.sessions.iter();
+    sessions.filter(|session| session.key.is_empty() && session.lines > 0)
 }
 
 fn tell(out: &mut Output, report: &VerifyReport) -> Result<()> {
@@ -117,6 +135,14 @@ fn tell(out: &mut Output, report: &VerifyReport) -> Result<()> {
         problems => out.paint(BAD, &output::count(problems, "problem")),
     };
     out.line(&format!("{verdict}: {read}"))?;
+    for session in ownerless(report) {
+        let SessionCheck { stem, messages, .. } = session;
+        let what = format!(
+            "{stem}: no sidecar says whose it is, so it is in no list; messages in it: {messages}. \
+             Its key shows it, and writing to that lists it again"
+        );
+        out.line(&out.paint(BAD, &safe::line(&what)))?;
+    }
     let mut say = |what: String| {
         let what = out.paint(DIM, &safe::line(&what));
         out.line(&what)

@@ -1,5 +1,7 @@
 //! Verbs that write.
 
+use std::fs;
+
 use sessionlog::{Message, Store, StoreOptions};
 
 use crate::support::{EIGHT, Fixture, SEVEN, json, run, run_with};
@@ -33,9 +35,9 @@ fn damage_is_found_mended_and_gone() {
     let dir = fixture.dir();
     run("verify", &dir, &[]).exits(0);
     let log = dir.join(format!("{}.jsonl", EIGHT.replace(':', "_")));
-    let mut bytes = std::fs::read(&log).unwrap();
+    let mut bytes = fs::read(&log).unwrap();
     bytes.extend_from_slice(b"{\"role\":\"us\x1b[31m\n{\"role\":\"user\",\"content\":\"after\"}\n");
-    std::fs::write(&log, bytes).unwrap();
+    fs::write(&log, bytes).unwrap();
     let found = run("verify", &dir, &[]).exits(1);
     assert!(
         found.contains("no record") && !found.contains('\x1b'),
@@ -54,6 +56,53 @@ fn damage_is_found_mended_and_gone() {
         shown.contains("  hi\n") && shown.contains("  after\n"),
         "{shown}"
     );
+}
+
+/// A directory as PicoClaw leaves it: no copy of a sidecar is there.
+fn of_picoclaw(sessions: &[(&str, usize)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (key, count) in sessions {
+        let stem = key.replace(':', "_");
+        let line = |n| format!("{{\"role\":\"user\",\"content\":\"line {n}\"}}\n");
+        let log: String = (0..*count).map(line).collect();
+        let time = "2026-11-20T10:00:00Z";
+        let meta = serde_json::json!({
+            "key": key, "summary": "", "skip": 0, "count": count,
+            "created_at": time, "updated_at": time,
+        });
+        fs::write(dir.path().join(format!("{stem}.jsonl")), log).unwrap();
+        let sidecar = dir.path().join(format!("{stem}.meta.json"));
+        fs::write(sidecar, meta.to_string()).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn what_the_files_no_longer_hold_is_named_and_no_success() {
+    let dir = of_picoclaw(&[("a:1", 8), ("a:2", 3)]);
+    let log = dir.path().join("a_1.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    // In the middle of the fourth line.
+    let half: String = text.chars().take(text.len() / 8 * 3 + 10).collect();
+    fs::write(&log, half).unwrap();
+    fs::remove_file(dir.path().join("a_2.meta.json")).unwrap();
+
+    let found = run("verify", dir.path(), &[]).exits(1);
+    assert!(found.contains("a_2: no sidecar") && found.contains("messages in it: 3"));
+    let summary = json(&run("verify", dir.path(), &["--json"]).exits(1));
+    assert_eq!(summary[0]["ownerless"], serde_json::json!(["a_2"]));
+    let mended = run("repair", dir.path(), &[]).exits(1);
+    assert!(mended.contains("lost: a_1: lines that the sidecar counts, unless it was wrong: 4"));
+    run("verify", dir.path(), &[]).exits(0);
+}
+
+#[test]
+fn a_directory_of_something_else_is_no_sound_store() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "no session").unwrap();
+    let ran = run("verify", dir.path(), &[]);
+    assert!(ran.err.contains("right directory"), "{}", ran.err);
+    ran.exits(1);
 }
 
 #[test]
@@ -89,7 +138,13 @@ fn a_person_is_erased_only_after_a_yes_and_then_for_good() {
             "{path:?}"
         );
     }
-    run("erase", &dir, &["--person", "7", "--yes"]).exits(1);
+    let again = run("erase", &dir, &["--person", "7", "--yes"]);
+    assert!(
+        again.err.contains("nothing was there to be erased"),
+        "{}",
+        again.err
+    );
+    assert!(!again.exits(1).contains("removed"));
     let left = run("ls", &dir, &["--keys", "--sort", "name"]).exits(0);
     assert_eq!(left, format!("{EIGHT}\nweb:evil\n"));
 }
@@ -139,8 +194,8 @@ fn older_files_are_taken_over_in_place() {
     let fixture = Fixture::new();
     let dir = fixture.dir();
     let older = r#"{"key":"old:1","messages":[{"role":"user","content":"from before"}]}"#;
-    std::fs::write(dir.join("old_1.json"), older).unwrap();
-    std::fs::write(dir.join("bad.json"), "{").unwrap();
+    fs::write(dir.join("old_1.json"), older).unwrap();
+    fs::write(dir.join("bad.json"), "{").unwrap();
     let told = run("migrate", &dir, &[]).exits(1);
     assert!(
         told.contains("1 session imported") && told.contains("bad.json"),
@@ -148,7 +203,7 @@ fn older_files_are_taken_over_in_place() {
     );
     let shown = run("show", &dir, &["old:1"]).exits(0);
     assert!(shown.contains("from before"), "{shown}");
-    std::fs::remove_file(dir.join("bad.json")).unwrap();
+    fs::remove_file(dir.join("bad.json")).unwrap();
     run("migrate", &dir, &[]).exits(0);
     assert!(dir.join("old_1.json.migrated").exists());
 }
@@ -179,7 +234,7 @@ fn a_handover_says_what_picoclaw_cannot_read() {
     );
     let twins = ["a:b", "a_b"].iter().filter(|key| less.contains_key(**key));
     assert_eq!(twins.count(), 1, "{less:?}");
-    let journal = std::fs::read_dir(dir.join(".sessionlog/journal")).unwrap();
+    let journal = fs::read_dir(dir.join(".sessionlog/journal")).unwrap();
     assert_eq!(journal.count(), 0);
 }
 

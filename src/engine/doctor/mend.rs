@@ -120,12 +120,13 @@ impl Mending {
         listed: bool,
     ) {
         let lines = cleaned.as_ref().map_or(0, |cleaned| cleaned.lines);
+        let there = cleaned.as_ref().map_or(0, Cleaned::found);
         let mut after = before.cloned();
         if let Some(cleaned) = cleaned
             && cleaned.damaged > 0
         {
             self.done.push(format!(
-                "{stem}: of {} damaged lines {} records are put back, {} bytes are set aside",
+                "{stem}: damaged lines: {}; records put back of them: {}; bytes set aside: {}",
                 cleaned.damaged,
                 cleaned.rescued,
                 cleaned.garbage.len()
@@ -142,10 +143,10 @@ impl Mending {
                 "{stem}: {} lines; the session file is missing",
                 meta.count
             ));
-        } else if meta.count > lines && self.content.is_none() && listed {
-            let missing = meta.count - lines;
+        } else if meta.count > there && listed {
+            let missing = meta.count - there;
             self.losses.push(format!(
-                "{stem}: {missing} lines that the sidecar counts, unless it was wrong"
+                "{stem}: lines that the sidecar counts, unless it was wrong: {missing}"
             ));
         }
         meta.count = lines;
@@ -173,6 +174,13 @@ struct Cleaned {
 }
 
 impl Cleaned {
+    /// How many lines there were, those set aside included.
+    fn found(&self) -> i64 {
+        let damaged = i64::try_from(self.damaged).unwrap_or(i64::MAX);
+        let rescued = i64::try_from(self.rescued).unwrap_or(i64::MAX);
+        self.lines.saturating_sub(rescued).saturating_add(damaged)
+    }
+
     fn from(bytes: &[u8], skip: i64) -> Self {
         let mut cleaned = Self {
             content: Vec::new(),

@@ -93,7 +93,7 @@ impl Sample {
         }
         out.line(&out.paint(HEAD, "changed last"))?;
         for recent in &self.recent {
-            let name = safe::short(&recent.session, 44);
+            let name = safe::short_name(&recent.session, 44);
             let changed = times::shown(&recent.updated_at);
             out.line(&format!(
                 "  {changed}  {name}  {}",

@@ -103,10 +103,12 @@ impl Screen {
     }
 
     fn draw_recent(&self, frame: &mut Frame<'_>, area: Rect) {
+        // What the columns of fixed width and the frame leave, in the proportion below.
+        let wide = usize::from(area.width.saturating_sub(33)) * 2 / 5;
         let rows = self.sample.recent.iter().map(|recent| {
             Row::new([
                 times::shown(&recent.updated_at),
-                safe::short(&recent.session, 44),
+                safe::short_name(&recent.session, wide.max(8)),
                 output::bytes(recent.bytes),
                 safe::short(&recent.title, 200),
             ])

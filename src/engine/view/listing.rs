@@ -118,7 +118,20 @@ impl<'a> Listing<'a> {
         Ok(is_there.then(|| (meta, Lines::of_bytes(bytes))))
     }
 
-    /// The same, as one moment of the session, an empty one if it is gone; `alone` if it is
+    /// The lines of the same: of a session that the journal says nothing of, without its
+    /// sidecar.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn lines(&self, (stem, key): &(String, String)) -> Result<Option<Lines>> {
+        if self.moment.plans.sessions.contains_key(stem) {
+            return Ok(self.glance(key)?.map(|(_, lines)| lines));
+        }
+        let view = self.view;
+        Lines::of_file(&*view.storage, &view.dir, stem).map(Some)
+    }
+
+    /// A session as [`glance`](Self::glance) has it, as one moment, an empty one if it is gone; `alone` if it is
     /// to be read until it stands still.
     ///
     /// # Errors

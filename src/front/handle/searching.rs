@@ -315,15 +315,14 @@ impl Quarry {
         if !self.admits(listing, session)? {
             return Ok(None);
         }
-        let key = &session.1;
         // A snapshot counts lines, which takes as long as searching them.
         if !alone
-            && let Ok(Some((_, lines))) = listing.glance(key)
+            && let Ok(Some(lines)) = listing.lines(session)
             && self.needle.is_in(&lines).is_ok_and(|is_in| !is_in)
         {
             return Ok(None);
         }
-        listing.snapshot(key, alone).map(Some)
+        listing.snapshot(&session.1, alone).map(Some)
     }
 
     fn admits(&self, source: &impl Source, session: &Listed) -> Result<bool> {

@@ -22,7 +22,7 @@ impl Names {
     #[must_use]
     pub fn found(key: &str, alias: &str) -> Self {
         let mut rows = Rows::default();
-        let is_room = rows.push(key, key, &[alias.to_owned()]);
+        let is_room = rows.push(key, key, &[alias.to_owned()], None);
         Self(Catalog::of(rows).filter(|_| is_room).expect("one session"))
     }
 

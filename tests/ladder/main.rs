@@ -115,7 +115,10 @@ impl Copy {
     fn make() -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ladder");
         let from = Path::new(env!("CARGO_MANIFEST_DIR"));
-        for name in ["src", "tests", "examples", "benches", "loom-tests"] {
+        // The members are built by no rung, and named by the manifest.
+        let members = ["sessionlog-cli", "sessionlog-postgres", "sessionlog-viewer"];
+        let own = ["src", "tests", "examples", "benches", "loom-tests"];
+        for name in own.into_iter().chain(members) {
             mirror(&from.join(name), &root.join(name));
         }
         for name in ["Cargo.toml", "Cargo.lock"] {

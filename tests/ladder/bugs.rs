@@ -72,7 +72,6 @@ const IMPORTS: Rung = Rung {
     target: ["--lib", "--all-features"],
     filter: "a_run_after_a_crash_at_any_step",
 };
-const REMOVALS: Rung = test("corruption", "removed_files");
 /// Deeds of other programs after a crash.
 const MATRIX: Rung = test("foreign", "what_another_program_does");
 /// On real runtimes: tokio is below the models' seam.

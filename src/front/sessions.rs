@@ -252,17 +252,17 @@ impl SessionQuery {
     /// Whether a session is looked for that was updated then, if that alone tells.
     pub(super) fn admits_at(&self, updated: i64) -> Option<bool> {
         let tells = self.agent.is_none() && self.channel.is_none() && self.party.is_none();
-        tells.then(|| {
-            self.since
-                .is_none_or(|since| updated >= clock::nanos(since))
-        })
+        tells.then(|| self.is_since(updated))
+    }
+
+    fn is_since(&self, updated: i64) -> bool {
+        let since = self.since.map(clock::nanos);
+        since.is_none_or(|since| updated >= since)
     }
 
     /// Whether a session is looked for, as far as its sidecar says.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
-        let since = self
-            .since
-            .is_none_or(|since| updated(meta) >= clock::nanos(since));
+        let since = self.is_since(updated(meta));
         if !since || self.party.as_ref().is_some_and(|who| !who.means(key, meta)) {
             return false;
         }

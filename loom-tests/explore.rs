@@ -7,6 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// A longer path than this is a loop that makes no progress.
 const MAX_BRANCHES: usize = 10_000;
 
+/// Bytes of stack for the model's own thread. loom gives it 32 KiB, of which a store that
+/// is built and recovered takes up to 28 before anything panics: how much is left for
+/// telling why depends on the machine.
+const STACK: usize = 1 << 20;
+
 /// What a model ends with that found nothing wrong and explored too little.
 const TOO_FEW: u8 = 3;
 
@@ -67,10 +72,10 @@ fn explore_one(model: &Model, bound: Option<usize>) -> ExitCode {
 
     let bound = bound.unwrap_or(model.bound);
     let mut executions = 0;
-    for (number, run) in model.runs.iter().enumerate() {
-        explorer(bound).check(|| {
+    for (number, &run) in model.runs.iter().enumerate() {
+        explorer(bound).check(move || {
             EXECUTIONS.fetch_add(1, Ordering::Relaxed);
-            run();
+            stacker::grow(STACK, run);
         });
         let before = std::mem::replace(&mut executions, EXECUTIONS.load(Ordering::Relaxed));
         if bound >= model.bound && executions == before + 1 {

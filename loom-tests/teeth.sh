@@ -84,7 +84,8 @@ run_fault() {
             ;;
         *)
             [[ -n $reason ]] && ! grep -q "overflowed its stack" "$BUILD/stdout" ||
-                die "fault \"$fault\": $model died without a claim, which proves nothing"
+                { tail -20 "$BUILD/stdout" >&2
+                    die "fault \"$fault\": $model died without a claim (exit code $code), which proves nothing"; }
             caught=$((caught + 1))
             echo "caught  $model: $fault ($((SECONDS - start)) s): ${reason:0:120}"
             ;;

@@ -315,6 +315,10 @@ pub mod thread {
         String::from("panicked")
     }
 
+    /// loom hands this on to a crate that counts in words. Its own default, 32 KiB, may not
+    /// be enough for a worker that panics.
+    const STACK_WORDS: usize = (1 << 18) / size_of::<usize>();
+
     /// A running thread.
     #[derive(Debug)]
     pub struct JoinHandle(explorer::thread::JoinHandle<()>);
@@ -326,6 +330,7 @@ pub mod thread {
     pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle> {
         explorer::thread::Builder::new()
             .name(name.to_owned())
+            .stack_size(STACK_WORDS)
             .spawn(body)
             .map(JoinHandle)
     }

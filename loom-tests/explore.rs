@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// A longer path than this is a loop that makes no progress.
 const MAX_BRANCHES: usize = 10_000;
 
-/// Bytes of stack for the model's own thread. loom gives it 32 KiB, of which a store that
-/// is built and recovered takes up to 28 before anything panics: how much is left for
-/// telling why depends on the machine.
+/// Bytes of stack for the model's own thread. loom's 32 KiB are almost used up by a store
+/// that is recovered and the panic that says what it lost. If they overflow, a fault that
+/// was found cannot be told from a model that is broken.
 const STACK: usize = 1 << 20;
 
 /// What a model ends with that found nothing wrong and explored too little.

@@ -83,9 +83,10 @@ run_fault() {
             echo "MISSED  $model: $fault (exit code $code)"
             ;;
         *)
-            [[ -n $reason ]] && ! grep -q "overflowed its stack" "$BUILD/stdout" ||
-                { tail -20 "$BUILD/stdout" >&2
-                    die "fault \"$fault\": $model died without a claim (exit code $code), which proves nothing"; }
+            if [[ -z $reason ]] || grep -q "overflowed its stack" "$BUILD/stdout"; then
+                tail -20 "$BUILD/stdout" >&2
+                die "fault \"$fault\": $model died without a claim (exit code $code), which proves nothing"
+            fi
             caught=$((caught + 1))
             echo "caught  $model: $fault ($((SECONDS - start)) s): ${reason:0:120}"
             ;;

@@ -118,8 +118,8 @@ impl<'a> Listing<'a> {
         Ok(is_there.then(|| (meta, Lines::of_bytes(bytes))))
     }
 
-    /// The lines of the same: of a session that the journal says nothing of, without its
-    /// sidecar.
+    /// At least the lines of a session, without a look at its sidecar if the journal says
+    /// nothing of it: those that the sidecar skips are among them then. None if it is gone.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -131,8 +131,8 @@ impl<'a> Listing<'a> {
         Lines::of_file(&*view.storage, &view.dir, stem).map(Some)
     }
 
-    /// A session as [`glance`](Self::glance) has it, as one moment, an empty one if it is gone; `alone` if it is
-    /// to be read until it stands still.
+    /// A session as one moment, an empty one if it is gone; `alone` if it is to be read
+    /// until it stands still.
     ///
     /// # Errors
     /// If its files cannot be read.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::disk::session_file::{Before, Conversation, Mark, Meta};
+use crate::disk::session_file::{Before, Conversation, Mark, Meta, MetaStep};
 use crate::engine::position::Numbering;
 use crate::error::Result;
 use crate::ground::storage::StorageFile;
@@ -58,10 +58,10 @@ impl Tail {
 
     /// Shows the next `len` bytes of what was staged, and what the sidecar says
     /// with them, in one moment.
-    pub(crate) fn show(&self, len: usize, meta: &Meta) {
+    pub(crate) fn show(&self, len: usize, meta: &MetaStep) {
         let mut head = self.head.lock();
         head.shown += len;
-        head.meta.clone_from(meta);
+        head.meta.take(meta);
     }
 
     /// Forgets the staged lines after the first `len` bytes.

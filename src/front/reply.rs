@@ -57,7 +57,7 @@ impl Drop for Unasked {
 
 enum State<T> {
     Known(Option<Result<T>>),
-    Command(Box<Submission<T>>),
+    Command(Submission<T>),
     Lookup(Option<Lookup<T>>),
     Running(Pin<Box<dyn Future<Output = Result<T>> + Send>>),
 }
@@ -159,7 +159,7 @@ impl<T: Send + 'static> Reply<T> {
             slot,
             engine,
         };
-        Self::of(State::Command(Box::new(submission)), true)
+        Self::of(State::Command(submission), true)
     }
 
     /// The same for the session that the key means when it is submitted.

@@ -120,7 +120,7 @@ pub(crate) fn encode_string(text: &str) -> String {
 pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     out.push(b'"');
-    while let Some(at) = rest.iter().position(|&byte| MAY_ESCAPE[usize::from(byte)]) {
+    while let Some(at) = may_escape(rest) {
         let length = match rest[at] {
             0xe2 if is_line_separator(&rest[at..]) => 3,
             _ => 1,
@@ -138,22 +138,30 @@ pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Bytes that are escaped, or begin what is escaped.
-const MAY_ESCAPE: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = true;
-        byte += 1;
-    }
-    table[b'"' as usize] = true;
-    table[b'\\' as usize] = true;
-    table[b'<' as usize] = true;
-    table[b'>' as usize] = true;
-    table[b'&' as usize] = true;
-    table[0xe2] = true;
-    table
-};
+/// Where the first byte is that is escaped, or begins what is escaped. Most texts have
+/// none: whole blocks are looked at without a branch for each byte.
+fn may_escape(text: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let is_plain = |block: &&[u8; BLOCK]| !block.iter().fold(false, |any, &b| any | is_special(b));
+    let (blocks, _) = text.as_chunks();
+    let plain = BLOCK * blocks.iter().take_while(is_plain).count();
+    let at = text[plain..].iter().position(|&byte| is_special(byte))?;
+    Some(plain + at)
+}
+
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "without branches a block's bytes are looked at together"
+)]
+fn is_special(byte: u8) -> bool {
+    (byte < 0x20)
+        | (byte == b'"')
+        | (byte == b'\\')
+        | (byte == b'<')
+        | (byte == b'>')
+        | (byte == b'&')
+        | (byte == 0xe2)
+}
 
 /// Appends JSON text with the escapes that Go adds to it: those that matter
 /// inside HTML.

@@ -20,6 +20,18 @@ pub(crate) struct Meta {
     pub(crate) version: Version,
 }
 
+/// What a change makes of the sidecar before it. The text stands in it only if it is
+/// another: all changes of a session would otherwise count references to one text, which
+/// for one that is seldom written to is in no cache.
+#[derive(Debug)]
+pub(crate) struct MetaStep {
+    text: Option<Arc<MetaText>>,
+    skip: i64,
+    count: i64,
+    updated_at: Stamp,
+    version: Version,
+}
+
 /// The part of a sidecar that appends leave alone.
 #[derive(Debug, Clone)]
 pub(crate) struct MetaText {
@@ -97,6 +109,36 @@ impl Meta {
             scope: text.scope.clone(),
             aliases: text.aliases.clone(),
         }
+    }
+
+    /// What makes this of `before`.
+    pub(crate) fn step_from(&self, before: &Self) -> MetaStep {
+        let same = Arc::ptr_eq(&self.text, &before.text);
+        MetaStep {
+            text: (!same).then(|| self.text.clone()),
+            skip: self.skip,
+            count: self.count,
+            updated_at: self.updated_at.clone(),
+            version: self.version,
+        }
+    }
+
+    /// Whether it says of the session what it said before `step`, but for when it was
+    /// made and changed, and its lines.
+    pub(crate) fn keeps_its_text(&self, step: &MetaStep) -> bool {
+        let text = step.text.as_ref();
+        text.is_none_or(|text| self.text.says_what(text))
+    }
+
+    /// Takes a step, which must be the next after the one that made this.
+    pub(crate) fn take(&mut self, step: &MetaStep) {
+        if let Some(text) = &step.text {
+            self.text = text.clone();
+        }
+        self.skip = step.skip;
+        self.count = step.count;
+        self.updated_at.clone_from(&step.updated_at);
+        self.version = step.version;
     }
 
     /// The text, to change; copied if a reader still holds the old one.

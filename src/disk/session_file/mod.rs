@@ -80,7 +80,7 @@ pub(crate) use legacy::{
 pub(crate) use line::{Decoded, Kind, PICOCLAW_LINE, classify, decode, encode, encode_text, lines};
 pub use message::Message;
 pub(crate) use message::check_role;
-pub(crate) use meta::{Meta, MetaText};
+pub(crate) use meta::{Meta, MetaStep, MetaText};
 #[cfg(any(feature = "testing", sessionlog_loom))]
 pub(crate) use names::fnv1a32;
 pub(crate) use names::{

@@ -9,7 +9,7 @@ use super::rebase::Rebasing;
 use super::rewrite::Prepared;
 use crate::Durability;
 use crate::disk::journal::record::{self, Record};
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{Meta, MetaStep};
 
 /// One staged change, to be applied when its record holds.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Op {
 pub(crate) enum Change {
     Append {
         added: Added,
-        meta: Meta,
+        meta: MetaStep,
     },
     Meta {
         meta: Meta,
@@ -88,14 +88,14 @@ pub(crate) enum Origin {
 }
 
 impl Change {
-    /// The sidecar that goes with it, if it leaves one.
-    pub(crate) fn meta(&self) -> Option<&Meta> {
+    /// Makes the sidecar that goes with it of the one before it, if it leaves one.
+    pub(crate) fn change(&self, sidecar: &mut Meta) {
         match self {
-            Self::Append { meta, .. }
-            | Self::Meta { meta }
-            | Self::Truncate { meta, .. }
-            | Self::Swap { meta, .. } => Some(meta),
-            Self::Delete => None,
+            Self::Append { meta, .. } => sidecar.take(meta),
+            Self::Meta { meta } | Self::Truncate { meta, .. } | Self::Swap { meta, .. } => {
+                sidecar.clone_from(meta);
+            }
+            Self::Delete => {}
         }
     }
 

@@ -34,7 +34,7 @@ impl Shard {
     pub(super) fn stale_sidecars(&self) -> Vec<usize> {
         let stale = |&&id: &&usize| match &self.sessions[id] {
             Resident::Ready(session) => session.sidecar_dirty,
-            Resident::Loading { .. } | Resident::Failed { .. } => false,
+            Resident::Loading(_) | Resident::Failed(_) => false,
         };
         self.dirty.iter().filter(stale).copied().collect()
     }

@@ -8,7 +8,7 @@ use super::session::{Position, Session};
 use super::shared::Shared;
 use super::turn::Turn;
 use super::waiting::Waiting;
-use super::{MEASURE_INLINE, Resident, Shard};
+use super::{Failed, Loading, MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::sidecar::{self, Sidecar};
@@ -26,10 +26,7 @@ impl Shard {
         let entry = turn.shared.catalog.claim(key);
         let id = self.sessions.len();
         turn.shared.counters.sessions_resident.rise();
-        self.sessions.push(Resident::Loading {
-            entry: entry.clone(),
-            waiting: Waiting::default(),
-        });
+        self.sessions.push(Resident::loading(&entry));
         self.by_key.insert(key.clone(), id);
         self.load(id, &entry, turn);
         id
@@ -37,10 +34,7 @@ impl Shard {
 
     /// Brings a session in, here if it is small, else in the background.
     pub(super) fn load(&mut self, id: usize, entry: &Arc<Entry>, turn: &mut Turn<'_>) {
-        self.sessions[id] = Resident::Loading {
-            entry: entry.clone(),
-            waiting: Waiting::default(),
-        };
+        self.sessions[id] = Resident::loading(entry);
         match self.open_files(entry, turn) {
             Ok((loaded, true)) => {
                 let owner = self.owner(id, turn);
@@ -93,9 +87,10 @@ impl Shard {
     pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
         self.versions = self.versions.wrapping_add(VERSIONS);
         let first = self.versions;
-        let Resident::Loading { entry, waiting } = &mut self.sessions[id] else {
+        let Resident::Loading(loading) = &mut self.sessions[id] else {
             return;
         };
+        let Loading { entry, waiting } = &mut **loading;
         if let Some(found) = turn.shared.catalog.found_aliases(entry) {
             let aliases = &loaded.meta.text.aliases;
             turn.shared.catalog.set_aliases(entry, &found, aliases);
@@ -136,17 +131,25 @@ impl Shard {
     }
 
     pub(super) fn load_failed(&mut self, id: usize, error: &Error, turn: &mut Turn<'_>) {
-        let Resident::Loading { entry, waiting } = &mut self.sessions[id] else {
+        let Resident::Loading(loading) = &mut self.sessions[id] else {
             return;
         };
+        let Loading { entry, waiting } = &mut **loading;
         let entry = entry.clone();
         for request in waiting.drain_but(|_| false) {
             request.refuse(error, turn.out);
         }
-        self.sessions[id] = Resident::Failed {
-            entry,
-            error: error.clone(),
-        };
+        let error = error.clone();
+        self.sessions[id] = Resident::Failed(Box::new(Failed { entry, error }));
+    }
+}
+
+impl Resident {
+    fn loading(entry: &Arc<Entry>) -> Self {
+        Self::Loading(Box::new(Loading {
+            entry: entry.clone(),
+            waiting: Waiting::default(),
+        }))
     }
 }
 

@@ -142,19 +142,27 @@ struct Unwritten {
     since: Duration,
 }
 
+/// What there is of a session. As large as a pointer and a tag: all of them are to stay in a
+/// processor's cache.
 #[derive(Debug)]
 enum Resident {
-    /// Being measured in the background; commands wait.
-    Loading {
-        entry: Arc<Entry>,
-        waiting: Waiting,
-    },
-    /// Could not be loaded; the next command tries again.
-    Failed {
-        entry: Arc<Entry>,
-        error: Error,
-    },
+    Loading(Box<Loading>),
+    Failed(Box<Failed>),
     Ready(Box<Session>),
+}
+
+/// Being measured in the background; commands wait.
+#[derive(Debug)]
+struct Loading {
+    entry: Arc<Entry>,
+    waiting: Waiting,
+}
+
+/// Could not be loaded; the next command tries again.
+#[derive(Debug)]
+struct Failed {
+    entry: Arc<Entry>,
+    error: Error,
 }
 
 impl Shard {
@@ -184,18 +192,18 @@ impl Shard {
                 None => return,
             },
         };
-        if let Resident::Failed { entry, .. } = &self.sessions[id] {
-            let entry = entry.clone();
+        if let Resident::Failed(failed) = &self.sessions[id] {
+            let entry = failed.entry.clone();
             self.load(id, &entry, turn);
         }
         match &mut self.sessions[id] {
             Resident::Ready(_) => self.submit(id, request, turn),
-            Resident::Loading { waiting, .. } => {
-                if let Some(request) = waiting.push(request) {
-                    refuse_overload(request, &key, waiting, turn.out);
+            Resident::Loading(loading) => {
+                if let Some(request) = loading.waiting.push(request) {
+                    refuse_overload(request, &key, &loading.waiting, turn.out);
                 }
             }
-            Resident::Failed { error, .. } => request.refuse(error, turn.out),
+            Resident::Failed(failed) => request.refuse(&failed.error, turn.out),
         }
     }
 
@@ -277,7 +285,7 @@ impl Shard {
         self.early.clear();
         for resident in &mut self.sessions {
             let (waiting, stuck) = match resident {
-                Resident::Loading { waiting, .. } => (waiting, false),
+                Resident::Loading(loading) => (&mut loading.waiting, false),
                 Resident::Ready(session) => {
                     session.watch = None;
                     let compaction = session.compaction.take();
@@ -286,7 +294,7 @@ impl Shard {
                     let stuck = session.is_stuck();
                     (&mut session.waiting, stuck)
                 }
-                Resident::Failed { .. } => continue,
+                Resident::Failed(_) => continue,
             };
             let looks = |request: &dyn Request| request.manner() == Manner::Looks;
             for request in waiting.drain_but(|request| looks(request) && !stuck) {
@@ -298,8 +306,8 @@ impl Shard {
     /// Whether nothing is under way for any session.
     pub(crate) fn is_quiet(&self) -> bool {
         self.sessions.iter().all(|slot| match slot {
-            Resident::Loading { .. } => false,
-            Resident::Failed { .. } => true,
+            Resident::Loading(_) => false,
+            Resident::Failed(_) => true,
             Resident::Ready(session) => {
                 session.is_still() && session.waiting.is_empty() && session.compaction.is_none()
             }
@@ -309,7 +317,7 @@ impl Shard {
     fn session(&mut self, id: usize) -> &mut Session {
         match &mut self.sessions[id] {
             Resident::Ready(session) => session,
-            Resident::Loading { .. } | Resident::Failed { .. } => {
+            Resident::Loading(_) | Resident::Failed(_) => {
                 unreachable!("only a loaded session has staged changes or jobs of its own")
             }
         }

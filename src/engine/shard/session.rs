@@ -122,6 +122,10 @@ impl Pending {
 )]
 pub(crate) struct Session {
     pub(crate) entry: Arc<Entry>,
+    /// The entry's file name, and whether it was told that it has a sidecar: read there
+    /// for every append they would be two cache misses.
+    pub(crate) stem: Arc<str>,
+    pub(super) listed: bool,
     /// Whether anything of it is on disk or in the journal.
     pub(crate) exists: bool,
     /// It was deleted, and has no file name until it is written to again.
@@ -196,7 +200,9 @@ impl Session {
             meta: Meta::empty(&entry.key),
         };
         Self {
+            stem: entry.stem.clone(),
             entry,
+            listed: false,
             exists: false,
             deleted: false,
             generation: 0,
@@ -230,6 +236,13 @@ impl Session {
             imaged_staged: 0,
             imaged: 0,
         }
+    }
+
+    /// Gives it a name anew.
+    pub(super) fn is_named(&mut self, entry: Arc<Entry>) {
+        self.stem = entry.stem.clone();
+        self.entry = entry;
+        self.listed = false;
     }
 
     /// Where its live lines are, those that wait to be written included.

@@ -10,7 +10,7 @@ use super::Shard;
 use super::change::{Added, Change, Op, Origin};
 use super::session::Session;
 use super::turn::Turn;
-use crate::disk::session_file::{Meta, SessionScope};
+use crate::disk::session_file::{Meta, MetaStep, SessionScope};
 use crate::engine::feed::{ChangeKind, Told};
 use crate::engine::snapshot::Standing;
 use crate::error::Error;
@@ -41,9 +41,7 @@ impl Shard {
         session.inflight -= 1;
         session.exists = true;
         session.imaged = session.imaged.max(op.imaged);
-        if let Some(meta) = op.change.meta() {
-            session.synced_meta.clone_from(meta);
-        }
+        op.change.change(&mut session.synced_meta);
         if let Some(line) = op.change.added().and_then(|added| added.once.as_deref()) {
             session.took(line, true);
         }
@@ -117,20 +115,18 @@ impl Shard {
             if let Some(added) = op.change.added().filter(|added| added.len > 0) {
                 session.staged.add(added);
             }
-            if let Some(meta) = op.change.meta() {
-                session.staged.meta.clone_from(meta);
-            }
+            op.change.change(&mut session.staged.meta);
         }
         session.recorded.clone_from(&session.staged.meta);
         session.forget_refused();
     }
 
-    fn show_append(&mut self, id: usize, added: &Added, meta: &Meta, turn: &Turn<'_>) {
+    fn show_append(&mut self, id: usize, added: &Added, meta: &MetaStep, turn: &Turn<'_>) {
         let session = self.session(id);
-        let is_same = session.settled.meta.text.says_what(&meta.text);
+        let is_same = session.settled.meta.keeps_its_text(meta);
         session.tail.show(added.len, meta);
         session.settled.add(added);
-        session.settled.meta.clone_from(meta);
+        session.settled.meta.take(meta);
         session.notify();
         let kind = if is_same {
             ChangeKind::Appended
@@ -174,7 +170,9 @@ impl Shard {
     fn sidecar_changed(&mut self, id: usize) {
         let session = self.session(id);
         session.sidecar_dirty = true;
-        session.entry.mark_listed();
+        if !std::mem::replace(&mut session.listed, true) {
+            session.entry.mark_listed();
+        }
         self.mark_dirty(id);
     }
 }

@@ -90,7 +90,7 @@ impl Shard {
         session.recorded.clone_from(&session.staged.meta);
         session.inflight += 1;
         let record = Record::Meta {
-            stem: &session.entry.stem,
+            stem: &session.stem,
             generation: session.generation,
             before: session.before(&sidecar),
             image: &image,
@@ -111,7 +111,7 @@ impl Shard {
         let session = self.session(id);
         if std::mem::take(&mut session.deleted) {
             let key = session.entry.key.clone();
-            session.entry = turn.shared.catalog.claim(&key);
+            session.is_named(turn.shared.catalog.claim(&key));
         }
         session
     }

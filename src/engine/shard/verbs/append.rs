@@ -112,7 +112,7 @@ impl Shard {
             },
         };
         let record = Record::Append {
-            stem: &session.entry.stem,
+            stem: &session.stem,
             generation: session.generation,
             offset,
             crc,
@@ -129,10 +129,17 @@ impl Shard {
             crc: session.staged.crc,
             once: once.as_deref().map(Into::into),
         };
-        let meta = session.staged.meta.clone();
+        let meta = &session.staged.meta;
         let change = match besides.cut {
-            Some((_, start)) => Change::Truncate { added, meta, start },
-            None => Change::Append { added, meta },
+            Some((_, start)) => Change::Truncate {
+                added,
+                meta: meta.clone(),
+                start,
+            },
+            None => Change::Append {
+                added,
+                meta: meta.step_from(&session.recorded),
+            },
         };
         let op = Op {
             shard,

@@ -323,7 +323,8 @@ impl Shard {
         // A tail of its own: what the old one says goes with the old range. It holds the
         // new lines alone; when they were staged, all others were in the file.
         session.tail = session.tail.behind(0, || turn.buffers.take());
-        session.tail.show(added.len, &meta);
+        let step = meta.step_from(&session.settled.meta);
+        session.tail.show(added.len, &step);
         session.settled.add(added);
         session.publish();
         self.lines_synced(id, added, turn);

@@ -114,38 +114,48 @@ impl Pending {
     }
 }
 
-/// One session, as its owner keeps it.
+/// One session, as its owner keeps it. What appends look at stands first and together: of a
+/// session that is seldom written to all of it comes from memory, line by line.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts about a session, not states of one machine"
-)]
+#[repr(C)]
 pub(crate) struct Session {
-    pub(crate) entry: Arc<Entry>,
-    /// The entry's file name, and whether it was told that it has a sidecar: read there
-    /// for every append they would be two cache misses.
-    pub(crate) stem: Arc<str>,
-    pub(super) listed: bool,
-    /// Whether anything of it is on disk or in the journal.
-    pub(crate) exists: bool,
+    /// A rewrite, truncation or deletion is under way: later commands wait.
+    pub(crate) busy: bool,
     /// It was deleted, and has no file name until it is written to again.
     pub(crate) deleted: bool,
+    /// What is staged says when the session was created, for certain: read anew
+    /// for every append it would be two cache misses.
+    pub(crate) dated: bool,
+    /// Whether anything of it is on disk or in the journal.
+    pub(crate) exists: bool,
+    pub(crate) sidecar: Sidecar,
+    pub(crate) sidecar_dirty: bool,
+    /// Whether it stands in the shard's list of sessions to flush.
+    pub(crate) listed_dirty: bool,
+    /// Whether it stands in the shard's list of sessions with a tail.
+    pub(crate) listed_unwritten: bool,
+    /// Whether its entry was told that it has a sidecar, and the entry's file name: read
+    /// there for every append they would be two cache misses.
+    pub(super) listed: bool,
+    pub(crate) stem: Arc<str>,
+    /// Operations staged and not synced.
+    pub(crate) inflight: usize,
     pub(crate) generation: u64,
     /// The last number given to a version or a numbering of it. Numbers go on through a
     /// deletion: who expects a version that is gone must not get its successor.
     pub(super) versions: u64,
-    /// What turns offsets in the file into positions.
-    pub(super) numbering: Numbering,
-    /// Offset of the first live line.
-    pub(crate) start: u64,
-    /// What readers see.
-    pub(crate) settled: Position,
+    /// The flush epoch in which a whole sidecar image was last staged, and the
+    /// one in which such an image was last settled.
+    pub(crate) imaged_staged: u64,
+    pub(crate) imaged: u64,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) compaction: Option<Box<Compaction>>,
+    pub(crate) waiting: Waiting,
     pub(crate) staged: Position,
     /// The sidecar as the last staged record has it.
     pub(crate) recorded: Meta,
-    pub(crate) file: Option<Arc<dyn StorageFile>>,
-    /// Length of the session file. What is settled beyond it stands in `tail`.
-    pub(crate) written: u64,
+    /// What readers see.
+    pub(crate) settled: Position,
     /// Up to where the log is synced in the journal. Not a byte beyond may
     /// reach the session file: a power loss could otherwise leave lines there
     /// that the journal, and so everyone else, knows nothing of.
@@ -153,18 +163,19 @@ pub(crate) struct Session {
     /// The sidecar as the journal holds it synced. No later one may reach the
     /// disk, for the same reason.
     pub(crate) synced_meta: Meta,
-    pub(crate) tail: Arc<Tail>,
-    /// What is staged says when the session was created, for certain: read anew
-    /// for every append it would be two cache misses.
-    pub(crate) dated: bool,
-    /// Operations staged and not synced.
-    pub(crate) inflight: usize,
-    /// A rewrite, truncation or deletion is under way: later commands wait.
-    pub(crate) busy: bool,
-    pub(crate) waiting: Waiting,
+    /// Length of the session file. What is settled beyond it stands in `tail`.
+    pub(crate) written: u64,
+    pub(crate) owed: Owed,
+    /// Those who are told of changes.
+    pub(crate) watch: Option<WatchSender<Standing>>,
+    pub(crate) entry: Arc<Entry>,
+    /// What turns offsets in the file into positions.
+    pub(super) numbering: Numbering,
+    /// Offset of the first live line.
+    pub(crate) start: u64,
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
     /// What the job under way is for.
     pub(crate) pending: Option<Pending>,
-    pub(crate) compaction: Option<Compaction>,
     /// What the control records say, staged ones included; unknown until
     /// somebody asks, and again after a rewrite.
     pub(crate) conversation: Option<Arc<Conversation>>,
@@ -172,21 +183,8 @@ pub(crate) struct Session {
     pub(super) found: Option<(Query, Located)>,
     /// Which messages it took once; unknown until somebody asks.
     pub(super) once: Option<Box<Once>>,
-    /// Those who are told of changes.
-    pub(crate) watch: Option<WatchSender<Standing>>,
-    pub(crate) sidecar: Sidecar,
-    pub(crate) sidecar_dirty: bool,
     /// What its copy says, as far as known.
     pub(crate) copied: Option<LastCopy>,
-    /// Whether it stands in the shard's list of sessions to flush.
-    pub(crate) listed_dirty: bool,
-    pub(crate) owed: Owed,
-    /// Whether it stands in the shard's list of sessions with a tail.
-    pub(crate) listed_unwritten: bool,
-    /// The flush epoch in which a whole sidecar image was last staged, and the
-    /// one in which such an image was last settled.
-    pub(crate) imaged_staged: u64,
-    pub(crate) imaged: u64,
 }
 
 impl Session {

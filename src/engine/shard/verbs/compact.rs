@@ -96,7 +96,7 @@ impl Shard {
         };
         let owner = self.owner(id, turn);
         let session = self.session(id);
-        session.compaction = Some(Compaction {
+        session.compaction = Some(Box::new(Compaction {
             generation: session.generation,
             start: session.start,
             copied: session.settled.end,
@@ -105,7 +105,7 @@ impl Shard {
             prepared: None,
             deleted,
             answers,
-        });
+        }));
         let temp = turn.shared.next_temp();
         turn.out.start(Job::Rewrite {
             owner,
@@ -130,7 +130,7 @@ impl Shard {
         let session = self.session(id);
         if compaction.generation != session.generation {
             prepared.discard(turn.shared);
-            return self.compact_again(id, compaction, turn);
+            return self.compact_again(id, compaction.answers, turn);
         }
         if session.outran(&compaction) {
             return self.extend_copy(id, compaction, prepared, turn);
@@ -194,7 +194,7 @@ impl Shard {
     fn extend_copy(
         &mut self,
         id: usize,
-        mut compaction: Compaction,
+        mut compaction: Box<Compaction>,
         prepared: Prepared,
         turn: &mut Turn<'_>,
     ) {
@@ -202,7 +202,7 @@ impl Shard {
             Ok(Some(file)) => file,
             Ok(None) => {
                 prepared.discard(turn.shared);
-                return self.compact_again(id, compaction, turn);
+                return self.compact_again(id, compaction.answers, turn);
             }
             Err(error) => {
                 prepared.discard(turn.shared);
@@ -243,11 +243,11 @@ impl Shard {
         turn.out.settle(Ack::all(answers), &Err(error));
     }
 
-    fn compact_again(&mut self, id: usize, compaction: Compaction, turn: &mut Turn<'_>) {
+    fn compact_again(&mut self, id: usize, answers: Vec<Answer<()>>, turn: &mut Turn<'_>) {
         if self.session(id).hides_lines() {
-            self.start_compaction(id, compaction.answers, turn);
+            self.start_compaction(id, answers, turn);
         } else {
-            turn.out.settle(Ack::all(compaction.answers), &Ok(()));
+            turn.out.settle(Ack::all(answers), &Ok(()));
         }
     }
 

@@ -11,9 +11,10 @@
 //! # What a crash leaves
 //!
 //! Nothing that is believed: while a store runs there is no such file, and an unclean end
-//! leaves a journal. A power loss may bring the file of an earlier end back, or leave part
-//! of one. The first is of another version of the directory, unless nothing in it changed;
-//! the other does not decode. So it is never synced.
+//! leaves a journal. That the file of an earlier end is gone is synced before anything is
+//! written: after a power loss it would be back, and if sidecars were only written in place
+//! since, the directory would still be the one it speaks of. The new file is not synced: a
+//! power loss may leave none, or part of one, which does not decode.
 
 use std::collections::HashSet;
 use std::io;
@@ -65,10 +66,14 @@ impl Kept {
     /// Removes what was kept, and gives it if it is to be believed.
     ///
     /// # Errors
-    /// If it is there and cannot be removed.
+    /// If it is there and cannot be removed for good.
     pub(crate) fn take(&self, storage: &dyn Storage, dir: &Path) -> io::Result<Option<Catalog>> {
         let catalog = self.look(storage, dir);
-        self.remove(storage)?;
+        if self.remove(storage)?
+            && let Some(home) = self.path.parent()
+        {
+            storage.sync_dir(home)?;
+        }
         Ok(catalog)
     }
 
@@ -79,14 +84,17 @@ impl Kept {
         Catalog::of(catalog_file::decode(&bytes, &self.id, version)?)
     }
 
-    fn remove(&self, storage: &dyn Storage) -> io::Result<()> {
+    /// Whether anything was there.
+    fn remove(&self, storage: &dyn Storage) -> io::Result<bool> {
+        let mut removed = false;
         for path in [&self.path, &self.temp] {
             match storage.remove_file(path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
+                Ok(()) => removed = true,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
             }
         }
-        Ok(())
+        Ok(removed)
     }
 
     /// Keeps the catalog of a store that has written everything and will write no more,
@@ -105,7 +113,7 @@ impl Kept {
         self.remove(storage)?;
         let file = storage.open(&self.temp, OpenMode::CreateNew)?;
         let Some(version) = settled(storage, dir, &*file)? else {
-            return self.remove(storage);
+            return self.remove(storage).map(drop);
         };
         let rows = catalog.rows();
         let opened = self.opened.unwrap_or(i128::MIN / 2);
@@ -114,11 +122,11 @@ impl Kept {
             listed && (0..rows.len()).all(|row| say(storage, dir, rows, row, opened))
         };
         let Some(rows) = rows.and_then(|mut rows| is_true(&mut rows).then_some(rows)) else {
-            return self.remove(storage);
+            return self.remove(storage).map(drop);
         };
         file.write_all_at(&catalog_file::encode(&self.id, version, &rows), 0)?;
         if Version::of(&storage.info(dir)?) != version {
-            return self.remove(storage);
+            return self.remove(storage).map(drop);
         }
         storage.rename(&self.temp, &self.path)
     }

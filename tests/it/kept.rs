@@ -488,3 +488,29 @@ fn a_store_of_many_sessions_keeps_its_catalog_and_sees_every_replaced_file() {
         assert!(kept());
     }
 }
+
+#[test]
+fn a_power_loss_does_not_bring_back_the_catalog_of_an_earlier_end() {
+    let images = Image::NAMED.into_iter().chain((0..60).map(Image::Random));
+    for image in images {
+        let disk = furnished(4).image(Image::AllKept);
+        let mut sim = opened(&disk);
+        sim.pause(Duration::from_secs(2));
+        let chats = sim.handle();
+        // Its sidecar is written in place: the directory stays as it was.
+        run(&mut sim, chats.add_message("chat:0", "user", "later"));
+        sim.close().unwrap();
+        let disk = disk.image(image);
+        let newest = || {
+            let query = SessionQuery::new().order(SessionOrder::Updated);
+            query.limit(1)
+        };
+        let reader = read_only(disk.clone()).unwrap();
+        let page = read_now(reader.sessions(newest())).unwrap();
+        assert_eq!(page.sessions[0].key, "chat:0", "a reader after {image:?}");
+        let mut sim = opened(&disk);
+        let chats = sim.handle();
+        let page = run(&mut sim, chats.sessions(newest()));
+        assert_eq!(page.sessions[0].key, "chat:0", "an owner after {image:?}");
+    }
+}

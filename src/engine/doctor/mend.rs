@@ -119,8 +119,9 @@ impl Mending {
         before: Option<&SessionMeta>,
         listed: bool,
     ) {
-        let lines = cleaned.as_ref().map_or(0, |cleaned| cleaned.lines);
-        let there = cleaned.as_ref().map_or(0, Cleaned::found);
+        let (lines, hopeless) = cleaned
+            .as_ref()
+            .map_or((0, 0), |cleaned| (cleaned.lines, cleaned.hopeless));
         let mut after = before.cloned();
         if let Some(cleaned) = cleaned
             && cleaned.damaged > 0
@@ -143,10 +144,14 @@ impl Mending {
                 "{stem}: {} lines; the session file is missing",
                 meta.count
             ));
-        } else if meta.count > there && listed {
-            let missing = meta.count - there;
+        } else if meta.count > lines && listed {
+            let missing = meta.count - lines;
             self.losses.push(format!(
                 "{stem}: lines that the sidecar counts, unless it was wrong: {missing}"
+            ));
+        } else if hopeless > 0 && !listed {
+            self.losses.push(format!(
+                "{stem}: damaged lines of which nothing could be put back: {hopeless}"
             ));
         }
         meta.count = lines;
@@ -171,16 +176,11 @@ struct Cleaned {
     skip: i64,
     damaged: u64,
     rescued: u64,
+    /// Damaged lines of which nothing was put back.
+    hopeless: u64,
 }
 
 impl Cleaned {
-    /// How many lines there were, those set aside included.
-    fn found(&self) -> i64 {
-        let damaged = i64::try_from(self.damaged).unwrap_or(i64::MAX);
-        let rescued = i64::try_from(self.rescued).unwrap_or(i64::MAX);
-        self.lines.saturating_sub(rescued).saturating_add(damaged)
-    }
-
     fn from(bytes: &[u8], skip: i64) -> Self {
         let mut cleaned = Self {
             content: Vec::new(),
@@ -189,6 +189,7 @@ impl Cleaned {
             skip: 0,
             damaged: 0,
             rescued: 0,
+            hopeless: 0,
         };
         let mut before = 0;
         for (_, line) in session_file::lines(bytes) {
@@ -226,6 +227,7 @@ impl Cleaned {
         let mut cuts: Vec<_> = memmem::find_iter(line, RECORD_START).collect();
         cuts.push(line.len());
         self.set_aside(&line[..cuts[0]]);
+        let before = self.rescued;
         for cut in cuts.windows(2) {
             let piece = &line[cut[0]..cut[1]];
             if matches!(session_file::classify(piece), Kind::Message | Kind::Control) {
@@ -236,6 +238,7 @@ impl Cleaned {
                 self.set_aside(piece);
             }
         }
+        self.hopeless += u64::from(self.rescued == before);
     }
 
     fn set_aside(&mut self, piece: &[u8]) {
@@ -277,7 +280,9 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
         ("created_at", &mut meta.created_at),
         ("updated_at", &mut meta.updated_at),
     ] {
-        if let Some(time) = field::<String>(&text, name) {
+        let time = field::<String>(&text, name);
+        note(name, time.is_some());
+        if let Some(time) = time {
             *into = time;
         }
     }

@@ -286,7 +286,7 @@ impl SessionCheck {
         match self.mismatch {
             Some(Mismatch::LinesMissing) => {
                 say(format!(
-                    "the session file is missing; the sidecar counts {count} lines"
+                    "the session file is missing or empty; the sidecar counts {count} lines"
                 ));
             }
             Some(Mismatch::SkipBeyond) => say(format!("{skip} lines are to be skipped of {lines}")),

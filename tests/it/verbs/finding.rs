@@ -5,9 +5,11 @@ use std::thread;
 use std::time::SystemTime;
 
 use serde_json::value::RawValue;
-use sessionlog::{Message, SessionOrder, SessionPage, SessionQuery, Store, StoreHandle};
+use sessionlog::{
+    Erase, Message, SearchQuery, SessionOrder, SessionPage, SessionQuery, Store, StoreHandle,
+};
 
-use crate::support::{line, open, scratch};
+use crate::support::{line, open, said, scratch};
 
 fn found(chats: &StoreHandle, query: SessionQuery) -> SessionPage {
     chats.sessions(query).wait().unwrap()
@@ -171,5 +173,58 @@ fn sessions_are_found_beside_a_writer() {
         }
         writer.join().unwrap();
     });
+    store.close().unwrap();
+}
+
+/// So many that lines wait for company before they go to their files.
+const BUSY: usize = 40;
+
+#[test]
+fn what_is_written_after_a_deletion_is_listed_searched_backed_up_and_erased() {
+    let (dir, copies) = (scratch(), scratch());
+    let store = open(dir.path());
+    let chats = store.handle();
+    let say = |key: &str, text: &str| chats.add_message(key, "user", text).wait().unwrap();
+    let names = ["listed", "searched", "copied", "erased"].map(|name| format!("again:{name}"));
+    for key in &names {
+        say(key, "before");
+    }
+    let again = |key: &str| {
+        chats.delete_session(key).wait().unwrap();
+        let others: Vec<_> = (0..BUSY)
+            .map(|n| chats.add_message(&format!("other:{n}"), "user", "company"))
+            .collect();
+        others.into_iter().for_each(|said| said.wait().unwrap());
+        say(key, "needle");
+    };
+    let [to_list, to_search, to_copy, to_erase] = &names;
+
+    again(to_list);
+    let page = found(&chats, SessionQuery::new().prefix(to_list));
+    assert_eq!(page.sessions[0].last_text, "needle");
+
+    again(to_search);
+    let mut search = chats.search(SearchQuery::new().text("needle"));
+    let hits = std::iter::from_fn(|| search.wait_next());
+    let hits: Vec<_> = hits.map(|hit| hit.unwrap().key).collect();
+    assert!(hits.contains(to_search), "{hits:?}");
+
+    again(to_copy);
+    let copy = copies.path().join("copy");
+    chats.backup_to(&copy).wait().unwrap();
+    let copied = Store::open_read_only(&copy).unwrap();
+    let texts = copied.handle().history(to_copy).wait().unwrap();
+    assert_eq!(said(&texts), ["needle"]);
+
+    chats.delete_session(to_erase).wait().unwrap();
+    let scope = r#"{"version":1,"agent_id":"main","channel":"telegram","account":"default","dimensions":["sender"],"values":{"sender":"7"}}"#;
+    let scope = RawValue::from_string(scope.to_owned()).unwrap();
+    say(to_erase, "needle");
+    chats
+        .upsert_session_meta(to_erase, Some(scope), Vec::new())
+        .wait()
+        .unwrap();
+    let receipt = chats.erase(Erase::person("7")).wait().unwrap();
+    assert_eq!(receipt.sessions, [to_erase.as_str()]);
     store.close().unwrap();
 }

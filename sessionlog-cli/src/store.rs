@@ -1,5 +1,6 @@
 //! Opening the store of a command.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -62,7 +63,7 @@ impl Dir {
     /// # Errors
     /// As [`write`](Self::write).
     pub(crate) fn write_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
-        self.is_there()?;
+        self.is_store()?;
         self.create_with(how, options)
     }
 
@@ -92,7 +93,25 @@ impl Dir {
     }
 
     /// # Errors
-    /// If there is no directory. A typing error must not make a store.
+    /// If there is no directory, or nothing in it that a store has. A typing error must not
+    /// make a store.
+    pub(crate) fn is_store(&self) -> Result<()> {
+        self.is_there()?;
+        let has_store = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            name == ".sessionlog" || name.ends_with(".jsonl") || name.ends_with(".json")
+        };
+        for entry in self.dir.read_dir()? {
+            if has_store(&entry?.file_name()) {
+                return Ok(());
+            }
+        }
+        let what = format!("there are no sessions in {}", self.dir.display());
+        Err(Failure::new(what).hint("name the directory that the gateway keeps its sessions in"))
+    }
+
+    /// # Errors
+    /// If there is no directory.
     fn is_there(&self) -> Result<()> {
         if self.dir.is_dir() {
             return Ok(());

@@ -39,7 +39,8 @@ pub enum SessionOrder {
     Name,
     /// The one updated last comes first. A page reads the sidecars of all sessions whose keys
     /// begin with the prefix, but for those that were not used since the open if it is asked
-    /// for no agent, channel, person or chat.
+    /// for no agent, channel, person or chat; of those it knows what
+    /// [`updated_since`](SessionQuery::updated_since) does.
     Updated,
 }
 
@@ -115,7 +116,9 @@ impl SessionQuery {
     }
 
     /// Those updated at that time or later, as their sidecars say. A
-    /// [`SystemTime`](std::time::SystemTime) will do.
+    /// [`SystemTime`](std::time::SystemTime) will do. Of sessions that were not used since
+    /// the open the catalog of the last clean close is believed: what another program wrote
+    /// into a sidecar in place since counts after the session's first use.
     pub fn updated_since(mut self, time: impl Into<OffsetDateTime>) -> Self {
         self.since = Some(time.into());
         self

@@ -119,17 +119,18 @@ impl Ls {
     fn names(&self, keys: &[String]) -> Result<Outcome> {
         let mut out = Output::new();
         let limit = if self.all { usize::MAX } else { self.limit };
-        for key in keys.iter().take(limit) {
+        let shown = &keys[..limit.min(keys.len())];
+        for key in shown {
             name(&mut out, key)?;
         }
         out.finish()?;
-        Ok(Outcome::found(!keys.is_empty()))
+        Ok(Outcome::found(!shown.is_empty()))
     }
 
     fn sort(&self, sessions: &mut [SessionInfo]) {
         match self.sort {
-            Sort::Updated => sessions.sort_by(|a, b| b.updated_at.cmp(&a.updated_at)),
-            Sort::Created => sessions.sort_by(|a, b| b.created_at.cmp(&a.created_at)),
+            Sort::Updated => sessions.sort_by_key(|session| Reverse(session.updated())),
+            Sort::Created => sessions.sort_by_key(|session| Reverse(session.created())),
             Sort::Size => sessions.sort_by_key(|session| Reverse(session.bytes)),
             Sort::Lines => sessions.sort_by_key(|session| Reverse(session.lines)),
             Sort::Name => {}

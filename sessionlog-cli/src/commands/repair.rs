@@ -3,7 +3,7 @@
 use clap::Args;
 use sessionlog::{RepairOptions, Store};
 
-use crate::failure::{Failure, Outcome, Result};
+use crate::failure::{Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::{Dir, Writing};
 use crate::{progress, safe};
@@ -35,13 +35,7 @@ pub(crate) struct Repair {
 impl Repair {
     pub(crate) fn run(self) -> Result<Outcome> {
         let dir = self.dir.path();
-        // A typing error must not make a store.
-        if !dir.is_dir() {
-            return Err(Failure::new(format!(
-                "there is no directory {}",
-                dir.display()
-            )));
-        }
+        self.dir.is_store()?;
         let options = RepairOptions::new()
             .allow_data_loss(self.allow_data_loss)
             .allow_other_owner(self.writing.allows_other_owner());

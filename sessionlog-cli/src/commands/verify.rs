@@ -43,9 +43,14 @@ impl Verify {
             )));
         }
         let report = progress::while_reading(dir, "verifying", || Store::verify(dir))?;
+        let is_store = !report.sessions.is_empty() || dir.join(".sessionlog").exists();
         let mut out = Output::new();
         if self.json {
-            out.json(&Summary::of(&report))?;
+            let summary = Summary::of(&report);
+            out.json(&Summary {
+                sound: summary.sound && is_store,
+                ..summary
+            })?;
         } else if self.full {
             for line in report.to_string().lines() {
                 out.line(&safe::line(line))?;
@@ -54,7 +59,7 @@ impl Verify {
             tell(&mut out, &report)?;
         }
         out.finish()?;
-        if report.sessions.is_empty() && !dir.join(".sessionlog").exists() {
+        if !is_store {
             output::note(&format!(
                 "there is no session in {}: is it the right directory?",
                 dir.display()

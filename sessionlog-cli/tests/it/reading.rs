@@ -217,3 +217,41 @@ fn what_is_exported_can_be_imported() {
     let keys = run("ls", &picoclaw, &["--keys", "--all"]).exits(0);
     assert_eq!(keys.lines().count(), 7, "{keys}");
 }
+
+#[test]
+fn sessions_are_ordered_by_when_they_changed_however_that_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    // The oldest first.
+    let times = [
+        "2026-11-20T10:00:00+09:00",
+        "2026-11-20T05:00:00Z",
+        "2026-11-20T05:00:00.5Z",
+    ];
+    for (n, time) in times.iter().enumerate() {
+        let meta = serde_json::json!({
+            "key": format!("a:{n}"), "summary": "", "skip": 0, "count": 0,
+            "created_at": time, "updated_at": time,
+        });
+        let sidecar = dir.path().join(format!("a_{n}.meta.json"));
+        std::fs::write(sidecar, meta.to_string()).unwrap();
+    }
+    for (args, order) in [
+        (vec![], "a:2 a:1 a:0"),
+        (vec!["--reverse"], "a:0 a:1 a:2"),
+        (vec!["--sort", "created"], "a:2 a:1 a:0"),
+    ] {
+        let keys = run("ls --keys", dir.path(), &args).exits(0);
+        let keys: Vec<_> = keys.lines().collect();
+        assert_eq!(keys.join(" "), order, "{args:?}");
+    }
+}
+
+#[test]
+fn a_search_of_a_session_without_a_sidecar_says_why_it_finds_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = r#"{"role":"user","content":"needle"}"#;
+    std::fs::write(dir.path().join("cli.jsonl"), format!("{line}\n")).unwrap();
+    let searched = run("search", dir.path(), &["needle", "-s", "cli"]);
+    assert!(searched.err.contains("no sidecar"), "{}", searched.err);
+    searched.exits(1);
+}

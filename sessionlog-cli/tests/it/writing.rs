@@ -92,8 +92,56 @@ fn what_the_files_no_longer_hold_is_named_and_no_success() {
     let summary = json(&run("verify", dir.path(), &["--json"]).exits(1));
     assert_eq!(summary[0]["ownerless"], serde_json::json!(["a_2"]));
     let mended = run("repair", dir.path(), &[]).exits(1);
-    assert!(mended.contains("lost: a_1: lines that the sidecar counts, unless it was wrong: 4"));
+    assert!(mended.contains("lost: a_1: lines that the sidecar counts, unless it was wrong: 5"));
     run("verify", dir.path(), &[]).exits(0);
+}
+
+#[test]
+fn only_what_is_lost_is_called_so() {
+    for (is_torn, code, left) in [(false, 0, 3), (true, 1, 2)] {
+        let dir = of_picoclaw(&[("a:1", 3)]);
+        let log = dir.path().join("a_1.jsonl");
+        let text = fs::read_to_string(&log).unwrap();
+        let damaged = if is_torn {
+            text[..text.len() - 20].to_owned()
+        } else {
+            text.replacen('\n', "", 2)
+        };
+        fs::write(&log, damaged).unwrap();
+        let mended = run("repair", dir.path(), &[]).exits(code);
+        assert_eq!(mended.contains("lost: "), code == 1, "{mended}");
+        let shown = json(&run("show", dir.path(), &["a:1", "--json"]).exits(0));
+        assert_eq!(shown.len(), left);
+    }
+}
+
+#[test]
+fn a_sidecar_that_lost_its_times_is_mended_with_a_loss() {
+    let dir = of_picoclaw(&[("a:1", 3)]);
+    let sidecar = dir.path().join("a_1.meta.json");
+    let torn = r#"{"key":"a:1","summary":"","skip":0,"count":3,"scope":null,"aliases":[],"cre"#;
+    fs::write(&sidecar, torn).unwrap();
+    let mended = run("repair", dir.path(), &[]).exits(1);
+    assert!(
+        mended.contains("created_at, updated_at") && mended.contains("lost"),
+        "{mended}"
+    );
+}
+
+#[test]
+fn a_verb_that_finds_no_store_makes_none() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "no session").unwrap();
+    for (verb, args) in [
+        ("repair", vec![]),
+        ("compact", vec!["--all"]),
+        ("erase", vec!["--person", "7", "--yes"]),
+        ("retention", vec!["--count", "1", "--apply"]),
+    ] {
+        let err = run(verb, dir.path(), &args).fails();
+        assert!(err.contains("no sessions in"), "{verb}: {err}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{verb}");
+    }
 }
 
 #[test]
@@ -103,6 +151,8 @@ fn a_directory_of_something_else_is_no_sound_store() {
     let ran = run("verify", dir.path(), &[]);
     assert!(ran.err.contains("right directory"), "{}", ran.err);
     ran.exits(1);
+    let summary = json(&run("verify", dir.path(), &["--json"]).exits(1));
+    assert_eq!(summary[0]["sound"], false);
 }
 
 #[test]

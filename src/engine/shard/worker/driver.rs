@@ -9,6 +9,7 @@ use super::seat::Seat;
 use crate::engine::shard::errand::Errand;
 use crate::engine::shard::shared::Shared;
 use crate::ground::mailbox::{EventReceiver, Timeout};
+use crate::ground::sync::thread;
 
 /// The thread's side of a worker. Dropping it ends the worker.
 #[derive(Debug)]
@@ -91,9 +92,14 @@ impl Driver {
         let Some(done) = self.seat().beside(|| errand.run(shared)) else {
             return false;
         };
-        self.seat()
+        let goes_on = self
+            .seat()
             .drive(|worker, _| worker.chore_done(done))
-            .is_some()
+            .is_some();
+        // Who has just been woken would wait for this thread's slice to end, some
+        // milliseconds, if there are fewer processors than threads.
+        thread::give_way();
+        goes_on
     }
 
     fn next(&self, wait: bool) -> Next {

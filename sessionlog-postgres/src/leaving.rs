@@ -108,7 +108,7 @@ const AT_A_TIME: i64 = 1000;
 impl PostgresStore {
     /// Erases a session, a person's or a chat's, with what their aliases lead to, as
     /// [`StoreHandle::erase`](sessionlog::StoreHandle::erase): the rows of the sessions, and
-    /// of their lines, aliases and message ids. What a database keeps of deleted rows is out
+    /// of their lines, backups, aliases and message ids. What a database keeps of deleted rows is out
     /// of its reach, and [`EraseReceipt::doubtful`] says so: pages until `VACUUM FULL`, the
     /// write-ahead log, replicas' and other backups.
     ///

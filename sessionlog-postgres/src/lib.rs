@@ -25,6 +25,7 @@
 //! The `README` has the tables, what other databases need, and how to run it.
 
 mod backend;
+mod backups;
 mod changes;
 mod command;
 mod connect;

@@ -11,6 +11,7 @@ use crate::connect::Connection;
 use crate::context::Shared;
 use crate::fault::Tried;
 use crate::row::Session;
+use crate::sql::WIDTH;
 use crate::store::PostgresStore;
 use crate::transaction::Param;
 
@@ -93,8 +94,8 @@ fn read_page(
                 let message = line.and_then(kit::message_of);
                 message.map(|message| message.text().into_owned())
             };
-            let first = text(15).unwrap_or_default();
-            let last = text(16).unwrap_or_default();
+            let first = text(WIDTH).unwrap_or_default();
+            let last = text(WIDTH + 1).unwrap_or_default();
             let size = session.end_at.cast_unsigned();
             page.sessions
                 .push(kit::session_info(session.meta(), &first, &last, size));

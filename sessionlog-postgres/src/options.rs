@@ -24,6 +24,7 @@ pub struct PostgresOptions {
     pub(crate) batch_commands: usize,
     pub(crate) max_line: usize,
     pub(crate) max_batch: usize,
+    pub(crate) once_ids: i64,
     pub(crate) wait: Duration,
     pub(crate) statement: Duration,
     pub(crate) retry: Duration,
@@ -48,6 +49,7 @@ impl PostgresOptions {
             batch_commands: 1024,
             max_line: 16 << 20,
             max_batch: 64 << 20,
+            once_ids: 256,
             wait: Duration::from_secs(10),
             statement: Duration::from_secs(10),
             retry: Duration::from_secs(30),
@@ -129,6 +131,17 @@ impl PostgresOptions {
     pub fn limits(mut self, line: usize, batch: usize) -> Self {
         self.max_line = line.clamp(1 << 10, 32 << 20);
         self.max_batch = batch.clamp(1 << 10, 256 << 20);
+        self
+    }
+
+    /// How many message ids of each session
+    /// [`append_once`](crate::PostgresStore::append_once) remembers, at least; the oldest go
+    /// first, and never are there twice as many. All processes that write to the same sessions
+    /// should say the same: who says least decides. Default: 256, as in a
+    /// [`Store`](sessionlog::StoreOptions::once_ids). Bounds: 16 to 65,536.
+    #[must_use]
+    pub fn once_ids(mut self, ids: usize) -> Self {
+        self.once_ids = i64::try_from(ids).unwrap_or(i64::MAX).clamp(16, 1 << 16);
         self
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Sought {
 }
 
 impl Sought {
-    fn params(&self) -> [Param<'_>; 4] {
+    pub(crate) fn params(&self) -> [Param<'_>; 4] {
         [
             (&self.key, Type::TEXT),
             (&self.trimmed, Type::TEXT),

@@ -14,11 +14,23 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "sessions, lines, aliases, message ids, lanes, followers",
-    sql: include_str!("../migrations/0001_sessions.sql"),
-}];
+const MIGRATIONS: [Migration; 3] = [
+    Migration {
+        version: 1,
+        name: "sessions, lines, aliases, message ids, lanes, followers",
+        sql: include_str!("../migrations/0001_sessions.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "backups",
+        sql: include_str!("../migrations/0002_backups.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "the order of message ids",
+        sql: include_str!("../migrations/0003_once_ids.sql"),
+    },
+];
 
 impl Migration {
     /// What it does, and the note that it is done.
@@ -43,7 +55,7 @@ INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock') ON CON
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 3;
 
 /// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
 ///

@@ -15,6 +15,15 @@ pub(crate) struct Sql {
     pub(crate) rewrite_sessions: String,
     pub(crate) insert_lines: String,
     pub(crate) insert_ids: String,
+    pub(crate) forget_ids: String,
+    pub(crate) count_backup: String,
+    pub(crate) insert_backup: String,
+    pub(crate) insert_backup_lines: String,
+    pub(crate) restore_lines: String,
+    pub(crate) backup: String,
+    pub(crate) backups: String,
+    pub(crate) own_backups: String,
+    pub(crate) fork_lines: String,
     pub(crate) settle: String,
     pub(crate) find: String,
     pub(crate) session: String,
@@ -26,7 +35,10 @@ pub(crate) struct Sql {
 /// The columns of a session, in the order of [`Session::of`](crate::row::Session::of).
 pub(crate) const COLUMNS: &str = "s.session_id, s.key, s.version, s.history, s.start_at, \
      s.end_at, s.lines, s.hidden, s.messages, s.summary, s.scope, s.aliases, s.created_at, \
-     s.updated_at, s.updated_ns";
+     s.updated_at, s.updated_ns, s.taken";
+
+/// How many columns that are: what a statement reads besides comes after them.
+pub(crate) const WIDTH: usize = 16;
 
 /// The session that a key means, as a table `found` of one row or none. `$1` is the key, `$2`
 /// the same without white space around it, `$3` whether it comes before an alias, `$4`
@@ -97,22 +109,24 @@ impl Sql {
             insert_sessions: fill(
                 "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
                      start_at, end_at, lines, hidden, messages, updated_at, updated_ns,
-                     updated_minute, summary, scope, agent, channel, aliases, created_at)
+                     updated_minute, taken, summary, scope, agent, channel, aliases, created_at)
                  SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bytea[],
-                     $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])",
+                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[],
+                     $15::bytea[], $16::text[], $17::text[], $18::text[], $19::text[],
+                     $20::text[])",
             ),
             bump_sessions: fill(
                 "UPDATE {schema}.sessions s SET version = i.version, history = i.history,
                      start_at = i.start_at, end_at = i.end_at, lines = i.lines,
                      hidden = i.hidden, messages = i.messages, updated_at = i.updated_at,
-                     updated_ns = i.updated_ns, updated_minute = i.updated_minute
+                     updated_ns = i.updated_ns, updated_minute = i.updated_minute,
+                     taken = i.taken
                  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-                     $10::bigint[], $11::bigint[])
+                     $10::bigint[], $11::bigint[], $12::bigint[])
                      AS i(session_id, version, history, start_at, end_at, lines, hidden,
-                         messages, updated_at, updated_ns, updated_minute)
+                         messages, updated_at, updated_ns, updated_minute, taken)
                  WHERE s.session_id = i.session_id",
             ),
             rewrite_sessions: fill(
@@ -130,8 +144,53 @@ impl Sql {
                      $4::bytea[], $5::text[])",
             ),
             insert_ids: fill(
-                "INSERT INTO {schema}.message_ids (session_id, message_id)
-                 SELECT * FROM unnest($1::bigint[], $2::bytea[])",
+                "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
+                 SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])",
+            ),
+            forget_ids: fill(
+                "DELETE FROM {schema}.message_ids m
+                 USING unnest($1::bigint[], $2::bigint[]) AS t(session_id, last_turn)
+                 WHERE m.session_id = t.session_id AND m.turn <= t.last_turn",
+            ),
+            count_backup: fill(
+                "UPDATE {schema}.sessions SET backups = backups + 1 WHERE session_id = $1",
+            ),
+            insert_backup: fill(
+                "INSERT INTO {schema}.backups (session_id, number, reason, made_ms, size,
+                     start_at, end_at, lines, hidden, messages)
+                 SELECT s.session_id, s.backups, $2, $3,
+                     (SELECT sum(octet_length(l.line) + 1) FROM {schema}.lines l
+                         WHERE l.session_id = $1)::bigint,
+                     s.start_at, s.end_at, s.lines, s.hidden, s.messages
+                 FROM {schema}.sessions s WHERE s.session_id = $1",
+            ),
+            insert_backup_lines: fill(
+                "INSERT INTO {schema}.backup_lines (session_id, number, line_at, kind, line, said)
+                 SELECT l.session_id, s.backups, l.line_at, l.kind, l.line, l.said
+                 FROM {schema}.sessions s JOIN {schema}.lines l ON l.session_id = s.session_id
+                 WHERE s.session_id = $1",
+            ),
+            restore_lines: fill(
+                "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                 SELECT session_id, line_at, kind, line, said FROM {schema}.backup_lines
+                 WHERE session_id = $1 AND number = $2",
+            ),
+            backup: fill(
+                "SELECT start_at, end_at, lines, hidden, messages FROM {schema}.backups
+                 WHERE session_id = $1 AND number = $2",
+            ),
+            backups: fill(
+                "{FOUND} SELECT b.number, b.reason, b.made_ms, b.size FROM found f
+                 JOIN {schema}.backups b ON b.session_id = f.session_id ORDER BY b.number",
+            ),
+            own_backups: fill(
+                "SELECT number, reason, made_ms, size FROM {schema}.backups
+                 WHERE session_id = $1 ORDER BY number",
+            ),
+            fork_lines: fill(
+                "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                 SELECT $2, line_at, kind, line, said FROM {schema}.lines
+                 WHERE session_id = $1 AND line_at < $3",
             ),
             settle: fill(
                 "UPDATE {schema}.lanes SET settled = settled + 1, seen_at = now()

@@ -10,11 +10,13 @@
 )]
 
 mod backends;
+mod backups;
 mod changes;
 mod copying;
 mod faults;
 mod finding;
 mod model;
+mod once;
 mod plans;
 mod replicas;
 mod support;

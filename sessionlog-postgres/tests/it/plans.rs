@@ -22,7 +22,14 @@ fn fill(schema: &str) -> String {
          FROM generate_series(1, 20000) n, unnest(ARRAY['agent:main:main', 'old:' || n]) a;
          INSERT INTO {schema}.message_ids
          SELECT n, convert_to('id' || n, 'UTF8') FROM generate_series(1, 20000) n;
-         ANALYZE {schema}.sessions; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
+         INSERT INTO {schema}.backups
+         SELECT n, number, 0, 0, 600, 0, 600, 6, 0, 6
+         FROM generate_series(1, 20000) n, generate_series(1, 2) number;
+         INSERT INTO {schema}.backup_lines
+         SELECT s, number, l * 100, 0, convert_to('{{}}', 'UTF8'), NULL
+         FROM generate_series(1, 20000) s, generate_series(1, 2) number,
+             generate_series(0, 5) l;
+         ANALYZE {schema}.backups; ANALYZE {schema}.backup_lines; ANALYZE {schema}.sessions; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
          ANALYZE {schema}.message_ids;"
     )
 }

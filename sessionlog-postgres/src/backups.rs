@@ -7,7 +7,7 @@ use sessionlog::{Backup, BackupLimits, BackupReason, Reply};
 use tokio_postgres::Row;
 
 use crate::command::{Outcome, Verb};
-use crate::connect::Connection;
+use crate::connection::Connection;
 use crate::context::{Asked, Shared};
 use crate::read::Sought;
 use crate::store::PostgresStore;
@@ -84,8 +84,7 @@ fn list(
 ) -> Asked<'_, Vec<Backup>> {
     Box::pin(async move {
         let rows = connection
-            .client
-            .query_typed(&shared.sql.backups, &sought.params())
+            .query(&shared.sql.backups, &sought.params())
             .await?;
         Ok(rows.iter().map(|row| backup(row).1).collect())
     })

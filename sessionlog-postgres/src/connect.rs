@@ -13,8 +13,11 @@ use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::connection::{Connection, Plans};
+use crate::direct;
 use crate::fault::{Fault, Tried};
 use crate::options::PostgresOptions;
+use crate::sql::Sql;
 
 /// Makes connections to one database.
 #[derive(Clone)]
@@ -25,26 +28,14 @@ pub(crate) struct Connector {
     /// the old one for all.
     timeline: Arc<AtomicU64>,
     patience: Duration,
+    prepares: Arc<Prepares>,
 }
 
-/// A connection. Dropped, it is closed, and the server ends what was under way.
-pub(crate) struct Connection {
-    pub(crate) client: Client,
-    warned: Arc<AtomicBool>,
-}
-
-impl Connection {
-    /// Whether the server said since the last question that a commit did not wait for its
-    /// replicas: it says so in a warning, and then that it is committed.
-    pub(crate) fn was_warned(&self) -> bool {
-        self.warned.swap(false, Ordering::AcqRel)
-    }
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").finish_non_exhaustive()
-    }
+/// What is prepared on connections that lead to the server itself.
+#[derive(Default)]
+struct Prepares {
+    plans: Plans,
+    statements: Vec<String>,
 }
 
 impl std::fmt::Debug for Connector {
@@ -63,7 +54,25 @@ impl Connector {
             tls: tls(options)?,
             timeline: Arc::default(),
             patience: options.statement,
+            prepares: Arc::default(),
         })
+    }
+
+    /// The same, for connections that read.
+    pub(crate) fn for_reads(&self, sql: &Sql) -> Self {
+        self.preparing(Plans::Once, sql.reads())
+    }
+
+    /// The same, for connections that write.
+    pub(crate) fn for_writes(&self, sql: &Sql) -> Self {
+        self.preparing(Plans::EachTime, sql.writes())
+    }
+
+    fn preparing(&self, plans: Plans, statements: Vec<String>) -> Self {
+        Self {
+            prepares: Arc::new(Prepares { plans, statements }),
+            ..self.clone()
+        }
     }
 
     /// The same database under another connection string.
@@ -96,10 +105,13 @@ impl Connector {
             .max(self.config.get_hosts().len())
             * 4;
         loop {
-            let connection = self.reach(heard.clone()).await?;
+            let mut connection = self.reach(heard.clone()).await?;
             tries -= 1;
             match self.fence(&connection.client).await {
-                Ok(()) => return Ok(connection),
+                Ok(process) => {
+                    self.prepare(&mut connection, process).await?;
+                    return Ok(connection);
+                }
                 Err(fault) if tries == 0 => return Err(fault),
                 Err(_) => {}
             }
@@ -115,21 +127,37 @@ impl Connector {
             .map_err(|error| Fault::Lost(Fault::from(error).reason()))?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
-        Ok(Connection { client, warned })
+        Ok(Connection::new(client, warned))
+    }
+
+    /// Has the server prepare what it is asked often, if `process` is the one that was told of
+    /// when the connection was made: nobody is between it and us then.
+    async fn prepare(&self, connection: &mut Connection, process: Option<i32>) -> Tried<()> {
+        if self.prepares.statements.is_empty()
+            || process.is_none()
+            || direct::told_process(&connection.client).await != process
+        {
+            return Ok(());
+        }
+        let Prepares { plans, statements } = &*self.prepares;
+        let prepared = connection.prepare(statements, *plans);
+        let prepared = tokio::time::timeout(self.patience, prepared).await;
+        prepared.map_err(|_| Fault::lost("the server did not answer in time"))??;
+        Ok(())
     }
 
     /// Refuses a server of an older timeline than one that was met: it was primary once, and
-    /// what it takes would be lost.
-    async fn fence(&self, client: &Client) -> Tried<()> {
+    /// what it takes would be lost. The number of the process that answers, if it has one.
+    async fn fence(&self, client: &Client) -> Tried<Option<i32>> {
         const TIMELINE: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' \
-             ELSE pg_walfile_name(pg_current_wal_lsn()) END";
+             ELSE pg_walfile_name(pg_current_wal_lsn()) END, pg_backend_pid()";
         let told = client.query_typed(TIMELINE, &[]);
         let told = tokio::time::timeout(self.patience, told).await;
         let told = told.map_err(|_| Fault::lost("the server did not answer in time"))?;
         let rows = match told {
             Ok(rows) => rows,
             // No PostgreSQL: it has no timelines, and fences by itself.
-            Err(error) if error.as_db_error().is_some() => return Ok(()),
+            Err(error) if error.as_db_error().is_some() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let name: String = rows.first().map_or_else(String::new, |row| row.get(0));
@@ -143,7 +171,7 @@ impl Connector {
                 "the server is on timeline {own}, and was replaced by one on {newest}"
             )));
         }
-        Ok(())
+        Ok(rows.first().map(|row| row.get(1)))
     }
 
     /// Has the server break off what a connection is waiting for.

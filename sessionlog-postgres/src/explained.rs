@@ -16,7 +16,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
     let sought = "'old:7', 'old:7', false, false";
     let is_own = format!("{}", kit::is_own_first("old:7"));
     let sought = sought.replacen("false", &is_own, 1);
-    let found = ["sessions_by_key", "aliases_by_name", "sessions_pkey"];
+    let found = ["sessions_by_key", "aliases_by_name"];
     let with = |more: &[&'static str]| [&found[..], more].concat();
     let list = |order| {
         let query = SessionQuery::new()

@@ -11,12 +11,11 @@ use sessionlog::{
 use time::OffsetDateTime;
 use tokio_postgres::types::Type;
 
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
 use crate::listing;
 use crate::row::Session;
 use crate::store::PostgresStore;
-use crate::transaction::Param;
 
 /// A policy and the store that it is for.
 #[derive(Clone, Debug)]
@@ -245,7 +244,7 @@ fn keys_with(
             .sql
             .fill("SELECT session_key FROM {schema}.session_aliases WHERE alias = $1");
         let params: [Param<'_>; 1] = [(&alias, Type::TEXT)];
-        let rows = connection.client.query_typed(&sql, &params).await?;
+        let rows = connection.query(&sql, &params).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     })
 }

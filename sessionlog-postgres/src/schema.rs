@@ -2,7 +2,7 @@
 
 use sessionlog::{Error, Result};
 
-use crate::connect::Connection;
+use crate::connection::Connection;
 use crate::fault::{Fault, Tried};
 use crate::sql::quoted;
 
@@ -138,7 +138,7 @@ async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
     check(found)?;
     for step in MIGRATIONS.iter().filter(|step| step.version > found) {
         let sql = step.whole().replace("{schema}", &quoted(schema));
-        connection.client.batch_execute(&sql).await?;
+        connection.run(&sql).await?;
         tracing::info!(schema, version = step.version, "the tables were migrated");
     }
     Ok(())
@@ -176,7 +176,7 @@ async fn version(connection: &Connection, schema: &str) -> Tried<Option<i32>> {
         "SELECT max(version) FROM {}.schema_migrations",
         quoted(schema)
     );
-    match connection.client.query_typed(&sql, &[]).await {
+    match connection.query(&sql, &[]).await {
         Ok(rows) => Ok(rows.first().and_then(|row| row.get(0))),
         Err(error) if error.code().is_some_and(is_absent) => Ok(None),
         Err(error) => Err(error.into()),
@@ -191,6 +191,6 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
     let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));
-    let made = connection.client.batch_execute(&sql).await;
+    let made = connection.run(&sql).await;
     made.map_err(concurrent)
 }

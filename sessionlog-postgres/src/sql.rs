@@ -1,11 +1,13 @@
-//! The statements. Plain SQL, sent without names: a pooler in transaction mode, which gives
-//! each transaction another connection, would not find a prepared one again.
+//! The statements. Plain SQL, sent without names through a pooler: in transaction mode it gives
+//! each transaction another connection, which would not find a prepared one again.
 
 /// The statements for one schema.
 #[derive(Debug)]
 pub(crate) struct Sql {
     pub(crate) schema: String,
     pub(crate) take_lane: String,
+    pub(crate) gate: String,
+    pub(crate) notify: String,
     pub(crate) is_followed: String,
     pub(crate) claims: String,
     pub(crate) lock_sessions: String,
@@ -40,25 +42,22 @@ pub(crate) const COLUMNS: &str = "s.session_id, s.key, s.version, s.history, s.s
 /// How many columns that are: what a statement reads besides comes after them.
 pub(crate) const WIDTH: usize = 16;
 
-/// The session that a key means, as a table `found` of one row or none. `$1` is the key, `$2`
-/// the same without white space around it, `$3` whether it comes before an alias, `$4`
-/// whether it is taken literally.
-const FOUND: &str = "WITH found AS (
-    SELECT session_id FROM (
-        SELECT s.session_id, 1 AS turn FROM {schema}.sessions s
-            WHERE s.key = $1 AND ($1 <> $2 OR $4)
-        UNION ALL
-        SELECT s.session_id, 2 FROM {schema}.sessions s
-            WHERE s.key = $2 AND $3 AND NOT $4
-        UNION ALL
-        SELECT a.session_id, 3 FROM (
-            SELECT session_id FROM {schema}.session_aliases
-            WHERE alias = $2 AND session_key <> $2 AND NOT $4
-            ORDER BY file_name, session_key LIMIT 1) a
-        UNION ALL
-        SELECT s.session_id, 4 FROM {schema}.sessions s
-            WHERE s.key = $2 AND NOT $4
-    ) candidates ORDER BY turn LIMIT 1)";
+/// The key of the session that a key means, or nothing. `$1` is the key, `$2` the same without
+/// white space around it, `$3` whether it comes before an alias, `$4` whether it is taken
+/// literally. What is not needed is not looked for: each part waits for those before it.
+const MEANT: &str = "COALESCE(
+    CASE WHEN $1 <> $2 OR $4 THEN (SELECT key FROM {schema}.sessions WHERE key = $1) END,
+    CASE WHEN $3 AND NOT $4 THEN (SELECT key FROM {schema}.sessions WHERE key = $2) END,
+    CASE WHEN NOT $4 THEN (SELECT session_key FROM {schema}.session_aliases
+        WHERE alias = $2 AND session_key <> $2 ORDER BY file_name, session_key LIMIT 1) END,
+    CASE WHEN NOT $4 THEN $2 END)";
+
+/// The visible lines `l` of a session `s`. Not by `session_id = s.session_id`: of a session that
+/// it does not know the server expects as many lines as others have, and would rather read and
+/// sort all of those than go backwards through the index. One with ten thousand lines, among
+/// many with ten, was read whole for its last fifty.
+const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
+     AND (l.session_id, l.line_at) < (s.session_id, s.end_at) AND l.kind = 0";
 
 /// The name of a schema as SQL has it: it may be a word of the language.
 pub(crate) fn quoted(schema: &str) -> String {
@@ -69,7 +68,8 @@ impl Sql {
     #[expect(clippy::too_many_lines, reason = "it is the list of the statements")]
     pub(crate) fn of(schema: &str) -> Self {
         let fill = |sql: &str| {
-            let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
+            let sql = sql.replace("{MEANT}", MEANT).replace("{VISIBLE}", VISIBLE);
+            let sql = sql.replace("{COLUMNS}", COLUMNS);
             sql.replace("{schema}", &quoted(schema))
         };
         Self {
@@ -77,6 +77,8 @@ impl Sql {
             take_lane: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1",
             ),
+            gate: fill("SELECT pg_advisory_xact_lock_shared($1)"),
+            notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
             is_followed: fill(
                 "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())",
             ),
@@ -180,8 +182,9 @@ impl Sql {
                  WHERE session_id = $1 AND number = $2",
             ),
             backups: fill(
-                "{FOUND} SELECT b.number, b.reason, b.made_ms, b.size FROM found f
-                 JOIN {schema}.backups b ON b.session_id = f.session_id ORDER BY b.number",
+                "SELECT b.number, b.reason, b.made_ms, b.size FROM {schema}.sessions s
+                 JOIN {schema}.backups b ON b.session_id = s.session_id
+                 WHERE s.key = {MEANT} ORDER BY b.number",
             ),
             own_backups: fill(
                 "SELECT number, reason, made_ms, size FROM {schema}.backups
@@ -196,29 +199,19 @@ impl Sql {
                 "UPDATE {schema}.lanes SET settled = settled + 1, seen_at = now()
                  WHERE lane_id = $1 RETURNING token",
             ),
-            find: fill(
-                "{FOUND} SELECT s.key FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id",
-            ),
-            session: fill(
-                "{FOUND} SELECT {COLUMNS} FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id",
-            ),
+            find: fill("SELECT s.key FROM {schema}.sessions s WHERE s.key = {MEANT}"),
+            session: fill("SELECT {COLUMNS} FROM {schema}.sessions s WHERE s.key = {MEANT}"),
             history: fill(
-                "{FOUND} SELECT l.line FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id,
-                 LATERAL (SELECT line, line_at FROM {schema}.lines
-                     WHERE session_id = s.session_id AND line_at >= s.start_at AND kind = 0
-                     ORDER BY line_at) l
-                 ORDER BY l.line_at",
+                "SELECT l.line_at, l.line FROM {schema}.sessions s,
+                 LATERAL (SELECT line_at, line FROM {schema}.lines l WHERE {VISIBLE}
+                     ORDER BY l.session_id, l.line_at) l
+                 WHERE s.key = {MEANT}",
             ),
             tail: fill(
-                "{FOUND} SELECT l.line FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id,
-                 LATERAL (SELECT line, line_at FROM {schema}.lines
-                     WHERE session_id = s.session_id AND line_at >= s.start_at AND kind = 0
-                     ORDER BY line_at DESC LIMIT $5) l
-                 ORDER BY l.line_at",
+                "SELECT l.line_at, l.line FROM {schema}.sessions s,
+                 LATERAL (SELECT line_at, line FROM {schema}.lines l WHERE {VISIBLE}
+                     ORDER BY l.session_id DESC, l.line_at DESC LIMIT $5) l
+                 WHERE s.key = {MEANT}",
             ),
             controls: fill(
                 "SELECT line_at, line FROM {schema}.lines
@@ -227,9 +220,41 @@ impl Sql {
         }
     }
 
-    /// A statement of the reader's own, with `{schema}`, `{FOUND}` and `{COLUMNS}` filled in.
+    /// What readers ask often.
+    pub(crate) fn reads(&self) -> Vec<String> {
+        let reads = [
+            &self.find,
+            &self.session,
+            &self.history,
+            &self.tail,
+            &self.controls,
+        ];
+        reads.into_iter().cloned().collect()
+    }
+
+    /// What each transaction of a lane says.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let writes = [
+            &self.take_lane,
+            &self.gate,
+            &self.is_followed,
+            &self.claims,
+            &self.lock_sessions,
+            &self.taken_ids,
+            &self.insert_sessions,
+            &self.bump_sessions,
+            &self.rewrite_sessions,
+            &self.insert_lines,
+            &self.insert_ids,
+            &self.notify,
+        ];
+        writes.into_iter().cloned().collect()
+    }
+
+    /// A statement of the reader's own, with `{schema}` and the like filled in.
     pub(crate) fn fill(&self, sql: &str) -> String {
-        let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
+        let sql = sql.replace("{MEANT}", MEANT).replace("{VISIBLE}", VISIBLE);
+        let sql = sql.replace("{COLUMNS}", COLUMNS);
         sql.replace("{schema}", &quoted(&self.schema))
     }
 }

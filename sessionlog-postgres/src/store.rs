@@ -342,7 +342,8 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };
-    let pool = Pool::builder(connector.clone())
+    let sql = Sql::of(&options.schema);
+    let pool = Pool::builder(connector.for_reads(&sql))
         .max_size(options.connections)
         .wait_timeout(Some(options.wait))
         .create_timeout(Some(options.wait))
@@ -353,7 +354,8 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         reason: error.to_string().into(),
     })?;
     let shared = Shared {
-        sql: Sql::of(&options.schema),
+        writers: connector.for_writes(&sql),
+        sql,
         notifies: promise.is_postgresql(),
         closed: AtomicBool::new(false),
         options,
@@ -373,7 +375,7 @@ async fn try_to_prepare(
         // Lanes of processes that were killed; nobody looks for their commits any more.
         let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
         let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
-        connection.client.batch_execute(&sql).await?;
+        connection.run(&sql).await?;
     } else {
         schema::require(&connection, &options.schema).await?;
     }

@@ -9,11 +9,11 @@ use std::collections::{HashMap, HashSet};
 
 use sessionlog::backend::kit;
 use sessionlog::{ChangeKind, Error, Result, Version};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 
 use self::rows::Rows;
 use crate::command::{Order, Outcome, Update};
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::{NewLine, Notice, Session};
@@ -46,8 +46,6 @@ pub(crate) enum Committed {
     Unknown(std::sync::Arc<str>),
 }
 
-pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
-
 impl<'a> Transaction<'a> {
     /// Begins: notes `token` as the lane's, and locks the sessions of the orders.
     pub(crate) async fn begin(
@@ -56,7 +54,7 @@ impl<'a> Transaction<'a> {
         (lane, token): (i64, i64),
         orders: &[&'a Order],
     ) -> Tried<Self> {
-        let (client, sql) = (&connection.client, &shared.sql);
+        let sql = &shared.sql;
         let buffered = orders.iter().all(|order| {
             order.level == sessionlog::Durability::Buffered && !order.verb.is_always_durable()
         });
@@ -94,24 +92,24 @@ impl<'a> Transaction<'a> {
         // The lane first: whoever looks for this transaction waits for its lock, and so for
         // its end. Polled in this order, they are sent in it, and all at once.
         let (opened, noted, gated, followed, claims, rows) = tokio::join!(
-            client.batch_execute(&begin),
-            client.execute_typed(&sql.take_lane, &lane),
+            connection.run(&begin),
+            connection.execute(&sql.take_lane, &lane),
             async {
                 if shared.notifies {
-                    client.execute_typed(GATE, &gate).await
+                    connection.execute(&sql.gate, &gate).await
                 } else {
                     Ok(0)
                 }
             },
             async {
                 if shared.notifies {
-                    client.query_typed(&sql.is_followed, &[]).await
+                    connection.query(&sql.is_followed, &[]).await
                 } else {
                     Ok(Vec::new())
                 }
             },
-            client.query_typed(&sql.claims, &claimed),
-            client.query_typed(&sql.lock_sessions, &locked),
+            connection.query(&sql.claims, &claimed),
+            connection.query(&sql.lock_sessions, &locked),
         );
         opened?;
         if noted? == 0 {
@@ -277,7 +275,7 @@ impl<'a> Transaction<'a> {
     }
 
     async fn write_and_commit(self) -> Committed {
-        let client = &self.connection.client;
+        let connection = self.connection;
         let rows = Rows::of(&self);
         let sql = &self.shared.sql;
         let notices = self.notices.iter().filter(|_| self.is_followed);
@@ -289,7 +287,7 @@ impl<'a> Transaction<'a> {
         let (ids, outworn) = (rows.ids(), rows.outworn());
         let run = |is_any: bool, sql, params| async move {
             if is_any {
-                client.execute_typed(sql, params).await
+                connection.execute(sql, params).await
             } else {
                 Ok(0)
             }
@@ -301,10 +299,10 @@ impl<'a> Transaction<'a> {
             run(!rows.line_id.is_empty(), &sql.insert_lines, &lines),
             run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
             run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
-            run(!notices.is_empty(), NOTIFY, &notified),
+            run(!notices.is_empty(), &sql.notify, &notified),
             // A commit that the server breaks off is one without replicas.
-            client.batch_execute("SET LOCAL statement_timeout = 0"),
-            client.batch_execute("COMMIT"),
+            connection.run("SET LOCAL statement_timeout = 0"),
+            connection.run("COMMIT"),
         );
         let rows = [
             written.0, written.1, written.2, written.3, written.4, written.5, written.6,
@@ -331,7 +329,7 @@ impl<'a> Transaction<'a> {
     /// Gives up what was changed.
     pub(crate) async fn roll_back(self) {
         // A connection on which this fails is not used again: it says so itself.
-        let _ = self.connection.client.batch_execute("ROLLBACK").await;
+        let _ = self.connection.run("ROLLBACK").await;
     }
 }
 
@@ -356,9 +354,6 @@ pub(crate) fn require(key: &str, found: Version, expected: Option<Version>) -> R
         _ => Ok(()),
     }
 }
-
-const GATE: &str = "SELECT pg_advisory_xact_lock_shared($1)";
-const NOTIFY: &str = "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)";
 
 /// The channel that a store notifies on.
 pub(crate) fn channel(schema: &str) -> String {

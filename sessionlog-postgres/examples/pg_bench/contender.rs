@@ -16,7 +16,7 @@ pub(crate) enum Contender {
     Store,
     /// Each append locks its session's row, inserts, and commits.
     Naive,
-    /// What the SDK's session over SQLAlchemy does.
+    /// What the SDK's `SQLAlchemySession` does.
     Agents,
     /// Each append is an insert, without a session.
     Bare,

@@ -3,7 +3,7 @@
 //! beside its bare query.
 //!
 //! The others are the obvious design (one transaction for each append: lock the session's row,
-//! insert, commit), what the session over SQLAlchemy of OpenAI's Agents SDK does, and bare
+//! insert, commit), what the `SQLAlchemySession` of the Agents SDK does, and bare
 //! inserts, which keep no order. They have prepared statements; the store, which is to work
 //! behind a pooler, does without.
 //!

@@ -2,8 +2,9 @@
 
 use tokio_postgres::types::Type;
 
-use super::{Param, Transaction};
+use super::Transaction;
 use crate::command::{Order, Verb};
+use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::Session;
 
@@ -20,10 +21,7 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         let params: [Param<'_>; 2] = [(&ids, Type::BYTEA_ARRAY), (&sessions, Type::INT8_ARRAY)];
-        let rows = self
-            .connection
-            .client
-            .query_typed(&self.shared.sql.taken_ids, &params);
+        let rows = self.connection.query(&self.shared.sql.taken_ids, &params);
         self.taken = rows
             .await?
             .iter()

@@ -3,7 +3,8 @@
 use sessionlog::backend::kit;
 use tokio_postgres::types::Type;
 
-use super::{Param, Transaction};
+use super::Transaction;
+use crate::connection::Param;
 use crate::row::Session;
 
 /// The changed rows, by column.

@@ -6,8 +6,9 @@ use tokio_postgres::types::Type;
 
 use crate::backups::{backup, now_millis, reason_number};
 use crate::command::Outcome;
+use crate::connection::Param;
 use crate::fault::Tried;
-use crate::transaction::{Param, Transaction};
+use crate::transaction::Transaction;
 
 impl Transaction<'_> {
     /// Keeps what a session is, if it has any line. Before anything of it is changed: the
@@ -18,7 +19,7 @@ impl Transaction<'_> {
             return Ok(());
         };
         debug_assert_eq!(session.change, crate::row::Change::default(), "{key}");
-        let (client, sql) = (&self.connection.client, &self.shared.sql);
+        let (connection, sql) = (self.connection, &self.shared.sql);
         let (reason, made) = (reason_number(reason), now_millis());
         let id: [Param<'_>; 1] = [(&session.id, Type::INT8)];
         let told: [Param<'_>; 3] = [
@@ -28,9 +29,9 @@ impl Transaction<'_> {
         ];
         // Polled in this order, they are sent in it: the others find the new number.
         let (counted, noted, copied) = tokio::join!(
-            client.execute_typed(&sql.count_backup, &id),
-            client.execute_typed(&sql.insert_backup, &told),
-            client.execute_typed(&sql.insert_backup_lines, &id),
+            connection.execute(&sql.count_backup, &id),
+            connection.execute(&sql.insert_backup, &told),
+            connection.execute(&sql.insert_backup_lines, &id),
         );
         counted?;
         noted?;
@@ -60,9 +61,9 @@ impl Transaction<'_> {
         };
         self.keep(key, BackupReason::Restore).await?;
         self.empty(key).await?;
-        let client = &self.connection.client;
-        client
-            .execute_typed(&self.shared.sql.restore_lines, &params)
+        let connection = self.connection;
+        connection
+            .execute(&self.shared.sql.restore_lines, &params)
             .await?;
         let session = self.session(key);
         (session.start_at, session.end_at) = (row.get(0), row.get(1));
@@ -94,7 +95,7 @@ impl Transaction<'_> {
                 "DELETE FROM {{schema}}.{table} WHERE session_id = $1 AND number = ANY($2)"
             );
             let sql = self.shared.sql.fill(&sql);
-            self.connection.client.execute_typed(&sql, &params).await?;
+            self.connection.execute(&sql, &params).await?;
         }
         Ok(Ok(Outcome::Number(crate::read::number(over.len()))))
     }

@@ -4,9 +4,10 @@ use sessionlog::{ChangeKind, Error, Fork, Result};
 use tokio_postgres::types::Type;
 
 use crate::command::{Order, Outcome};
+use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::Session;
-use crate::transaction::{Param, Transaction};
+use crate::transaction::Transaction;
 
 impl Transaction<'_> {
     /// See [`Verb::Fork`](crate::command::Verb::Fork). The other session is locked, too: its
@@ -86,9 +87,9 @@ impl Transaction<'_> {
             (&id, Type::INT8),
             (&end, Type::INT8),
         ];
-        let client = &self.connection.client;
-        client
-            .execute_typed(&self.shared.sql.fork_lines, &params)
+        let connection = self.connection;
+        connection
+            .execute(&self.shared.sql.fork_lines, &params)
             .await?;
         Ok(())
     }

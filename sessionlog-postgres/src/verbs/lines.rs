@@ -7,9 +7,10 @@ use sessionlog::{Error, Keep, Position, Result};
 use tokio_postgres::types::Type;
 
 use super::Count;
+use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::Session;
-use crate::transaction::{Param, Transaction};
+use crate::transaction::Transaction;
 
 /// How many messages are looked at first to find where turns begin.
 const FIRST: i64 = 64;
@@ -162,7 +163,7 @@ impl Transaction<'_> {
             (&controls_stay, Type::BOOL),
         ];
         let sql = self.shared.sql.fill(sql);
-        let gone = self.connection.client.execute_typed(&sql, &params).await?;
+        let gone = self.connection.execute(&sql, &params).await?;
         Ok(gone.cast_signed())
     }
 
@@ -170,7 +171,7 @@ impl Transaction<'_> {
     pub(super) async fn remove(&self, sql: &str, id: i64) -> Tried<()> {
         let sql = self.shared.sql.fill(sql);
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
-        self.connection.client.execute_typed(&sql, &params).await?;
+        self.connection.execute(&sql, &params).await?;
         Ok(())
     }
 
@@ -178,8 +179,7 @@ impl Transaction<'_> {
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
         let rows = self
             .connection
-            .client
-            .query_typed(&self.shared.sql.controls, &params)
+            .query(&self.shared.sql.controls, &params)
             .await?;
         let controls = rows
             .iter()
@@ -193,6 +193,6 @@ impl Transaction<'_> {
         params: &[Param<'_>],
     ) -> Tried<Vec<tokio_postgres::Row>> {
         let sql = self.shared.sql.fill(sql);
-        Ok(self.connection.client.query_typed(&sql, params).await?)
+        Ok(self.connection.query(&sql, params).await?)
     }
 }

@@ -240,6 +240,7 @@ fn a_full_pool_and_a_slow_statement_end_in_an_error_that_says_so() {
         .statement_timeout(Duration::from_secs(2));
     let store = PostgresStore::open(options.clone().schema("slow")).unwrap();
     store.add_message("a", "user", "0").wait().unwrap();
+    assert_eq!(texts(&store, "a"), ["0"], "the pool has its connection");
     let holder = Holder::of(&server, "LOCK TABLE slow.lines IN ACCESS EXCLUSIVE MODE");
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| store.history("a").wait());

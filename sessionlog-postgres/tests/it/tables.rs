@@ -187,3 +187,33 @@ fn a_pooler_in_transaction_mode_is_no_hindrance() {
     });
     assert_kept(&stores[0], &told);
 }
+
+#[test]
+fn statements_have_names_only_where_nobody_is_between() {
+    let Some(server) = Cluster::start(&["fsync=off", "log_statement=all"]) else {
+        return;
+    };
+    let Some(pooler) = Pooler::before(&server) else {
+        return;
+    };
+    // How often a statement with a name was carried out since the last look.
+    let mut seen = 0;
+    let mut named = |dsn: String| {
+        let options = PostgresOptions::new(dsn).listen_dsn(server.dsn());
+        let store = PostgresStore::open(options).unwrap();
+        store.add_message("a", "user", "0").wait().unwrap();
+        store.tail("a", 50).wait().unwrap();
+        store
+            .sessions(sessionlog::SessionQuery::new())
+            .wait()
+            .unwrap();
+        store.close().wait().unwrap();
+        let log = server.log();
+        let named = log[seen..].matches("execute s").count();
+        seen = log.len();
+        named
+    };
+    assert_eq!(named(pooler.dsn()), 0);
+    assert!(named(server.dsn()) > 5);
+    assert_eq!(named(pooler.dsn()), 0);
+}

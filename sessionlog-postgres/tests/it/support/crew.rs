@@ -92,15 +92,15 @@ impl Member {
             .unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let acknowledged = Arc::new(AtomicU64::new(0));
-        let counter = acknowledged.clone();
+        let count = acknowledged.clone();
         let lines = std::thread::spawn(move || {
             let lines = said.lines().map_while(Result::ok);
             // What the test harness says of itself is not ours.
             let lines = lines.filter_map(|line| line.strip_prefix("told ").map(str::to_owned));
-            let counted = lines.inspect(|line| {
-                counter.fetch_add(u64::from(line.ends_with("yes")), Ordering::Relaxed);
+            let told = lines.inspect(|line| {
+                count.fetch_add(u64::from(line.ends_with("yes")), Ordering::Relaxed);
             });
-            counted.collect()
+            told.collect()
         });
         Self {
             child,

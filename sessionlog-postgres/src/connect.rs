@@ -13,11 +13,10 @@ use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::connection::{Connection, Plans};
+use crate::connection::Connection;
 use crate::direct;
 use crate::fault::{Fault, Tried};
 use crate::options::PostgresOptions;
-use crate::sql::Sql;
 
 /// Makes connections to one database.
 #[derive(Clone)]
@@ -28,14 +27,8 @@ pub(crate) struct Connector {
     /// the old one for all.
     timeline: Arc<AtomicU64>,
     patience: Duration,
-    prepares: Arc<Prepares>,
-}
-
-/// What is prepared on connections that lead to the server itself.
-#[derive(Default)]
-struct Prepares {
-    plans: Plans,
-    statements: Vec<String>,
+    /// What is prepared on connections that lead to the server itself.
+    prepares: Arc<[String]>,
 }
 
 impl std::fmt::Debug for Connector {
@@ -54,23 +47,14 @@ impl Connector {
             tls: tls(options)?,
             timeline: Arc::default(),
             patience: options.statement,
-            prepares: Arc::default(),
+            prepares: Arc::from([]),
         })
     }
 
-    /// The same, for connections that read.
-    pub(crate) fn for_reads(&self, sql: &Sql) -> Self {
-        self.preparing(Plans::Once, sql.reads())
-    }
-
-    /// The same, for connections that write.
-    pub(crate) fn for_writes(&self, sql: &Sql) -> Self {
-        self.preparing(Plans::EachTime, sql.writes())
-    }
-
-    fn preparing(&self, plans: Plans, statements: Vec<String>) -> Self {
+    /// The same, with statements that are prepared where nobody is between the server and us.
+    pub(crate) fn preparing(&self, statements: Vec<String>) -> Self {
         Self {
-            prepares: Arc::new(Prepares { plans, statements }),
+            prepares: statements.into(),
             ..self.clone()
         }
     }
@@ -133,14 +117,13 @@ impl Connector {
     /// Has the server prepare what it is asked often, if `process` is the one that was told of
     /// when the connection was made: nobody is between it and us then.
     async fn prepare(&self, connection: &mut Connection, process: Option<i32>) -> Tried<()> {
-        if self.prepares.statements.is_empty()
+        if self.prepares.is_empty()
             || process.is_none()
             || direct::told_process(&connection.client).await != process
         {
             return Ok(());
         }
-        let Prepares { plans, statements } = &*self.prepares;
-        let prepared = connection.prepare(statements, *plans);
+        let prepared = connection.prepare(&self.prepares);
         let prepared = tokio::time::timeout(self.patience, prepared).await;
         prepared.map_err(|_| Fault::lost("the server did not answer in time"))??;
         Ok(())

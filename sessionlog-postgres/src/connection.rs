@@ -22,24 +22,34 @@ pub(crate) struct Connection {
     plans: Plans,
 }
 
-/// How the server plans what is prepared.
+/// How the server plans what it is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Plans {
-    /// Each time: a plan that was made while the tables were small would read them whole once
-    /// they are not.
+    /// Each time, for the values that come with it.
     #[default]
     EachTime,
-    /// Once, by indexes. Planning the last messages of a session takes longer than reading
-    /// them, and the server, left to itself, would do it each time: it takes the number of
-    /// messages that it is not told for a tenth of all there are.
+    /// Once, by indexes: planning the last messages of a session takes longer than reading
+    /// them, and planning a small transaction longer than carrying it out. Left to itself the
+    /// server would do it each time, because it takes the number of messages that it is not
+    /// told for a tenth of all there are.
     Once,
 }
 
 impl Plans {
+    /// A plan that stays must not be one for small tables, which reads them whole: they grow.
+    /// What is forbidden counts as very dear where there is no other way, and what is dear would
+    /// be compiled each time, which takes longer than a whole transaction.
     const fn setting(self) -> &'static str {
         match self {
-            Self::EachTime => "SET plan_cache_mode = force_custom_plan; SET enable_seqscan = on",
-            Self::Once => "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off",
+            Self::EachTime => {
+                "SET plan_cache_mode TO DEFAULT; SET enable_seqscan TO DEFAULT;
+                 SET enable_hashjoin TO DEFAULT; SET enable_mergejoin TO DEFAULT;
+                 SET jit TO DEFAULT"
+            }
+            Self::Once => {
+                "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
+                 SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
+            }
         }
     }
 }
@@ -57,10 +67,10 @@ impl Connection {
     /// Has the server prepare statements. Only if nobody is between it and us: behind a pooler
     /// the next transaction may be another server process's, where the name that a statement
     /// was given means nothing, or somebody else's statement.
-    pub(crate) async fn prepare(&mut self, statements: &[String], plans: Plans) -> Answer<()> {
+    pub(crate) async fn prepare(&mut self, statements: &[String]) -> Answer<()> {
         let client = &self.client;
-        client.batch_execute(plans.setting()).await?;
-        self.plans = plans;
+        client.batch_execute(Plans::Once.setting()).await?;
+        self.plans = Plans::Once;
         let prepared = statements.iter().map(|sql| async move {
             let statement = client.prepare(sql).await?;
             Ok::<_, tokio_postgres::Error>((sql.clone(), statement))
@@ -84,7 +94,7 @@ impl Connection {
         let (before, rows, after) = tokio::join!(
             self.client.batch_execute(Plans::EachTime.setting()),
             self.client.query_typed(sql, params),
-            self.client.batch_execute(self.plans.setting()),
+            self.client.batch_execute(Plans::Once.setting()),
         );
         // Who gets an error gives the connection up.
         before?;

@@ -41,6 +41,11 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             with(&["Index Scan Backward using lines_pkey"]),
         ),
         (
+            typed(&sql.newest, "bigint, bigint, bigint, bigint"),
+            "7, 0, 10000000, 128".into(),
+            vec!["Index Scan Backward using lines_pkey"],
+        ),
+        (
             typed(&sql.controls, "bigint"),
             "7".into(),
             vec!["control_lines"],

@@ -288,18 +288,15 @@ async fn chosen(
 ) -> Tried<Result<Window>> {
     let moment = read_moment(shared, connection, session, false).await?;
     let history = session.history.cast_unsigned();
-    let sql = shared.sql.fill(
-        "SELECT line_at, line FROM {schema}.lines
-         WHERE session_id = $1 AND line_at >= $2 AND kind = 0 ORDER BY line_at DESC LIMIT $3",
-    );
     let mut most = FIRST;
     loop {
-        let params: [Param<'_>; 3] = [
+        let params: [Param<'_>; 4] = [
             (&session.id, Type::INT8),
             (&session.start_at, Type::INT8),
+            (&session.end_at, Type::INT8),
             (&most, Type::INT8),
         ];
-        let rows = connection.query(&sql, &params).await?;
+        let rows = connection.query(&shared.sql.newest, &params).await?;
         let position = |row: &Row| Position::new(history, row.get::<_, i64>(0).cast_unsigned());
         let newest = rows.iter().filter_map(|row| {
             let line: &[u8] = row.get(1);

@@ -31,6 +31,7 @@ pub(crate) struct Sql {
     pub(crate) session: String,
     pub(crate) history: String,
     pub(crate) tail: String,
+    pub(crate) newest: String,
     pub(crate) controls: String,
 }
 
@@ -213,6 +214,12 @@ impl Sql {
                      ORDER BY l.session_id DESC, l.line_at DESC LIMIT $5) l
                  WHERE s.key = {MEANT}",
             ),
+            newest: fill(
+                "SELECT l.line_at, l.line FROM {schema}.lines l
+                 WHERE (l.session_id, l.line_at) >= ($1, $2)
+                     AND (l.session_id, l.line_at) < ($1, $3) AND l.kind = 0
+                 ORDER BY l.session_id DESC, l.line_at DESC LIMIT $4",
+            ),
             controls: fill(
                 "SELECT line_at, line FROM {schema}.lines
                  WHERE session_id = $1 AND kind IN (1, 2, 3) ORDER BY line_at",
@@ -227,6 +234,7 @@ impl Sql {
             &self.session,
             &self.history,
             &self.tail,
+            &self.newest,
             &self.controls,
         ];
         reads.into_iter().cloned().collect()

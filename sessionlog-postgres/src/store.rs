@@ -343,7 +343,7 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         }
     };
     let sql = Sql::of(&options.schema);
-    let pool = Pool::builder(connector.for_reads(&sql))
+    let pool = Pool::builder(connector.preparing(sql.reads()))
         .max_size(options.connections)
         .wait_timeout(Some(options.wait))
         .create_timeout(Some(options.wait))
@@ -354,7 +354,7 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         reason: error.to_string().into(),
     })?;
     let shared = Shared {
-        writers: connector.for_writes(&sql),
+        writers: connector.preparing(sql.writes()),
         sql,
         notifies: promise.is_postgresql(),
         closed: AtomicBool::new(false),

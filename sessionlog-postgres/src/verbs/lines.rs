@@ -54,17 +54,15 @@ impl Transaction<'_> {
     }
 
     async fn before_turn(&self, session: &Session, n: usize) -> Tried<Option<i64>> {
-        let sql = "SELECT line_at, line FROM {schema}.lines
-             WHERE session_id = $1 AND line_at >= $2 AND kind = 0
-             ORDER BY line_at DESC LIMIT $3";
         let mut most = FIRST.max(i64::try_from(n).unwrap_or(i64::MAX / 4).saturating_mul(2));
         loop {
-            let params: [Param<'_>; 3] = [
+            let params: [Param<'_>; 4] = [
                 (&session.id, Type::INT8),
                 (&session.start_at, Type::INT8),
+                (&session.end_at, Type::INT8),
                 (&most, Type::INT8),
             ];
-            let rows = self.ask(sql, &params).await?;
+            let rows = self.ask(&self.shared.sql.newest, &params).await?;
             let messages = rows.iter().filter_map(|row| {
                 let at: i64 = row.get(0);
                 Some((at.cast_unsigned(), kit::message_of(row.get(1))?))

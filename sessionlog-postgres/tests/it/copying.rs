@@ -190,7 +190,7 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
         );
     }
     // A copy that keeps up makes no backup of what the source took back.
-    assert!(database.list_backups("k:1").wait().unwrap().is_empty());
+    assert!(database.list_backups("k:3").wait().unwrap().is_empty());
     let back = lives(&there, &here, |n| churn(&database, n));
     assert_eq!(back.others.len(), 0);
     for key in database.list_sessions().wait().unwrap() {

@@ -175,6 +175,35 @@ fn a_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What takes a session back and forth, of two that are near each other: what was taken back
+/// is there to come back.
+fn a_step_back() -> impl Strategy<Value = Step> {
+    let key = 0..2_usize;
+    let ended = prop_oneof![
+        1 => Just(Ended::End),
+        1 => (0_i64..3).prop_map(Ended::Checkpoint),
+        4 => (0_u64..6).prop_map(Ended::Message),
+    ];
+    let tokens = |k, tokens| {
+        let (said, expected) = (Some(Said::Call), Expected::Anything);
+        Step::Update(k, said, None, None, Some(tokens), expected)
+    };
+    prop_oneof![
+        4 => (key.clone(), prop::collection::vec(a_said(), 1..4))
+            .prop_map(|(k, s)| Step::Append(k, s)),
+        2 => (key.clone(), 0_i64..500).prop_map(move |(k, t)| tokens(k, t)),
+        2 => (key.clone(), any::<bool>()).prop_map(|(k, m)| Step::Checkpoint(k, m)),
+        2 => (key.clone(), 0_usize..4).prop_map(|(k, n)| Step::Truncate(k, n)),
+        2 => (key.clone(), 0_i64..3).prop_map(|(k, i)| Step::Revert(k, i)),
+        2 => key.clone().prop_map(Step::Clear),
+        4 => (key.clone(), 1_u64..5).prop_map(|(k, n)| Step::RestoreBackup(k, n)),
+        1 => (key.clone(), 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
+        1 => key.clone().prop_map(Step::Compact),
+        2 => key.clone().prop_map(Step::Delete),
+        4 => (key, ended).prop_map(|(k, at)| Step::Fork(k, 1 - k, at)),
+    ]
+}
+
 fn scope(which: usize) -> SessionScope {
     SessionScope {
         version: 1,
@@ -456,6 +485,13 @@ proptest! {
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
+
+    #[test]
+    fn a_database_goes_back_and_forth_as_files_do(
+        steps in prop::collection::vec(a_step_back(), 1..32)
+    ) {
+        run(&steps);
+    }
 
     #[test]
     fn a_database_does_what_files_do(steps in prop::collection::vec(a_step(), 1..24)) {

@@ -30,6 +30,7 @@ pub struct PostgresOptions {
     pub(crate) retry: Duration,
     pub(crate) migrate: bool,
     pub(crate) text_search: bool,
+    pub(crate) prepare: bool,
 }
 
 impl PostgresOptions {
@@ -55,6 +56,7 @@ impl PostgresOptions {
             retry: Duration::from_secs(30),
             migrate: true,
             text_search: false,
+            prepare: true,
         }
     }
 
@@ -139,6 +141,13 @@ impl PostgresOptions {
     /// first, and never are there twice as many. All processes that write to the same sessions
     /// should say the same: who says least decides. Default: 256, as in a
     /// [`Store`](sessionlog::StoreOptions::once_ids). Bounds: 16 to 65,536.
+    ///
+    /// ```
+    /// use sessionlog_postgres::PostgresOptions;
+    ///
+    /// // A platform that delivers again after days, in chats of many messages.
+    /// let options = PostgresOptions::new("postgres://bot@db1/chats").once_ids(4096);
+    /// ```
     #[must_use]
     pub fn once_ids(mut self, ids: usize) -> Self {
         self.once_ids = i64::try_from(ids).unwrap_or(i64::MAX).clamp(16, 1 << 16);
@@ -175,6 +184,16 @@ impl PostgresOptions {
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
+        self
+    }
+
+    /// Whether statements are prepared on connections that lead to the server itself. A pooler
+    /// is told by the number of a server process that it makes up for its client: say no if
+    /// there is one that passes on a server's own number, and gives the next transaction
+    /// another server connection. Default: yes.
+    #[must_use]
+    pub fn prepare(mut self, prepare: bool) -> Self {
+        self.prepare = prepare;
         self
     }
 

@@ -343,7 +343,14 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         }
     };
     let sql = Sql::of(&options.schema);
-    let pool = Pool::builder(connector.preparing(sql.reads()))
+    let preparing = |statements: Vec<String>| {
+        if options.prepare {
+            connector.preparing(statements)
+        } else {
+            connector.clone()
+        }
+    };
+    let pool = Pool::builder(preparing(sql.reads()))
         .max_size(options.connections)
         .wait_timeout(Some(options.wait))
         .create_timeout(Some(options.wait))
@@ -354,7 +361,7 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         reason: error.to_string().into(),
     })?;
     let shared = Shared {
-        writers: connector.preparing(sql.writes()),
+        writers: preparing(sql.writes()),
         sql,
         notifies: promise.is_postgresql(),
         closed: AtomicBool::new(false),

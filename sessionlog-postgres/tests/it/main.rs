@@ -15,6 +15,7 @@ mod changes;
 mod copying;
 mod faults;
 mod finding;
+mod forks;
 mod model;
 mod once;
 mod plans;

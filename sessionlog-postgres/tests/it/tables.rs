@@ -198,8 +198,10 @@ fn statements_have_names_only_where_nobody_is_between() {
     };
     // How often a statement with a name was carried out since the last look.
     let mut seen = 0;
-    let mut named = |dsn: String| {
-        let options = PostgresOptions::new(dsn).listen_dsn(server.dsn());
+    let mut named = |dsn: String, prepare: bool| {
+        let options = PostgresOptions::new(dsn)
+            .listen_dsn(server.dsn())
+            .prepare(prepare);
         let store = PostgresStore::open(options).unwrap();
         store.add_message("a", "user", "0").wait().unwrap();
         store.tail("a", 50).wait().unwrap();
@@ -213,7 +215,8 @@ fn statements_have_names_only_where_nobody_is_between() {
         seen = log.len();
         named
     };
-    assert_eq!(named(pooler.dsn()), 0);
-    assert!(named(server.dsn()) > 5);
-    assert_eq!(named(pooler.dsn()), 0);
+    assert_eq!(named(pooler.dsn(), true), 0);
+    assert!(named(server.dsn(), true) > 5);
+    assert_eq!(named(server.dsn(), false), 0);
+    assert_eq!(named(pooler.dsn(), true), 0);
 }

@@ -12,12 +12,13 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Notification;
 use tokio_postgres::types::Type;
 
-use crate::connect::{Connection, Connector};
+use crate::connect::Connector;
+use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::{Notice, random};
 use crate::store::PostgresStore;
-use crate::transaction::{Param, channel, follower_gate};
+use crate::transaction::{channel, follower_gate};
 
 /// How long writers notify for somebody who does not say any more that he listens.
 const TERM: &str = "60 seconds";
@@ -223,7 +224,7 @@ impl Ear {
         let (heard, mut notifications) = mpsc::channel(HEARD);
         let connection = connector.connect_and_hear(Some(heard)).await?;
         let listen = format!("LISTEN {}", channel(&self.shared.sql.schema));
-        connection.client.batch_execute(&listen).await?;
+        connection.run(&listen).await?;
         self.register(&connection).await?;
         self.look_at_watched(&connection).await?;
         told.send_replace(true);
@@ -241,25 +242,24 @@ impl Ear {
 
     /// Has writers notify. When it is committed, none is under way that would not.
     async fn register(&self, connection: &Connection) -> Tried<()> {
-        let client = &connection.client;
-        client.batch_execute("BEGIN").await?;
+        connection.run("BEGIN").await?;
         let gate = follower_gate(&self.shared.sql.schema);
         let params: [Param<'_>; 1] = [(&gate, Type::INT8)];
-        client
-            .execute_typed("SELECT pg_advisory_xact_lock($1)", &params)
+        connection
+            .execute("SELECT pg_advisory_xact_lock($1)", &params)
             .await?;
         let sql = self.shared.sql.fill(&format!(
             "INSERT INTO {{schema}}.followers VALUES ($1, now() + interval '{TERM}')
              ON CONFLICT (follower_id) DO UPDATE SET until = excluded.until"
         ));
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        client.execute_typed(&sql, &params).await?;
+        connection.execute(&sql, &params).await?;
         let sql = self
             .shared
             .sql
             .fill("DELETE FROM {schema}.followers WHERE until < now()");
-        client.execute_typed(&sql, &[]).await?;
-        Ok(client.batch_execute("COMMIT").await?)
+        connection.execute(&sql, &[]).await?;
+        Ok(connection.run("COMMIT").await?)
     }
 
     /// Says that it still listens. If that was too late, changes were missed.
@@ -269,7 +269,7 @@ impl Ear {
              WHERE follower_id = $1 AND until > now()"
         ));
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        match connection.client.execute_typed(&sql, &params).await? {
+        match connection.execute(&sql, &params).await? {
             0 => Err(Fault::lost("it was away for too long")),
             _ => Ok(()),
         }

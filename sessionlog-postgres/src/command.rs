@@ -1,7 +1,7 @@
 //! What callers ask of a session, and what came of it.
 
 use serde_json::value::RawValue;
-use sessionlog::{Appended, Durability, Keep, Result, Version};
+use sessionlog::{Appended, BackupLimits, Durability, Fork, Keep, Result, Version};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::row::NewLine;
@@ -45,6 +45,13 @@ pub(crate) enum Verb {
     RevertTo(i64),
     Clear,
     Compact,
+    RestoreBackup(u64),
+    PruneBackups(BackupLimits),
+    /// Makes it of another, which it has to lock, too.
+    Fork {
+        from: String,
+        at: Fork,
+    },
     /// Puts whole lines in the place of all there are, hidden ones included.
     Restore(Restore),
 }
@@ -72,6 +79,19 @@ pub(crate) struct Restore {
     pub(crate) summary: String,
     pub(crate) identity: Identity,
     pub(crate) created_at: String,
+    /// Whether what it takes away becomes a backup.
+    pub(crate) keeps: bool,
+}
+
+impl Order {
+    /// The keys of all sessions that it is about.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        let other = match &self.verb {
+            Verb::Fork { from, .. } => Some(from.as_str()),
+            _ => None,
+        };
+        std::iter::once(self.key.as_str()).chain(other)
+    }
 }
 
 /// What came of a command.

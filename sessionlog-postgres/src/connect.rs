@@ -13,6 +13,8 @@ use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::connection::Connection;
+use crate::direct;
 use crate::fault::{Fault, Tried};
 use crate::options::PostgresOptions;
 
@@ -25,26 +27,8 @@ pub(crate) struct Connector {
     /// the old one for all.
     timeline: Arc<AtomicU64>,
     patience: Duration,
-}
-
-/// A connection. Dropped, it is closed, and the server ends what was under way.
-pub(crate) struct Connection {
-    pub(crate) client: Client,
-    warned: Arc<AtomicBool>,
-}
-
-impl Connection {
-    /// Whether the server said since the last question that a commit did not wait for its
-    /// replicas: it says so in a warning, and then that it is committed.
-    pub(crate) fn was_warned(&self) -> bool {
-        self.warned.swap(false, Ordering::AcqRel)
-    }
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").finish_non_exhaustive()
-    }
+    /// What is prepared on connections that lead to the server itself.
+    prepares: Arc<[String]>,
 }
 
 impl std::fmt::Debug for Connector {
@@ -63,7 +47,16 @@ impl Connector {
             tls: tls(options)?,
             timeline: Arc::default(),
             patience: options.statement,
+            prepares: Arc::from([]),
         })
+    }
+
+    /// The same, with statements that are prepared where nobody is between the server and us.
+    pub(crate) fn preparing(&self, statements: Vec<String>) -> Self {
+        Self {
+            prepares: statements.into(),
+            ..self.clone()
+        }
     }
 
     /// The same database under another connection string.
@@ -96,10 +89,13 @@ impl Connector {
             .max(self.config.get_hosts().len())
             * 4;
         loop {
-            let connection = self.reach(heard.clone()).await?;
+            let mut connection = self.reach(heard.clone()).await?;
             tries -= 1;
             match self.fence(&connection.client).await {
-                Ok(()) => return Ok(connection),
+                Ok(process) => {
+                    self.prepare(&mut connection, process).await?;
+                    return Ok(connection);
+                }
                 Err(fault) if tries == 0 => return Err(fault),
                 Err(_) => {}
             }
@@ -115,21 +111,36 @@ impl Connector {
             .map_err(|error| Fault::Lost(Fault::from(error).reason()))?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
-        Ok(Connection { client, warned })
+        Ok(Connection::new(client, warned))
+    }
+
+    /// Has the server prepare what it is asked often, if `process` is the one that was told of
+    /// when the connection was made: nobody is between it and us then.
+    async fn prepare(&self, connection: &mut Connection, process: Option<i32>) -> Tried<()> {
+        if self.prepares.is_empty()
+            || process.is_none()
+            || direct::told_process(&connection.client).await != process
+        {
+            return Ok(());
+        }
+        let prepared = connection.prepare(&self.prepares);
+        let prepared = tokio::time::timeout(self.patience, prepared).await;
+        prepared.map_err(|_| Fault::lost("the server did not answer in time"))??;
+        Ok(())
     }
 
     /// Refuses a server of an older timeline than one that was met: it was primary once, and
-    /// what it takes would be lost.
-    async fn fence(&self, client: &Client) -> Tried<()> {
+    /// what it takes would be lost. The number of the process that answers, if it has one.
+    async fn fence(&self, client: &Client) -> Tried<Option<i32>> {
         const TIMELINE: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' \
-             ELSE pg_walfile_name(pg_current_wal_lsn()) END";
+             ELSE pg_walfile_name(pg_current_wal_lsn()) END, pg_backend_pid()";
         let told = client.query_typed(TIMELINE, &[]);
         let told = tokio::time::timeout(self.patience, told).await;
         let told = told.map_err(|_| Fault::lost("the server did not answer in time"))?;
         let rows = match told {
             Ok(rows) => rows,
             // No PostgreSQL: it has no timelines, and fences by itself.
-            Err(error) if error.as_db_error().is_some() => return Ok(()),
+            Err(error) if error.as_db_error().is_some() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let name: String = rows.first().map_or_else(String::new, |row| row.get(0));
@@ -143,7 +154,7 @@ impl Connector {
                 "the server is on timeline {own}, and was replaced by one on {newest}"
             )));
         }
-        Ok(())
+        Ok(rows.first().map(|row| row.get(1)))
     }
 
     /// Has the server break off what a connection is waiting for.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sessionlog::{Error, Result};
 
-use crate::connect::{Connection, Connector, Pool};
+use crate::connect::{Connector, Pool};
+use crate::connection::Connection;
 use crate::fault::{Fault, Tried};
 use crate::options::PostgresOptions;
 use crate::sql::Sql;
@@ -16,6 +17,8 @@ use crate::sql::Sql;
 pub(crate) struct Shared {
     pub(crate) options: PostgresOptions,
     pub(crate) connector: Connector,
+    /// What makes the lanes' connections.
+    pub(crate) writers: Connector,
     pub(crate) pool: Pool,
     pub(crate) sql: Sql,
     /// Whether the server can notify. Without it nobody can follow changes.
@@ -77,10 +80,9 @@ impl Shared {
                 tokio::time::timeout(self.options.statement, read(self.clone(), &connection)).await;
             match asked {
                 Ok(Ok(found)) => return Ok(found),
-                Ok(Err(Fault::Lost(_))) if tries < 4 => drop(take(connection)),
-                Ok(Err(Fault::Again(_))) if tries < 4 => {}
+                // It may be in a transaction that failed.
+                Ok(Err(Fault::Lost(_) | Fault::Again(_))) if tries < 4 => drop(take(connection)),
                 Ok(Err(fault)) => {
-                    // It may be in a transaction still.
                     drop(take(connection));
                     return Err(fault.into_error());
                 }

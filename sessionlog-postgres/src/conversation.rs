@@ -1,15 +1,14 @@
 //! A session's conversation: checkpoints, token usage, a system prompt.
 
 use sessionlog::backend::kit;
-use sessionlog::{CheckpointId, Message, Reply};
+use sessionlog::{CheckpointId, Fork, Message, Reply};
 
 use crate::command::{Outcome, Update, Verb};
 use crate::row::{NewLine, PROMPT};
 use crate::store::PostgresStore;
 use crate::write::{done, map};
 
-/// A session's conversation, with the verbs of a [`Context`](sessionlog::Context). What is
-/// taken back is gone: no backup of it is made.
+/// A session's conversation, with the verbs of a [`Context`](sessionlog::Context).
 #[derive(Clone, Debug)]
 pub struct PostgresContext {
     store: PostgresStore,
@@ -24,6 +23,32 @@ impl PostgresStore {
             store: self.clone(),
             key: key.to_owned(),
         }
+    }
+
+    /// Makes a session of another: its lines up to `at`, as bytes, hidden ones and control
+    /// records included, and its summary; not its scope, aliases, message ids and backups. The
+    /// other one is not touched; who writes to it waits while the database copies the lines.
+    /// Always durable.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// use sessionlog::Fork;
+    ///
+    /// chats.fork_session("telegram:123", "what-if", Fork::Message(10)).wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::SessionExists`](sessionlog::Error::SessionExists) if `to` is a session, or an
+    /// alias of one; [`Error::SessionNotFound`](sessionlog::Error::SessionNotFound) if `from`
+    /// is none; [`Error::CheckpointNotFound`](sessionlog::Error::CheckpointNotFound); and those
+    /// all verbs share.
+    pub fn fork_session(&self, from: &str, to: &str, at: Fork) -> Reply<()> {
+        let from = from.to_owned();
+        done(self.write(to, move || Ok(Verb::Fork { from, at })))
     }
 
     /// The checkpoints that a session's conversation can be taken back to, in the order of
@@ -87,7 +112,9 @@ impl PostgresContext {
         })
     }
 
-    /// Takes the conversation back to where it was before checkpoint `id`. Always durable.
+    /// Takes the conversation back to where it was before checkpoint `id`. What the session was
+    /// becomes a [backup](PostgresStore::list_backups), in the same transaction. Always durable.
+    /// The database copies all lines for that: it takes as long.
     ///
     /// # Errors
     /// [`Error::CheckpointNotFound`](sessionlog::Error::CheckpointNotFound), and those all
@@ -97,7 +124,9 @@ impl PostgresContext {
         done(self.store.write(&self.key, move || Ok(Verb::RevertTo(id))))
     }
 
-    /// Starts the conversation anew; summary, scope and aliases stay. Always durable.
+    /// Starts the conversation anew; what it was becomes a
+    /// [backup](PostgresStore::list_backups), in the same transaction. Summary, scope and aliases
+    /// stay. Does nothing if there is no line. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.

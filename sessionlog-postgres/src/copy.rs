@@ -3,7 +3,8 @@
 //!
 //! What goes along of a session: its visible lines as bytes, what hidden control records still
 //! say, summary, scope and aliases, and into a database the time it was made. What does not:
-//! backups, the archive, and the ids of messages taken once.
+//! backups, the archive, and the ids of messages taken once, which a directory keeps beside its
+//! sessions.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -46,7 +47,8 @@ pub struct CopyReport {
 
 /// Copies all sessions, and reads each again to see that it is the same. A session that is
 /// there as it is is left; so a copy that was cut short goes on where it stopped. One that
-/// differs is replaced.
+/// differs is replaced; lines of it that the source does not have become a backup if it is in
+/// a database ([`BackupReason::Import`](sessionlog::BackupReason::Import)).
 ///
 /// Sessions that are written to meanwhile are copied as they stood at some moment: for a copy
 /// that keeps up see [`follow`].
@@ -55,11 +57,24 @@ pub struct CopyReport {
 /// Those of either place; [`Error::Corrupt`] if a session is not the same after it was
 /// written.
 pub async fn copy(from: &Place, to: &Place) -> Result<CopyReport> {
+    copy_all(from, to, Replaced::Kept).await
+}
+
+/// What becomes of lines in a database that the source does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replaced {
+    /// Somebody may have written them there.
+    Kept,
+    /// They are the source's own, which it took back since they were copied.
+    Dropped,
+}
+
+async fn copy_all(from: &Place, to: &Place, replaced: Replaced) -> Result<CopyReport> {
     let keys = from.keys().await?;
     let mut report = CopyReport::default();
     let mut hash = Sha256::new();
     for key in &keys {
-        let (whole, written) = copy_one(from, to, key).await?;
+        let (whole, written) = copy_one(from, to, (key, replaced)).await?;
         let Some(whole) = whole else { continue };
         report.sessions += 1;
         report.lines += whole.count();
@@ -86,6 +101,7 @@ pub async fn follow(
 ) -> Result<CopyReport> {
     let mut changes = from.changes().await?;
     copy(from, to).await?;
+    let replaced = Replaced::Dropped;
     let mut switched = std::pin::pin!(switched);
     loop {
         let change = {
@@ -96,17 +112,20 @@ pub async fn follow(
             }
         };
         match change {
-            Ok(change) => drop(copy_one(from, to, &change.key).await?),
-            Err(Error::ChangesMissed { .. }) => drop(copy(from, to).await?),
+            Ok(change) => drop(copy_one(from, to, (&change.key, replaced)).await?),
+            Err(Error::ChangesMissed { .. }) => drop(copy_all(from, to, replaced).await?),
             Err(error) => return Err(error),
         }
     }
-    let report = copy(from, to).await?;
-    Ok(report)
+    copy_all(from, to, replaced).await
 }
 
 /// Copies a session, and says whether it had to be written; one that is gone is deleted.
-async fn copy_one(from: &Place, to: &Place, key: &str) -> Result<(Option<Whole>, bool)> {
+async fn copy_one(
+    from: &Place,
+    to: &Place,
+    (key, replaced): (&str, Replaced),
+) -> Result<(Option<Whole>, bool)> {
     let source = from.read(key).await?;
     let there = to.read(key).await?;
     let Some(whole) = source else {
@@ -118,7 +137,7 @@ async fn copy_one(from: &Place, to: &Place, key: &str) -> Result<(Option<Whole>,
     if there.as_ref() == Some(&whole) {
         return Ok((Some(whole), false));
     }
-    to.write(key, &whole, there).await?;
+    to.write(key, &whole, (there, replaced)).await?;
     let again = to.read(key).await?;
     if again.as_ref() != Some(&whole) {
         return Err(Error::Corrupt {
@@ -208,7 +227,12 @@ impl Place {
         }
     }
 
-    async fn write(&self, key: &str, whole: &Whole, there: Option<Whole>) -> Result<()> {
+    async fn write(
+        &self,
+        key: &str,
+        whole: &Whole,
+        (there, replaced): (Option<Whole>, Replaced),
+    ) -> Result<()> {
         let lines = |bytes: &[u8]| {
             let lines = kit::split_lines(bytes);
             lines
@@ -223,7 +247,7 @@ impl Place {
             }
             Self::Database(store) => {
                 // Most of what comes to a session that is followed are lines.
-                let added = there.and_then(|there| whole.lines_beyond(&there));
+                let added = there.as_ref().and_then(|there| whole.lines_beyond(there));
                 let verb = match added {
                     Some(added) => Verb::Update(crate::command::Update {
                         lines: lines(added),
@@ -234,6 +258,8 @@ impl Place {
                         summary: whole.summary.clone(),
                         identity: whole.identity(),
                         created_at: whole.created_at.clone(),
+                        keeps: replaced == Replaced::Kept
+                            && there.is_some_and(|there| !whole.lines.starts_with(&there.lines)),
                     }),
                 };
                 done(store.exact_keys().write(key, || Ok(verb))).await

@@ -7,13 +7,16 @@ use crate::listing;
 use crate::search::WORDS;
 use crate::sql::Sql;
 
+/// A statement, values for its parameters, and the indexes that it is to use.
+type Statement = (String, String, Vec<&'static str>);
+
 /// See [`statements`](crate::statements).
-pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>)> {
+pub(crate) fn statements(schema: &str) -> Vec<Statement> {
     let sql = Sql::of(schema);
     let sought = "'old:7', 'old:7', false, false";
     let is_own = format!("{}", kit::is_own_first("old:7"));
     let sought = sought.replacen("false", &is_own, 1);
-    let found = ["sessions_by_key", "aliases_by_name", "sessions_pkey"];
+    let found = ["sessions_by_key", "aliases_by_name"];
     let with = |more: &[&'static str]| [&found[..], more].concat();
     let list = |order| {
         let query = SessionQuery::new()
@@ -24,7 +27,7 @@ pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>
     };
     let page = r"'telegram_1'::bytea, 'telegram_2'::bytea, 'telegram:1', NULL, NULL, NULL,
         ''::bytea, NULL, 9223372036854775807, 11";
-    vec![
+    let mut statements = vec![
         (typed(&sql.find, FOUR), sought.clone(), with(&[])),
         (typed(&sql.session, FOUR), sought.clone(), with(&[])),
         (
@@ -36,6 +39,11 @@ pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>
             typed(&sql.tail, "text, text, boolean, boolean, bigint"),
             format!("{sought}, 50"),
             with(&["Index Scan Backward using lines_pkey"]),
+        ),
+        (
+            typed(&sql.newest, "bigint, bigint, bigint, bigint"),
+            "7, 0, 10000000, 128".into(),
+            vec!["Index Scan Backward using lines_pkey"],
         ),
         (
             typed(&sql.controls, "bigint"),
@@ -58,6 +66,16 @@ pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>
             vec!["message_ids_pkey"],
         ),
         (
+            typed(&sql.forget_ids, "bigint[], bigint[]"),
+            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint]".into(),
+            vec!["message_ids_pkey"],
+        ),
+        (
+            typed(&sql.fork_lines, "bigint, bigint, bigint"),
+            "8, 9, 300".into(),
+            vec!["lines_pkey"],
+        ),
+        (
             typed(&list(SessionOrder::Name), TEN),
             page.into(),
             vec!["sessions_by_name", "lines_pkey"],
@@ -73,6 +91,43 @@ pub(crate) fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>
             typed(&sql.fill(WORDS), "text, bigint"),
             "'word19999', 10".into(),
             vec!["lines_by_words"],
+        ),
+    ];
+    statements.extend(of_backups(&sql, &sought));
+    statements
+}
+
+fn of_backups(sql: &Sql, sought: &str) -> Vec<Statement> {
+    vec![
+        (
+            typed(&sql.backups, FOUR),
+            sought.into(),
+            vec!["sessions_by_key", "aliases_by_name", "backups_pkey"],
+        ),
+        (
+            typed(&sql.own_backups, "bigint"),
+            "7".into(),
+            vec!["backups_pkey"],
+        ),
+        (
+            typed(&sql.backup, "bigint, bigint"),
+            "7, 1".into(),
+            vec!["backups_pkey"],
+        ),
+        (
+            typed(&sql.insert_backup, "bigint, smallint, bigint"),
+            "8, 0, 0".into(),
+            vec!["sessions_pkey", "lines_pkey"],
+        ),
+        (
+            typed(&sql.insert_backup_lines, "bigint"),
+            "8".into(),
+            vec!["sessions_pkey", "lines_pkey"],
+        ),
+        (
+            typed(&sql.restore_lines, "bigint, bigint"),
+            "8, 1".into(),
+            vec!["backup_lines_pkey"],
         ),
     ]
 }

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use crate::command::{Command, Order, Outcome, Verb};
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::random;
-use crate::transaction::{Committed, Param, Transaction};
+use crate::transaction::{Committed, Transaction};
 
 /// The most bytes of commands in one transaction, unless one alone has more.
 const BATCH_BYTES: usize = 8 << 20;
@@ -193,7 +193,7 @@ impl Lane {
     /// Ends a transaction that failed, so that the connection can be used again.
     async fn give_up(&self, fault: Fault) -> Tally {
         if let (Some(connection), false) = (&self.connection, matches!(fault, Fault::Lost(_))) {
-            let rolled_back = connection.client.batch_execute("ROLLBACK").await;
+            let rolled_back = connection.run("ROLLBACK").await;
             if let Err(error) = rolled_back {
                 return Tally::RolledBack(error.into());
             }
@@ -210,12 +210,12 @@ impl Lane {
         {
             return Ok(());
         }
-        let connection = self.shared.connector.connect().await?;
+        let connection = self.shared.writers.connect().await?;
         let sql = "INSERT INTO {schema}.lanes (lane_id, token, settled, seen_at)
              VALUES ($1, 0, 0, now()) ON CONFLICT DO NOTHING";
         let sql = self.shared.sql.fill(sql);
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        let registered = connection.client.execute_typed(&sql, &params);
+        let registered = connection.execute(&sql, &params);
         let registered = tokio::time::timeout(self.shared.options.statement, registered).await;
         registered.map_err(|_| Fault::lost("the server does not answer"))??;
         self.connection = Some(connection);
@@ -253,9 +253,7 @@ impl Lane {
         };
         connection.was_warned();
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        let asked = connection
-            .client
-            .query_typed(&self.shared.sql.settle, &params);
+        let asked = connection.query(&self.shared.sql.settle, &params);
         let asked = tokio::time::timeout(self.shared.options.statement, asked).await;
         let rows = asked.map_err(|_| Fault::lost("the server does not answer"))??;
         if connection.was_warned() {
@@ -275,7 +273,7 @@ impl Lane {
             .sql
             .fill("DELETE FROM {schema}.lanes WHERE lane_id = $1");
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        let left = connection.client.execute_typed(&sql, &params);
+        let left = connection.execute(&sql, &params);
         let _ = tokio::time::timeout(Duration::from_secs(1), left).await;
     }
 }

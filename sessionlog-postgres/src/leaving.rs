@@ -11,12 +11,11 @@ use sessionlog::{
 use time::OffsetDateTime;
 use tokio_postgres::types::Type;
 
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
 use crate::listing;
 use crate::row::Session;
 use crate::store::PostgresStore;
-use crate::transaction::Param;
 
 /// A policy and the store that it is for.
 #[derive(Clone, Debug)]
@@ -108,7 +107,7 @@ const AT_A_TIME: i64 = 1000;
 impl PostgresStore {
     /// Erases a session, a person's or a chat's, with what their aliases lead to, as
     /// [`StoreHandle::erase`](sessionlog::StoreHandle::erase): the rows of the sessions, and
-    /// of their lines, aliases and message ids. What a database keeps of deleted rows is out
+    /// of their lines, backups, aliases and message ids. What a database keeps of deleted rows is out
     /// of its reach, and [`EraseReceipt::doubtful`] says so: pages until `VACUUM FULL`, the
     /// write-ahead log, replicas' and other backups.
     ///
@@ -245,7 +244,7 @@ fn keys_with(
             .sql
             .fill("SELECT session_key FROM {schema}.session_aliases WHERE alias = $1");
         let params: [Param<'_>; 1] = [(&alias, Type::TEXT)];
-        let rows = connection.client.query_typed(&sql, &params).await?;
+        let rows = connection.query(&sql, &params).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     })
 }

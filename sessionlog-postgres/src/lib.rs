@@ -25,12 +25,15 @@
 //! The `README` has the tables, what other databases need, and how to run it.
 
 mod backend;
+mod backups;
 mod changes;
 mod command;
 mod connect;
+mod connection;
 mod context;
 mod conversation;
 pub mod copy;
+mod direct;
 mod explained;
 mod fault;
 mod lane;
@@ -61,4 +64,13 @@ pub use store::PostgresStore;
 #[must_use]
 pub fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>)> {
     explained::statements(schema)
+}
+
+/// Whether a statement, as [`statements`] has it, is prepared on connections that read. For
+/// tests.
+#[doc(hidden)]
+#[must_use]
+pub fn is_prepared(schema: &str, statement: &str) -> bool {
+    let reads = sql::Sql::of(schema).reads();
+    reads.iter().any(|sql| statement.ends_with(sql))
 }

@@ -7,12 +7,12 @@ use sessionlog::{Cursor, Reply, Result, SessionInfo, SessionOrder, SessionPage, 
 use time::OffsetDateTime;
 use tokio_postgres::types::Type;
 
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::Tried;
 use crate::row::Session;
+use crate::sql::WIDTH;
 use crate::store::PostgresStore;
-use crate::transaction::Param;
 
 /// The most sessions that are read at a time.
 const AT_A_TIME: usize = 1000;
@@ -48,7 +48,7 @@ impl PostgresStore {
 fn keys<'c>(connection: &'c Connection, sql: &str) -> crate::context::Asked<'c, Vec<String>> {
     let sql = sql.to_owned();
     Box::pin(async move {
-        let rows = connection.client.query_typed(&sql, &[]).await?;
+        let rows = connection.query(&sql, &[]).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     })
 }
@@ -80,10 +80,7 @@ fn read_page(
     Box::pin(async move {
         let bounds = Bounds::of(&query);
         let sql = shared.sql.fill(&bounds.sql(query.get_order()));
-        let rows = connection
-            .client
-            .query_typed(&sql, &bounds.params())
-            .await?;
+        let rows = connection.query(&sql, &bounds.params()).await?;
         let mut page = SessionPage::default();
         let is_last = rows.len() <= query.get_limit();
         for row in rows.iter().take(query.get_limit()) {
@@ -93,8 +90,8 @@ fn read_page(
                 let message = line.and_then(kit::message_of);
                 message.map(|message| message.text().into_owned())
             };
-            let first = text(15).unwrap_or_default();
-            let last = text(16).unwrap_or_default();
+            let first = text(WIDTH).unwrap_or_default();
+            let last = text(WIDTH + 1).unwrap_or_default();
             let size = session.end_at.cast_unsigned();
             page.sessions
                 .push(kit::session_info(session.meta(), &first, &last, size));
@@ -232,9 +229,6 @@ pub(crate) async fn rows(
     params: &[Param<'_>],
 ) -> Tried<Vec<Session>> {
     let sql = format!("SELECT {{COLUMNS}} FROM {{schema}}.sessions s WHERE {condition}");
-    let rows = connection
-        .client
-        .query_typed(&shared.sql.fill(&sql), params)
-        .await?;
+    let rows = connection.query(&shared.sql.fill(&sql), params).await?;
     Ok(rows.iter().map(Session::of).collect())
 }

@@ -24,11 +24,13 @@ pub struct PostgresOptions {
     pub(crate) batch_commands: usize,
     pub(crate) max_line: usize,
     pub(crate) max_batch: usize,
+    pub(crate) once_ids: i64,
     pub(crate) wait: Duration,
     pub(crate) statement: Duration,
     pub(crate) retry: Duration,
     pub(crate) migrate: bool,
     pub(crate) text_search: bool,
+    pub(crate) prepare: bool,
 }
 
 impl PostgresOptions {
@@ -48,11 +50,13 @@ impl PostgresOptions {
             batch_commands: 1024,
             max_line: 16 << 20,
             max_batch: 64 << 20,
+            once_ids: 256,
             wait: Duration::from_secs(10),
             statement: Duration::from_secs(10),
             retry: Duration::from_secs(30),
             migrate: true,
             text_search: false,
+            prepare: true,
         }
     }
 
@@ -132,6 +136,24 @@ impl PostgresOptions {
         self
     }
 
+    /// How many message ids of each session
+    /// [`append_once`](crate::PostgresStore::append_once) remembers, at least; the oldest go
+    /// first, and never are there twice as many. All processes that write to the same sessions
+    /// should say the same: who says least decides. Default: 256, as in a
+    /// [`Store`](sessionlog::StoreOptions::once_ids). Bounds: 16 to 65,536.
+    ///
+    /// ```
+    /// use sessionlog_postgres::PostgresOptions;
+    ///
+    /// // A platform that delivers again after days, in chats of many messages.
+    /// let options = PostgresOptions::new("postgres://bot@db1/chats").once_ids(4096);
+    /// ```
+    #[must_use]
+    pub fn once_ids(mut self, ids: usize) -> Self {
+        self.once_ids = i64::try_from(ids).unwrap_or(i64::MAX).clamp(16, 1 << 16);
+        self
+    }
+
     /// How long a read waits for a free connection, and a command for room in the queue,
     /// before it fails with [`Error::Unavailable`](sessionlog::Error::Unavailable). Default:
     /// 10 s.
@@ -162,6 +184,16 @@ impl PostgresOptions {
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
+        self
+    }
+
+    /// Whether statements are prepared on connections that lead to the server itself. A pooler
+    /// is told by the number of a server process that it makes up for its client: say no if
+    /// there is one that passes on a server's own number, and gives the next transaction
+    /// another server connection. Default: yes.
+    #[must_use]
+    pub fn prepare(mut self, prepare: bool) -> Self {
+        self.prepare = prepare;
         self
     }
 

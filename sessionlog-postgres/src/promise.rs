@@ -1,6 +1,6 @@
 //! What a reply means, as the operator set it up.
 
-use crate::connect::Connection;
+use crate::connection::Connection;
 use crate::fault::Tried;
 
 /// What the server says of how it keeps what it acknowledged, read when the store was opened.

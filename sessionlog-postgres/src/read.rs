@@ -10,12 +10,11 @@ use sessionlog::{
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
 use crate::fault::Tried;
 use crate::row::Session;
 use crate::store::PostgresStore;
-use crate::transaction::Param;
 use crate::write::map;
 
 /// A key as a statement asks for its session.
@@ -28,7 +27,7 @@ pub(crate) struct Sought {
 }
 
 impl Sought {
-    fn params(&self) -> [Param<'_>; 4] {
+    pub(crate) fn params(&self) -> [Param<'_>; 4] {
         [
             (&self.key, Type::TEXT),
             (&self.trimmed, Type::TEXT),
@@ -53,9 +52,7 @@ impl PostgresStore {
         self.find(key, |shared, connection, sought| {
             Box::pin(async move {
                 let sql = &shared.sql.history;
-                Ok(messages(
-                    &connection.client.query_typed(sql, &sought.params()).await?,
-                ))
+                Ok(messages(connection.query(sql, &sought.params()).await?))
             })
         })
     }
@@ -70,12 +67,7 @@ impl PostgresStore {
             Box::pin(async move {
                 let [key, trimmed, own, exact] = sought.params();
                 let params: [Param<'_>; 5] = [key, trimmed, own, exact, (&most, Type::INT8)];
-                Ok(messages(
-                    &connection
-                        .client
-                        .query_typed(&shared.sql.tail, &params)
-                        .await?,
-                ))
+                Ok(messages(connection.query(&shared.sql.tail, &params).await?))
             })
         })
     }
@@ -146,10 +138,7 @@ impl PostgresStore {
         literal.exact = false;
         literal.find(key, |shared, connection, sought| {
             Box::pin(async move {
-                let rows = connection
-                    .client
-                    .query_typed(&shared.sql.find, &sought.params())
-                    .await?;
+                let rows = connection.query(&shared.sql.find, &sought.params()).await?;
                 Ok(rows.first().map(|row| row.get(0)))
             })
         })
@@ -176,10 +165,9 @@ impl PostgresStore {
         let found = self.find(key, move |shared, connection, sought| {
             let (name, budget) = (name.clone(), budget.clone());
             Box::pin(async move {
-                let client = &connection.client;
-                client.batch_execute(READ).await?;
-                let rows = client
-                    .query_typed(&shared.sql.session, &sought.params())
+                connection.run(READ).await?;
+                let rows = connection
+                    .query(&shared.sql.session, &sought.params())
                     .await?;
                 let found = if let Some(session) = rows.first().map(Session::of) {
                     chosen(&shared, connection, &session, &budget).await
@@ -194,7 +182,7 @@ impl PostgresStore {
                         &budget,
                     ))
                 };
-                client.batch_execute("COMMIT").await?;
+                connection.run("COMMIT").await?;
                 found
             })
         });
@@ -206,8 +194,7 @@ impl PostgresStore {
         self.find(key, |shared, connection, sought| {
             Box::pin(async move {
                 let rows = connection
-                    .client
-                    .query_typed(&shared.sql.session, &sought.params())
+                    .query(&shared.sql.session, &sought.params())
                     .await?;
                 Ok(rows.first().map(Session::of))
             })
@@ -221,16 +208,15 @@ impl PostgresStore {
         self.find(key, move |shared, connection, sought| {
             let name = name.clone();
             Box::pin(async move {
-                let client = &connection.client;
-                client.batch_execute(READ).await?;
-                let rows = client
-                    .query_typed(&shared.sql.session, &sought.params())
+                connection.run(READ).await?;
+                let rows = connection
+                    .query(&shared.sql.session, &sought.params())
                     .await?;
                 let moment = match rows.first().map(Session::of) {
                     Some(session) => read_moment(&shared, connection, &session, with_lines).await?,
                     None => Moment::new(SessionMeta::empty(&name), kit::MomentParts::default()),
                 };
-                client.batch_execute("COMMIT").await?;
+                connection.run("COMMIT").await?;
                 Ok(moment)
             })
         })
@@ -272,10 +258,9 @@ async fn read_moment(
     session: &Session,
     with_lines: bool,
 ) -> Tried<Moment> {
-    let client = &connection.client;
     let mut parts = session.parts();
     let params: [Param<'_>; 1] = [(&session.id, Type::INT8)];
-    let controls = client.query_typed(&shared.sql.controls, &params).await?;
+    let controls = connection.query(&shared.sql.controls, &params).await?;
     parts.controls = controls
         .iter()
         .map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get(1)))
@@ -286,7 +271,7 @@ async fn read_moment(
              ORDER BY line_at",
         );
         let params: [Param<'_>; 2] = [(&session.id, Type::INT8), (&session.start_at, Type::INT8)];
-        for row in client.query_typed(&sql, &params).await? {
+        for row in connection.query(&sql, &params).await? {
             parts.lines.extend_from_slice(row.get(0));
             parts.lines.push(b'\n');
         }
@@ -303,18 +288,15 @@ async fn chosen(
 ) -> Tried<Result<Window>> {
     let moment = read_moment(shared, connection, session, false).await?;
     let history = session.history.cast_unsigned();
-    let sql = shared.sql.fill(
-        "SELECT line_at, line FROM {schema}.lines
-         WHERE session_id = $1 AND line_at >= $2 AND kind = 0 ORDER BY line_at DESC LIMIT $3",
-    );
     let mut most = FIRST;
     loop {
-        let params: [Param<'_>; 3] = [
+        let params: [Param<'_>; 4] = [
             (&session.id, Type::INT8),
             (&session.start_at, Type::INT8),
+            (&session.end_at, Type::INT8),
             (&most, Type::INT8),
         ];
-        let rows = connection.client.query_typed(&sql, &params).await?;
+        let rows = connection.query(&shared.sql.newest, &params).await?;
         let position = |row: &Row| Position::new(history, row.get::<_, i64>(0).cast_unsigned());
         let newest = rows.iter().filter_map(|row| {
             let line: &[u8] = row.get(1);
@@ -354,8 +336,10 @@ pub(crate) fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn messages(rows: &[Row]) -> Vec<Message> {
-    let messages = rows.iter().filter_map(|row| kit::message_of(row.get(0)));
+/// The messages of rows that say where each stands, in their order: the rows may come in any.
+fn messages(mut rows: Vec<Row>) -> Vec<Message> {
+    rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
+    let messages = rows.iter().filter_map(|row| kit::message_of(row.get(1)));
     messages.collect()
 }
 
@@ -383,7 +367,7 @@ fn lines_from(
         );
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
         let (mut lines, mut hidden) = (Vec::new(), 0);
-        for row in connection.client.query_typed(&sql, &params).await? {
+        for row in connection.query(&sql, &params).await? {
             lines.extend_from_slice(row.get(1));
             lines.push(b'\n');
             if row.get::<_, i64>(0) < start {

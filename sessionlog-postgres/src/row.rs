@@ -27,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     pub(crate) updated_ns: i64,
+    /// How many message ids it ever took.
+    pub(crate) taken: i64,
     /// What of it the database does not have yet.
     pub(crate) change: Change,
 }
@@ -69,6 +71,7 @@ impl Session {
             created_at: row.get(12),
             updated_at: row.get(13),
             updated_ns: row.get(14),
+            taken: row.get(15),
             change: Change::default(),
         }
     }
@@ -92,6 +95,7 @@ impl Session {
             created_at: String::new(),
             updated_at: String::new(),
             updated_ns: 0,
+            taken: 0,
             change: Change {
                 is_new: true,
                 numbers: true,

@@ -2,7 +2,7 @@
 
 use sessionlog::{Error, Result};
 
-use crate::connect::Connection;
+use crate::connection::Connection;
 use crate::fault::{Fault, Tried};
 use crate::sql::quoted;
 
@@ -14,11 +14,23 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "sessions, lines, aliases, message ids, lanes, followers",
-    sql: include_str!("../migrations/0001_sessions.sql"),
-}];
+const MIGRATIONS: [Migration; 3] = [
+    Migration {
+        version: 1,
+        name: "sessions, lines, aliases, message ids, lanes, followers",
+        sql: include_str!("../migrations/0001_sessions.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "backups",
+        sql: include_str!("../migrations/0002_backups.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "the order of message ids",
+        sql: include_str!("../migrations/0003_once_ids.sql"),
+    },
+];
 
 impl Migration {
     /// What it does, and the note that it is done.
@@ -43,7 +55,7 @@ INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock') ON CON
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 3;
 
 /// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
 ///
@@ -126,7 +138,7 @@ async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
     check(found)?;
     for step in MIGRATIONS.iter().filter(|step| step.version > found) {
         let sql = step.whole().replace("{schema}", &quoted(schema));
-        connection.client.batch_execute(&sql).await?;
+        connection.run(&sql).await?;
         tracing::info!(schema, version = step.version, "the tables were migrated");
     }
     Ok(())
@@ -164,7 +176,7 @@ async fn version(connection: &Connection, schema: &str) -> Tried<Option<i32>> {
         "SELECT max(version) FROM {}.schema_migrations",
         quoted(schema)
     );
-    match connection.client.query_typed(&sql, &[]).await {
+    match connection.query(&sql, &[]).await {
         Ok(rows) => Ok(rows.first().and_then(|row| row.get(0))),
         Err(error) if error.code().is_some_and(is_absent) => Ok(None),
         Err(error) => Err(error.into()),
@@ -179,6 +191,6 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
     let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));
-    let made = connection.client.batch_execute(&sql).await;
+    let made = connection.run(&sql).await;
     made.map_err(concurrent)
 }

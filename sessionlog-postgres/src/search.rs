@@ -9,12 +9,11 @@ use sessionlog::{Position, Reply, Result, Search, SearchHit, SearchQuery, Sessio
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connect::Connection;
+use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
 use crate::fault::Tried;
 use crate::listing;
 use crate::store::PostgresStore;
-use crate::transaction::Param;
 
 /// How many sessions are looked through at a time, and how many candidates of each.
 const SESSIONS: usize = 16;
@@ -71,7 +70,7 @@ fn find_words(
     Box::pin(async move {
         let sql = shared.sql.fill(WORDS);
         let params: [Param<'_>; 2] = [(&words, Type::TEXT), (&most, Type::INT8)];
-        let rows = connection.client.query_typed(&sql, &params).await?;
+        let rows = connection.query(&sql, &params).await?;
         let hits = rows.iter().filter_map(|row| {
             let mut hit = hit(&matcher, row)?;
             hit.matched = first_word(&hit.message.text(), &words);
@@ -206,7 +205,7 @@ fn candidates(
                 (literal, Type::TEXT),
                 (&LINES, Type::INT8),
             ];
-            connection.client.query_typed(sql, &params).await
+            connection.query(sql, &params).await
         });
         let found = join_all(asked)
             .await

@@ -1,11 +1,13 @@
-//! The statements. Plain SQL, sent without names: a pooler in transaction mode, which gives
-//! each transaction another connection, would not find a prepared one again.
+//! The statements. Plain SQL, sent without names through a pooler: in transaction mode it gives
+//! each transaction another connection, which would not find a prepared one again.
 
 /// The statements for one schema.
 #[derive(Debug)]
 pub(crate) struct Sql {
     pub(crate) schema: String,
     pub(crate) take_lane: String,
+    pub(crate) gate: String,
+    pub(crate) notify: String,
     pub(crate) is_followed: String,
     pub(crate) claims: String,
     pub(crate) lock_sessions: String,
@@ -15,38 +17,48 @@ pub(crate) struct Sql {
     pub(crate) rewrite_sessions: String,
     pub(crate) insert_lines: String,
     pub(crate) insert_ids: String,
+    pub(crate) forget_ids: String,
+    pub(crate) count_backup: String,
+    pub(crate) insert_backup: String,
+    pub(crate) insert_backup_lines: String,
+    pub(crate) restore_lines: String,
+    pub(crate) backup: String,
+    pub(crate) backups: String,
+    pub(crate) own_backups: String,
+    pub(crate) fork_lines: String,
     pub(crate) settle: String,
     pub(crate) find: String,
     pub(crate) session: String,
     pub(crate) history: String,
     pub(crate) tail: String,
+    pub(crate) newest: String,
     pub(crate) controls: String,
 }
 
 /// The columns of a session, in the order of [`Session::of`](crate::row::Session::of).
 pub(crate) const COLUMNS: &str = "s.session_id, s.key, s.version, s.history, s.start_at, \
      s.end_at, s.lines, s.hidden, s.messages, s.summary, s.scope, s.aliases, s.created_at, \
-     s.updated_at, s.updated_ns";
+     s.updated_at, s.updated_ns, s.taken";
 
-/// The session that a key means, as a table `found` of one row or none. `$1` is the key, `$2`
-/// the same without white space around it, `$3` whether it comes before an alias, `$4`
-/// whether it is taken literally.
-const FOUND: &str = "WITH found AS (
-    SELECT session_id FROM (
-        SELECT s.session_id, 1 AS turn FROM {schema}.sessions s
-            WHERE s.key = $1 AND ($1 <> $2 OR $4)
-        UNION ALL
-        SELECT s.session_id, 2 FROM {schema}.sessions s
-            WHERE s.key = $2 AND $3 AND NOT $4
-        UNION ALL
-        SELECT a.session_id, 3 FROM (
-            SELECT session_id FROM {schema}.session_aliases
-            WHERE alias = $2 AND session_key <> $2 AND NOT $4
-            ORDER BY file_name, session_key LIMIT 1) a
-        UNION ALL
-        SELECT s.session_id, 4 FROM {schema}.sessions s
-            WHERE s.key = $2 AND NOT $4
-    ) candidates ORDER BY turn LIMIT 1)";
+/// How many columns that are: what a statement reads besides comes after them.
+pub(crate) const WIDTH: usize = 16;
+
+/// The key of the session that a key means, or nothing. `$1` is the key, `$2` the same without
+/// white space around it, `$3` whether it comes before an alias, `$4` whether it is taken
+/// literally. What is not needed is not looked for: each part waits for those before it.
+const MEANT: &str = "COALESCE(
+    CASE WHEN $1 <> $2 OR $4 THEN (SELECT key FROM {schema}.sessions WHERE key = $1) END,
+    CASE WHEN $3 AND NOT $4 THEN (SELECT key FROM {schema}.sessions WHERE key = $2) END,
+    CASE WHEN NOT $4 THEN (SELECT session_key FROM {schema}.session_aliases
+        WHERE alias = $2 AND session_key <> $2 ORDER BY file_name, session_key LIMIT 1) END,
+    CASE WHEN NOT $4 THEN $2 END)";
+
+/// The visible lines `l` of a session `s`. Not by `session_id = s.session_id`: of a session that
+/// it does not know the server expects as many lines as others have, and would rather read and
+/// sort all of those than go backwards through the index. One with ten thousand lines, among
+/// many with ten, was read whole for its last fifty.
+const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
+     AND (l.session_id, l.line_at) < (s.session_id, s.end_at) AND l.kind = 0";
 
 /// The name of a schema as SQL has it: it may be a word of the language.
 pub(crate) fn quoted(schema: &str) -> String {
@@ -57,7 +69,8 @@ impl Sql {
     #[expect(clippy::too_many_lines, reason = "it is the list of the statements")]
     pub(crate) fn of(schema: &str) -> Self {
         let fill = |sql: &str| {
-            let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
+            let sql = sql.replace("{MEANT}", MEANT).replace("{VISIBLE}", VISIBLE);
+            let sql = sql.replace("{COLUMNS}", COLUMNS);
             sql.replace("{schema}", &quoted(schema))
         };
         Self {
@@ -65,6 +78,8 @@ impl Sql {
             take_lane: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1",
             ),
+            gate: fill("SELECT pg_advisory_xact_lock_shared($1)"),
+            notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
             is_followed: fill(
                 "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())",
             ),
@@ -97,22 +112,24 @@ impl Sql {
             insert_sessions: fill(
                 "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
                      start_at, end_at, lines, hidden, messages, updated_at, updated_ns,
-                     updated_minute, summary, scope, agent, channel, aliases, created_at)
+                     updated_minute, taken, summary, scope, agent, channel, aliases, created_at)
                  SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bytea[],
-                     $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])",
+                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[],
+                     $15::bytea[], $16::text[], $17::text[], $18::text[], $19::text[],
+                     $20::text[])",
             ),
             bump_sessions: fill(
                 "UPDATE {schema}.sessions s SET version = i.version, history = i.history,
                      start_at = i.start_at, end_at = i.end_at, lines = i.lines,
                      hidden = i.hidden, messages = i.messages, updated_at = i.updated_at,
-                     updated_ns = i.updated_ns, updated_minute = i.updated_minute
+                     updated_ns = i.updated_ns, updated_minute = i.updated_minute,
+                     taken = i.taken
                  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-                     $10::bigint[], $11::bigint[])
+                     $10::bigint[], $11::bigint[], $12::bigint[])
                      AS i(session_id, version, history, start_at, end_at, lines, hidden,
-                         messages, updated_at, updated_ns, updated_minute)
+                         messages, updated_at, updated_ns, updated_minute, taken)
                  WHERE s.session_id = i.session_id",
             ),
             rewrite_sessions: fill(
@@ -130,36 +147,78 @@ impl Sql {
                      $4::bytea[], $5::text[])",
             ),
             insert_ids: fill(
-                "INSERT INTO {schema}.message_ids (session_id, message_id)
-                 SELECT * FROM unnest($1::bigint[], $2::bytea[])",
+                "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
+                 SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])",
+            ),
+            forget_ids: fill(
+                "DELETE FROM {schema}.message_ids m
+                 USING unnest($1::bigint[], $2::bigint[]) AS t(session_id, last_turn)
+                 WHERE m.session_id = t.session_id AND m.turn <= t.last_turn",
+            ),
+            count_backup: fill(
+                "UPDATE {schema}.sessions SET backups = backups + 1 WHERE session_id = $1",
+            ),
+            insert_backup: fill(
+                "INSERT INTO {schema}.backups (session_id, number, reason, made_ms, size,
+                     start_at, end_at, lines, hidden, messages)
+                 SELECT s.session_id, s.backups, $2, $3,
+                     (SELECT sum(octet_length(l.line) + 1) FROM {schema}.lines l
+                         WHERE l.session_id = $1)::bigint,
+                     s.start_at, s.end_at, s.lines, s.hidden, s.messages
+                 FROM {schema}.sessions s WHERE s.session_id = $1",
+            ),
+            insert_backup_lines: fill(
+                "INSERT INTO {schema}.backup_lines (session_id, number, line_at, kind, line, said)
+                 SELECT l.session_id, s.backups, l.line_at, l.kind, l.line, l.said
+                 FROM {schema}.sessions s JOIN {schema}.lines l ON l.session_id = s.session_id
+                 WHERE s.session_id = $1",
+            ),
+            restore_lines: fill(
+                "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                 SELECT session_id, line_at, kind, line, said FROM {schema}.backup_lines
+                 WHERE session_id = $1 AND number = $2",
+            ),
+            backup: fill(
+                "SELECT start_at, end_at, lines, hidden, messages FROM {schema}.backups
+                 WHERE session_id = $1 AND number = $2",
+            ),
+            backups: fill(
+                "SELECT b.number, b.reason, b.made_ms, b.size FROM {schema}.sessions s
+                 JOIN {schema}.backups b ON b.session_id = s.session_id
+                 WHERE s.key = {MEANT} ORDER BY b.number",
+            ),
+            own_backups: fill(
+                "SELECT number, reason, made_ms, size FROM {schema}.backups
+                 WHERE session_id = $1 ORDER BY number",
+            ),
+            fork_lines: fill(
+                "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                 SELECT $2, line_at, kind, line, said FROM {schema}.lines
+                 WHERE session_id = $1 AND line_at < $3",
             ),
             settle: fill(
                 "UPDATE {schema}.lanes SET settled = settled + 1, seen_at = now()
                  WHERE lane_id = $1 RETURNING token",
             ),
-            find: fill(
-                "{FOUND} SELECT s.key FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id",
-            ),
-            session: fill(
-                "{FOUND} SELECT {COLUMNS} FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id",
-            ),
+            find: fill("SELECT s.key FROM {schema}.sessions s WHERE s.key = {MEANT}"),
+            session: fill("SELECT {COLUMNS} FROM {schema}.sessions s WHERE s.key = {MEANT}"),
             history: fill(
-                "{FOUND} SELECT l.line FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id,
-                 LATERAL (SELECT line, line_at FROM {schema}.lines
-                     WHERE session_id = s.session_id AND line_at >= s.start_at AND kind = 0
-                     ORDER BY line_at) l
-                 ORDER BY l.line_at",
+                "SELECT l.line_at, l.line FROM {schema}.sessions s,
+                 LATERAL (SELECT line_at, line FROM {schema}.lines l WHERE {VISIBLE}
+                     ORDER BY l.session_id, l.line_at) l
+                 WHERE s.key = {MEANT}",
             ),
             tail: fill(
-                "{FOUND} SELECT l.line FROM found f
-                 JOIN {schema}.sessions s ON s.session_id = f.session_id,
-                 LATERAL (SELECT line, line_at FROM {schema}.lines
-                     WHERE session_id = s.session_id AND line_at >= s.start_at AND kind = 0
-                     ORDER BY line_at DESC LIMIT $5) l
-                 ORDER BY l.line_at",
+                "SELECT l.line_at, l.line FROM {schema}.sessions s,
+                 LATERAL (SELECT line_at, line FROM {schema}.lines l WHERE {VISIBLE}
+                     ORDER BY l.session_id DESC, l.line_at DESC LIMIT $5) l
+                 WHERE s.key = {MEANT}",
+            ),
+            newest: fill(
+                "SELECT l.line_at, l.line FROM {schema}.lines l
+                 WHERE (l.session_id, l.line_at) >= ($1, $2)
+                     AND (l.session_id, l.line_at) < ($1, $3) AND l.kind = 0
+                 ORDER BY l.session_id DESC, l.line_at DESC LIMIT $4",
             ),
             controls: fill(
                 "SELECT line_at, line FROM {schema}.lines
@@ -168,9 +227,42 @@ impl Sql {
         }
     }
 
-    /// A statement of the reader's own, with `{schema}`, `{FOUND}` and `{COLUMNS}` filled in.
+    /// What readers ask often.
+    pub(crate) fn reads(&self) -> Vec<String> {
+        let reads = [
+            &self.find,
+            &self.session,
+            &self.history,
+            &self.tail,
+            &self.newest,
+            &self.controls,
+        ];
+        reads.into_iter().cloned().collect()
+    }
+
+    /// What each transaction of a lane says.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let writes = [
+            &self.take_lane,
+            &self.gate,
+            &self.is_followed,
+            &self.claims,
+            &self.lock_sessions,
+            &self.taken_ids,
+            &self.insert_sessions,
+            &self.bump_sessions,
+            &self.rewrite_sessions,
+            &self.insert_lines,
+            &self.insert_ids,
+            &self.notify,
+        ];
+        writes.into_iter().cloned().collect()
+    }
+
+    /// A statement of the reader's own, with `{schema}` and the like filled in.
     pub(crate) fn fill(&self, sql: &str) -> String {
-        let sql = sql.replace("{FOUND}", FOUND).replace("{COLUMNS}", COLUMNS);
+        let sql = sql.replace("{MEANT}", MEANT).replace("{VISIBLE}", VISIBLE);
+        let sql = sql.replace("{COLUMNS}", COLUMNS);
         sql.replace("{schema}", &quoted(&self.schema))
     }
 }

@@ -342,7 +342,15 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };
-    let pool = Pool::builder(connector.clone())
+    let sql = Sql::of(&options.schema);
+    let preparing = |statements: Vec<String>| {
+        if options.prepare {
+            connector.preparing(statements)
+        } else {
+            connector.clone()
+        }
+    };
+    let pool = Pool::builder(preparing(sql.reads()))
         .max_size(options.connections)
         .wait_timeout(Some(options.wait))
         .create_timeout(Some(options.wait))
@@ -353,7 +361,8 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         reason: error.to_string().into(),
     })?;
     let shared = Shared {
-        sql: Sql::of(&options.schema),
+        writers: preparing(sql.writes()),
+        sql,
         notifies: promise.is_postgresql(),
         closed: AtomicBool::new(false),
         options,
@@ -373,7 +382,7 @@ async fn try_to_prepare(
         // Lanes of processes that were killed; nobody looks for their commits any more.
         let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
         let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
-        connection.client.batch_execute(&sql).await?;
+        connection.run(&sql).await?;
     } else {
         schema::require(&connection, &options.schema).await?;
     }

@@ -1,6 +1,7 @@
 //! One transaction over the rows of some sessions: locked in one round trip, changed in
 //! memory, and written and committed in another.
 
+mod once;
 mod rows;
 
 use std::borrow::Cow;
@@ -8,11 +9,11 @@ use std::collections::{HashMap, HashSet};
 
 use sessionlog::backend::kit;
 use sessionlog::{ChangeKind, Error, Result, Version};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 
 use self::rows::Rows;
-use crate::command::{Order, Outcome, Update, Verb};
-use crate::connect::Connection;
+use crate::command::{Order, Outcome, Update};
+use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::{NewLine, Notice, Session};
@@ -28,7 +29,10 @@ pub(crate) struct Transaction<'a> {
     /// Which ids each session took before.
     taken: HashSet<(i64, Vec<u8>)>,
     lines: Vec<(i64, i64, Cow<'a, NewLine>)>,
-    ids: Vec<(i64, &'a str)>,
+    /// Ids to be remembered, each with its turn among those of its session.
+    ids: Vec<(i64, i64, &'a str)>,
+    /// Up to which turn a session's ids are forgotten.
+    outworn: HashMap<i64, i64>,
     notices: Vec<Notice>,
     is_followed: bool,
 }
@@ -42,8 +46,6 @@ pub(crate) enum Committed {
     Unknown(std::sync::Arc<str>),
 }
 
-pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
-
 impl<'a> Transaction<'a> {
     /// Begins: notes `token` as the lane's, and locks the sessions of the orders.
     pub(crate) async fn begin(
@@ -52,7 +54,7 @@ impl<'a> Transaction<'a> {
         (lane, token): (i64, i64),
         orders: &[&'a Order],
     ) -> Tried<Self> {
-        let (client, sql) = (&connection.client, &shared.sql);
+        let sql = &shared.sql;
         let buffered = orders.iter().all(|order| {
             order.level == sessionlog::Durability::Buffered && !order.verb.is_always_durable()
         });
@@ -67,13 +69,15 @@ impl<'a> Transaction<'a> {
         );
         let (mut keys, mut names) = (Vec::new(), Vec::new());
         for order in orders {
-            let trimmed = order.key.trim();
-            keys.push(order.key.as_str());
-            if trimmed != order.key {
-                keys.push(trimmed);
-            }
-            if !order.exact {
-                names.push(trimmed);
+            for key in order.keys() {
+                let trimmed = key.trim();
+                keys.push(key);
+                if trimmed != key {
+                    keys.push(trimmed);
+                }
+                if !order.exact {
+                    names.push(trimmed);
+                }
             }
         }
         keys.sort_unstable();
@@ -88,24 +92,24 @@ impl<'a> Transaction<'a> {
         // The lane first: whoever looks for this transaction waits for its lock, and so for
         // its end. Polled in this order, they are sent in it, and all at once.
         let (opened, noted, gated, followed, claims, rows) = tokio::join!(
-            client.batch_execute(&begin),
-            client.execute_typed(&sql.take_lane, &lane),
+            connection.run(&begin),
+            connection.execute(&sql.take_lane, &lane),
             async {
                 if shared.notifies {
-                    client.execute_typed(GATE, &gate).await
+                    connection.execute(&sql.gate, &gate).await
                 } else {
                     Ok(0)
                 }
             },
             async {
                 if shared.notifies {
-                    client.query_typed(&sql.is_followed, &[]).await
+                    connection.query(&sql.is_followed, &[]).await
                 } else {
                     Ok(Vec::new())
                 }
             },
-            client.query_typed(&sql.claims, &claimed),
-            client.query_typed(&sql.lock_sessions, &locked),
+            connection.query(&sql.claims, &claimed),
+            connection.query(&sql.lock_sessions, &locked),
         );
         opened?;
         if noted? == 0 {
@@ -142,6 +146,7 @@ impl<'a> Transaction<'a> {
             taken: HashSet::new(),
             lines: Vec::new(),
             ids: Vec::new(),
+            outworn: HashMap::new(),
             notices: Vec::new(),
             is_followed,
         };
@@ -149,37 +154,18 @@ impl<'a> Transaction<'a> {
         Ok(transaction)
     }
 
-    async fn look_for_ids(&mut self, orders: &[&Order]) -> Tried<()> {
-        let ids = orders.iter().filter_map(|order| match &order.verb {
-            Verb::Update(update) => update.once.as_ref().map(String::as_bytes),
-            _ => None,
-        });
-        let ids: Vec<&[u8]> = ids.collect();
-        let sessions: Vec<i64> = self.sessions.values().map(|session| session.id).collect();
-        if ids.is_empty() || sessions.is_empty() {
-            return Ok(());
-        }
-        let params: [Param<'_>; 2] = [(&ids, Type::BYTEA_ARRAY), (&sessions, Type::INT8_ARRAY)];
-        let rows = self
-            .connection
-            .client
-            .query_typed(&self.shared.sql.taken_ids, &params);
-        self.taken = rows
-            .await?
-            .iter()
-            .map(|row| (row.get(0), row.get(1)))
-            .collect();
-        Ok(())
-    }
-
     /// The key of the session that an order is for, which may not be there.
     ///
     /// # Errors
     /// `InvalidKey`.
     pub(crate) fn resolve(&self, order: &Order) -> Result<String> {
-        let key = order.key.as_str();
+        self.meant(&order.key, order.exact)
+    }
+
+    /// The same of any key that the order names.
+    pub(crate) fn meant(&self, key: &str, exact: bool) -> Result<String> {
         kit::check_key(key)?;
-        if order.exact {
+        if exact {
             return Ok(key.to_owned());
         }
         let trimmed = key.trim();
@@ -221,7 +207,7 @@ impl<'a> Transaction<'a> {
         let found = session.map_or(Version::ABSENT, Session::version);
         require(key, found, update.expect)?;
         if let (Some(session), Some(id)) = (session, &update.once)
-            && self.taken.contains(&(session.id, id.as_bytes().to_vec()))
+            && self.has_taken(session, id)
         {
             return Ok(Some(Outcome::Updated(found, false)));
         }
@@ -238,10 +224,8 @@ impl<'a> Transaction<'a> {
             session.summary.clone_from(summary);
             session.change.text = true;
         }
-        let id = session.id;
         if let Some(once) = &update.once {
-            self.ids.push((id, once));
-            self.taken.insert((id, once.as_bytes().to_vec()));
+            self.remember(key, once);
         }
         for line in &update.lines {
             self.push(key, Cow::Borrowed(line));
@@ -291,7 +275,7 @@ impl<'a> Transaction<'a> {
     }
 
     async fn write_and_commit(self) -> Committed {
-        let client = &self.connection.client;
+        let connection = self.connection;
         let rows = Rows::of(&self);
         let sql = &self.shared.sql;
         let notices = self.notices.iter().filter(|_| self.is_followed);
@@ -299,10 +283,11 @@ impl<'a> Transaction<'a> {
         let channel = channel(&sql.schema);
         let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
-        let (text, lines, ids) = (rows.text(), rows.lines(), rows.ids());
+        let (text, lines) = (rows.text(), rows.lines());
+        let (ids, outworn) = (rows.ids(), rows.outworn());
         let run = |is_any: bool, sql, params| async move {
             if is_any {
-                client.execute_typed(sql, params).await
+                connection.execute(sql, params).await
             } else {
                 Ok(0)
             }
@@ -313,16 +298,17 @@ impl<'a> Transaction<'a> {
             run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
             run(!rows.line_id.is_empty(), &sql.insert_lines, &lines),
             run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
-            run(!notices.is_empty(), NOTIFY, &notified),
+            run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
+            run(!notices.is_empty(), &sql.notify, &notified),
             // A commit that the server breaks off is one without replicas.
-            client.batch_execute("SET LOCAL statement_timeout = 0"),
-            client.batch_execute("COMMIT"),
+            connection.run("SET LOCAL statement_timeout = 0"),
+            connection.run("COMMIT"),
         );
         let rows = [
-            written.0, written.1, written.2, written.3, written.4, written.5,
+            written.0, written.1, written.2, written.3, written.4, written.5, written.6,
         ];
         let rows = rows.into_iter().map(|one| one.map(drop));
-        for one in rows.chain([written.6]) {
+        for one in rows.chain([written.7]) {
             match one.map_err(as_race) {
                 Ok(()) => {}
                 Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
@@ -330,7 +316,7 @@ impl<'a> Transaction<'a> {
                 Err(fault) => return Committed::No(fault),
             }
         }
-        match written.7.map_err(Fault::from) {
+        match written.8.map_err(Fault::from) {
             Ok(()) if self.connection.was_warned() => {
                 Committed::Unknown("the server did not wait for its replicas".into())
             }
@@ -343,7 +329,7 @@ impl<'a> Transaction<'a> {
     /// Gives up what was changed.
     pub(crate) async fn roll_back(self) {
         // A connection on which this fails is not used again: it says so itself.
-        let _ = self.connection.client.batch_execute("ROLLBACK").await;
+        let _ = self.connection.run("ROLLBACK").await;
     }
 }
 
@@ -368,9 +354,6 @@ pub(crate) fn require(key: &str, found: Version, expected: Option<Version>) -> R
         _ => Ok(()),
     }
 }
-
-const GATE: &str = "SELECT pg_advisory_xact_lock_shared($1)";
-const NOTIFY: &str = "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)";
 
 /// The channel that a store notifies on.
 pub(crate) fn channel(schema: &str) -> String {

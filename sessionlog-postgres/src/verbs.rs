@@ -1,12 +1,14 @@
 //! The changes that look at a session's lines: each in a transaction of its own.
 
+mod backups;
+mod fork;
 mod identity;
 mod lines;
 
 use std::borrow::Cow;
 
 use sessionlog::backend::kit::{self, Moment};
-use sessionlog::{ChangeKind, Error, Result, Version};
+use sessionlog::{BackupReason, ChangeKind, Error, Result, Version};
 
 use crate::command::{Order, Outcome, Restore, Update, Verb};
 use crate::fault::Tried;
@@ -37,6 +39,9 @@ impl<'a> Transaction<'a> {
             Verb::RevertTo(id) => self.revert(&key, *id).await,
             Verb::Clear => self.clear(&key).await,
             Verb::Compact => self.compact(&key).await,
+            Verb::RestoreBackup(number) => self.restore_backup(&key, *number).await,
+            Verb::PruneBackups(limits) => self.prune_backups(&key, *limits).await,
+            Verb::Fork { from, at } => self.fork(order, &key, (from, *at)).await,
             Verb::Restore(restore) => self.restore(&key, restore).await,
         }
     }
@@ -108,7 +113,7 @@ impl<'a> Transaction<'a> {
         let Some(id) = session.map(|session| session.id) else {
             return Ok(Ok(Outcome::Done));
         };
-        for table in ["lines", "session_aliases", "message_ids", "sessions"] {
+        for table in TABLES {
             let sql = format!("DELETE FROM {{schema}}.{table} WHERE session_id = $1");
             self.remove(&sql, id).await?;
         }
@@ -128,6 +133,7 @@ impl<'a> Transaction<'a> {
             Ok(at) => at.cast_signed(),
             Err(error) => return Ok(Err(error)),
         };
+        self.keep(key, BackupReason::Revert).await?;
         let session = self.session(key).id;
         let gone = self.count(session, end..i64::MAX).await?;
         self.remove_range(session, end..i64::MAX, false).await?;
@@ -146,6 +152,7 @@ impl<'a> Transaction<'a> {
             .get(key)
             .is_some_and(|session| session.lines > 0)
         {
+            self.keep(key, BackupReason::Clear).await?;
             self.empty(key).await?;
             self.changed(key, ChangeKind::Replaced);
         }
@@ -169,6 +176,9 @@ impl<'a> Transaction<'a> {
     }
 
     async fn restore(&mut self, key: &str, restore: &'a Restore) -> Tried<Result<Outcome>> {
+        if restore.keeps {
+            self.keep(key, BackupReason::Import).await?;
+        }
         self.replace(key, &restore.lines).await?;
         self.set_identity(key, &restore.identity).await?;
         let session = self.session(key);
@@ -201,6 +211,17 @@ impl<'a> Transaction<'a> {
         session.is_none_or(|one| one.messages == 0 && one.summary.trim().is_empty())
     }
 }
+
+/// The tables that have rows of a session. What a deletion leaves in one of them, nobody finds
+/// again and no erasure removes.
+const TABLES: [&str; 6] = [
+    "lines",
+    "session_aliases",
+    "message_ids",
+    "backup_lines",
+    "backups",
+    "sessions",
+];
 
 /// How many lines, and messages among them.
 #[derive(Clone, Copy, Debug, Default)]

@@ -39,8 +39,10 @@ impl PostgresStore {
     }
 
     /// Appends messages, unless the session took some under this id before. The id is any
-    /// text of 1 to 256 bytes; each session has its own. It is remembered until the session
-    /// is deleted, in the transaction that appends the messages.
+    /// text of 1 to 256 bytes; each session has its own. It is remembered in the transaction
+    /// that appends the messages, until
+    /// [`once_ids`](crate::PostgresOptions::once_ids) newer ones were taken at least, or the
+    /// session is deleted.
     ///
     /// # Errors
     /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
@@ -131,7 +133,7 @@ impl PostgresStore {
         done(self.write(key, || Ok(Verb::Compact)))
     }
 
-    /// Deletes a session, with its aliases and the ids of its messages. Does nothing to one
+    /// Deletes a session, with its aliases, its backups and the ids of its messages. Does nothing to one
     /// that does not exist. Always durable.
     ///
     /// # Errors

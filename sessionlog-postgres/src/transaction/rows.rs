@@ -3,7 +3,8 @@
 use sessionlog::backend::kit;
 use tokio_postgres::types::Type;
 
-use super::{Param, Transaction};
+use super::Transaction;
+use crate::connection::Param;
 use crate::row::Session;
 
 /// The changed rows, by column.
@@ -22,6 +23,9 @@ pub(super) struct Rows<'b> {
     said: Vec<Option<&'b str>>,
     pub(super) once_id: Vec<i64>,
     once: Vec<&'b [u8]>,
+    once_turn: Vec<i64>,
+    pub(super) outworn_id: Vec<i64>,
+    outworn_turn: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -37,6 +41,7 @@ pub(super) struct Numbers<'b> {
     updated_at: Vec<&'b str>,
     updated_ns: Vec<i64>,
     updated_minute: Vec<i64>,
+    taken: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -63,10 +68,11 @@ impl<'b> Numbers<'b> {
         self.updated_at.push(&session.updated_at);
         self.updated_ns.push(session.updated_ns);
         self.updated_minute.push(session.updated_minute());
+        self.taken.push(session.taken);
     }
 
     /// All but the sessions' ids, in the order of the statements.
-    fn columns(&self) -> [Param<'_>; 10] {
+    fn columns(&self) -> [Param<'_>; 11] {
         [
             (&self.version, Type::INT8_ARRAY),
             (&self.history, Type::INT8_ARRAY),
@@ -78,6 +84,7 @@ impl<'b> Numbers<'b> {
             (&self.updated_at, Type::TEXT_ARRAY),
             (&self.updated_ns, Type::INT8_ARRAY),
             (&self.updated_minute, Type::INT8_ARRAY),
+            (&self.taken, Type::INT8_ARRAY),
         ]
     }
 }
@@ -139,9 +146,14 @@ impl<'b> Rows<'b> {
             rows.line.push(&line.line);
             rows.said.push(line.said.as_deref());
         }
-        for (id, once) in &transaction.ids {
+        for (id, turn, once) in &transaction.ids {
             rows.once_id.push(*id);
+            rows.once_turn.push(*turn);
             rows.once.push(once.as_bytes());
+        }
+        for (id, turn) in &transaction.outworn {
+            rows.outworn_id.push(*id);
+            rows.outworn_turn.push(*turn);
         }
         rows
     }
@@ -176,10 +188,18 @@ impl<'b> Rows<'b> {
         ]
     }
 
-    pub(super) fn ids(&self) -> [Param<'_>; 2] {
+    pub(super) fn ids(&self) -> [Param<'_>; 3] {
         [
             (&self.once_id, Type::INT8_ARRAY),
             (&self.once, Type::BYTEA_ARRAY),
+            (&self.once_turn, Type::INT8_ARRAY),
+        ]
+    }
+
+    pub(super) fn outworn(&self) -> [Param<'_>; 2] {
+        [
+            (&self.outworn_id, Type::INT8_ARRAY),
+            (&self.outworn_turn, Type::INT8_ARRAY),
         ]
     }
 }

@@ -9,9 +9,10 @@ use sessionlog::{ChangeKind, Error, Result};
 use tokio_postgres::types::Type;
 
 use crate::command::{Identity, Order, Outcome};
+use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::{NewLine, Session};
-use crate::transaction::{Param, Transaction};
+use crate::transaction::Transaction;
 
 /// What a session takes over.
 struct Heritage {
@@ -122,7 +123,7 @@ impl Transaction<'_> {
             (&names, Type::TEXT_ARRAY),
         ];
         let sql = self.shared.sql.fill(sql);
-        self.connection.client.execute_typed(&sql, &params).await?;
+        self.connection.execute(&sql, &params).await?;
         Ok(())
     }
 

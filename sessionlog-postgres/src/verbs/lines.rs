@@ -7,9 +7,10 @@ use sessionlog::{Error, Keep, Position, Result};
 use tokio_postgres::types::Type;
 
 use super::Count;
+use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::Session;
-use crate::transaction::{Param, Transaction};
+use crate::transaction::Transaction;
 
 /// How many messages are looked at first to find where turns begin.
 const FIRST: i64 = 64;
@@ -53,17 +54,15 @@ impl Transaction<'_> {
     }
 
     async fn before_turn(&self, session: &Session, n: usize) -> Tried<Option<i64>> {
-        let sql = "SELECT line_at, line FROM {schema}.lines
-             WHERE session_id = $1 AND line_at >= $2 AND kind = 0
-             ORDER BY line_at DESC LIMIT $3";
         let mut most = FIRST.max(i64::try_from(n).unwrap_or(i64::MAX / 4).saturating_mul(2));
         loop {
-            let params: [Param<'_>; 3] = [
+            let params: [Param<'_>; 4] = [
                 (&session.id, Type::INT8),
                 (&session.start_at, Type::INT8),
+                (&session.end_at, Type::INT8),
                 (&most, Type::INT8),
             ];
-            let rows = self.ask(sql, &params).await?;
+            let rows = self.ask(&self.shared.sql.newest, &params).await?;
             let messages = rows.iter().filter_map(|row| {
                 let at: i64 = row.get(0);
                 Some((at.cast_unsigned(), kit::message_of(row.get(1))?))
@@ -162,7 +161,7 @@ impl Transaction<'_> {
             (&controls_stay, Type::BOOL),
         ];
         let sql = self.shared.sql.fill(sql);
-        let gone = self.connection.client.execute_typed(&sql, &params).await?;
+        let gone = self.connection.execute(&sql, &params).await?;
         Ok(gone.cast_signed())
     }
 
@@ -170,7 +169,7 @@ impl Transaction<'_> {
     pub(super) async fn remove(&self, sql: &str, id: i64) -> Tried<()> {
         let sql = self.shared.sql.fill(sql);
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
-        self.connection.client.execute_typed(&sql, &params).await?;
+        self.connection.execute(&sql, &params).await?;
         Ok(())
     }
 
@@ -178,8 +177,7 @@ impl Transaction<'_> {
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
         let rows = self
             .connection
-            .client
-            .query_typed(&self.shared.sql.controls, &params)
+            .query(&self.shared.sql.controls, &params)
             .await?;
         let controls = rows
             .iter()
@@ -193,6 +191,6 @@ impl Transaction<'_> {
         params: &[Param<'_>],
     ) -> Tried<Vec<tokio_postgres::Row>> {
         let sql = self.shared.sql.fill(sql);
-        Ok(self.connection.client.query_typed(&sql, params).await?)
+        Ok(self.connection.query(&sql, params).await?)
     }
 }

@@ -1,6 +1,6 @@
 //! Moving between directories and databases.
 
-use sessionlog::{Message, Store, StoreHandle, StoreOptions};
+use sessionlog::{BackupReason, Message, Store, StoreHandle, StoreOptions};
 use sessionlog_postgres::PostgresStore;
 use sessionlog_postgres::copy::{Place, copy, follow};
 
@@ -102,6 +102,12 @@ fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twic
         (third.written, third.others),
         (1, vec!["besides".to_owned()])
     );
+    // What only the copy had is not lost.
+    let backups = database.list_backups("a:1").wait().unwrap();
+    let kept: Vec<_> = backups.iter().map(|backup| backup.reason).collect();
+    assert_eq!(kept, [BackupReason::Import]);
+    database.restore_backup("a:1", 1).wait().unwrap();
+    assert_eq!(texts(&database, "a:1").last().unwrap(), "foreign");
     source.close().unwrap();
     back.close().unwrap();
 }
@@ -183,6 +189,8 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
             chats.history(&key).wait().unwrap()
         );
     }
+    // A copy that keeps up makes no backup of what the source took back.
+    assert!(database.list_backups("k:3").wait().unwrap().is_empty());
     let back = lives(&there, &here, |n| churn(&database, n));
     assert_eq!(back.others.len(), 0);
     for key in database.list_sessions().wait().unwrap() {

@@ -8,6 +8,7 @@ use sessionlog::{Error, Message};
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
 use crate::support::cluster::Cluster;
+use crate::support::crew::Crew;
 use crate::support::load::{Load, assert_kept};
 use crate::support::proxy::Proxy;
 use crate::support::{fresh, numbers, options, server, texts};
@@ -57,31 +58,23 @@ fn a_connection_cut_at_any_byte_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn batches_of_many_callers_are_settled_whole() {
+fn batches_of_four_processes_whose_connections_are_cut_are_settled_whole() {
     let Some(server) = server() else { return };
     let proxy = Proxy::to(server.port);
-    let options = PostgresOptions::new(proxy.dsn())
-        .schema(fresh("cut"))
-        .lanes(2);
+    let schema = fresh("cut");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
     let store = PostgresStore::open(options).unwrap();
-    let load = Load::default();
-    let told: Vec<_> = std::thread::scope(|scope| {
-        let callers: Vec<_> = (0..8)
-            .map(|n| load.caller(scope, &store, (format!("s{}", n % 5), format!("c{n}"))))
-            .collect();
-        for round in 0..60_i64 {
-            load.wait_for(20);
-            match round % 2 {
-                0 => proxy.cut_to_client_after(round * 17 % 700),
-                _ => proxy.cut_to_server_after(round * 67 % 5_000),
-            }
+    let crew = Crew::start(&proxy.dsn(), &schema);
+    crew.wait_for(5);
+    for round in 0..60_i64 {
+        crew.wait_for(2);
+        match round % 2 {
+            0 => proxy.cut_to_client_after(round * 17 % 700),
+            _ => proxy.cut_to_server_after(round * 67 % 5_000),
         }
-        load.stop();
-        callers
-            .into_iter()
-            .map(|caller| caller.join().unwrap())
-            .collect()
-    });
+    }
+    crew.wait_for(5);
+    let told = crew.stop();
     assert!(proxy.cuts() >= 40, "only {} cuts", proxy.cuts());
     assert!(
         told.iter()
@@ -247,6 +240,7 @@ fn a_full_pool_and_a_slow_statement_end_in_an_error_that_says_so() {
         .statement_timeout(Duration::from_secs(2));
     let store = PostgresStore::open(options.clone().schema("slow")).unwrap();
     store.add_message("a", "user", "0").wait().unwrap();
+    assert_eq!(texts(&store, "a"), ["0"], "the pool has its connection");
     let holder = Holder::of(&server, "LOCK TABLE slow.lines IN ACCESS EXCLUSIVE MODE");
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| store.history("a").wait());

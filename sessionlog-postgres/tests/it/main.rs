@@ -10,11 +10,14 @@
 )]
 
 mod backends;
+mod backups;
 mod changes;
 mod copying;
 mod faults;
 mod finding;
+mod forks;
 mod model;
+mod once;
 mod plans;
 mod replicas;
 mod support;

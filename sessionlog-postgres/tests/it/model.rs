@@ -8,8 +8,8 @@ use proptest::test_runner::RngSeed;
 use sessionlog::backend::kit;
 use sessionlog::scope::SessionScope;
 use sessionlog::{
-    Appended, Budget, Error, Keep, Message, Position, SearchQuery, SessionQuery, Store,
-    StoreHandle, StoreOptions, Update, Version,
+    Appended, BackupLimits, Budget, Error, Fork, Keep, Message, Position, SearchQuery,
+    SessionQuery, Store, StoreHandle, StoreOptions, Update, Version,
 };
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
@@ -39,6 +39,17 @@ enum Step {
     Clear(usize),
     Prompt(usize, String),
     Compact(usize),
+    Fork(usize, usize, Ended),
+    RestoreBackup(usize, u64),
+    PruneBackups(usize, usize),
+}
+
+/// Where a fork ends.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    End,
+    Checkpoint(i64),
+    Message(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +92,10 @@ impl Step {
             | Self::Revert(k, ..)
             | Self::Clear(k)
             | Self::Prompt(k, ..)
-            | Self::Compact(k) => KEYS[*k],
+            | Self::Compact(k)
+            | Self::Fork(_, k, _)
+            | Self::RestoreBackup(k, _)
+            | Self::PruneBackups(k, _) => KEYS[*k],
         }
     }
 }
@@ -129,6 +143,11 @@ fn a_step() -> impl Strategy<Value = Step> {
         Just(Expected::Now),
         Just(Expected::Absent)
     ];
+    let ended = prop_oneof![
+        Just(Ended::End),
+        (0_i64..3).prop_map(Ended::Checkpoint),
+        (0_u64..6).prop_map(Ended::Message),
+    ];
     let some_said = || prop::collection::vec(a_said(), 0..4);
     let aliases = || prop::collection::vec(0..KEYS.len(), 0..3);
     prop_oneof![
@@ -146,10 +165,42 @@ fn a_step() -> impl Strategy<Value = Step> {
         1 => (key.clone(), aliases()).prop_map(|(k, a)| Step::Promote(k, a)),
         1 => key.clone().prop_map(Step::Delete),
         2 => (key.clone(), any::<bool>()).prop_map(|(k, m)| Step::Checkpoint(k, m)),
-        1 => (key.clone(), 0_i64..3).prop_map(|(k, i)| Step::Revert(k, i)),
-        1 => key.clone().prop_map(Step::Clear),
+        2 => (key.clone(), 0_i64..3).prop_map(|(k, i)| Step::Revert(k, i)),
+        2 => key.clone().prop_map(Step::Clear),
         1 => (key.clone(), "[a-zé]{0,6}").prop_map(|(k, p)| Step::Prompt(k, p)),
-        1 => key.prop_map(Step::Compact),
+        1 => key.clone().prop_map(Step::Compact),
+        2 => (key.clone(), key.clone(), ended).prop_map(|(k, to, at)| Step::Fork(k, to, at)),
+        2 => (key.clone(), 0_u64..4).prop_map(|(k, n)| Step::RestoreBackup(k, n)),
+        1 => (key, 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
+    ]
+}
+
+/// What takes a session back and forth, of two that are near each other: what was taken back
+/// is there to come back.
+fn a_step_back() -> impl Strategy<Value = Step> {
+    let key = 0..2_usize;
+    let ended = prop_oneof![
+        1 => Just(Ended::End),
+        1 => (0_i64..3).prop_map(Ended::Checkpoint),
+        4 => (0_u64..6).prop_map(Ended::Message),
+    ];
+    let tokens = |k, tokens| {
+        let (said, expected) = (Some(Said::Call), Expected::Anything);
+        Step::Update(k, said, None, None, Some(tokens), expected)
+    };
+    prop_oneof![
+        4 => (key.clone(), prop::collection::vec(a_said(), 1..4))
+            .prop_map(|(k, s)| Step::Append(k, s)),
+        2 => (key.clone(), 0_i64..500).prop_map(move |(k, t)| tokens(k, t)),
+        2 => (key.clone(), any::<bool>()).prop_map(|(k, m)| Step::Checkpoint(k, m)),
+        2 => (key.clone(), 0_usize..4).prop_map(|(k, n)| Step::Truncate(k, n)),
+        2 => (key.clone(), 0_i64..3).prop_map(|(k, i)| Step::Revert(k, i)),
+        2 => key.clone().prop_map(Step::Clear),
+        4 => (key.clone(), 1_u64..5).prop_map(|(k, n)| Step::RestoreBackup(k, n)),
+        1 => (key.clone(), 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
+        1 => key.clone().prop_map(Step::Compact),
+        2 => key.clone().prop_map(Step::Delete),
+        4 => (key, ended).prop_map(|(k, at)| Step::Fork(k, 1 - k, at)),
     ]
 }
 
@@ -239,6 +290,19 @@ macro_rules! carry_out {
             Step::Clear(k) => plain(store.context(key(k)).clear().wait()),
             Step::Prompt(k, p) => plain(store.context(key(k)).write_system_prompt(p).wait()),
             Step::Compact(k) => plain(store.compact(key(k)).wait()),
+            Step::Fork(k, to, at) => {
+                let at = match at {
+                    Ended::End => Fork::End,
+                    Ended::Checkpoint(id) => Fork::Checkpoint((*id).into()),
+                    Ended::Message(n) => Fork::Message(*n),
+                };
+                plain(store.fork_session(key(k), key(to), at).wait())
+            }
+            Step::RestoreBackup(k, n) => plain(store.restore_backup(key(k), *n).wait()),
+            Step::PruneBackups(k, n) => {
+                let limits = BackupLimits::new().count(*n);
+                plain(store.prune_backups(key(k), limits).wait())
+            }
         }
     }};
 }
@@ -304,6 +368,14 @@ macro_rules! seen {
                 context.n_checkpoints().wait().unwrap(),
                 context.system_prompt().wait().unwrap(),
             ),
+            // How long they are differs by what was compacted before they were made.
+            store
+                .list_backups(key)
+                .wait()
+                .unwrap()
+                .into_iter()
+                .map(|backup| (backup.number, backup.reason))
+                .collect::<Vec<_>>(),
         )
     }};
 }
@@ -320,6 +392,15 @@ fn timeless(messages: &[Message]) -> Vec<String> {
     messages.iter().map(text).collect()
 }
 
+/// A database compacts in the transaction that hides most of the lines. Files that wait for a
+/// background thread would have lines left to make a backup of, where the database has none.
+fn compact_as_a_database_does(chats: &StoreHandle, key: &str) {
+    let meta = chats.session_meta(key).wait().unwrap();
+    if meta.skip > meta.count - meta.skip {
+        chats.compact(key).wait().unwrap();
+    }
+}
+
 fn run(steps: &[Step]) {
     let Some(server) = server() else { return };
     let dir = scratch();
@@ -331,6 +412,7 @@ fn run(steps: &[Step]) {
     let chats: StoreHandle = files.handle();
     for (n, step) in steps.iter().enumerate() {
         let told = carry_out!(&chats, step);
+        compact_as_a_database_does(&chats, step.key());
         assert_eq!(carry_out!(&database, step), told, "{n}: {step:?}");
         let is_last = n + 1 == steps.len();
         for key in KEYS.into_iter().filter(|key| is_last || *key == step.key()) {
@@ -403,6 +485,13 @@ proptest! {
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
+
+    #[test]
+    fn a_database_goes_back_and_forth_as_files_do(
+        steps in prop::collection::vec(a_step_back(), 1..32)
+    ) {
+        run(&steps);
+    }
 
     #[test]
     fn a_database_does_what_files_do(steps in prop::collection::vec(a_step(), 1..24)) {

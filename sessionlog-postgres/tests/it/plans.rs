@@ -3,14 +3,15 @@
 use sessionlog::{Message, SessionOrder, SessionQuery};
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
-use crate::support::{fresh, server};
+use crate::support::cluster::Cluster;
+use crate::support::{fresh, said, server};
 
 /// Fills the tables by the operator's means: 20,000 sessions, one of them long.
 fn fill(schema: &str) -> String {
     format!(
         "INSERT INTO {schema}.sessions
          SELECT n, 'telegram:' || n, convert_to('telegram_' || n || '.meta.json', 'UTF8'), n, n,
-             0, 1000000, 10, 0, 10, '', NULL, 'main', 'telegram', '[]', '', '', n * 60000000000, n
+             0, 10000000, 10, 0, 10, '', NULL, 'main', 'telegram', '[]', '', '', n * 60000000000, n
          FROM generate_series(1, 20000) n;
          INSERT INTO {schema}.lines
          SELECT s, l * 100, CASE WHEN l % 50 = 3 THEN 1 ELSE 0 END,
@@ -22,9 +23,72 @@ fn fill(schema: &str) -> String {
          FROM generate_series(1, 20000) n, unnest(ARRAY['agent:main:main', 'old:' || n]) a;
          INSERT INTO {schema}.message_ids
          SELECT n, convert_to('id' || n, 'UTF8') FROM generate_series(1, 20000) n;
-         ANALYZE {schema}.sessions; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
+         INSERT INTO {schema}.backups
+         SELECT n, number, 0, 0, 600, 0, 600, 6, 0, 6
+         FROM generate_series(1, 20000) n, generate_series(1, 2) number;
+         INSERT INTO {schema}.backup_lines
+         SELECT s, number, l * 100, 0, convert_to('{{}}', 'UTF8'), NULL
+         FROM generate_series(1, 20000) s, generate_series(1, 2) number,
+             generate_series(0, 5) l;
+         ANALYZE {schema}.backups; ANALYZE {schema}.backup_lines; ANALYZE {schema}.sessions; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
          ANALYZE {schema}.message_ids;"
     )
+}
+
+/// How the server carries a statement out.
+fn explained(server: &Cluster, mode: &str, statement: &str, params: &str) -> String {
+    let plan = server.sql(&format!(
+        "SET plan_cache_mode = {mode}; PREPARE one {statement}; EXPLAIN EXECUTE one({params})"
+    ));
+    format!("{mode}: {statement}\n{plan}")
+}
+
+fn assert_uses(plan: &str, indexes: &[&str]) {
+    for index in indexes {
+        assert!(plan.contains(index), "{index} is not used:\n{plan}");
+    }
+    // Of many that have a word, the planner may read all sessions' rows at once.
+    let reads_all = indexes.contains(&"lines_by_words");
+    let scan = if reads_all {
+        "Seq Scan on lines"
+    } else {
+        "Seq Scan on"
+    };
+    assert!(!plan.contains(scan), "{plan}");
+}
+
+#[test]
+fn the_last_of_a_long_session_among_short_ones_are_read_without_the_rest() {
+    let Some(server) = server() else { return };
+    let schema = fresh("skewed");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let store = PostgresStore::open(options).unwrap();
+    // Lines of two thousand sessions as they come in, mixed; and ten thousand of another.
+    server.sql(&format!(
+        "INSERT INTO {schema}.sessions
+         SELECT hashint8extended(n, 1), 's' || n, convert_to('s' || n, 'UTF8'), 1, 1, 0, 1000000,
+             9, 0, 9, '', NULL, '', '', '[]', '', '', 0, 0
+         FROM generate_series(0, 2000) n;
+         INSERT INTO {schema}.lines
+         SELECT hashint8extended(s, 1), l * 100, 0, convert_to(repeat('x', 200), 'UTF8'), NULL
+         FROM generate_series(0, 8) l, generate_series(1, 2000) s;
+         INSERT INTO {schema}.lines
+         SELECT hashint8extended(0, 1), l * 100, 0,
+             convert_to('{{\"role\":\"user\",\"content\":\"' || l || '\"}}', 'UTF8'), NULL
+         FROM generate_series(0, 9999) l;
+         ANALYZE {schema}.lines; ANALYZE {schema}.sessions;"
+    ));
+    let statements = sessionlog_postgres::statements(&schema);
+    let tail = statements.iter().find(|(sql, ..)| sql.contains("LIMIT $5"));
+    let (tail, ..) = tail.unwrap();
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        let params = "'s0', 's0', false, false, 50";
+        let plan = explained(server, mode, tail, params);
+        assert!(plan.contains("Scan Backward using lines_pkey"), "{plan}");
+        assert!(!plan.contains("Bitmap"), "{plan}");
+    }
+    let last = store.tail("s0", 2).wait().unwrap();
+    assert_eq!(said(&last), ["9998", "9999"]);
 }
 
 #[test]
@@ -37,25 +101,15 @@ fn statements_use_the_indexes_that_are_there_for_them() {
     let store = PostgresStore::open(options).unwrap();
     server.sql(&fill(&schema));
     for (statement, params, indexes) in sessionlog_postgres::statements(&schema) {
-        // As the store sends it: planned for the values that come with it.
-        let plan = server.sql(&format!(
-            "SET plan_cache_mode = force_custom_plan; PREPARE one {statement};
-             EXPLAIN EXECUTE one({params})"
-        ));
-        for index in &indexes {
-            assert!(
-                plan.contains(index),
-                "{index} is not used:\n{statement}\n{plan}"
-            );
+        assert_uses(
+            &explained(server, "force_custom_plan", &statement, &params),
+            &indexes,
+        );
+        // One that is prepared may be planned once for all values.
+        if sessionlog_postgres::is_prepared(&schema, &statement) {
+            let plan = explained(server, "force_generic_plan", &statement, &params);
+            assert_uses(&plan, &indexes);
         }
-        // Of many that have a word, the planner may read all sessions' rows at once.
-        let reads_all = indexes.contains(&"lines_by_words");
-        let scan = if reads_all {
-            "Seq Scan on lines"
-        } else {
-            "Seq Scan on"
-        };
-        assert!(!plan.contains(scan), "{statement}\n{plan}");
     }
 
     // And that they find what they should.

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub(crate) mod cluster;
+pub(crate) mod crew;
 pub(crate) mod load;
 pub(crate) mod pooler;
 pub(crate) mod proxy;

@@ -57,6 +57,46 @@ fn tables_that_are_missing_or_too_new_are_refused_and_made_by_hand() {
 }
 
 #[test]
+fn tables_of_the_first_version_are_brought_up_to_date_with_what_is_in_them() {
+    let Some(server) = server() else { return };
+    let schema = fresh("older");
+    let all = migrations_sql(&schema).unwrap();
+    let noted = "VALUES (1, 'sessions, lines, aliases, message ids, lanes, followers');";
+    let first = all.find(noted).unwrap() + noted.len();
+    server.sql(&all[..first]);
+    server.sql(&format!(
+        "INSERT INTO {schema}.sessions VALUES (7, 'a', 'a.meta.json', 1, 1, 0, 30, 1, 0, 1, '',
+             NULL, '', '', '[]', '', '', 0, 0);
+         INSERT INTO {schema}.lines VALUES (7, 0, 0, '{{\"role\":\"user\",\"content\":\"0\"}}', '0');
+         INSERT INTO {schema}.message_ids SELECT 7, convert_to('old' || n, 'UTF8')
+             FROM generate_series(1, 40) n;"
+    ));
+    let options = PostgresOptions::new(server.dsn())
+        .schema(&schema)
+        .once_ids(16);
+    let stale = PostgresStore::open(options.clone().migrate(false)).unwrap_err();
+    assert!(stale.to_string().contains("of version 1"), "{stale}");
+
+    let store = PostgresStore::open(options).unwrap();
+    assert_eq!(texts(&store, "a"), ["0"]);
+    let once = |id: &str| {
+        let said = vec![sessionlog::Message::user(id)];
+        store.append_once("a", id, said).wait().unwrap()
+    };
+    assert!(matches!(once("old1"), sessionlog::Appended::Duplicate(_)));
+    for n in 0..15 {
+        once(&n.to_string());
+    }
+    assert!(matches!(once("old1"), sessionlog::Appended::Duplicate(_)));
+    once("15");
+    // Those of unknown age are older than all that have a turn.
+    assert!(matches!(once("old1"), sessionlog::Appended::New(_)));
+    assert!(matches!(once("0"), sessionlog::Appended::Duplicate(_)));
+    store.context("a").clear().wait().unwrap();
+    assert_eq!(store.list_backups("a").wait().unwrap()[0].number, 1);
+}
+
+#[test]
 fn what_the_server_promises_is_told_at_open() {
     let Some(server) = Cluster::start(&["fsync=off", "synchronous_commit=off"]) else {
         return;
@@ -146,4 +186,37 @@ fn a_pooler_in_transaction_mode_is_no_hindrance() {
             .collect()
     });
     assert_kept(&stores[0], &told);
+}
+
+#[test]
+fn statements_have_names_only_where_nobody_is_between() {
+    let Some(server) = Cluster::start(&["fsync=off", "log_statement=all"]) else {
+        return;
+    };
+    let Some(pooler) = Pooler::before(&server) else {
+        return;
+    };
+    // How often a statement with a name was carried out since the last look.
+    let mut seen = 0;
+    let mut named = |dsn: String, prepare: bool| {
+        let options = PostgresOptions::new(dsn)
+            .listen_dsn(server.dsn())
+            .prepare(prepare);
+        let store = PostgresStore::open(options).unwrap();
+        store.add_message("a", "user", "0").wait().unwrap();
+        store.tail("a", 50).wait().unwrap();
+        store
+            .sessions(sessionlog::SessionQuery::new())
+            .wait()
+            .unwrap();
+        store.close().wait().unwrap();
+        let log = server.log();
+        let named = log[seen..].matches("execute s").count();
+        seen = log.len();
+        named
+    };
+    assert_eq!(named(pooler.dsn(), true), 0);
+    assert!(named(server.dsn(), true) > 5);
+    assert_eq!(named(server.dsn(), false), 0);
+    assert_eq!(named(pooler.dsn(), true), 0);
 }

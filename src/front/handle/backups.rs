@@ -57,7 +57,7 @@ impl BackupLimits {
 
     /// Those of `backups`, oldest first, that are over a limit at `now`,
     /// milliseconds since 1970.
-    fn over(self, backups: Vec<Stored>, now: i64) -> Vec<Stored> {
+    pub(crate) fn over(self, backups: Vec<Stored>, now: i64) -> Vec<Stored> {
         let (mut count, mut bytes) = (0, 0_u64);
         let age = self
             .age

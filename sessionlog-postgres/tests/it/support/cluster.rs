@@ -25,26 +25,34 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A running server with these settings; nothing if there is no PostgreSQL here.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
+        let cluster = Self::initialized()?;
+        cluster.configure(settings);
+        Some(cluster.launched())
+    }
+
+    /// One that does not run, and was given no settings: to be [started](Self::started) many
+    /// times, which is quicker than to make each anew.
+    pub(crate) fn initialized() -> Option<Self> {
         let cluster = Self::prepare()?;
         let data = cluster.data();
         let data = data.to_str().unwrap();
-        cluster.run(
-            "initdb",
-            &[
-                "-D",
-                data,
-                "-U",
-                "bot",
-                "-A",
-                "trust",
-                "-N",
-                "--locale=C.UTF-8",
-                "-E",
-                "UTF8",
-            ],
-        );
-        cluster.configure(settings);
-        Some(cluster.launched())
+        let whose = ["-D", data, "-U", "bot", "-A", "trust"];
+        let how = ["-N", "--locale=C.UTF-8", "-E", "UTF8"];
+        cluster.run("initdb", &[&whose[..], &how].concat());
+        Some(cluster)
+    }
+
+    /// A running copy of this one.
+    pub(crate) fn started(&self, settings: &[&str]) -> Self {
+        let copy = Self::prepare().unwrap();
+        let copied = copy
+            .as_owner("cp")
+            .arg("-a")
+            .args([self.data(), copy.data()])
+            .status();
+        assert!(copied.unwrap().success());
+        copy.configure(settings);
+        copy.launched()
     }
 
     /// One for all tests of the process.

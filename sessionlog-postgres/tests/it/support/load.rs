@@ -30,7 +30,18 @@ impl Load {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         store: &PostgresStore,
+        place: (String, String),
+    ) -> ScopedJoinHandle<'scope, Told> {
+        self.caller_that_tells(scope, store, place, |_, _, _| ())
+    }
+
+    /// One that tells of every answer: the session, the text, and whether it is there.
+    pub(crate) fn caller_that_tells<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        store: &PostgresStore,
         (key, name): (String, String),
+        tell: impl Fn(&str, &str, Option<bool>) + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, Told> {
         let store = store.clone();
         scope.spawn(move || {
@@ -48,6 +59,7 @@ impl Load {
                 };
                 self.acknowledged
                     .fetch_add(u64::from(there == Some(true)), Ordering::Relaxed);
+                tell(&told.key, &text, there);
                 told.said.push((text, there));
             }
             told

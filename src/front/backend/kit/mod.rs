@@ -5,6 +5,7 @@
 //! Everything here is pure: lines and sidecars in, answers out. Where the lines are, and in
 //! which order changes of a session happen, is the store's business.
 
+mod backups;
 mod feed;
 mod keys;
 mod lines;
@@ -14,6 +15,7 @@ mod policy;
 mod whole;
 
 pub use crate::front::search::{MoreHits, Went};
+pub use backups::{backup, backups_over};
 pub use feed::{ChangeFeed, WatchFeed};
 pub use keys::{
     check_identity, check_key, check_message_id, check_summary, file_name, inherits_from,

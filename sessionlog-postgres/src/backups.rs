@@ -1,0 +1,125 @@
+//! Backups: what sessions were before they were taken back.
+
+use std::sync::Arc;
+
+use sessionlog::backend::kit;
+use sessionlog::{Backup, BackupLimits, BackupReason, Reply};
+use tokio_postgres::Row;
+
+use crate::command::{Outcome, Verb};
+use crate::connection::Connection;
+use crate::context::{Asked, Shared};
+use crate::read::Sought;
+use crate::store::PostgresStore;
+use crate::write::{done, map};
+
+/// Backups. Reverting and clearing a conversation, restoring a backup, and replacing a session
+/// by a [copy](crate::copy) of another keep what the session was, hidden lines included, in the
+/// transaction that takes it away. Backups are no sessions: no verb but these finds them.
+/// Deleting a session deletes its backups.
+impl PostgresStore {
+    /// A session's backups, oldest first; none for a session that does not exist.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn list_backups(&self, key: &str) -> Reply<Vec<Backup>> {
+        self.find(key, list)
+    }
+
+    /// Makes backup `number` the session's lines. What they are now becomes a backup, unless
+    /// there are none; the restored one stays. Summary, scope and aliases are left alone. Always
+    /// durable. The database copies the lines: it takes as long as that, and the session's
+    /// other writers wait meanwhile.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// chats.context("telegram:123").clear().wait()?;
+    /// if let Some(newest) = chats.list_backups("telegram:123").wait()?.last() {
+    ///     chats.restore_backup("telegram:123", newest.number).wait()?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BackupNotFound`](sessionlog::Error::BackupNotFound), and those all verbs share.
+    pub fn restore_backup(&self, key: &str, number: u64) -> Reply<()> {
+        done(self.write(key, move || Ok(Verb::RestoreBackup(number))))
+    }
+
+    /// Removes a session's backups that are over any of the limits; how many that were. All of
+    /// them are removed, or none. Their numbers are not given again. Always durable.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// use sessionlog::BackupLimits;
+    ///
+    /// let limits = BackupLimits::new().count(10).bytes(64 << 20);
+    /// chats.prune_backups("telegram:123", limits).wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn prune_backups(&self, key: &str, limits: BackupLimits) -> Reply<usize> {
+        let pruned = self.write(key, move || Ok(Verb::PruneBackups(limits)));
+        map(pruned, |outcome| {
+            Ok(match outcome {
+                Outcome::Number(many) => usize::try_from(many).unwrap_or(0),
+                _ => 0,
+            })
+        })
+    }
+}
+
+fn list(
+    shared: Arc<Shared>,
+    connection: &Connection,
+    sought: Arc<Sought>,
+) -> Asked<'_, Vec<Backup>> {
+    Box::pin(async move {
+        let rows = connection
+            .query(&shared.sql.backups, &sought.params())
+            .await?;
+        Ok(rows.iter().map(|row| backup(row).1).collect())
+    })
+}
+
+/// Of a row: when it was made, milliseconds since 1970, and what is told of it.
+pub(crate) fn backup(row: &Row) -> (i64, Backup) {
+    let (number, reason, made, size): (i64, i16, i64, i64) =
+        (row.get(0), row.get(1), row.get(2), row.get(3));
+    let reason = usize::try_from(reason).ok();
+    let reason = reason.and_then(|reason| REASONS.get(reason)).copied();
+    let backup = kit::backup(
+        number.cast_unsigned(),
+        made,
+        reason.unwrap_or(BackupReason::Conflict),
+        size.cast_unsigned(),
+    );
+    (made, backup)
+}
+
+/// As rows have it, by number. Never reordered: databases have them.
+const REASONS: [BackupReason; 5] = [
+    BackupReason::Revert,
+    BackupReason::Clear,
+    BackupReason::Restore,
+    BackupReason::Import,
+    BackupReason::Conflict,
+];
+
+pub(crate) fn reason_number(reason: BackupReason) -> i16 {
+    let number = (0..).zip(REASONS).find(|(_, known)| *known == reason);
+    number.map_or(4, |(number, _)| number)
+}
+
+pub(crate) fn now_millis() -> i64 {
+    let (now, _) = kit::now();
+    i64::try_from(now.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
+}

@@ -1,0 +1,32 @@
+//! Backups as they are told of, and which are too many.
+
+use crate::disk::files::backup::{Name, Stored};
+use crate::{Backup, BackupLimits, BackupReason};
+
+/// A backup as it is told of; `made` is milliseconds since 1970.
+#[must_use]
+pub fn backup(number: u64, made: i64, reason: BackupReason, size: u64) -> Backup {
+    name(number, made, reason).describe(size)
+}
+
+/// The numbers of those of `backups` that are over a limit at `now`, oldest first. Takes the
+/// backups oldest first, each with when it was made; times are milliseconds since 1970.
+#[must_use]
+pub fn backups_over(limits: BackupLimits, backups: &[(i64, Backup)], now: i64) -> Vec<u64> {
+    let stored = backups.iter().map(|(made, backup)| Stored {
+        name: name(backup.number, *made, backup.reason),
+        size: backup.size,
+    });
+    let over = limits.over(stored.collect(), now).into_iter();
+    over.map(|stored| stored.name.number).collect()
+}
+
+fn name(number: u64, millis: i64, reason: BackupReason) -> Name {
+    Name {
+        stem: String::new(),
+        number,
+        reason,
+        millis,
+        skip: 0,
+    }
+}

@@ -181,7 +181,7 @@ const BUSY: usize = 40;
 
 #[test]
 fn what_is_written_after_a_deletion_is_listed_searched_backed_up_and_erased() {
-    let (dir, copies) = (scratch(), scratch());
+    let (dir, elsewhere) = (scratch(), scratch());
     let store = open(dir.path());
     let chats = store.handle();
     let say = |key: &str, text: &str| chats.add_message(key, "user", text).wait().unwrap();
@@ -194,7 +194,9 @@ fn what_is_written_after_a_deletion_is_listed_searched_backed_up_and_erased() {
         let others: Vec<_> = (0..BUSY)
             .map(|n| chats.add_message(&format!("other:{n}"), "user", "company"))
             .collect();
-        others.into_iter().for_each(|said| said.wait().unwrap());
+        for said in others {
+            said.wait().unwrap();
+        }
         say(key, "needle");
     };
     let [to_list, to_search, to_copy, to_erase] = &names;
@@ -210,10 +212,10 @@ fn what_is_written_after_a_deletion_is_listed_searched_backed_up_and_erased() {
     assert!(hits.contains(to_search), "{hits:?}");
 
     again(to_copy);
-    let copy = copies.path().join("copy");
+    let copy = elsewhere.path().join("copy");
     chats.backup_to(&copy).wait().unwrap();
-    let copied = Store::open_read_only(&copy).unwrap();
-    let texts = copied.handle().history(to_copy).wait().unwrap();
+    let backup = Store::open_read_only(&copy).unwrap();
+    let texts = backup.handle().history(to_copy).wait().unwrap();
     assert_eq!(said(&texts), ["needle"]);
 
     chats.delete_session(to_erase).wait().unwrap();

@@ -4,8 +4,7 @@
 //!
 //! The others are the obvious design (one transaction for each append: lock the session's row,
 //! insert, commit), what the `SQLAlchemySession` of the Agents SDK does, and bare
-//! inserts, which keep no order. They have prepared statements; the store, which is to work
-//! behind a pooler, does without.
+//! inserts, which keep no order. All have prepared statements.
 //!
 //! ```console
 //! cargo run --release -p sessionlog-postgres --example pg_bench -- "host=/run/postgresql dbname=bench"

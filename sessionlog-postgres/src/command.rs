@@ -79,7 +79,10 @@ pub(crate) struct Restore {
     pub(crate) summary: String,
     pub(crate) identity: Identity,
     pub(crate) created_at: String,
-    /// Whether what it takes away becomes a backup.
+    /// The version of the session that it was decided for.
+    pub(crate) compared: Version,
+    /// Whether what it takes away becomes a backup. If the session is at another version by
+    /// now, it does so in any case: nobody has looked at what came meanwhile.
     pub(crate) keeps: bool,
 }
 

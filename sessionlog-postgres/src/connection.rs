@@ -98,8 +98,11 @@ impl Connection {
         );
         // Who gets an error gives the connection up.
         before?;
+        // The statement's own error first: in a transaction it has the next fail, too, and that
+        // one says nothing of whether to try again.
+        let rows = rows?;
         after?;
-        rows
+        Ok(rows)
     }
 
     /// How many rows were changed.

@@ -28,7 +28,8 @@ impl PostgresStore {
     /// Makes a session of another: its lines up to `at`, as bytes, hidden ones and control
     /// records included, and its summary; not its scope, aliases, message ids and backups. The
     /// other one is not touched; who writes to it waits while the database copies the lines.
-    /// Always durable.
+    /// Always durable. It takes its turn among the commands of `to`: what was asked of `from`
+    /// and not awaited before may come after it.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {

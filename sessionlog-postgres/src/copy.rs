@@ -11,7 +11,7 @@ use std::future::Future;
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit;
-use sessionlog::{ChangeFilter, Changes, Error, Result, StoreHandle};
+use sessionlog::{ChangeFilter, Changes, Error, Result, StoreHandle, Version};
 use sha2::{Digest, Sha256};
 
 use crate::command::{Identity, Restore, Verb};
@@ -158,6 +158,8 @@ struct Whole {
     scope: Option<String>,
     aliases: Vec<String>,
     created_at: String,
+    /// Which version of the session it is, in a database.
+    version: Option<Version>,
 }
 
 impl PartialEq for Whole {
@@ -222,7 +224,11 @@ impl Place {
                     return Ok(None);
                 };
                 let (lines, start) = store.raw_lines(&row).await?;
-                Ok(Some(whole(kit::without_hidden(&lines, start), row.meta())))
+                let whole = whole(kit::without_hidden(&lines, start), row.meta());
+                Ok(Some(Whole {
+                    version: Some(row.version()),
+                    ..whole
+                }))
             }
         }
     }
@@ -258,6 +264,10 @@ impl Place {
                         summary: whole.summary.clone(),
                         identity: whole.identity(),
                         created_at: whole.created_at.clone(),
+                        compared: there
+                            .as_ref()
+                            .and_then(|there| there.version)
+                            .unwrap_or(Version::ABSENT),
                         keeps: replaced == Replaced::Kept
                             && there.is_some_and(|there| !whole.lines.starts_with(&there.lines)),
                     }),
@@ -289,6 +299,7 @@ fn whole(lines: Vec<u8>, meta: sessionlog::SessionMeta) -> Whole {
         scope: meta.scope.map(|scope| scope.get().to_owned()),
         aliases: meta.aliases,
         created_at: meta.created_at,
+        version: None,
     }
 }
 

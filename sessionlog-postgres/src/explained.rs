@@ -66,7 +66,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["message_ids_pkey"],
         ),
         (
-            typed(&sql.forget_ids, "bigint[], bigint[]"),
+            typed(&sql.forget_ids, "bigint[], bigint[], bigint"),
             "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint]".into(),
             vec!["message_ids_pkey"],
         ),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sessionlog::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 /// Why a transaction, or a part of one, did not come to its end.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl From<tokio_postgres::Error> for Fault {
             return Self::lost(format!("{error}{}", cause.unwrap_or_default()));
         };
         let reason = format!("{} (SQLSTATE {})", db.message(), db.code().code());
-        if GONE.contains(db.code()) || db.code().code().starts_with("08") {
+        if GONE.contains(db.code()) || db.code().code().starts_with("08") || is_stale(db) {
             Self::lost(reason)
         } else if AGAIN.contains(db.code()) {
             Self::Again(reason.into())
@@ -78,6 +78,16 @@ impl From<tokio_postgres::Error> for Fault {
             Self::Refused(refused(db.code(), reason))
         }
     }
+}
+
+/// Whether what the connection has prepared is no good any more: a column has another type, or
+/// the names are another connection's. A new connection prepares anew.
+fn is_stale(error: &DbError) -> bool {
+    const NAMES: [SqlState; 2] = [
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
+    ];
+    NAMES.contains(error.code()) || error.routine() == Some("RevalidateCachedQuery")
 }
 
 fn refused(code: &SqlState, reason: String) -> Error {

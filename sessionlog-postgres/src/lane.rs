@@ -174,10 +174,7 @@ impl Lane {
             };
             match outcome {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(fault) => {
-                    transaction.roll_back().await;
-                    return Tally::RolledBack(fault);
-                }
+                Err(fault) => return self.give_up(fault).await,
             }
         }
         match transaction.commit().await {
@@ -193,9 +190,13 @@ impl Lane {
     /// Ends a transaction that failed, so that the connection can be used again.
     async fn give_up(&self, fault: Fault) -> Tally {
         if let (Some(connection), false) = (&self.connection, matches!(fault, Fault::Lost(_))) {
-            let rolled_back = connection.run("ROLLBACK").await;
-            if let Err(error) = rolled_back {
-                return Tally::RolledBack(error.into());
+            let rolled_back = connection.run("ROLLBACK");
+            let rolled_back =
+                tokio::time::timeout(self.shared.options.statement, rolled_back).await;
+            match rolled_back {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Tally::RolledBack(error.into()),
+                Err(_) => return Tally::RolledBack(Fault::lost("the server does not answer")),
             }
         }
         Tally::RolledBack(fault)

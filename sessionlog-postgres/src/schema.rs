@@ -102,8 +102,9 @@ pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> 
     let quoted = quoted(schema);
     let gate = TABLE.replace("{schema}", &quoted);
     client.batch_execute(&gate).await.map_err(concurrent)?;
+    // Who waits here for somebody that reads for long has all others wait behind them.
     let lock = format!(
-        "BEGIN; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
+        "BEGIN; SET LOCAL lock_timeout = '2s'; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
     );
     client.batch_execute(&lock).await?;
     let applied = apply(connection, schema).await;

@@ -90,16 +90,19 @@ impl Sql {
                  FROM unnest($1::text[]) AS t(k)",
             ),
             // In the order of the keys: two who lock the same sessions wait for each other,
-            // and not both.
+            // and not both. The ids are an array, found once: if they were joined to, the
+            // server would look for a row anew in the join after it waited for its lock, not
+            // find it there, and leave it out. A session that is there would pass for one
+            // that is not.
             lock_sessions: fill(
                 "SELECT {COLUMNS} FROM {schema}.sessions s
-                 WHERE s.session_id IN (
+                 WHERE s.session_id = ANY(ARRAY(
                      SELECT session_id FROM {schema}.sessions WHERE key = ANY($1)
                      UNION ALL
                      SELECT (SELECT a.session_id FROM {schema}.session_aliases a
                          WHERE a.alias = k AND a.session_key <> k
                          ORDER BY a.file_name, a.session_key LIMIT 1)
-                     FROM unnest($2::text[]) AS t(k))
+                     FROM unnest($2::text[]) AS t(k)))
                  ORDER BY s.key FOR UPDATE",
             ),
             taken_ids: fill(
@@ -152,8 +155,11 @@ impl Sql {
             ),
             forget_ids: fill(
                 "DELETE FROM {schema}.message_ids m
-                 USING unnest($1::bigint[], $2::bigint[]) AS t(session_id, last_turn)
-                 WHERE m.session_id = t.session_id AND m.turn <= t.last_turn",
+                 USING unnest($1::bigint[], $2::bigint[]) AS t(session_id, last_turn),
+                     LATERAL (SELECT o.session_id, o.message_id FROM {schema}.message_ids o
+                         WHERE o.session_id = t.session_id AND o.turn <= t.last_turn
+                         LIMIT $3) AS o
+                 WHERE m.session_id = o.session_id AND m.message_id = o.message_id",
             ),
             count_backup: fill(
                 "UPDATE {schema}.sessions SET backups = backups + 1 WHERE session_id = $1",

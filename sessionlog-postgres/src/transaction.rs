@@ -325,12 +325,6 @@ impl<'a> Transaction<'a> {
             Err(fault) => Committed::No(fault),
         }
     }
-
-    /// Gives up what was changed.
-    pub(crate) async fn roll_back(self) {
-        // A connection on which this fails is not used again: it says so itself.
-        let _ = self.connection.run("ROLLBACK").await;
-    }
 }
 
 /// Two processes made the same session: one of them has to look again.

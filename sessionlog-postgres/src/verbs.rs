@@ -176,7 +176,9 @@ impl<'a> Transaction<'a> {
     }
 
     async fn restore(&mut self, key: &str, restore: &'a Restore) -> Tried<Result<Outcome>> {
-        if restore.keeps {
+        let found = self.sessions.get(key);
+        let found = found.map_or(Version::ABSENT, Session::version);
+        if restore.keeps || found != restore.compared {
             self.keep(key, BackupReason::Import).await?;
         }
         self.replace(key, &restore.lines).await?;

@@ -7,6 +7,11 @@ use super::Transaction;
 use crate::connection::Param;
 use crate::row::Session;
 
+/// How many message ids of a session one transaction forgets, at most: more than are ever due,
+/// but where they were not counted once. All of those in one statement could take longer than
+/// it may, each time again, and no id would be taken any more.
+const FORGOTTEN: i64 = 1 << 17;
+
 /// The changed rows, by column.
 #[derive(Default)]
 pub(super) struct Rows<'b> {
@@ -196,10 +201,11 @@ impl<'b> Rows<'b> {
         ]
     }
 
-    pub(super) fn outworn(&self) -> [Param<'_>; 2] {
+    pub(super) fn outworn(&self) -> [Param<'_>; 3] {
         [
             (&self.outworn_id, Type::INT8_ARRAY),
             (&self.outworn_turn, Type::INT8_ARRAY),
+            (&FORGOTTEN, Type::INT8),
         ]
     }
 }

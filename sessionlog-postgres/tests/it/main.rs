@@ -22,3 +22,4 @@ mod plans;
 mod replicas;
 mod support;
 mod tables;
+mod waiting;

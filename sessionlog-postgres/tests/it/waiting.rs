@@ -179,7 +179,7 @@ fn ids_without_number_are_forgotten_a_part_at_a_time() {
         take(n).unwrap();
     }
     let first = left();
-    assert!((1..200_000).contains(&first), "{first}");
+    assert!((10_000..200_000).contains(&first), "{first}");
     for n in 16..32 {
         take(n).unwrap();
     }

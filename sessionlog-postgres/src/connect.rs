@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use sessionlog::{Error, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -108,7 +109,7 @@ impl Connector {
         // What one server refuses now, it or another may take a moment later.
         let (client, connection) = reached
             .map_err(|_| Fault::lost("no server answered in time"))?
-            .map_err(|error| Fault::Lost(Fault::from(error).reason()))?;
+            .map_err(refused_or_lost)?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
         Ok(Connection::new(client, warned))
@@ -201,8 +202,43 @@ async fn drive<S, T>(
     }
 }
 
+/// Why no connection came to be: a mistake of whoever set it up, which time does not mend, or
+/// what one server refuses now, and it or another may take a moment later.
+fn refused_or_lost(error: tokio_postgres::Error) -> Fault {
+    const MISTAKES: [SqlState; 3] = [
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_CATALOG_NAME,
+    ];
+    let text = error.to_string();
+    let is_mistake = match error.code() {
+        Some(code) => MISTAKES.contains(code),
+        None => text.starts_with("invalid configuration"),
+    };
+    let reason = match error.as_db_error() {
+        Some(told) => format!("{} (SQLSTATE {})", told.message(), told.code().code()),
+        None => Fault::from(error).reason().to_string(),
+    };
+    if is_mistake {
+        return Fault::Refused(Error::Io {
+            operation: "connect to",
+            path: "the database".into(),
+            source: Arc::new(std::io::Error::new(
+                std::io::ErrorKind::PermissionDenied,
+                reason,
+            )),
+        });
+    }
+    Fault::lost(reason)
+}
+
 fn read(dsn: &str) -> Result<Config> {
     let mut config: Config = dsn.parse().map_err(|error| invalid(&error))?;
+    if config.get_password().is_none()
+        && let Some(password) = std::env::var_os("PGPASSWORD")
+    {
+        config.password(password.as_encoded_bytes());
+    }
     if config.get_target_session_attrs() == TargetSessionAttrs::Any {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }

@@ -3,8 +3,9 @@
 //!
 //! What goes along of a session: its visible lines as bytes, what hidden control records still
 //! say, summary, scope and aliases, and into a database the time it was made. What does not:
-//! backups, the archive, and the ids of messages taken once, which a directory keeps beside its
-//! sessions.
+//! when it was changed (that is the time of the copy: limits of age and lists by time begin
+//! anew), backups, the archive, and the ids of messages taken once, which a directory keeps
+//! beside its sessions.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -47,8 +48,9 @@ pub struct CopyReport {
 
 /// Copies all sessions, and reads each again to see that it is the same. A session that is
 /// there as it is is left; so a copy that was cut short goes on where it stopped. One that
-/// differs is replaced; lines of it that the source does not have become a backup if it is in
-/// a database ([`BackupReason::Import`](sessionlog::BackupReason::Import)).
+/// differs is replaced; if it had lines that the source does not have, it becomes a backup
+/// ([`BackupReason::Import`](sessionlog::BackupReason::Import) in a database,
+/// [`BackupReason::Clear`](sessionlog::BackupReason::Clear) in a directory).
 ///
 /// Sessions that are written to meanwhile are copied as they stood at some moment: for a copy
 /// that keeps up see [`follow`].
@@ -245,11 +247,13 @@ impl Place {
                 .map(|line| NewLine::read(line.to_vec()))
                 .collect::<Vec<_>>()
         };
+        let is_beyond = |there: &Whole| !whole.lines.starts_with(&there.lines);
+        let keeps = replaced == Replaced::Kept && there.as_ref().is_some_and(is_beyond);
         match self {
             Self::Directory(chats) => {
                 let Identity { scope, aliases } = whole.identity();
                 let (lines, summary) = (whole.lines.clone(), whole.summary.clone());
-                kit::put_session(chats, key, lines, summary, (scope, aliases)).await
+                kit::put_session(chats, key, lines, summary, (scope, aliases), keeps).await
             }
             Self::Database(store) => {
                 // Most of what comes to a session that is followed are lines.
@@ -268,8 +272,7 @@ impl Place {
                             .as_ref()
                             .and_then(|there| there.version)
                             .unwrap_or(Version::ABSENT),
-                        keeps: replaced == Replaced::Kept
-                            && there.is_some_and(|there| !whole.lines.starts_with(&there.lines)),
+                        keeps,
                     }),
                 };
                 done(store.exact_keys().write(key, || Ok(verb))).await

@@ -67,7 +67,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
         ),
         (
             typed(&sql.forget_ids, "bigint[], bigint[], bigint"),
-            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint]".into(),
+            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint], 100".into(),
             vec!["message_ids_pkey"],
         ),
         (

@@ -78,13 +78,20 @@ fn read_page(
     query: SessionQuery,
 ) -> crate::context::Asked<'_, SessionPage> {
     Box::pin(async move {
-        let bounds = Bounds::of(&query);
+        let wanted = query.get_limit();
+        // Whom a session is with, its row does not say: of many few may fit.
+        let is_told_by_rows = query.get_person().is_none() && query.get_chat().is_none();
+        let looked_at = if is_told_by_rows { wanted } else { AT_A_TIME };
+        let bounds = Bounds::of(&query.clone().limit(looked_at));
         let sql = shared.sql.fill(&bounds.sql(query.get_order()));
         let rows = connection.query(&sql, &bounds.params()).await?;
         let mut page = SessionPage::default();
-        let is_last = rows.len() <= query.get_limit();
-        for row in rows.iter().take(query.get_limit()) {
+        for (at, row) in rows.iter().take(looked_at).enumerate() {
             let session = Session::of(row);
+            page.next = (at + 1 < rows.len()).then(|| cursor(&session, query.get_order()));
+            if !kit::admits_session(&query, session.meta()) {
+                continue;
+            }
             let text = |at: usize| {
                 let line: Option<&[u8]> = row.get(at);
                 let message = line.and_then(kit::message_of);
@@ -95,8 +102,8 @@ fn read_page(
             let size = session.end_at.cast_unsigned();
             page.sessions
                 .push(kit::session_info(session.meta(), &first, &last, size));
-            if !is_last {
-                page.next = Some(cursor(&session, query.get_order()));
+            if page.sessions.len() == wanted {
+                break;
             }
         }
         Ok(page)

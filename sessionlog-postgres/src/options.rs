@@ -34,7 +34,8 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// A store in the database that a connection string names.
+    /// A store in the database that a connection string names. A password that is not in it is
+    /// taken from the environment, as by `psql`: `PGPASSWORD`.
     #[must_use]
     pub fn new(dsn: impl Into<String>) -> Self {
         Self {
@@ -155,7 +156,8 @@ impl PostgresOptions {
     }
 
     /// How long a read waits for a free connection, and a command for room in the queue,
-    /// before it fails with [`Error::Unavailable`](sessionlog::Error::Unavailable). Default:
+    /// before it fails with [`Error::Unavailable`](sessionlog::Error::Unavailable), a command
+    /// with [`Error::Overloaded`](sessionlog::Error::Overloaded). Default:
     /// 10 s.
     #[must_use]
     pub fn wait(mut self, most: Duration) -> Self {

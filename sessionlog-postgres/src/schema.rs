@@ -81,7 +81,9 @@ pub(crate) fn check_name(schema: &str) -> Result<()> {
     if begins && schema.len() <= 48 && schema.chars().all(is_plain) {
         return Ok(());
     }
-    Err(other(format!("{schema:?} cannot be the name of a schema")))
+    Err(other(format!(
+        "{schema:?} cannot be the name of a schema: that has a to z, digits and _, and at most 48 of them"
+    )))
 }
 
 fn other(reason: String) -> Error {

@@ -72,7 +72,8 @@ impl Copy {
 
     fn source(&self) -> Result<(Place, Option<crate::store::Reading>)> {
         if is_database(&self.from) {
-            return Ok((self.database(&self.from)?, None));
+            // Who reads makes no tables: a mistyped schema would be an empty store.
+            return Ok((self.database(&self.from, false)?, None));
         }
         let dir = Dir {
             dir: self.from.clone().into(),
@@ -83,7 +84,11 @@ impl Copy {
 
     fn target(&self) -> Result<(Place, Option<Store>)> {
         if is_database(&self.to) {
-            return Ok((self.database(&self.to)?, None));
+            return Ok((self.database(&self.to, true)?, None));
+        }
+        if self.to.contains("://") {
+            let what = format!("{} is no address of a database that is known", self.to);
+            return Err(Failure::new(what).hint("it begins with postgres://, or names a directory"));
         }
         let dir = Dir {
             dir: self.to.clone().into(),
@@ -92,11 +97,15 @@ impl Copy {
         Ok((Place::Directory(store.handle().exact_keys()), Some(store)))
     }
 
-    fn database(&self, dsn: &str) -> Result<Place> {
+    fn database(&self, dsn: &str, migrates: bool) -> Result<Place> {
         let options = PostgresOptions::new(dsn).schema(&self.schema);
-        let store = PostgresStore::open(options).map_err(|error| {
-            Failure::new(error.to_string())
-                .hint("is the server there, and may this user make the schema in the database?")
+        let store = PostgresStore::open(options.migrate(migrates)).map_err(|error| {
+            let failure = Failure::new(error.to_string());
+            if matches!(error, sessionlog::Error::Unavailable { .. }) {
+                failure.hint("is the server there, and does it take writes?")
+            } else {
+                failure
+            }
         })?;
         for weakness in store.promise().weaknesses() {
             output::warn(&weakness);
@@ -129,7 +138,9 @@ impl Copy {
 }
 
 fn is_database(name: &str) -> bool {
-    name.starts_with("postgres://") || name.starts_with("postgresql://")
+    let is_pairs = (name.contains("host=") || name.contains("dbname="))
+        && !std::path::Path::new(name).exists();
+    name.starts_with("postgres://") || name.starts_with("postgresql://") || is_pairs
 }
 
 /// Ready when a line was typed.

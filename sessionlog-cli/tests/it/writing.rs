@@ -328,3 +328,11 @@ fn a_benchmark_leaves_nothing_behind() {
     );
     assert!(fixture.files() == before);
 }
+
+#[test]
+fn an_address_that_is_no_database_makes_no_directory_of_its_name() {
+    let fixture = Fixture::new();
+    let told = run("copy", &fixture.dir(), &["mysql://db/chats"]).fails();
+    assert!(told.contains("postgres://"), "{told}");
+    assert!(!std::path::Path::new("mysql:").exists());
+}

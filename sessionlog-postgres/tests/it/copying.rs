@@ -108,6 +108,16 @@ fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twic
     assert_eq!(kept, [BackupReason::Import]);
     database.restore_backup("a:1", 1).wait().unwrap();
     assert_eq!(texts(&database, "a:1").last().unwrap(), "foreign");
+    let chats = back.handle();
+    chats
+        .add_message("sk_1", "user", "here only")
+        .wait()
+        .unwrap();
+    block_on(copy(&there, &home)).unwrap();
+    let backup = chats.list_backups("sk_1").wait().unwrap()[0].number;
+    chats.restore_backup("sk_1", backup).wait().unwrap();
+    let newest = chats.tail("sk_1", 1).wait().unwrap();
+    assert_eq!(newest[0].text(), "here only");
     source.close().unwrap();
     back.close().unwrap();
 }

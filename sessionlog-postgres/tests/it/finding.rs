@@ -135,3 +135,59 @@ fn many_sessions_are_listed_in_pages_without_gaps() {
         assert_eq!(seen.len(), expected, "{prefix}");
     }
 }
+
+#[test]
+fn whose_a_conversation_is_counts_in_lists_searches_and_retention() {
+    let Some(store) = store() else { return };
+    let scope = |kind: &str, chat: &str, sender: &str| SessionScope {
+        version: 1,
+        agent_id: "main".into(),
+        channel: "telegram".into(),
+        account: "default".into(),
+        dimensions: vec!["chat".into(), "sender".into()],
+        values: [
+            ("chat".to_owned(), format!("{kind}:{chat}")),
+            ("sender".to_owned(), sender.to_owned()),
+        ]
+        .into(),
+    };
+    let scopes = [
+        ("sk_1", scope("direct", "alice", "alice")),
+        ("sk_2", scope("direct", "bob", "bob")),
+        ("sk_3", scope("group", "grp", "carol")),
+    ];
+    for (key, scope) in scopes {
+        store.add_message(key, "user", "secret").wait().unwrap();
+        let scope = Some(scope.to_raw());
+        let made = store.ensure_session_metadata(key, scope, Vec::new());
+        made.wait().unwrap();
+    }
+    store.add_message("plain", "user", "secret").wait().unwrap();
+    let all = SessionQuery::new();
+    let keys = |query: SessionQuery| {
+        let page = store.sessions(query).wait().unwrap();
+        let keys = page.sessions.into_iter().map(|session| session.key);
+        (keys.collect::<Vec<_>>(), page.next.is_some())
+    };
+    assert_eq!(keys(all.clone().person("bob")).0, ["sk_2"]);
+    assert_eq!(keys(all.clone().person("bob").limit(1)).0, ["sk_2"]);
+    assert_eq!(keys(all.clone().chat("grp")).0, ["sk_3"]);
+    assert_eq!(keys(all.clone().person("zoe")), (Vec::new(), false));
+    let among = all.person("alice");
+    let mut search = store.search(SearchQuery::new().text("secret").among(among.clone()));
+    let hits = std::iter::from_fn(|| search.wait_next());
+    let hits: Vec<_> = hits.map(|hit| hit.unwrap().key).collect();
+    assert_eq!(hits, ["sk_1"]);
+    let policy = RetentionPolicy::new().count(0).among(among);
+    let report = store.retention(policy).apply().wait().unwrap();
+    let gone: Vec<_> = report
+        .deleted
+        .iter()
+        .map(|gone| &*gone.session.key)
+        .collect();
+    assert_eq!(gone, ["sk_1"]);
+    assert_eq!(
+        store.list_sessions().wait().unwrap(),
+        ["plain", "sk_2", "sk_3"]
+    );
+}

@@ -185,3 +185,16 @@ fn ids_without_number_are_forgotten_a_part_at_a_time() {
     }
     assert!(left() <= 32, "{}", left());
 }
+
+#[test]
+fn a_database_that_is_not_there_is_told_at_once() {
+    let Some(server) = server() else { return };
+    let dsn = server.dsn().replace("dbname=postgres", "dbname=nobodys");
+    let options = PostgresOptions::new(dsn);
+    let told = PostgresStore::open(options).unwrap_err();
+    assert!(matches!(told, Error::Io { .. }), "{told:?}");
+    assert!(
+        told.to_string().contains("connect to") && told.to_string().contains("nobodys"),
+        "{told}"
+    );
+}

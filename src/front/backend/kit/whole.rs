@@ -41,17 +41,25 @@ pub fn split_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Puts a session in the place of whatever is under its key: lines, each ended by LF, its
-/// summary, scope and aliases. In several steps; cut short, it is to be done again.
+/// summary, scope and aliases. If it `keeps` what was there, that becomes a backup
+/// ([`BackupReason::Clear`](crate::BackupReason::Clear)); else that is gone, with its backups.
+/// In several steps; cut short, it is to be done again.
 pub fn put_session(
     chats: &StoreHandle,
     key: &str,
     lines: Vec<u8>,
     summary: String,
     (scope, aliases): (Option<Box<RawValue>>, Vec<String>),
+    keeps: bool,
 ) -> Reply<()> {
     let (chats, key) = (chats.exact_keys(), key.to_owned());
     Reply::from_future(async move {
-        chats.delete_session(&key).await?;
+        if keeps {
+            chats.context(&key).clear().await?;
+            chats.set_summary(&key, "").await?;
+        } else {
+            chats.delete_session(&key).await?;
+        }
         chats.upsert_session_meta(&key, scope, aliases).await?;
         chats.adopt_lines(&key, lines).await?;
         if !summary.is_empty() {

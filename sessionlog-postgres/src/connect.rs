@@ -106,7 +106,6 @@ impl Connector {
     async fn reach(&self, heard: Option<mpsc::Sender<Notification>>) -> Tried<Connection> {
         let reached = self.config.connect(self.tls.clone());
         let reached = tokio::time::timeout(self.patience * 3, reached).await;
-        // What one server refuses now, it or another may take a moment later.
         let (client, connection) = reached
             .map_err(|_| Fault::lost("no server answered in time"))?
             .map_err(refused_or_lost)?;

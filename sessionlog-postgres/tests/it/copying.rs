@@ -114,8 +114,14 @@ fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twic
         .wait()
         .unwrap();
     block_on(copy(&there, &home)).unwrap();
-    let backup = chats.list_backups("sk_1").wait().unwrap()[0].number;
-    chats.restore_backup("sk_1", backup).wait().unwrap();
+    // And a copy of what the source added since leaves the backup alone, and makes none.
+    let kept = chats.list_backups("sk_1").wait().unwrap();
+    assert_eq!(kept.len(), 1);
+    database.add_message("sk_1", "user", "more").wait().unwrap();
+    block_on(copy(&there, &home)).unwrap();
+    assert_eq!(chats.list_backups("sk_1").wait().unwrap(), kept);
+    assert_eq!(chats.tail("sk_1", 1).wait().unwrap()[0].text(), "more");
+    chats.restore_backup("sk_1", kept[0].number).wait().unwrap();
     let newest = chats.tail("sk_1", 1).wait().unwrap();
     assert_eq!(newest[0].text(), "here only");
     source.close().unwrap();

@@ -236,8 +236,8 @@ impl Session {
         }
     }
 
-    /// Gives it a name anew.
-    pub(super) fn is_named(&mut self, entry: Arc<Entry>) {
+    /// Gives it a file name again, after a deletion.
+    pub(super) fn take_name(&mut self, entry: Arc<Entry>) {
         self.stem = entry.stem.clone();
         self.entry = entry;
         self.listed = false;

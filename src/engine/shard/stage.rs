@@ -111,7 +111,7 @@ impl Shard {
         let session = self.session(id);
         if std::mem::take(&mut session.deleted) {
             let key = session.entry.key.clone();
-            session.is_named(turn.shared.catalog.claim(&key));
+            session.take_name(turn.shared.catalog.claim(&key));
             // Unpublished it would pass for one that nobody wrote to since the open: lists,
             // searches, backups and erasures would read files that lack what was answered.
             session.publish();

@@ -147,6 +147,16 @@ impl StoreHandle {
     /// # Errors
     /// Those all verbs share, and [`Error::Io`] if a file cannot be removed.
     pub fn prune_backups(&self, key: &str, limits: BackupLimits) -> Reply<usize> {
+        self.remove_backups(key, move |stored, now| limits.over(stored, now))
+    }
+
+    /// As [`prune_backups`](Self::prune_backups), those that are `chosen` of all, oldest first,
+    /// and of the time of now, milliseconds since 1970.
+    pub(crate) fn remove_backups(
+        &self,
+        key: &str,
+        chosen: impl FnOnce(Vec<Stored>, i64) -> Vec<Stored> + Send + 'static,
+    ) -> Reply<usize> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
         };
@@ -155,11 +165,11 @@ impl StoreHandle {
             Box::pin(async move {
                 let now = engine.shared.clock.now().unix_timestamp_nanos() / 1_000_000;
                 let now = i64::try_from(now).unwrap_or(i64::MAX);
-                let over = limits.over(this.stored_backups(&engine, &key)?, now);
-                if over.is_empty() {
+                let chosen = chosen(this.stored_backups(&engine, &key)?, now);
+                if chosen.is_empty() {
                     return Ok(0);
                 }
-                let names = over.into_iter().map(|stored| stored.name).collect();
+                let names = chosen.into_iter().map(|stored| stored.name).collect();
                 let shared = engine.shared.clone();
                 let forgotten = this.ask(&key, Forget { names, shared }).await?;
                 blocking(place, move || remove(&engine, forgotten)).await

@@ -1,9 +1,10 @@
 //! Whole sessions of a directory, for who copies them.
 
+use crate::disk::files::backup::Stored;
 use crate::disk::session_file::{self, Carried};
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;
-use crate::{RawValue, StoreHandle};
+use crate::{RawValue, Result, StoreHandle};
 
 /// The lines of a session, each ended by LF: what hidden control records still say, and then
 /// the visible lines, as bytes. Empty for one that does not exist.
@@ -42,8 +43,8 @@ pub fn split_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Puts a session in the place of whatever is under its key: lines, each ended by LF, its
 /// summary, scope and aliases. If it `keeps` what was there, that becomes a backup
-/// ([`BackupReason::Clear`](crate::BackupReason::Clear)); else that is gone, with its backups.
-/// In several steps; cut short, it is to be done again.
+/// ([`BackupReason::Clear`](crate::BackupReason::Clear)); else that is gone. Backups that are
+/// there already stay. In several steps; cut short, it is to be done again.
 pub fn put_session(
     chats: &StoreHandle,
     key: &str,
@@ -54,9 +55,10 @@ pub fn put_session(
 ) -> Reply<()> {
     let (chats, key) = (chats.exact_keys(), key.to_owned());
     Reply::from_future(async move {
-        if keeps {
-            chats.context(&key).clear().await?;
-            chats.set_summary(&key, "").await?;
+        let before = chats.list_backups(&key).await?;
+        let is_emptied = keeps || !before.is_empty();
+        if is_emptied {
+            empty(&chats, &key).await?;
         } else {
             chats.delete_session(&key).await?;
         }
@@ -65,6 +67,22 @@ pub fn put_session(
         if !summary.is_empty() {
             chats.set_summary(&key, &summary).await?;
         }
+        if is_emptied && !keeps {
+            let newest = before.last().map_or(0, |backup| backup.number);
+            let made = move |stored: Vec<Stored>, _| {
+                let stored = stored.into_iter();
+                stored.filter(|one| one.name.number > newest).collect()
+            };
+            chats.remove_backups(&key, made).await?;
+        }
         Ok(())
     })
+}
+
+/// Takes everything from a session but its backups: deleted, it would lose them.
+async fn empty(chats: &StoreHandle, key: &str) -> Result<()> {
+    chats.context(key).clear().await?;
+    chats.set_summary(key, "").await?;
+    // The scope of another conversation would be refused in the place of its own.
+    chats.upsert_session_meta(key, None, Vec::new()).await
 }

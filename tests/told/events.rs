@@ -166,10 +166,11 @@ fn slow_commits_are_counted_and_one_of_them_is_told() {
     let disk = MemoryStorage::new();
     let options = manual().slow_commit(Duration::from_millis(1));
     assert_eq!(options.get_slow_commit(), Duration::from_millis(1));
+    // Whichever commit is slow first is the one that is told.
+    listen();
     let store = open_on(&disk, options);
     let chats = store.handle();
     chats.add_message("cli", "user", "warm").wait().unwrap();
-    listen();
     // To copy so much takes longer than that.
     let large = Message::user("x".repeat(12 << 20));
     for _ in 0..5 {

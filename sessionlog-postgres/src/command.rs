@@ -11,7 +11,11 @@ use crate::row::NewLine;
 pub(crate) struct Command {
     pub(crate) order: Order,
     pub(crate) answer: oneshot::Sender<Result<Outcome>>,
-    /// Its bytes' room in the queue.
+    /// Which session it is about, for the queue.
+    pub(crate) session: u64,
+    /// Its place in the queue, until it is carried out.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
+    /// Its bytes' room, until it is answered.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 

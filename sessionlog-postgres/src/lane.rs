@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sessionlog::{Error, Result};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
@@ -12,16 +11,14 @@ use crate::command::{Command, Order, Outcome, Verb};
 use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
+use crate::queue::Place;
 use crate::row::random;
 use crate::transaction::{Committed, Transaction};
-
-/// The most bytes of commands in one transaction, unless one alone has more.
-const BATCH_BYTES: usize = 8 << 20;
 
 /// One writer of the store: one connection, one transaction at a time.
 pub(crate) struct Lane {
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Command>,
+    place: Place,
     connection: Option<Connection>,
     /// Its row, and what it wrote there last. A number that is there was committed.
     id: i64,
@@ -38,50 +35,23 @@ enum Tally {
 }
 
 impl Lane {
-    pub(crate) fn new(shared: Arc<Shared>, queue: mpsc::Receiver<Command>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, place: Place) -> Self {
         Self {
             shared,
-            queue,
+            place,
             connection: None,
             id: random(),
             token: 0,
         }
     }
 
-    /// Carries out commands until nobody can send any.
+    /// Carries out commands until the queue is closed and empty.
     pub(crate) async fn run(mut self) {
-        let mut next = None;
-        loop {
-            let first = match next.take() {
-                Some(command) => command,
-                None => match self.queue.recv().await {
-                    Some(command) => command,
-                    None => break,
-                },
-            };
-            let batch = self.gather(first, &mut next);
-            self.commit(batch).await;
+        while let Some(mut batch) = self.place.take().await {
+            let commands = std::mem::take(&mut batch.commands);
+            self.commit(commands).await;
         }
         self.leave().await;
-    }
-
-    /// What can go with the first command. What cannot is `next`.
-    fn gather(&mut self, first: Command, next: &mut Option<Command>) -> Vec<Command> {
-        let mut bytes = first.order.verb.bytes();
-        let is_alone = !first.order.verb.is_simple();
-        let mut batch = vec![first];
-        while !is_alone && batch.len() < self.shared.options.batch_commands {
-            let Ok(command) = self.queue.try_recv() else {
-                break;
-            };
-            bytes += command.order.verb.bytes();
-            if !command.order.verb.is_simple() || bytes > BATCH_BYTES {
-                *next = Some(command);
-                break;
-            }
-            batch.push(command);
-        }
-        batch
     }
 
     /// Carries out commands in one transaction, and answers. If the database refuses it, each

@@ -16,8 +16,8 @@
 //! # }
 //! ```
 //!
-//! Writes go through a few lanes. What callers queued in one while its last transaction ran
-//! goes as the next, in two round trips: one locks the sessions, in the order of their keys,
+//! Writes go through a few lanes, as few as will do. What callers queued while the last
+//! transaction ran goes as the next, in two round trips: one locks the sessions, in the order of their keys,
 //! and the other writes and commits. If a connection is lost during a commit, the lane looks
 //! for it: each transaction leaves a number in the lane's row, which it locked before all
 //! else.
@@ -41,6 +41,7 @@ mod leaving;
 mod listing;
 mod options;
 mod promise;
+mod queue;
 mod read;
 mod row;
 mod schema;

@@ -6,9 +6,8 @@
 pub(crate) struct Sql {
     pub(crate) schema: String,
     pub(crate) take_lane: String,
-    pub(crate) gate: String,
+    pub(crate) take_lane_and_gate: String,
     pub(crate) notify: String,
-    pub(crate) is_followed: String,
     pub(crate) claims: String,
     pub(crate) lock_sessions: String,
     pub(crate) taken_ids: String,
@@ -78,16 +77,20 @@ impl Sql {
             take_lane: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1",
             ),
-            gate: fill("SELECT pg_advisory_xact_lock_shared($1)"),
-            notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
-            is_followed: fill(
-                "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())",
+            // The gate is locked by a statement of its own: the next one sees who follows
+            // since. In one with the question it could find nobody, and those would not be told.
+            take_lane_and_gate: fill(
+                "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
+                 RETURNING pg_advisory_xact_lock_shared($3)",
             ),
+            notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
+            // Whether anybody follows is in each row, of which there is one at least.
             claims: fill(
-                "SELECT k, (SELECT a.session_id FROM {schema}.session_aliases a
-                     WHERE a.alias = k AND a.session_key <> k
-                     ORDER BY a.file_name, a.session_key LIMIT 1)
-                 FROM unnest($1::text[]) AS t(k)",
+                "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now()), k,
+                     (SELECT a.session_id FROM {schema}.session_aliases a
+                      WHERE a.alias = k AND a.session_key <> k
+                      ORDER BY a.file_name, a.session_key LIMIT 1)
+                 FROM (VALUES (1)) AS one(n) LEFT JOIN unnest($1::text[]) AS t(k) ON true",
             ),
             // In the order of the keys: two who lock the same sessions wait for each other,
             // and not both. The ids are an array, found once: if they were joined to, the
@@ -250,8 +253,7 @@ impl Sql {
     pub(crate) fn writes(&self) -> Vec<String> {
         let writes = [
             &self.take_lane,
-            &self.gate,
-            &self.is_followed,
+            &self.take_lane_and_gate,
             &self.claims,
             &self.lock_sessions,
             &self.taken_ids,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sessionlog::backend::kit;
 use sessionlog::{Durability, Error, Message, Reply, Result};
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::changes::Listener;
@@ -19,6 +19,7 @@ use crate::fault::Fault;
 use crate::lane::Lane;
 use crate::options::PostgresOptions;
 use crate::promise::Promise;
+use crate::queue::{Queue, session_of};
 use crate::row::NewLine;
 use crate::schema;
 use crate::sql::Sql;
@@ -52,16 +53,13 @@ pub(crate) struct Inner {
     pub(crate) listener: Listener,
     promise: Promise,
     runtime: Option<Runtime>,
-    lanes: Mutex<Lanes>,
+    queue: Arc<Queue>,
+    /// None once the store is closed.
+    lanes: Mutex<Vec<JoinHandle<()>>>,
+    /// How many commands may still be queued.
+    places: Arc<Semaphore>,
     /// Bytes of commands that may still be queued, in KiB.
     room: Arc<Semaphore>,
-}
-
-#[derive(Debug, Default)]
-struct Lanes {
-    /// None once the store is closed.
-    queues: Vec<mpsc::Sender<Command>>,
-    tasks: Vec<JoinHandle<()>>,
 }
 
 /// What a command takes at least of the room in the queue, KiB.
@@ -116,21 +114,21 @@ impl PostgresStore {
             tracing::warn!(weakness, "durable writes are not durable");
         }
         let shared = Arc::new(shared);
-        let mut lanes = Lanes::default();
-        for _ in 0..shared.options.lanes {
-            let (queue, commands) = mpsc::channel(shared.options.queued_commands);
-            let lane = Lane::new(shared.clone(), commands);
-            lanes.queues.push(queue);
-            lanes.tasks.push(runtime.spawn(lane.run()));
-        }
-        let room = Arc::new(Semaphore::new(shared.options.queued_bytes >> 10));
-        let level = shared.options.durability;
+        let options = &shared.options;
+        let queue = Queue::new(options.lanes, options.batch_commands);
+        let lanes = (0..options.lanes).map(|_| Lane::new(shared.clone(), queue.join()));
+        let lanes = lanes.map(|lane| runtime.spawn(lane.run())).collect();
+        let places = Arc::new(Semaphore::new(options.queued_commands));
+        let room = Arc::new(Semaphore::new(options.queued_bytes >> 10));
+        let level = options.durability;
         let inner = Inner {
             listener: Listener::new(shared.clone(), runtime.handle().clone()),
             shared,
             promise,
             runtime: Some(runtime),
+            queue,
             lanes: Mutex::new(lanes),
+            places,
             room,
         };
         Self {
@@ -179,7 +177,7 @@ impl PostgresStore {
         })
     }
 
-    /// Has the lane of a session carry out what `prepare` comes to, when it is asked for.
+    /// Has a lane carry out what `prepare` comes to, when it is asked for.
     pub(crate) fn write(
         &self,
         key: &str,
@@ -201,21 +199,22 @@ impl PostgresStore {
     }
 
     async fn submit(&self, order: Order) -> Result<oneshot::Receiver<Result<Outcome>>> {
-        let queue = self.inner.queue_of(&order.key)?;
-        let most = self.inner.shared.options.queued_bytes >> 10;
+        let inner = &self.inner;
+        let most = inner.shared.options.queued_bytes >> 10;
         let room = (order.verb.bytes() >> 10).clamp(LEAST_ROOM, most);
-        let room = self.inner.room.clone().acquire_many_owned(room as u32);
         let (answer, answered) = oneshot::channel();
-        let wait = self.inner.shared.options.wait;
+        let wait = inner.shared.options.wait;
         let key = order.key.clone();
         let queued = async {
-            let room = room.await.map_err(|_| Error::Closed)?;
-            let command = Command {
+            let place = inner.places.clone().acquire_owned().await;
+            let room = inner.room.clone().acquire_many_owned(room as u32).await;
+            inner.queue.push(Command {
+                session: session_of(&order.key),
                 order,
                 answer,
-                _room: room,
-            };
-            queue.send(command).await.map_err(|_| Error::Closed)
+                place: Some(place.map_err(|_| Error::Closed)?),
+                _room: room.map_err(|_| Error::Closed)?,
+            })
         };
         let Some(queued) = within(self.inner.handle(), wait, queued).await else {
             let waiting = self.inner.shared.options.queued_commands;
@@ -242,7 +241,7 @@ impl PostgresStore {
         let this = self.clone();
         Reply::from_future(async move {
             this.inner.shared.closed.store(true, Ordering::Release);
-            let tasks = this.inner.end_queues();
+            let tasks = this.inner.end_lanes();
             for task in tasks {
                 // A lane that panicked has answered nobody; they are told that it is closed.
                 let _ = task.await;
@@ -283,32 +282,18 @@ impl Inner {
         self.runtime.as_ref().map(Runtime::handle)
     }
 
-    /// The lane of a session: all its commands go there, in their order.
-    fn queue_of(&self, key: &str) -> Result<mpsc::Sender<Command>> {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        key.trim().hash(&mut hasher);
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = lanes.queues.len() as u64;
-        let lane = hasher.finish().checked_rem(count).ok_or(Error::Closed)?;
-        lanes
-            .queues
-            .get(lane as usize)
-            .cloned()
-            .ok_or(Error::Closed)
-    }
-
-    fn end_queues(&self) -> Vec<JoinHandle<()>> {
+    /// Has the lanes carry out what is queued, and end.
+    fn end_lanes(&self) -> Vec<JoinHandle<()>> {
+        self.queue.close();
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.queues.clear();
-        std::mem::take(&mut lanes.tasks)
+        std::mem::take(&mut lanes)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
-        self.end_queues();
+        self.end_lanes();
         self.listener.end();
         if let Some(runtime) = self.runtime.take() {
             // Everyone who waits holds a clone of the store: nobody does.

@@ -85,29 +85,23 @@ impl<'a> Transaction<'a> {
         names.sort_unstable();
         names.dedup();
         let gate = follower_gate(&sql.schema);
-        let lane: [Param<'_>; 2] = [(&lane, Type::INT8), (&token, Type::INT8)];
-        let gate: [Param<'_>; 1] = [(&gate, Type::INT8)];
+        let lane: [Param<'_>; 3] = [
+            (&lane, Type::INT8),
+            (&token, Type::INT8),
+            (&gate, Type::INT8),
+        ];
+        let (take_lane, lane) = if shared.notifies {
+            (&sql.take_lane_and_gate, &lane[..])
+        } else {
+            (&sql.take_lane, &lane[..2])
+        };
         let claimed: [Param<'_>; 1] = [(&names, Type::TEXT_ARRAY)];
         let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
         // The lane first: whoever looks for this transaction waits for its lock, and so for
         // its end. Polled in this order, they are sent in it, and all at once.
-        let (opened, noted, gated, followed, claims, rows) = tokio::join!(
+        let (opened, noted, claims, rows) = tokio::join!(
             connection.run(&begin),
-            connection.execute(&sql.take_lane, &lane),
-            async {
-                if shared.notifies {
-                    connection.execute(&sql.gate, &gate).await
-                } else {
-                    Ok(0)
-                }
-            },
-            async {
-                if shared.notifies {
-                    connection.query(&sql.is_followed, &[]).await
-                } else {
-                    Ok(Vec::new())
-                }
-            },
+            connection.execute(take_lane, lane),
             connection.query(&sql.claims, &claimed),
             connection.query(&sql.lock_sessions, &locked),
         );
@@ -115,9 +109,8 @@ impl<'a> Transaction<'a> {
         if noted? == 0 {
             return Err(Fault::lost("the lane is not registered"));
         }
-        gated?;
-        let is_followed = followed?.first().is_some_and(|row| row.get(0));
         let claims = claims?;
+        let is_followed = shared.notifies && claims.first().is_some_and(|row| row.get(0));
         let rows = rows?;
         let sessions = rows
             .iter()
@@ -130,13 +123,13 @@ impl<'a> Transaction<'a> {
             .collect();
         let mut by_name = HashMap::new();
         for row in claims {
-            let Some(id) = row.get::<_, Option<i64>>(1) else {
+            let Some(id) = row.get::<_, Option<i64>>(2) else {
                 continue;
             };
             let Some(key) = keys_by_id.get(&id) else {
                 return Err(Fault::Again("an alias changed hands meanwhile".into()));
             };
-            by_name.insert(row.get(0), key.clone());
+            by_name.insert(row.get(1), key.clone());
         }
         let mut transaction = Self {
             connection,
@@ -300,15 +293,15 @@ impl<'a> Transaction<'a> {
             run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
             run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
             run(!notices.is_empty(), &sql.notify, &notified),
-            // A commit that the server breaks off is one without replicas.
-            connection.run("SET LOCAL statement_timeout = 0"),
-            connection.run("COMMIT"),
+            // A commit that the server breaks off is one without replicas. In a transaction
+            // that failed, the setting is refused, and so nothing is committed.
+            connection.run("SET LOCAL statement_timeout = 0; COMMIT"),
         );
         let rows = [
             written.0, written.1, written.2, written.3, written.4, written.5, written.6,
         ];
         let rows = rows.into_iter().map(|one| one.map(drop));
-        for one in rows.chain([written.7]) {
+        for one in rows {
             match one.map_err(as_race) {
                 Ok(()) => {}
                 Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
@@ -316,7 +309,7 @@ impl<'a> Transaction<'a> {
                 Err(fault) => return Committed::No(fault),
             }
         }
-        match written.8.map_err(Fault::from) {
+        match written.7.map_err(Fault::from) {
             Ok(()) if self.connection.was_warned() => {
                 Committed::Unknown("the server did not wait for its replicas".into())
             }

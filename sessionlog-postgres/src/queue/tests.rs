@@ -1,0 +1,239 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sessionlog::{Durability, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::yield_now;
+
+use super::*;
+use crate::command::{Order, Outcome, Update, Verb};
+
+type Answer = oneshot::Receiver<Result<Outcome>>;
+
+fn command(key: &str, verb: Verb) -> (Command, Answer) {
+    let (answer, answered) = oneshot::channel();
+    let order = Order {
+        key: key.into(),
+        exact: false,
+        level: Durability::Durable,
+        verb,
+    };
+    let command = Command {
+        session: session_of(key),
+        order,
+        answer,
+        place: None,
+        _room: permit(),
+    };
+    (command, answered)
+}
+
+fn permit() -> OwnedSemaphorePermit {
+    let room = Arc::new(Semaphore::new(1));
+    room.try_acquire_owned().unwrap()
+}
+
+/// Queues one that can share a transaction.
+fn add(queue: &Queue, key: &str) -> Answer {
+    let (command, answered) = command(key, Verb::Update(Update::default()));
+    queue.push(command).unwrap();
+    answered
+}
+
+fn keys(batch: &Batch) -> Vec<&str> {
+    let commands = batch.commands.iter();
+    commands.map(|command| &*command.order.key).collect()
+}
+
+async fn take(place: &Place) -> Batch {
+    place.take().await.unwrap()
+}
+
+/// Whether there is nothing for the lane now; the clock stands still.
+async fn waits(place: &Place) -> bool {
+    let taken = tokio::time::timeout(Duration::ZERO, place.take()).await;
+    taken.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_commands_go_at_once_and_more_wait_for_company() {
+    let queue = Queue::new(2, 100);
+    let lanes = [queue.join(), queue.join(), queue.join()];
+    let _a = add(&queue, "a");
+    let first = take(&lanes[0]).await;
+    let _b = add(&queue, "b");
+    let second = take(&lanes[1]).await;
+    let _rest = ["c", "d"].map(|key| add(&queue, key));
+    assert!(waits(&lanes[2]).await);
+    let _e = add(&queue, "e");
+    drop(first);
+    let third = take(&lanes[0]).await;
+    assert_eq!(
+        (keys(&second), keys(&third)),
+        (vec!["b"], vec!["c", "d", "e"])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_that_takes_long_is_not_waited_for() {
+    let queue = Queue::new(2, 100);
+    let lanes = [queue.join(), queue.join()];
+    let _held = ["a", "b", "c"].map(|key| add(&queue, key));
+    let blocked = take(&lanes[0]).await;
+    let _more = ["d", "a"].map(|key| add(&queue, key));
+    let began = Instant::now();
+    let other = take(&lanes[1]).await;
+    assert_eq!(began.elapsed().as_millis(), LATE.as_millis());
+    assert_eq!(keys(&other), ["d"]);
+    drop(blocked);
+    assert_eq!(keys(&take(&lanes[0]).await), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_a_transaction_of_its_own_goes_alone_and_beside_others() {
+    let queue = Queue::new(1, 100);
+    let lanes = [queue.join(), queue.join()];
+    let _before = ["a", "b"].map(|key| add(&queue, key));
+    let (clear, _cleared) = command("c", Verb::Clear);
+    queue.push(clear).unwrap();
+    let _after = add(&queue, "d");
+    let group = take(&lanes[0]).await;
+    assert_eq!(keys(&group), ["a", "b"]);
+    let alone = take(&lanes[1]).await;
+    assert_eq!(keys(&alone), ["c"]);
+    drop(group);
+    assert_eq!(keys(&take(&lanes[0]).await), ["d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_batches_go_beside_each_other() {
+    let queue = Queue::new(1, 3);
+    let lanes = [queue.join(), queue.join()];
+    let _first = ["a", "b", "c"].map(|key| add(&queue, key));
+    let _under_way = take(&lanes[0]).await;
+    let _second = ["d", "e"].map(|key| add(&queue, key));
+    assert!(waits(&lanes[1]).await);
+    let _third = add(&queue, "f");
+    assert_eq!(keys(&take(&lanes[1]).await), ["d", "e", "f"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_queued_is_carried_out_after_the_close_and_nothing_is_taken_in() {
+    let queue = Queue::new(1, 100);
+    let lanes = [queue.join(), queue.join()];
+    let _held = add(&queue, "a");
+    let under_way = take(&lanes[0]).await;
+    let _waits = add(&queue, "a");
+    queue.close();
+    let (late, _) = command("b", Verb::Clear);
+    assert!(matches!(queue.push(late), Err(Error::Closed)));
+    drop(under_way);
+    let last = take(&lanes[0]).await;
+    assert_eq!(keys(&last), ["a"]);
+    drop(last);
+    for lane in &lanes {
+        assert!(lane.take().await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_hears_of_the_end_of_the_last_lane() {
+    let queue = Queue::new(1, 100);
+    let lane = queue.join();
+    let answered = add(&queue, "a");
+    drop(lane);
+    assert!(answered.await.is_err());
+    let (refused, _) = command("b", Verb::Clear);
+    assert!(queue.push(refused).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_for_a_lane_that_panicked_is_anothers() {
+    let queue = Queue::new(1, 100);
+    let (broken, other) = (queue.join(), queue.join());
+    let _first = add(&queue, "a");
+    let batch = take(&broken).await;
+    let _second = add(&queue, "a");
+    let taken = tokio::spawn(async move { keys(&take(&other).await).join(" ") });
+    yield_now().await;
+    drop((batch, broken));
+    assert_eq!(taken.await.unwrap(), "a");
+}
+
+/// Sessions of which commands are under way, and how many of each were carried out.
+#[derive(Default)]
+struct Seen {
+    busy: [AtomicBool; 5],
+    done: Mutex<[Vec<usize>; 5]>,
+}
+
+async fn carry_out(lane: Place, seen: Arc<Seen>) {
+    while let Some(mut batch) = lane.take().await {
+        let commands = std::mem::take(&mut batch.commands);
+        let parsed = |command: &Command| {
+            let (session, n) = command.order.key.split_once(' ').unwrap();
+            (
+                session.parse::<usize>().unwrap(),
+                n.parse::<usize>().unwrap(),
+            )
+        };
+        let mut sessions: Vec<_> = commands.iter().map(|one| parsed(one).0).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        for &session in &sessions {
+            assert!(!seen.busy[session].swap(true, Ordering::SeqCst));
+        }
+        for _ in 0..commands.len() % 3 {
+            yield_now().await;
+        }
+        for command in commands {
+            let (session, n) = parsed(&command);
+            seen.done.lock().unwrap()[session].push(n);
+            let _ = command.answer.send(Ok(Outcome::Done));
+        }
+        for session in sessions {
+            seen.busy[session].store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_command_is_carried_out_once_in_the_order_of_its_session_and_by_one_lane() {
+    const EACH: usize = 2_000;
+    let (queue, seen) = (Queue::new(3, 7), Arc::new(Seen::default()));
+    let lanes = (0..3).map(|_| tokio::spawn(carry_out(queue.join(), seen.clone())));
+    let lanes: Vec<_> = lanes.collect();
+    let callers = (0..5).map(|session: usize| {
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            let mut answers = VecDeque::new();
+            for n in 0..EACH {
+                let verb = if n % 11 == 0 {
+                    Verb::Clear
+                } else {
+                    Verb::Update(Update::default())
+                };
+                let (mut command, answer) = command(&format!("{session} {n}"), verb);
+                command.session = session as u64;
+                queue.push(command).unwrap();
+                answers.push_back(answer);
+                if answers.len() > session {
+                    answers.pop_front().unwrap().await.unwrap().unwrap();
+                }
+            }
+            for answer in answers {
+                answer.await.unwrap().unwrap();
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    queue.close();
+    for lane in lanes {
+        lane.await.unwrap();
+    }
+    let done = seen.done.lock().unwrap();
+    for session in &*done {
+        assert!(session.iter().copied().eq(0..EACH));
+    }
+}

@@ -56,6 +56,9 @@ const GONE: [SqlState; 8] = [
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
 ];
 
+/// CockroachDB says so of a commit whose outcome it does not know.
+const UNKNOWN: SqlState = SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN;
+
 const AGAIN: [SqlState; 3] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
@@ -70,7 +73,8 @@ impl From<tokio_postgres::Error> for Fault {
             return Self::lost(format!("{error}{}", cause.unwrap_or_default()));
         };
         let reason = format!("{} (SQLSTATE {})", db.message(), db.code().code());
-        if GONE.contains(db.code()) || db.code().code().starts_with("08") || is_stale(db) {
+        let is_gone = GONE.contains(db.code()) || db.code().code().starts_with("08");
+        if is_gone || *db.code() == UNKNOWN || is_stale(db) {
             Self::lost(reason)
         } else if AGAIN.contains(db.code()) {
             Self::Again(reason.into())

@@ -105,9 +105,9 @@ impl PostgresOptions {
 
     /// In how many transactions at a time it writes at most, 1 to 64; a session's commands
     /// are in one at a time. While that many commands are under way, others wait until they
-    /// can go together, for 20 ms at most: a transaction costs about as much as ten commands.
-    /// So more lanes make a store of few callers quicker, and one of many no slower; each has
-    /// a connection once it was used. Default: 4.
+    /// can go together, for 20 ms at most if a lane is free: a transaction costs about as
+    /// much as ten commands. So more lanes make a store of few callers quicker, and one of
+    /// many no slower; each has a connection once it was used. Default: 4.
     #[must_use]
     pub fn lanes(mut self, lanes: usize) -> Self {
         self.lanes = lanes.clamp(1, 64);

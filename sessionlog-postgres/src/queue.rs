@@ -4,15 +4,17 @@
 //! only if the commands would not soon go with others: while as many are under way as there
 //! are lanes, later ones wait for company, unless that takes too long.
 
-use std::collections::{HashSet, VecDeque};
+mod sleep;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sessionlog::Error;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::sleep::{Asleep, Sleepers};
 use crate::command::Command;
 
 /// The most bytes of commands in one transaction, unless one alone has more.
@@ -24,28 +26,29 @@ const LATE: Duration = Duration::from_millis(20);
 
 /// The queue between callers and lanes.
 ///
-/// Commands of a session are carried out in the order in which they were queued, and never by
+/// Commands for a key are carried out in the order in which they were queued, and never by
 /// two lanes at a time: the second could lock the session first.
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
-    news: Notify,
     lanes: usize,
     most: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Command>,
+    /// Commands that wait, each with its number, by session.
+    waiting: HashMap<u64, VecDeque<(u64, Command)>>,
+    numbered: u64,
+    /// Sessions of which nothing is under way, by what is first in them: commands that share a
+    /// transaction, or one that has its own.
+    sharing: VecDeque<u64>,
+    single: VecDeque<u64>,
     /// Sessions of which commands are under way.
     held: HashSet<u64>,
     /// What is under way of commands that share a transaction.
     groups: Vec<Group>,
-    begun: u64,
-    /// Lanes that sleep.
-    idle: usize,
-    /// One of them looks again by itself, or was told to.
-    alarmed: bool,
+    sleepers: Sleepers,
     /// Lanes that there are.
     open: usize,
     closed: bool,
@@ -84,7 +87,6 @@ impl Queue {
     pub(crate) fn new(lanes: usize, most: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
-            news: Notify::new(),
             lanes,
             most,
         })
@@ -105,33 +107,42 @@ impl Queue {
         if state.closed {
             return Err(Error::Closed);
         }
-        let free = !state.held.contains(&command.session);
-        let goes = free && (!command.order.verb.is_simple() || self.takes_more(&state).is_ok());
-        state.waiting.push_back(command);
-        // Who has the session looks again when it is free.
-        let tells = state.idle > 0 && (goes || free && !state.alarmed);
-        state.alarmed |= tells;
-        drop(state);
-        if tells {
-            self.news.notify_one();
+        let session = command.session;
+        state.numbered += 1;
+        let numbered = (state.numbered, command);
+        let of_session = state.waiting.entry(session).or_default();
+        of_session.push_back(numbered);
+        if of_session.len() == 1 && !state.held.contains(&session) {
+            state.make_ready(session);
+            self.tell(&mut state);
         }
         Ok(())
     }
 
     /// Refuses every later command. What is queued is carried out.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        for _ in 0..self.lanes {
-            self.news.notify_one();
+        let mut state = self.lock();
+        state.closed = true;
+        state.sleepers.rouse_all();
+    }
+
+    /// Has another lane look, if there is something for it. Who is told and finds more than
+    /// one batch tells the next.
+    fn tell(&self, state: &mut State) {
+        let goes = !state.single.is_empty() || self.takes_more(state).is_ok();
+        let is_left = !state.single.is_empty() || !state.sharing.is_empty();
+        if is_left && (goes || !state.sleepers.has_alarm()) {
+            state.sleepers.rouse_one();
         }
     }
 
-    /// Whether another group may begin; else when that may be otherwise.
+    /// Whether commands that share a transaction may begin another; else when that may be
+    /// otherwise.
     fn takes_more(&self, state: &State) -> Result<(), Instant> {
         let now = Instant::now();
         let on_time = || state.groups.iter().filter(|one| one.since + LATE > now);
         let under_way: usize = on_time().map(|one| one.commands).sum();
-        if under_way < self.lanes || state.waiting.len() >= self.most {
+        if under_way < self.lanes || state.sharing.len() >= self.most {
             return Ok(());
         }
         let first = on_time().map(|one| one.since + LATE).min();
@@ -139,46 +150,83 @@ impl Queue {
     }
 
     fn next(&self, state: &mut State) -> Next {
-        let more = self.takes_more(state);
-        let mut commands: Vec<Command> = Vec::new();
-        let (mut bytes, mut passed, mut until) = (0, Vec::new(), None);
-        while commands.len() < self.most
-            && let Some(command) = state.waiting.pop_front()
-        {
-            if state.held.contains(&command.session) {
-                passed.push(command);
-                continue;
-            }
-            let is_simple = command.order.verb.is_simple();
-            bytes += command.order.verb.bytes();
-            let fits = if commands.is_empty() {
-                until = more.err().filter(|_| is_simple);
-                until.is_none()
-            } else {
-                is_simple && bytes <= BATCH_BYTES
-            };
-            if !fits {
-                state.waiting.push_front(command);
-                break;
-            }
-            commands.push(command);
-            if !is_simple {
-                break;
-            }
-        }
-        for command in passed.into_iter().rev() {
-            state.waiting.push_front(command);
-        }
-        match commands.len() {
-            0 if state.closed && state.waiting.is_empty() => Next::End,
-            0 => Next::Wait(until),
-            _ => Next::Carry(commands),
+        let gate = self.takes_more(state);
+        let group = state.first(&state.sharing).filter(|_| gate.is_ok());
+        let single = state.first(&state.single);
+        match (group, single) {
+            (Some(group), Some(single)) if single < group => Next::Carry(state.take_single()),
+            (Some(_), _) => Next::Carry(state.take_group(self.most)),
+            (None, Some(_)) => Next::Carry(state.take_single()),
+            (None, None) if state.closed && state.waiting.is_empty() => Next::End,
+            (None, None) if state.sharing.is_empty() => Next::Wait(None),
+            (None, None) => Next::Wait(gate.err()),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics with the state half changed.
+        // Under the lock nothing of a caller's is run, and so nothing panics with the state
+        // half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The number of the command that is first in a list of sessions.
+    fn first(&self, sessions: &VecDeque<u64>) -> Option<u64> {
+        let waiting = self.waiting.get(sessions.front()?)?;
+        waiting.front().map(|(number, _)| *number)
+    }
+
+    fn make_ready(&mut self, session: u64) {
+        let Some((_, first)) = self.waiting.get(&session).and_then(VecDeque::front) else {
+            return;
+        };
+        if first.order.verb.is_simple() {
+            self.sharing.push_back(session);
+        } else {
+            self.single.push_back(session);
+        }
+    }
+
+    fn take_single(&mut self) -> Vec<Command> {
+        let session = self.single.pop_front();
+        let command = session.and_then(|session| self.take_first(session, |_| true));
+        command.into_iter().collect()
+    }
+
+    /// What goes in one transaction: of each session what it has first, in its order.
+    fn take_group(&mut self, most: usize) -> Vec<Command> {
+        let (mut commands, mut bytes) = (Vec::new(), 0);
+        while let Some(session) = self.sharing.pop_front() {
+            let before = commands.len();
+            while commands.len() < most {
+                let fits = |command: &Command| {
+                    let verb = &command.order.verb;
+                    let fits = commands.is_empty() || bytes + verb.bytes() <= BATCH_BYTES;
+                    verb.is_simple() && fits
+                };
+                let Some(command) = self.take_first(session, fits) else {
+                    break;
+                };
+                bytes += command.order.verb.bytes();
+                commands.push(command);
+            }
+            if commands.len() == before {
+                self.sharing.push_front(session);
+                break;
+            }
+        }
+        commands
+    }
+
+    fn take_first(&mut self, session: u64, fits: impl Fn(&Command) -> bool) -> Option<Command> {
+        let waiting = self.waiting.get_mut(&session)?;
+        waiting.front().filter(|(_, first)| fits(first))?;
+        let (_, command) = waiting.pop_front()?;
+        if waiting.is_empty() {
+            self.waiting.remove(&session);
+        }
+        Some(command)
     }
 }
 
@@ -187,56 +235,47 @@ impl Place {
     /// empty.
     pub(crate) async fn take(&self) -> Option<Batch> {
         loop {
-            let until = {
+            let asleep = {
                 let mut state = self.0.lock();
                 match self.0.next(&mut state) {
                     Next::End => {
-                        self.0.news.notify_one();
+                        state.sleepers.rouse_all();
                         return None;
                     }
-                    Next::Carry(commands) => return Some(self.begin(commands, &mut state)),
-                    Next::Wait(until) => {
-                        state.idle += 1;
-                        state.alarmed |= until.is_some();
-                        until
+                    Next::Carry(commands) => {
+                        let mut batch = self.begin(commands, &mut state);
+                        drop(state);
+                        // Whoever waits for a place is woken, on this thread, and may do
+                        // anything: not under the lock.
+                        for command in &mut batch.commands {
+                            command.place = None;
+                        }
+                        return Some(batch);
                     }
+                    Next::Wait(until) => Asleep::until(&self.0, until, &mut state.sleepers),
                 }
             };
-            match until {
-                None => self.0.news.notified().await,
-                Some(until) => {
-                    let _ = tokio::time::timeout_at(until, self.0.news.notified()).await;
-                }
-            }
-            let mut state = self.0.lock();
-            state.idle -= 1;
-            state.alarmed = false;
+            asleep.await_news().await;
         }
     }
 
-    fn begin(&self, mut commands: Vec<Command>, state: &mut State) -> Batch {
-        state.begun += 1;
-        let held: Vec<u64> = commands.iter().map(|command| command.session).collect();
+    fn begin(&self, commands: Vec<Command>, state: &mut State) -> Batch {
+        state.numbered += 1;
+        let mut held: Vec<u64> = commands.iter().map(|command| command.session).collect();
+        held.dedup();
         state.held.extend(&held);
         if commands[0].order.verb.is_simple() {
             state.groups.push(Group {
-                number: state.begun,
+                number: state.numbered,
                 since: Instant::now(),
                 commands: commands.len(),
             });
         }
-        for command in &mut commands {
-            command.place = None;
-        }
-        // There may be something for another lane: it finds out.
-        if state.idle > 0 && !state.waiting.is_empty() && !state.alarmed {
-            state.alarmed = true;
-            self.0.news.notify_one();
-        }
+        self.0.tell(state);
         Batch {
             commands,
             held,
-            number: state.begun,
+            number: state.numbered,
             queue: self.0.clone(),
         }
     }
@@ -247,7 +286,9 @@ impl Drop for Batch {
         let mut state = self.queue.lock();
         for session in &self.held {
             state.held.remove(session);
+            state.make_ready(*session);
         }
+        // Its lane looks next, and tells of what it leaves.
         state.groups.retain(|one| one.number != self.number);
     }
 }
@@ -264,7 +305,7 @@ impl Drop for Place {
             drop(left);
         } else {
             // If this lane panicked, what waited for its sessions is another's.
-            self.0.news.notify_one();
+            self.0.tell(&mut state);
         }
     }
 }

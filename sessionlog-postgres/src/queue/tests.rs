@@ -97,11 +97,85 @@ async fn what_needs_a_transaction_of_its_own_goes_alone_and_beside_others() {
     queue.push(clear).unwrap();
     let _after = add(&queue, "d");
     let group = take(&lanes[0]).await;
-    assert_eq!(keys(&group), ["a", "b"]);
+    assert_eq!(keys(&group), ["a", "b", "d"]);
+    let _waits_for_company = add(&queue, "e");
     let alone = take(&lanes[1]).await;
     assert_eq!(keys(&alone), ["c"]);
     drop(group);
-    assert_eq!(keys(&take(&lanes[0]).await), ["d"]);
+    assert_eq!(keys(&take(&lanes[0]).await), ["e"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_sleeps_until_the_next_may_go_is_roused_for_what_needs_no_company() {
+    let queue = Queue::new(1, 100);
+    let (busy, sleeper) = (queue.join(), queue.join());
+    let _under_way = add(&queue, "a");
+    let _group = take(&busy).await;
+    let _waits_for_company = add(&queue, "b");
+    let began = Instant::now();
+    let taken = tokio::spawn(async move {
+        let batch = take(&sleeper).await;
+        (keys(&batch).join(" "), began.elapsed())
+    });
+    yield_now().await;
+    let (clear, _cleared) = command("c", Verb::Clear);
+    queue.push(clear).unwrap();
+    assert_eq!(taken.await.unwrap(), ("c".into(), Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_roused_leaves_to_the_next_what_it_does_not_take() {
+    let queue = Queue::new(1, 100);
+    let taken: Vec<_> = (0..3)
+        .map(|_| {
+            let lane = queue.join();
+            tokio::spawn(async move {
+                let batch = take(&lane).await;
+                let key = keys(&batch).join(" ");
+                // It takes no more.
+                std::mem::forget((batch, lane));
+                key
+            })
+        })
+        .collect();
+    yield_now().await;
+    for key in ["a", "b", "c"] {
+        let (clear, _cleared) = command(key, Verb::Clear);
+        queue.push(clear).unwrap();
+    }
+    let mut keys = Vec::new();
+    for one in taken {
+        keys.push(one.await.unwrap());
+    }
+    keys.sort();
+    assert_eq!(keys, ["a", "b", "c"]);
+}
+
+/// Closes the queue, as a caller may who is woken.
+struct Closes(Arc<Queue>);
+
+impl std::task::Wake for Closes {
+    fn wake(self: Arc<Self>) {
+        self.0.close();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_place_may_use_the_store_when_woken() {
+    let queue = Queue::new(1, 100);
+    let lane = queue.join();
+    let places = Arc::new(Semaphore::new(1));
+    let (mut first, _answered) = command("a", Verb::Clear);
+    first.place = Some(places.clone().try_acquire_owned().unwrap());
+    queue.push(first).unwrap();
+    let mut waits = std::pin::pin!(places.acquire());
+    let waker = Arc::new(Closes(queue.clone())).into();
+    let polled = waits
+        .as_mut()
+        .poll(&mut std::task::Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    drop(take(&lane).await);
+    assert!(lane.take().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,5 +34,5 @@ use crate::ground::storage::DiskStorage;
 /// [`Error::Io`](crate::Error::Io) if the file is there and cannot be read, or is something else;
 /// [`Error::Corrupt`](crate::Error::Corrupt) if it is whole and holds what this version does not read.
 pub fn published_stats(dir: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
-    published::read(&DiskStorage, dir.as_ref())
+    published::read(&DiskStorage::default(), dir.as_ref())
 }

@@ -34,6 +34,9 @@ fn workers() -> usize {
 /// whoever reads or writes, and closes it at the end. Dropping it closes it too,
 /// and blocks as long, but then nobody learns of an error.
 ///
+/// If the directory is moved meanwhile the store goes on in it; if it is removed, writes fail
+/// as soon as a file is to be made, and a store that is then opened in its place is another one.
+///
 /// It runs three threads per four cores for its sessions (1 to 8), one for the
 /// journal, one that flushes, and three for background work.
 pub struct Store {
@@ -106,7 +109,7 @@ impl Store {
     )]
     pub fn open_with(dir: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
         let dir = absolute(dir.as_ref())?;
-        Self::open_on(Arc::new(DiskStorage), &dir, &options)
+        Self::open_on(Arc::new(DiskStorage::default()), &dir, &options)
     }
 
     /// Opens a directory of any file system. `dir` is absolute.
@@ -156,7 +159,7 @@ impl Store {
     /// [`Error::Corrupt`] if committed journal records are damaged.
     pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = absolute(dir.as_ref())?;
-        let view = DirectoryView::open(Arc::new(DiskStorage), dir)?;
+        let view = DirectoryView::open(Arc::new(DiskStorage::default()), dir)?;
         let report = view.report();
         Ok(Self {
             handle: StoreHandle::new(Side::Reader(Arc::new(view)), &StoreOptions::new()),
@@ -194,7 +197,7 @@ impl Store {
     /// Everything else that is wrong is in the report.
     pub fn verify(dir: impl AsRef<Path>) -> Result<VerifyReport> {
         let dir = absolute(dir.as_ref())?;
-        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage::default());
         doctor::verify(&storage, &dir)
     }
 
@@ -253,7 +256,7 @@ impl Store {
     /// as the operating system reports them. Repair again when that is mended.
     pub fn repair(dir: impl AsRef<Path>, options: RepairOptions) -> Result<RepairReport> {
         let dir = absolute(dir.as_ref())?;
-        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage::default());
         doctor::repair(&storage, &dir, options)
     }
 

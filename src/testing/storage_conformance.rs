@@ -16,13 +16,21 @@ use std::sync::Arc;
 use super::disk_model::{Draw, MemoryStorage};
 use crate::ground::storage::{DiskStorage, FileKind, OpenMode, Storage, StorageFile};
 
-/// Checks a claim on both storages, in an empty directory of each.
+/// Checks a claim on both storages, in an empty directory of each; on the disk by paths, and
+/// from the directory.
 fn on_both(claim: impl Fn(&dyn Storage, &Path)) {
     let directory = tempfile::tempdir().unwrap();
-    claim(&DiskStorage, directory.path());
+    claim(&DiskStorage::default(), directory.path());
+    let directory = tempfile::tempdir().unwrap();
+    claim(&*rooted(directory.path()), directory.path());
     let memory = MemoryStorage::new();
     memory.create_dir(Path::new("/store")).unwrap();
     claim(&memory, Path::new("/store"));
+}
+
+/// The disk, with names in `dir` looked up in that directory.
+fn rooted(dir: &Path) -> Arc<dyn Storage> {
+    DiskStorage::default().rooted(dir).unwrap().unwrap()
 }
 
 fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> Arc<dyn StorageFile> {
@@ -43,6 +51,28 @@ fn read(storage: &dyn Storage, path: &Path) -> Vec<u8> {
 
 fn open_error(storage: &dyn Storage, path: &Path, mode: OpenMode) -> std::io::Error {
     storage.open(path, mode).expect_err("must be refused")
+}
+
+#[test]
+fn a_directory_that_was_replaced_is_not_taken_for_the_one_that_was_opened() {
+    let above = tempfile::tempdir().unwrap();
+    let (dir, moved) = (above.path().join("store"), above.path().join("moved"));
+    std::fs::create_dir(&dir).unwrap();
+    let storage = rooted(&dir);
+    create(&*storage, &dir.join("a"), b"ours");
+    std::fs::rename(&dir, &moved).unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    storage.rename(&dir.join("a"), &dir.join("b")).unwrap();
+    storage.link(&dir.join("b"), &dir.join("c")).unwrap();
+    storage.create_dir(&dir.join("d")).unwrap();
+    assert_eq!(read(&*storage, &dir.join("c")), b"ours");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&moved).unwrap().count(), 3);
+    std::fs::remove_dir_all(&moved).unwrap();
+    let error = open_error(&*storage, &dir.join("e"), OpenMode::CreateNew);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(storage.read_dir(&dir).unwrap().len(), 0);
+    storage.open_dir(&dir).unwrap();
 }
 
 #[test]
@@ -242,7 +272,7 @@ fn any_history_of_calls_has_the_same_outcome() {
         let (mut left, mut right) = (Draw::new(seed), Draw::new(seed));
         for call in 0..150 {
             assert_eq!(
-                random_call(&DiskStorage, directory.path(), &mut left),
+                random_call(&DiskStorage::default(), directory.path(), &mut left),
                 random_call(&memory, directory.path(), &mut right),
                 "call {call} of seed {seed}: {:?}",
                 memory.last_calls(4)

@@ -19,6 +19,7 @@ mod leaving;
 mod manners;
 mod pacing;
 mod read_only;
+mod replaced;
 mod scheduler;
 mod stress;
 mod support;

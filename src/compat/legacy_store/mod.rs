@@ -91,7 +91,7 @@ impl LegacyJsonStore {
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
-        Self::open_on(Arc::new(DiskStorage), &dir)
+        Self::open_on(Arc::new(DiskStorage::default()), &dir)
     }
 
     pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {

@@ -90,7 +90,7 @@ pub fn open_session_store_with(
 ) -> Result<Arc<dyn SessionStore>> {
     let dir = dir.as_ref();
     let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
-    open_on(Arc::new(DiskStorage), &dir, &options)
+    open_on(Arc::new(DiskStorage::default()), &dir, &options)
 }
 
 /// Opens a directory of any file system. `dir` is absolute.

@@ -174,7 +174,7 @@ impl Context {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|e| Error::io("open", path, e))?;
-        Self::open_on(Arc::new(DiskStorage), &path)
+        Self::open_on(Arc::new(DiskStorage::default()), &path)
     }
 
     /// Opens a file of any file system.

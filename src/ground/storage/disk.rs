@@ -7,11 +7,12 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, geteuid, getrlimit};
 
@@ -26,29 +27,110 @@ const PERMISSIONS: u32 = 0o7777;
 
 /// The file system of the operating system.
 #[derive(Debug, Default)]
-pub(crate) struct DiskStorage;
+pub(crate) struct DiskStorage {
+    root: Option<Root>,
+}
+
+/// A directory that was opened when it had this name.
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    directory: File,
+}
+
+impl DiskStorage {
+    /// Where to look a name up, and what it is called there.
+    fn at<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
+        let within = |root: &'a Root| Some((root, path.strip_prefix(&root.path).ok()?));
+        match self.root.as_ref().and_then(within) {
+            Some((root, rest)) if rest.as_os_str().is_empty() => {
+                (root.directory.as_fd(), Path::new("."))
+            }
+            Some((root, rest)) => (root.directory.as_fd(), rest),
+            None => (CWD, path),
+        }
+    }
+
+    /// Opens a regular file, and nothing else, without following a link; with what is known
+    /// of it, unless it is new.
+    ///
+    /// `NONBLOCK` is for what turns out to be a pipe: opening one must be refused,
+    /// not waited for. It means nothing to a regular file.
+    fn open_regular(&self, path: &Path, flags: OFlags) -> io::Result<(File, Option<fs::Metadata>)> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let private = Mode::RUSR | Mode::WUSR;
+        let (at, name) = self.at(path);
+        let file = match retry_on_intr(|| rustix::fs::openat(at, name, flags, private)) {
+            Ok(descriptor) => File::from(descriptor),
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(not_regular(path)),
+            Err(e) => return Err(e.into()),
+        };
+        // An exclusive creation made the file, so there is nothing to find out.
+        if flags.contains(OFlags::EXCL) {
+            return Ok((file, None));
+        }
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(not_regular(path));
+        }
+        Ok((file, Some(found)))
+    }
+
+    /// Opens a directory. The empty path, which is the parent of a bare relative name, is the
+    /// working directory.
+    fn open_directory(&self, path: &Path) -> io::Result<File> {
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        let (at, name) = self.at(path);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = retry_on_intr(|| rustix::fs::openat(at, name, flags, Mode::empty()))?;
+        Ok(File::from(descriptor))
+    }
+}
 
 impl Storage for DiskStorage {
+    fn rooted(&self, dir: &Path) -> io::Result<Option<Arc<dyn Storage>>> {
+        let directory = self.open_directory(dir)?;
+        let path = dir.to_path_buf();
+        let root = Some(Root { path, directory });
+        Ok(Some(Arc::new(Self { root })))
+    }
+
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::fs::mkdir(path, Mode::RWXU)?)
+        let (at, name) = self.at(path);
+        Ok(rustix::fs::mkdirat(at, name, Mode::RWXU)?)
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let directory = self.open_directory(path)?;
         let mut names = Vec::new();
-        for entry in fs::read_dir(path)? {
+        for entry in Dir::read_from(&directory)? {
             let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else {
+            let Ok(name) = entry.file_name().to_str() else {
                 continue;
             };
-            match entry.file_type() {
-                Ok(kind) => names.push(DirEntry {
-                    name,
-                    kind: kind_of(kind),
-                }),
-                // Removed since the directory was read: it has no such name.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(e),
+            if matches!(name, "." | "..") {
+                continue;
             }
+            // Not every file system says it here.
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                        Ok(found) => FileType::from_raw_mode(found.st_mode),
+                        // Removed since the directory was read: it has no such name.
+                        Err(Errno::NOENT) => continue,
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+                known => known,
+            };
+            names.push(DirEntry {
+                name: name.to_owned(),
+                kind: kind_of(kind),
+            });
         }
         Ok(names)
     }
@@ -59,44 +141,56 @@ impl Storage for DiskStorage {
             OpenMode::ReadWrite => OFlags::RDWR,
             OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
-        let (file, _) = open_regular(path, flags)?;
+        let (file, _) = self.open_regular(path, flags)?;
         Ok(Arc::new(DiskFile { file }))
     }
 
     /// Looks at the file once: opening a directory reads thousands.
     fn read(&self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
-        let (file, found) = open_regular(path, OFlags::RDONLY)?;
+        let (file, found) = self.open_regular(path, OFlags::RDONLY)?;
         let len = found.map_or(0, |found| found.len());
         read_all(&DiskFile { file }, len, max)
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
-        fs::symlink_metadata(path).map(|found| info_of(&found))
+        let (at, name) = self.at(path);
+        let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(info_of(&found))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(rustix::fs::rename(from, to)?)
+        let ((from_at, from), (to_at, to)) = (self.at(from), self.at(to));
+        Ok(rustix::fs::renameat(from_at, from, to_at, to)?)
     }
 
     fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
-        Ok(rustix::fs::link(file, name)?)
+        let ((file_at, file), (name_at, name)) = (self.at(file), self.at(name));
+        Ok(rustix::fs::linkat(
+            file_at,
+            file,
+            name_at,
+            name,
+            AtFlags::empty(),
+        )?)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::fs::unlink(path)?)
+        let (at, name) = self.at(path);
+        Ok(rustix::fs::unlinkat(at, name, AtFlags::empty())?)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::fs::rmdir(path)?)
+        let (at, name) = self.at(path);
+        Ok(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn StorageDir>> {
-        let directory = open_directory(path)?;
+        let directory = self.open_directory(path)?;
         Ok(Arc::new(DiskDir { directory }))
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let (file, _) = open_regular(path, OFlags::RDWR | OFlags::CREATE)?;
+        let (file, _) = self.open_regular(path, OFlags::RDWR | OFlags::CREATE)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -112,7 +206,7 @@ impl Storage for DiskStorage {
     }
 
     fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let file = open_directory(path)?;
+        let file = self.open_directory(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(DiskLock { file }))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -184,7 +278,7 @@ impl StorageFile for DiskFile {
     }
 
     fn info(&self) -> io::Result<FileInfo> {
-        self.file.metadata().map(|found| info_of(&found))
+        Ok(info_of(&rustix::fs::fstat(&self.file)?))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -233,48 +327,11 @@ impl Drop for DiskLock {
     }
 }
 
-/// Opens a regular file, and nothing else, without following a link; with what is known of
-/// it, unless it is new.
-///
-/// `NONBLOCK` is for what turns out to be a pipe: opening one must be refused,
-/// not waited for. It means nothing to a regular file.
-fn open_regular(path: &Path, flags: OFlags) -> io::Result<(File, Option<fs::Metadata>)> {
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let private = Mode::RUSR | Mode::WUSR;
-    let file = match retry_on_intr(|| rustix::fs::open(path, flags, private)) {
-        Ok(descriptor) => File::from(descriptor),
-        Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(not_regular(path)),
-        Err(e) => return Err(e.into()),
-    };
-    // An exclusive creation made the file, so there is nothing to find out.
-    if flags.contains(OFlags::EXCL) {
-        return Ok((file, None));
-    }
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(not_regular(path));
-    }
-    Ok((file, Some(found)))
-}
-
 fn not_regular(path: &Path) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         format!("{} is not a regular file", path.display()),
     )
-}
-
-/// Opens a directory to sync it. The empty path, which is the parent of a bare
-/// relative name, is the working directory.
-fn open_directory(path: &Path) -> io::Result<File> {
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let descriptor = retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))?;
-    Ok(File::from(descriptor))
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -296,31 +353,33 @@ fn lock_error(error: io::Error) -> io::Error {
     error
 }
 
-fn info_of(found: &fs::Metadata) -> FileInfo {
+fn info_of(found: &Stat) -> FileInfo {
     FileInfo {
-        kind: kind_of(found.file_type()),
-        len: found.len(),
-        inode: found.ino(),
-        owner: found.uid(),
-        mode: found.mode() & PERMISSIONS,
-        modified: nanoseconds(found.mtime(), found.mtime_nsec()),
-        changed: nanoseconds(found.ctime(), found.ctime_nsec()),
+        kind: kind_of(FileType::from_raw_mode(found.st_mode)),
+        len: found.st_size as u64,
+        inode: found.st_ino,
+        owner: found.st_uid,
+        mode: bits(found.st_mode) & PERMISSIONS,
+        modified: nanoseconds(found.st_mtime, found.st_mtime_nsec),
+        changed: nanoseconds(found.st_ctime, found.st_ctime_nsec),
     }
 }
 
-fn nanoseconds(seconds: i64, rest: i64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
+/// As wide as the widest system has it.
+fn bits(mode: impl Into<u32>) -> u32 {
+    mode.into()
 }
 
-fn kind_of(kind: fs::FileType) -> FileKind {
-    if kind.is_file() {
-        FileKind::File
-    } else if kind.is_dir() {
-        FileKind::Directory
-    } else if kind.is_symlink() {
-        FileKind::Symlink
-    } else {
-        FileKind::Other
+fn nanoseconds(seconds: impl Into<i128>, rest: impl Into<i128>) -> i128 {
+    seconds.into() * 1_000_000_000 + rest.into()
+}
+
+fn kind_of(kind: FileType) -> FileKind {
+    match kind {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Symlink,
+        _ => FileKind::Other,
     }
 }
 
@@ -342,9 +401,12 @@ mod tests {
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let _listener = UnixListener::bind(&socket).unwrap();
         for path in [&pipe, &socket] {
-            assert_eq!(DiskStorage.info(path).unwrap().kind, FileKind::Other);
+            assert_eq!(
+                DiskStorage::default().info(path).unwrap().kind,
+                FileKind::Other
+            );
             for mode in [OpenMode::Read, OpenMode::ReadWrite] {
-                let error = DiskStorage.open(path, mode).unwrap_err();
+                let error = DiskStorage::default().open(path, mode).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidInput);
                 assert!(error.to_string().ends_with("is not a regular file"));
             }
@@ -356,7 +418,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(OsStr::from_bytes(b"\xff")), b"").unwrap();
         fs::write(dir.path().join("ours"), b"").unwrap();
-        let entries = DiskStorage.read_dir(dir.path()).unwrap();
+        let entries = DiskStorage::default().read_dir(dir.path()).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(names, ["ours"]);
     }
@@ -365,12 +427,18 @@ mod tests {
     fn a_lock_ends_with_its_guard_even_if_a_child_shares_the_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let (file, _) =
-            super::open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE).unwrap();
+        let (file, _) = DiskStorage::default()
+            .open_regular(&path, super::OFlags::RDWR | super::OFlags::CREATE)
+            .unwrap();
         let shared = file.try_clone().unwrap();
         file.try_lock().unwrap();
         drop(super::DiskLock { file });
-        assert!(DiskStorage.try_lock(&path, "").unwrap().is_some());
+        assert!(
+            DiskStorage::default()
+                .try_lock(&path, "")
+                .unwrap()
+                .is_some()
+        );
         drop(shared);
     }
 
@@ -381,7 +449,7 @@ mod tests {
         let path = dir.path().join("foreign");
         fs::write(&path, b"abc").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4640)).unwrap();
-        let info = DiskStorage.info(&path).unwrap();
+        let info = DiskStorage::default().info(&path).unwrap();
         assert_eq!(
             (info.kind, info.mode, info.len),
             (FileKind::File, 0o4640, 3)
@@ -394,6 +462,6 @@ mod tests {
     #[test]
     fn the_working_directory_is_the_parent_of_a_bare_name() {
         let parent = std::path::Path::new("bare").parent().unwrap();
-        DiskStorage.sync_dir(parent).unwrap();
+        DiskStorage::default().sync_dir(parent).unwrap();
     }
 }

@@ -104,6 +104,16 @@ pub trait LockGuard: Send + Sync + std::fmt::Debug {}
 
 /// A file system.
 pub trait Storage: Send + Sync + std::fmt::Debug {
+    /// The same file system, with all names in `dir` looked up in the directory that has this
+    /// path now. If it is removed and another takes its place, that one is somebody else's.
+    /// `None` if nobody else could do so.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    fn rooted(&self, _dir: &Path) -> io::Result<Option<Arc<dyn Storage>>> {
+        Ok(None)
+    }
+
     /// Creates one directory with mode 0700. `AlreadyExists` if the name is
     /// taken.
     ///

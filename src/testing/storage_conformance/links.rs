@@ -16,7 +16,7 @@ fn with_a_link(claim: impl Fn(&dyn Storage, &Path)) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("target"), b"target").unwrap();
     std::os::unix::fs::symlink("target", directory.path().join("link")).unwrap();
-    claim(&DiskStorage, directory.path());
+    claim(&DiskStorage::default(), directory.path());
     let memory = MemoryStorage::new();
     memory.write_foreign("/store/target", b"target").unwrap();
     memory.link_foreign("/store/link").unwrap();

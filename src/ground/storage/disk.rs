@@ -1,9 +1,7 @@
 //! The real file system.
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "this is the seam"
-)]
+#![expect(clippy::disallowed_types, reason = "this is the seam")]
+
+mod opened;
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -12,18 +10,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::error::is_full;
 
-use super::{
-    DirEntry, FileInfo, FileKind, LockGuard, OpenMode, Storage, StorageDir, StorageFile, read_all,
-};
-
-/// Permission bits of a stored [`FileInfo`]; the rest of `st_mode` is the kind.
-const PERMISSIONS: u32 = 0o7777;
+use self::opened::{DiskDir, DiskFile, info_of, kind_of};
+use super::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageDir, StorageFile, read_all};
 
 /// The file system of the operating system.
 #[derive(Debug, Default)]
@@ -229,79 +223,6 @@ impl Storage for DiskStorage {
     }
 }
 
-/// An open directory.
-#[derive(Debug)]
-struct DiskDir {
-    directory: File,
-}
-
-impl StorageDir for DiskDir {
-    fn sync_names(&self) -> io::Result<()> {
-        self.directory.sync_all()
-    }
-
-    fn sync_file_system(&self) -> io::Result<()> {
-        sync_file_system(&self.directory)
-    }
-
-    fn free_space(&self) -> io::Result<u64> {
-        let found = rustix::fs::fstatvfs(&self.directory)?;
-        Ok(found.f_bavail.saturating_mul(found.f_frsize))
-    }
-}
-
-/// An open regular file.
-#[derive(Debug)]
-struct DiskFile {
-    file: File,
-}
-
-impl StorageFile for DiskFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> bool {
-        use rustix::io::{ReadWriteFlags, preadv2};
-        let mut part = [io::IoSliceMut::new(buf)];
-        let read = preadv2(&self.file, &mut part, offset, ReadWriteFlags::NOWAIT);
-        read.is_ok_and(|read| read == buf.len())
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(buf, offset)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn info(&self) -> io::Result<FileInfo> {
-        Ok(info_of(&rustix::fs::fstat(&self.file)?))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        match self.file.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(e)) => Err(lock_error(e)),
-        }
-    }
-
-    fn is_locked(&self) -> io::Result<bool> {
-        match self.file.try_lock_shared() {
-            Ok(()) => self.file.unlock().map(|()| false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(e)) => Err(lock_error(e)),
-        }
-    }
-}
-
 /// A held `flock`. The file is never unlinked: a lock on a name that another
 /// process can replace locks nothing.
 #[derive(Debug)]
@@ -334,17 +255,6 @@ fn not_regular(path: &Path) -> io::Error {
     )
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn sync_file_system(directory: &File) -> io::Result<()> {
-    Ok(rustix::fs::syncfs(directory)?)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn sync_file_system(_directory: &File) -> io::Result<()> {
-    rustix::fs::sync();
-    Ok(())
-}
-
 /// A file system without locks must be told apart from a lock that is held.
 fn lock_error(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(Errno::NOLCK.raw_os_error()) {
@@ -353,37 +263,8 @@ fn lock_error(error: io::Error) -> io::Error {
     error
 }
 
-fn info_of(found: &Stat) -> FileInfo {
-    FileInfo {
-        kind: kind_of(FileType::from_raw_mode(found.st_mode)),
-        len: found.st_size as u64,
-        inode: found.st_ino,
-        owner: found.st_uid,
-        mode: bits(found.st_mode) & PERMISSIONS,
-        modified: nanoseconds(found.st_mtime, found.st_mtime_nsec),
-        changed: nanoseconds(found.st_ctime, found.st_ctime_nsec),
-    }
-}
-
-/// As wide as the widest system has it.
-fn bits(mode: impl Into<u32>) -> u32 {
-    mode.into()
-}
-
-fn nanoseconds(seconds: impl Into<i128>, rest: impl Into<i128>) -> i128 {
-    seconds.into() * 1_000_000_000 + rest.into()
-}
-
-fn kind_of(kind: FileType) -> FileKind {
-    match kind {
-        FileType::RegularFile => FileKind::File,
-        FileType::Directory => FileKind::Directory,
-        FileType::Symlink => FileKind::Symlink,
-        _ => FileKind::Other,
-    }
-}
-
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "plants what is found")]
 mod tests {
     use std::ffi::OsStr;
     use std::io::ErrorKind;
@@ -392,7 +273,8 @@ mod tests {
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-    use super::{DiskStorage, FileKind, OpenMode, Storage, fs};
+    use super::{DiskStorage, OpenMode, Storage, fs};
+    use crate::ground::storage::FileKind;
 
     #[test]
     fn a_pipe_or_socket_is_refused_without_waiting_for_its_other_end() {

@@ -34,6 +34,7 @@ mod context;
 mod conversation;
 pub mod copy;
 mod direct;
+mod exchanging;
 mod explained;
 mod fault;
 mod lane;

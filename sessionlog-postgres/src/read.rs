@@ -356,7 +356,7 @@ impl PostgresStore {
     }
 }
 
-fn lines_from(
+pub(crate) fn lines_from(
     shared: Arc<Shared>,
     connection: &Connection,
     (id, start): (i64, i64),

@@ -46,8 +46,14 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
-    pub fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
+    pub fn append_once(
+        &self,
+        key: &str,
+        id: &str,
+        messages: impl Into<sessionlog::Messages>,
+    ) -> Reply<Appended> {
         let (this, id) = (self.clone(), id.to_owned());
+        let messages: Vec<Message> = messages.into().into();
         let written = self.write(key, move || {
             kit::check_message_id(&id)?;
             Ok(Verb::Update(Update {

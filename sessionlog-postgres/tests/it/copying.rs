@@ -1,6 +1,6 @@
 //! Moving between directories and databases.
 
-use sessionlog::{BackupReason, Message, Store, StoreHandle, StoreOptions};
+use sessionlog::{BackupReason, Error, Format, Message, Store, StoreHandle, StoreOptions};
 use sessionlog_postgres::PostgresStore;
 use sessionlog_postgres::copy::{Place, copy, follow};
 
@@ -45,6 +45,32 @@ fn fill(chats: &StoreHandle) {
 }
 
 #[test]
+fn what_others_keep_is_taken_in_whole_or_not_at_all_and_handed_over_again() {
+    let Some(chats) = store() else { return };
+    let lines = "{\"role\":\"user\",\"content\":\"a\",\"n\":1.10}\n{\"role\":\"assistant\",\"content\":\"b\"}\n";
+    assert_eq!(chats.import("in", Format::Jsonl, lines).wait().unwrap(), 2);
+    assert_eq!(texts(&chats, "in"), ["a", "b"]);
+    let text = chats.export("in", Format::Jsonl).wait().unwrap();
+    assert!(
+        text.contains("\"n\":1.10") && text.lines().count() == 2,
+        "{text}"
+    );
+    let torn = format!("{lines}{{\"role\"");
+    let refused = chats.import("in", Format::Jsonl, &torn).wait();
+    assert!(
+        matches!(refused, Err(Error::InvalidMessage { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(texts(&chats, "in"), ["a", "b"]);
+    let openai = chats.export("in", Format::OpenAi).wait().unwrap();
+    assert_eq!(
+        chats.import("out", Format::OpenAi, &openai).wait().unwrap(),
+        2
+    );
+    assert_eq!(texts(&chats, "out"), ["a", "b"]);
+}
+
+#[test]
 fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twice() {
     let Some(database) = store() else { return };
     let (from, to) = (scratch(), scratch());
@@ -63,6 +89,15 @@ fn a_store_goes_to_a_database_and_back_with_all_its_bytes_and_is_not_copied_twic
     let again = block_on(copy(&here, &there)).unwrap();
     assert_eq!((again.written, &again.hash), (0, &first.hash));
 
+    let formats = [Format::Markdown, Format::OpenAi, Format::Anthropic];
+    for (key, format) in ["a:1", "b:1", "nobody"]
+        .into_iter()
+        .flat_map(|key| formats.map(|format| (key, format)))
+    {
+        let text = source.handle().export(key, format).wait().unwrap();
+        assert_eq!(database.export(key, format).wait().unwrap(), text);
+        assert_eq!(text.contains("Be brief. é"), key == "a:1");
+    }
     assert_eq!(database.context("a:1").token_count().wait().unwrap(), 77);
     assert_eq!(database.context("a:1").n_checkpoints().wait().unwrap(), 2);
     assert_eq!(texts(&database, "b:1"), ["under an alias"]);

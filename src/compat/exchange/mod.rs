@@ -9,7 +9,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::Message;
-use crate::disk::session_file::{self, Decoded};
+use crate::disk::session_file::{self, Control, Decoded};
 use crate::engine::window::unpaired;
 use crate::error::{Error, Result};
 
@@ -38,8 +38,27 @@ pub enum Format {
     Anthropic,
 }
 
-/// The messages in a shape other than their own.
-pub(crate) fn write(messages: &[Message], format: Format) -> String {
+/// A conversation in another shape, of all its lines, of which those before `start` are hidden.
+#[must_use]
+pub fn export(lines: &[u8], start: usize, format: Format) -> String {
+    let (hidden, live) = lines.split_at(start.min(lines.len()));
+    let lines = session_file::without_hidden(hidden, live);
+    if format == Format::Jsonl {
+        return String::from_utf8_lossy(&lines).into_owned();
+    }
+    let (mut prompt, mut messages) = (None, Vec::new());
+    for (_, line) in session_file::lines(&lines) {
+        match session_file::decode(line) {
+            Decoded::Message(message) => messages.push(message),
+            Decoded::Control(Control::SystemPrompt { content }) => prompt = Some(content),
+            _ => {}
+        }
+    }
+    messages.splice(0..0, prompt.map(Message::system));
+    write(&messages, format)
+}
+
+fn write(messages: &[Message], format: Format) -> String {
     match format {
         Format::Jsonl | Format::OpenAi => openai::write(&paired(messages)).to_string(),
         Format::Anthropic => anthropic::write(&paired(messages)).to_string(),
@@ -47,11 +66,11 @@ pub(crate) fn write(messages: &[Message], format: Format) -> String {
     }
 }
 
-/// The messages that a text has.
+/// The messages that a text of some shape has.
 ///
 /// # Errors
-/// `InvalidMessage`, which says the place of the one that is none.
-pub(crate) fn read(text: &str, format: Format) -> Result<Vec<Message>> {
+/// [`Error::InvalidMessage`], which says the place of the one that is none.
+pub fn import(text: &str, format: Format) -> Result<Vec<Message>> {
     match format {
         Format::Jsonl => lines(text),
         Format::OpenAi => openai::read(text),

@@ -1,4 +1,4 @@
-use super::{Format, read, write};
+use super::{Format, import, write};
 use crate::Message;
 
 fn conversation() -> Vec<Message> {
@@ -18,8 +18,8 @@ fn conversation() -> Vec<Message> {
 fn what_was_exported_is_imported_as_it_was() {
     for format in [Format::OpenAi, Format::Anthropic] {
         let text = write(&conversation(), format);
-        assert_eq!(read(&text, format).unwrap(), conversation(), "{format:?}");
-        assert_eq!(read(&write(&[], format), format).unwrap(), []);
+        assert_eq!(import(&text, format).unwrap(), conversation(), "{format:?}");
+        assert_eq!(import(&write(&[], format), format).unwrap(), []);
     }
 }
 
@@ -45,7 +45,7 @@ fn images_and_reasoning_of_anthropic_are_kept() {
         {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},
             {"type":"text","text":"A cat."}]},
         {"role":"user","content":"Thanks"}]}"#;
-    let messages = read(text, Format::Anthropic).unwrap();
+    let messages = import(text, Format::Anthropic).unwrap();
     assert_eq!(messages[0].text(), "ab");
     assert!(
         messages[1]
@@ -85,7 +85,7 @@ fn what_is_of_no_such_shape_is_refused_with_its_place() {
         (Format::Jsonl, "{\"role\":\"user\"}\n\n{", "line 3"),
         (Format::Markdown, "", "Markdown"),
     ] {
-        let error = read(text, format).unwrap_err().to_string();
+        let error = import(text, format).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -107,7 +107,7 @@ fn a_transcript_has_headings_of_its_own_only() {
 fn lines_are_read_without_control_records() {
     let text =
         "{\"role\":\"user\",\"content\":\"hi\",\"x\":1}\n{\"role\":\"_usage\",\"token_count\":3}\n";
-    let messages = read(text, Format::Jsonl).unwrap();
+    let messages = import(text, Format::Jsonl).unwrap();
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].unknown_field("x"), Some("1"));
 }
@@ -135,7 +135,7 @@ fn what_the_providers_refuse_is_not_sent() {
 #[test]
 fn a_number_that_nobody_knows_is_kept_as_it_is() {
     let text = r#"{"messages":[{"role":"user","content":"x","n":12345678901234567890123}]}"#;
-    let messages = read(text, Format::OpenAi).unwrap();
+    let messages = import(text, Format::OpenAi).unwrap();
     let number = messages[0].unknown_field("n");
     assert_eq!(number, Some("12345678901234567890123"));
 }
@@ -144,7 +144,7 @@ fn a_number_that_nobody_knows_is_kept_as_it_is() {
 fn a_result_that_no_message_has_room_for_is_refused() {
     let text = r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c",
         "content":[{"type":"image","source":{}}]}]}]"#;
-    let error = read(text, Format::Anthropic).unwrap_err().to_string();
+    let error = import(text, Format::Anthropic).unwrap_err().to_string();
     assert!(
         error.contains("message 1: a result") && error.contains("image"),
         "{error}"

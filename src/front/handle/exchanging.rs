@@ -1,14 +1,8 @@
 //! Handing conversations over in the shapes of others, and taking them in.
 
-use std::path::Path;
-
 use super::{StoreHandle, blocking};
-use crate::Message;
 use crate::compat::exchange::{self, Format};
-use crate::disk::session_file;
-use crate::engine::reader;
-use crate::error::{Error, Result};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::Reply;
 
 /// Handing over.
 impl StoreHandle {
@@ -36,9 +30,9 @@ impl StoreHandle {
     pub fn export(&self, key: &str, format: Format) -> Reply<String> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
-            Box::pin(blocking(place, move || match format {
-                Format::Jsonl => this.export_lines(&key),
-                _ => this.export_messages(&key, format),
+            Box::pin(blocking(place, move || {
+                let (lines, start) = this.all_lines(&key)?;
+                Ok(exchange::export(&lines, start, format))
             }))
         })
     }
@@ -53,31 +47,12 @@ impl StoreHandle {
         let (this, key, text) = (self.clone(), key.to_owned(), text.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
-                let read = move || exchange::read(&text, format);
+                let read = move || exchange::import(&text, format);
                 let messages = blocking(place, read).await?;
                 let many = messages.len();
                 this.append_all(&key, messages).at(place).await?;
                 Ok(many)
             })
         })
-    }
-
-    fn export_lines(&self, key: &str) -> Result<String> {
-        let (all, start) = self.all_lines(key)?;
-        let (hidden, live) = all.split_at(start);
-        let lines = session_file::without_hidden(hidden, live);
-        Ok(String::from_utf8_lossy(&lines).into_owned())
-    }
-
-    fn export_messages(&self, key: &str, format: Format) -> Result<String> {
-        let looked = pollster::block_on(self.look(key, Place::Here))?;
-        let mut snapshot = looked.snapshot.clone();
-        snapshot.hide_before(looked.start);
-        let read = reader::history(&snapshot, &self.counters());
-        let history = read.map_err(|e| Error::io("read", Path::new(key), e))?;
-        let prompt = looked.now().system_prompt();
-        let prompt = prompt.map(|prompt| Message::system(&**prompt));
-        let messages: Vec<_> = prompt.into_iter().chain(history).collect();
-        Ok(exchange::write(&messages, format))
     }
 }

@@ -14,6 +14,7 @@ mod moment;
 mod policy;
 mod whole;
 
+pub use crate::compat::exchange::{export, import};
 pub use crate::front::search::{MoreHits, Went};
 pub use backups::{backup, backups_over};
 pub use feed::{ChangeFeed, WatchFeed};

@@ -41,8 +41,9 @@ impl StoreHandle {
     /// messages that is. At the handle's level of durability.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`], which says where, if the text is not of that shape or has
-    /// something that no message can hold; those of [`append_all`](Self::append_all).
+    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), which says where, if the text
+    /// is not of that shape or has something that no message can hold; those of
+    /// [`append_all`](Self::append_all).
     pub fn import(&self, key: &str, format: Format, text: &str) -> Reply<usize> {
         let (this, key, text) = (self.clone(), key.to_owned(), text.to_owned());
         Reply::lookup(move |place| {

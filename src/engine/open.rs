@@ -116,7 +116,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copy_file = home.copy_file(&shared, site.dir);
     let kept = Kept::of(storage, &home, id, site.keep_from);
-    let known = kept_catalog(&kept, site, &scan)?;
+    let known = kept_catalog(&kept, (storage, site.dir), &scan)?;
     let is_known = known.is_some();
     let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file, is_known)?;
     let counters = Arc::new(Counters::new(&meters(site), site.clock.clone()));
@@ -246,9 +246,13 @@ fn lock(site: &Site<'_>, home: &Home) -> Result<Box<dyn LockGuard>> {
 }
 
 /// What the store's last end kept, if nothing changed since.
-fn kept_catalog(kept: &Kept, site: &Site<'_>, scan: &Scan) -> Result<Option<Catalog>> {
-    let found = kept.take(&*site.storage, site.dir);
-    let found = found.map_err(|e| Error::io("remove the kept catalog of", site.dir, e))?;
+fn kept_catalog(
+    kept: &Kept,
+    (storage, dir): (&dyn Storage, &Path),
+    scan: &Scan,
+) -> Result<Option<Catalog>> {
+    let found = kept.take(storage, dir);
+    let found = found.map_err(|e| Error::io("remove the kept catalog of", dir, e))?;
     Ok(found.filter(|_| scan.is_empty()))
 }
 

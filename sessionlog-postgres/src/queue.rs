@@ -303,6 +303,9 @@ impl Drop for Place {
             let left = std::mem::take(&mut state.waiting);
             drop(state);
             drop(left);
+        } else if state.closed {
+            // It may have taken what the others waited for to end.
+            state.sleepers.rouse_all();
         } else {
             // If this lane panicked, what waited for its sessions is another's.
             self.0.tell(&mut state);

@@ -168,21 +168,16 @@ impl Home {
         held.ok_or_else(|| self.locked(storage, dir))
     }
 
-    /// The storage, in the directory that the lock is held of, whatever has its name later: a
-    /// writer whose directory was removed must not write to the next store of that name. The
-    /// directories are open that syncs go through. To be had before the first write: see
-    /// [`HeldDirs`].
+    /// The storage, with the directories of the store open that syncs go through.
+    /// To be had before the first write: see [`HeldDirs`].
     ///
     /// # Errors
     /// If one cannot be opened.
     pub(crate) fn hold(&self, storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Storage>> {
         let own = dir.join(NAME);
         let dirs = [dir, &own, &self.journal];
-        let rooted = storage.rooted(dir).and_then(|rooted| {
-            let storage = rooted.unwrap_or_else(|| storage.clone());
-            HeldDirs::open(storage, &dirs)
-        });
-        Ok(Arc::new(rooted.map_err(|e| Error::io("open", dir, e))?))
+        let held = HeldDirs::open(storage.clone(), &dirs);
+        Ok(Arc::new(held.map_err(|e| Error::io("open", dir, e))?))
     }
 
     fn locked(&self, storage: &dyn Storage, dir: &Path) -> Error {
@@ -338,6 +333,18 @@ impl Home {
             .sync_dir(home)
             .map_err(|e| Error::io("sync", home, e))
     }
+}
+
+/// The storage, in the directory that is `dir` now, whatever has its name later. To be had
+/// before the lock, which is taken through it: a writer whose directory was removed or moved
+/// must not write to the next store of that name.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(crate) fn root(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Storage>> {
+    let rooted = storage.rooted(dir);
+    let rooted = rooted.map_err(|e| Error::io("open", dir, e))?;
+    Ok(rooted.unwrap_or_else(|| storage.clone()))
 }
 
 /// Two locks held as one.

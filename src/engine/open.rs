@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::Engine;
 use super::feed::Feed;
-use super::home::Home;
+use super::home::{self, Home};
 use super::kept::Kept;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
@@ -107,8 +107,8 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         tracing::warn!(%clamped, "an option is out of its bounds");
     }
     let home = Home::of(site.dir).of_any_owner(site.options.allow_other_owner);
-    let lock = lock(site, &home)?;
-    let shared = home.hold(&site.storage, site.dir)?;
+    let (lock, rooted) = lock(site, &home)?;
+    let shared = home.hold(&rooted, site.dir)?;
     let storage = &*shared;
     let id = home.identity(storage)?;
     let recovery = tracing::info_span!("recovery").entered();
@@ -230,17 +230,19 @@ const ASKING: Duration = Duration::from_millis(20);
 /// Takes the writer's lock, for which it waits as long as the options say. No event tells
 /// that another process gave it up. What the lock stands in is looked at each time: while
 /// it is waited for somebody may put something else in its place.
-fn lock(site: &Site<'_>, home: &Home) -> Result<Box<dyn LockGuard>> {
+fn lock(site: &Site<'_>, home: &Home) -> Result<(Box<dyn LockGuard>, Arc<dyn Storage>)> {
     let mut left = site.options.open_timeout;
     loop {
         home.create(&*site.storage, site.dir)?;
-        match home.lock(&*site.storage, site.dir) {
+        let rooted = home::root(&site.storage, site.dir)?;
+        match home.lock(&*rooted, site.dir) {
+            Ok(lock) => return Ok((lock, rooted)),
             Err(Error::Locked { .. }) if !left.is_zero() => {
                 let pause = left.min(ASKING);
                 thread::pause(pause);
                 left -= pause;
             }
-            other => return other,
+            Err(error) => return Err(error),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use sessionlog::backend::{LegacyJsonStore, SessionStore};
 use sessionlog::{Store, StoreHandle};
 
 use crate::support::{scratch, small_segments, texts};
@@ -84,4 +85,17 @@ fn a_store_whose_directory_was_moved_goes_on_where_it_is() {
     new.close().unwrap();
     assert_is_all_of("old", &moved);
     assert_is_all_of("new", &dir);
+}
+
+#[test]
+fn a_store_of_older_files_keeps_to_its_directory_too() {
+    let above = scratch();
+    let (dir, moved) = (above.path().join("sessions"), above.path().join("moved"));
+    let old = LegacyJsonStore::open(&dir).unwrap();
+    fs::rename(&dir, &moved).unwrap();
+    fs::create_dir(&dir).unwrap();
+    old.add_message("a", "user", "old").wait().unwrap();
+    old.save("a").wait().unwrap();
+    assert!(moved.join("a.json").exists());
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
 }

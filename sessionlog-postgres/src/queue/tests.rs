@@ -233,6 +233,25 @@ async fn what_waited_for_a_lane_that_panicked_is_anothers() {
     assert_eq!(taken.await.unwrap(), "a");
 }
 
+#[tokio::test(start_paused = true)]
+async fn lanes_end_though_one_panics_while_the_queue_is_closed() {
+    let queue = Queue::new(1, 100);
+    let (broken, other) = (queue.join(), queue.join());
+    let _both = ["a", "a"].map(|key| {
+        let (clear, answered) = command(key, Verb::Clear);
+        queue.push(clear).unwrap();
+        answered
+    });
+    let first = take(&broken).await;
+    queue.close();
+    let ended = tokio::spawn(async move { other.take().await.is_none() });
+    yield_now().await;
+    drop(first);
+    let last = take(&broken).await;
+    drop((last, broken));
+    assert!(ended.await.unwrap());
+}
+
 /// Sessions of which commands are under way, and how many of each were carried out.
 #[derive(Default)]
 struct Seen {

@@ -58,7 +58,8 @@ pub fn export(lines: &[u8], start: usize, format: Format) -> String {
     write(&messages, format)
 }
 
-fn write(messages: &[Message], format: Format) -> String {
+/// The messages in a shape other than their own.
+pub(crate) fn write(messages: &[Message], format: Format) -> String {
     match format {
         Format::Jsonl | Format::OpenAi => openai::write(&paired(messages)).to_string(),
         Format::Anthropic => anthropic::write(&paired(messages)).to_string(),

@@ -13,7 +13,7 @@ use self::files::Files;
 use crate::compat::migrate::{self, Found};
 use crate::compat::scope::SessionScope;
 use crate::disk::session_file;
-use crate::engine::home::Home;
+use crate::engine::home::{self, Home};
 use crate::error::{Error, Result};
 use crate::front::backend::book::Limits;
 use crate::front::backend::desk::Desk;
@@ -95,7 +95,10 @@ impl LegacyJsonStore {
     }
 
     pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        let lock = Home::of(dir).lock_only(&*storage, dir)?;
+        let home = Home::of(dir);
+        home.create_site(&*storage, dir)?;
+        let storage = home::root(&storage, dir)?;
+        let lock = home.lock_only(&*storage, dir)?;
         Self::under(storage, dir, lock)
     }
 

@@ -15,7 +15,7 @@ use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::scan::Scan;
 use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file;
-use crate::engine::home::Home;
+use crate::engine::home::{self, Home};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::standing::Standing;
 use crate::engine::recovery::plan::Plans;
@@ -35,8 +35,9 @@ pub(crate) fn repair(
     storage.info(dir).map_err(|e| Error::io("open", dir, e))?;
     let home = Home::of(dir).of_any_owner(options.allow_other_owner);
     home.create(&**storage, dir)?;
-    let lock = home.lock(&**storage, dir)?;
-    let storage = home.hold(storage, dir)?;
+    let rooted = home::root(storage, dir)?;
+    let lock = home.lock(&*rooted, dir)?;
+    let storage = home.hold(&rooted, dir)?;
     let mut repair = Repair {
         storage: &storage,
         dir,

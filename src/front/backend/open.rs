@@ -13,7 +13,7 @@ use crate::compat::migrate;
 use crate::compat::migrate::Found;
 use crate::compat::scope::SessionScope;
 use crate::disk::session_file::{self, LOG, SIDECAR};
-use crate::engine::home::Home;
+use crate::engine::home::{self, Home};
 use crate::error::{Error, Result};
 use crate::ground::clock::ZERO_TIME;
 use crate::ground::storage::{DiskStorage, FileKind, Storage};
@@ -102,25 +102,30 @@ pub(crate) fn open_on(
     dir: &Path,
     options: &StoreOptions,
 ) -> Result<Arc<dyn SessionStore>> {
-    let (reason, lock) = match Store::open_on(storage.clone(), dir, options) {
+    let (reason, lock, storage) = match Store::open_on(storage.clone(), dir, options) {
         Err(error @ Error::Locked { .. }) => return Err(error),
         Err(error) => {
             // The store gave its lock back, so another may have come and gone:
             // only under this one does what is found stay so.
             let home = Home::of(dir).of_any_owner(options.allow_other_owner);
+            home.create_site(&*storage, dir)?;
+            let storage = home::root(&storage, dir)?;
             let lock = home.lock_only(&*storage, dir)?;
             if may_have_sessions(&*storage, dir)? {
                 return Err(error);
             }
-            (error, lock)
+            (error, lock, storage)
         }
-        Ok(store) => match import(&store, &*storage, dir)? {
-            Ok(report) => return Ok(Arc::new(JsonlBackend::migrated(store, report))),
-            Err(reason) => match store.close_but_keep_lock()? {
-                Some(lock) => (reason, lock),
-                None => return Err(reason),
-            },
-        },
+        Ok(store) => {
+            let storage = store.handle().storage();
+            match import(&store, &*storage, dir)? {
+                Ok(report) => return Ok(Arc::new(JsonlBackend::migrated(store, report))),
+                Err(reason) => match store.close_but_keep_lock()? {
+                    Some(lock) => (reason, lock, storage),
+                    None => return Err(reason),
+                },
+            }
+        }
     };
     let dir_shown = dir.display();
     tracing::error!(dir = %dir_shown, %reason, "falling back to the older JSON session files");

@@ -1,8 +1,13 @@
 //! Handing conversations over in the shapes of others, and taking them in.
 
+use std::path::Path;
+
 use super::{StoreHandle, blocking};
+use crate::Message;
 use crate::compat::exchange::{self, Format};
-use crate::front::reply::Reply;
+use crate::engine::reader;
+use crate::error::{Error, Result};
+use crate::front::reply::{Place, Reply};
 
 /// Handing over.
 impl StoreHandle {
@@ -30,9 +35,12 @@ impl StoreHandle {
     pub fn export(&self, key: &str, format: Format) -> Reply<String> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
-            Box::pin(blocking(place, move || {
-                let (lines, start) = this.all_lines(&key)?;
-                Ok(exchange::export(&lines, start, format))
+            Box::pin(blocking(place, move || match format {
+                Format::Jsonl => {
+                    let (lines, start) = this.all_lines(&key)?;
+                    Ok(exchange::export(&lines, start, format))
+                }
+                _ => this.export_messages(&key, format),
             }))
         })
     }
@@ -55,5 +63,17 @@ impl StoreHandle {
                 Ok(many)
             })
         })
+    }
+
+    fn export_messages(&self, key: &str, format: Format) -> Result<String> {
+        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let mut snapshot = looked.snapshot.clone();
+        snapshot.hide_before(looked.start);
+        let read = reader::history(&snapshot, &self.counters());
+        let history = read.map_err(|e| Error::io("read", Path::new(key), e))?;
+        let prompt = looked.now().system_prompt();
+        let prompt = prompt.map(|prompt| Message::system(&**prompt));
+        let messages: Vec<_> = prompt.into_iter().chain(history).collect();
+        Ok(exchange::write(&messages, format))
     }
 }

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -33,9 +33,14 @@ struct Root {
 }
 
 impl DiskStorage {
-    /// Where to look a name up, and what it is called there.
+    /// Where to look a name up, and what it is called there. A path that leads out of the
+    /// directory again is not one of its names.
     fn at<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
-        let within = |root: &'a Root| Some((root, path.strip_prefix(&root.path).ok()?));
+        let within = |root: &'a Root| {
+            let rest = path.strip_prefix(&root.path).ok()?;
+            let leads_out = rest.components().any(|part| part == Component::ParentDir);
+            (!leads_out).then_some((root, rest))
+        };
         match self.root.as_ref().and_then(within) {
             Some((root, rest)) if rest.as_os_str().is_empty() => {
                 (root.directory.as_fd(), Path::new("."))
@@ -99,9 +104,9 @@ impl Storage for DiskStorage {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let directory = self.open_directory(path)?;
+        let mut directory = Dir::new(self.open_directory(path)?)?;
         let mut names = Vec::new();
-        for entry in Dir::read_from(&directory)? {
+        while let Some(entry) = directory.read() {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
@@ -112,7 +117,7 @@ impl Storage for DiskStorage {
             // Not every file system says it here.
             let kind = match entry.file_type() {
                 FileType::Unknown => {
-                    match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    match rustix::fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
                         Ok(found) => FileType::from_raw_mode(found.st_mode),
                         // Removed since the directory was read: it has no such name.
                         Err(Errno::NOENT) => continue,

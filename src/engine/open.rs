@@ -248,13 +248,9 @@ fn lock(site: &Site<'_>, home: &Home) -> Result<(Box<dyn LockGuard>, Arc<dyn Sto
 }
 
 /// What the store's last end kept, if nothing changed since.
-fn kept_catalog(
-    kept: &Kept,
-    (storage, dir): (&dyn Storage, &Path),
-    scan: &Scan,
-) -> Result<Option<Catalog>> {
-    let found = kept.take(storage, dir);
-    let found = found.map_err(|e| Error::io("remove the kept catalog of", dir, e))?;
+fn kept_catalog(kept: &Kept, at: (&dyn Storage, &Path), scan: &Scan) -> Result<Option<Catalog>> {
+    let found = kept.take(at.0, at.1);
+    let found = found.map_err(|e| Error::io("remove the kept catalog of", at.1, e))?;
     Ok(found.filter(|_| scan.is_empty()))
 }
 

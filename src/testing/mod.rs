@@ -79,7 +79,7 @@ pub fn open_session_store(
     dir: &Path,
     options: StoreOptions,
 ) -> Result<Arc<dyn SessionStore>> {
-    crate::front::backend::open_on(storage, dir, &options)
+    crate::front::backend::open_on(&storage, dir, &options)
 }
 
 /// Locks, atomics, threads and replies.

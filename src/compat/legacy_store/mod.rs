@@ -91,15 +91,12 @@ impl LegacyJsonStore {
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
-        Self::open_on(Arc::new(DiskStorage::default()), &dir)
-    }
-
-    pub(crate) fn open_on(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        let home = Home::of(dir);
-        home.create_site(&*storage, dir)?;
-        let storage = home::root(&storage, dir)?;
-        let lock = home.lock_only(&*storage, dir)?;
-        Self::under(storage, dir, lock)
+        let home = Home::of(&dir);
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage::default());
+        home.create_site(&*storage, &dir)?;
+        let storage = home::root(&storage, &dir)?;
+        let lock = home.lock_only(&*storage, &dir)?;
+        Self::under(storage, &dir, lock)
     }
 
     /// Opens a directory whose writer's lock is held already.

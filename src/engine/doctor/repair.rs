@@ -35,9 +35,8 @@ pub(crate) fn repair(
     storage.info(dir).map_err(|e| Error::io("open", dir, e))?;
     let home = Home::of(dir).of_any_owner(options.allow_other_owner);
     home.create(&**storage, dir)?;
-    let rooted = home::root(storage, dir)?;
-    let lock = home.lock(&*rooted, dir)?;
-    let storage = home.hold(&rooted, dir)?;
+    let storage = home::root(storage, dir)?;
+    let (lock, storage) = (home.lock(&*storage, dir)?, home.hold(&storage, dir)?);
     let mut repair = Repair {
         storage: &storage,
         dir,

@@ -90,7 +90,8 @@ pub fn open_session_store_with(
 ) -> Result<Arc<dyn SessionStore>> {
     let dir = dir.as_ref();
     let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
-    open_on(Arc::new(DiskStorage::default()), &dir, &options)
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage::default());
+    open_on(&storage, &dir, &options)
 }
 
 /// Opens a directory of any file system. `dir` is absolute.
@@ -98,7 +99,7 @@ pub fn open_session_store_with(
 /// # Errors
 /// As [`open_session_store_with`].
 pub(crate) fn open_on(
-    storage: Arc<dyn Storage>,
+    storage: &Arc<dyn Storage>,
     dir: &Path,
     options: &StoreOptions,
 ) -> Result<Arc<dyn SessionStore>> {
@@ -108,8 +109,8 @@ pub(crate) fn open_on(
             // The store gave its lock back, so another may have come and gone:
             // only under this one does what is found stay so.
             let home = Home::of(dir).of_any_owner(options.allow_other_owner);
-            home.create_site(&*storage, dir)?;
-            let storage = home::root(&storage, dir)?;
+            home.create_site(&**storage, dir)?;
+            let storage = home::root(storage, dir)?;
             let lock = home.lock_only(&*storage, dir)?;
             if may_have_sessions(&*storage, dir)? {
                 return Err(error);

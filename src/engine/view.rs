@@ -16,6 +16,7 @@
 mod follow;
 mod listing;
 mod moment;
+mod naming;
 mod pieces;
 
 use std::collections::BTreeMap;
@@ -149,34 +150,6 @@ impl DirectoryView {
     /// If the directory cannot be read.
     pub(crate) fn list(&self) -> Result<Vec<String>> {
         Ok(self.look_again()?.catalog.list())
-    }
-
-    /// See [`Catalog::resolve`](crate::engine::catalog::Catalog::resolve).
-    ///
-    /// # Errors
-    /// If the directory cannot be read.
-    pub(crate) fn resolve(&self, key: &str) -> Result<Option<String>> {
-        Ok(self.look_again()?.catalog.resolve(key))
-    }
-
-    /// The key of the session that `key` means, literally or not, if there is one.
-    ///
-    /// # Errors
-    /// If the directory cannot be read, or for a key that is none.
-    pub(crate) fn existing(&self, key: &str, resolve: bool) -> Result<Option<Arc<str>>> {
-        let (key, stem) = self.look_again()?.find(key, resolve);
-        crate::disk::session_file::validate_key(&key)?;
-        Ok(stem.map(|_| key))
-    }
-
-    /// The key that `key` means, literally or not, and its session's file name.
-    ///
-    /// # Errors
-    /// If the directory cannot be read, or for a key that is none.
-    pub(crate) fn named(&self, key: &str, resolve: bool) -> Result<(Arc<str>, Option<String>)> {
-        let (key, stem) = self.look_again()?.find(key, resolve);
-        crate::disk::session_file::validate_key(&key)?;
-        Ok((key, stem.map(|stem| stem.to_string())))
     }
 
     /// See [`Catalog::orphans`](crate::engine::catalog::Catalog::orphans).

@@ -77,6 +77,32 @@ fn a_directory_of_picoclaws_is_read_as_it_is() {
 }
 
 #[test]
+fn a_reader_notices_what_other_programs_make_and_remove_without_a_journal() {
+    let dir = scratch();
+    let (log, meta) = (
+        dir.path().join("telegram_1.jsonl"),
+        dir.path().join("telegram_1.meta.json"),
+    );
+    let make = || {
+        std::fs::write(&log, line("0")).unwrap();
+        std::fs::write(&meta, sidecar("telegram:1", "s", 0, 1)).unwrap();
+    };
+    let store = reader(dir.path());
+    let chats = store.handle();
+    let is_there = || chats.exists("telegram:1").wait().unwrap();
+    assert!(!is_there());
+    make();
+    assert!(is_there());
+    std::fs::remove_file(&log).unwrap();
+    assert!(is_there(), "its sidecar is");
+    std::fs::remove_file(&meta).unwrap();
+    assert!(!is_there());
+    make();
+    assert!(is_there());
+    store.close().unwrap();
+}
+
+#[test]
 fn a_reader_beside_a_writer_sees_what_was_acknowledged() {
     let dir = scratch();
     let writer = open(dir.path());

@@ -1,0 +1,52 @@
+//! Whom a key means.
+
+use std::sync::Arc;
+
+use super::DirectoryView;
+use crate::disk::session_file;
+use crate::error::Result;
+
+impl DirectoryView {
+    /// See [`Catalog::resolve`](crate::engine::catalog::Catalog::resolve).
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn resolve(&self, key: &str) -> Result<Option<String>> {
+        Ok(self.look_again()?.catalog.resolve(key))
+    }
+
+    /// The key of the session that `key` means, literally or not, if there is one.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or for a key that is none.
+    pub(crate) fn existing(&self, key: &str, resolve: bool) -> Result<Option<Arc<str>>> {
+        let mut moment = self.current(key)?;
+        let (_, stem) = moment.find(key, resolve);
+        // The journal says nothing of files that others remove.
+        if stem.is_some_and(|stem| !self.has_files(&stem)) {
+            moment = self.look_again()?;
+        }
+        let (key, stem) = moment.find(key, resolve);
+        session_file::validate_key(&key)?;
+        Ok(stem.map(|_| key))
+    }
+
+    fn has_files(&self, stem: &str) -> bool {
+        let names = [
+            session_file::log_name(stem),
+            session_file::sidecar_name(stem),
+        ];
+        let is_there = |name: &String| self.storage.info(&self.dir.join(name)).is_ok();
+        names.iter().any(is_there)
+    }
+
+    /// The key that `key` means, literally or not, and its session's file name.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or for a key that is none.
+    pub(crate) fn named(&self, key: &str, resolve: bool) -> Result<(Arc<str>, Option<String>)> {
+        let (key, stem) = self.look_again()?.find(key, resolve);
+        session_file::validate_key(&key)?;
+        Ok((key, stem.map(|stem| stem.to_string())))
+    }
+}

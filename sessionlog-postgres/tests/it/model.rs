@@ -434,7 +434,7 @@ fn run(steps: &[Step]) {
                 one.key.clone(),
                 one.first_text.clone(),
                 one.last_text.clone(),
-                is_plain!(chats, &one.key).then_some(one.lines),
+                is_plain!(chats.exact_keys(), &one.key).then_some(one.lines),
             )
         });
         // Of keys that would have one file name, the directory lists the older one first.
@@ -473,6 +473,16 @@ fn run(steps: &[Step]) {
         );
     }
     files.close().unwrap();
+}
+
+#[test]
+fn a_session_whose_key_becomes_an_alias_is_listed_as_itself() {
+    let hidden = Step::Update(2, None, None, Some(Kept::Last(0)), None, Expected::Anything);
+    run(&[
+        Step::Checkpoint(2, false),
+        hidden,
+        Step::Ensure(3, None, vec![2]),
+    ]);
 }
 
 proptest! {

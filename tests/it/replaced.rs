@@ -1,6 +1,7 @@
 //! A directory that is removed or moved under a running store, and another store in its place.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use sessionlog::backend::{LegacyJsonStore, SessionStore};
@@ -29,6 +30,13 @@ fn live(chats: &StoreHandle, who: &str) -> bool {
     results.iter().all(Result::is_ok)
 }
 
+/// Removes a directory in which a store still makes files: it may not be empty at once.
+fn remove(dir: &Path) {
+    while let Err(error) = fs::remove_dir_all(dir) {
+        assert_eq!(error.kind(), ErrorKind::DirectoryNotEmpty);
+    }
+}
+
 fn open(dir: &Path) -> Store {
     Store::open_with(dir, small_segments()).unwrap()
 }
@@ -54,7 +62,7 @@ fn a_store_whose_directory_was_removed_does_nothing_to_the_next_one_there() {
     let dir = above.path().join("sessions");
     let old = open(&dir);
     assert!(live(&old.handle(), "old"));
-    fs::remove_dir_all(&dir).unwrap();
+    remove(&dir);
     let new = open(&dir);
     let (old_chats, new_chats) = (old.handle(), new.handle());
     let acknowledged = std::thread::scope(|scope| {

@@ -48,6 +48,12 @@ async fn take(place: &Place) -> Batch {
     place.take().await.unwrap()
 }
 
+/// What comes of work that somebody is to be roused for; the clock runs while all sleep.
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(LATE * 100, work).await;
+    done.expect("nobody was roused")
+}
+
 /// Whether there is nothing for the lane now; the clock stands still.
 async fn waits(place: &Place) -> bool {
     let taken = tokio::time::timeout(Duration::ZERO, place.take()).await;
@@ -145,7 +151,7 @@ async fn whoever_is_roused_leaves_to_the_next_what_it_does_not_take() {
     }
     let mut keys = Vec::new();
     for one in taken {
-        keys.push(one.await.unwrap());
+        keys.push(soon(one).await.unwrap());
     }
     keys.sort();
     assert_eq!(keys, ["a", "b", "c"]);
@@ -230,7 +236,7 @@ async fn what_waited_for_a_lane_that_panicked_is_anothers() {
     let taken = tokio::spawn(async move { keys(&take(&other).await).join(" ") });
     yield_now().await;
     drop((batch, broken));
-    assert_eq!(taken.await.unwrap(), "a");
+    assert_eq!(soon(taken).await.unwrap(), "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +255,7 @@ async fn lanes_end_though_one_panics_while_the_queue_is_closed() {
     drop(first);
     let last = take(&broken).await;
     drop((last, broken));
-    assert!(ended.await.unwrap());
+    assert!(soon(ended).await.unwrap());
 }
 
 /// Sessions of which commands are under way, and how many of each were carried out.

@@ -23,21 +23,16 @@ impl DirectoryView {
         let mut moment = self.current(key)?;
         let (_, stem) = moment.find(key, resolve);
         // The journal says nothing of files that others remove.
-        if stem.is_some_and(|stem| !self.has_files(&stem)) {
+        let has_log = |stem: &str| {
+            let log = self.dir.join(session_file::log_name(stem));
+            self.storage.info(&log).is_ok()
+        };
+        if stem.is_some_and(|stem| !has_log(&stem)) {
             moment = self.look_again()?;
         }
         let (key, stem) = moment.find(key, resolve);
         session_file::validate_key(&key)?;
         Ok(stem.map(|_| key))
-    }
-
-    fn has_files(&self, stem: &str) -> bool {
-        let names = [
-            session_file::log_name(stem),
-            session_file::sidecar_name(stem),
-        ];
-        let is_there = |name: &String| self.storage.info(&self.dir.join(name)).is_ok();
-        names.iter().any(is_there)
     }
 
     /// The key that `key` means, literally or not, and its session's file name.

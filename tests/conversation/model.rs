@@ -135,11 +135,8 @@ impl Session {
     fn after_message(&self, n: usize) -> usize {
         let live = self.lines.iter().enumerate().skip(self.skip);
         let mut messages = live.filter(|(_, line)| matches!(line, Line::Message(_)));
-        match n.checked_sub(1).map(|last| messages.nth(last)) {
-            None => self.skip.min(self.lines.len()),
-            Some(Some((place, _))) => place + 1,
-            Some(None) => self.lines.len(),
-        }
+        let sought = messages.nth(n.saturating_sub(1));
+        sought.map_or(self.lines.len(), |(place, _)| place + n.min(1))
     }
 
     pub(crate) fn append(&mut self, texts: &[String]) {

@@ -49,7 +49,7 @@ impl Transaction<'_> {
                 let moment = self.moment(&source.key).await?;
                 return Ok(moment.checkpoint(id.number()).map(u64::cast_signed));
             }
-            Fork::Message(0) => source.start_at,
+            Fork::Message(0) => self.first_message(source).await?,
             Fork::Message(n) => match i64::try_from(n) {
                 Ok(n) if n <= source.messages => self.behind_message(source, n).await?,
                 _ => source.end_at,
@@ -57,6 +57,16 @@ impl Transaction<'_> {
             // The end, and a place that this crate does not know of yet.
             _ => source.end_at,
         }))
+    }
+
+    /// Where the first visible message begins. Control records before it stay, as those do that
+    /// are hidden.
+    async fn first_message(&self, source: &Session) -> Tried<i64> {
+        let sql = "SELECT line_at FROM {schema}.lines
+             WHERE session_id = $1 AND line_at >= $2 AND kind = 0 ORDER BY line_at LIMIT 1";
+        let params: [Param<'_>; 2] = [(&source.id, Type::INT8), (&source.start_at, Type::INT8)];
+        let rows = self.ask(sql, &params).await?;
+        Ok(rows.first().map_or(source.end_at, |row| row.get(0)))
     }
 
     /// Where the `n`th visible message ends.

@@ -159,10 +159,10 @@ fn a_step() -> impl Strategy<Value = Step> {
         2 => (key.clone(), 0_usize..5).prop_map(|(k, n)| Step::Truncate(k, n)),
         1 => (key.clone(), some_said()).prop_map(|(k, s)| Step::SetHistory(k, s)),
         2 => (key.clone(), prop::option::of(0_usize..2), aliases())
-            .prop_map(|(k, s, a)| Step::Ensure(k, s, a)),
+            .prop_map(|(k, s, a)| Step::Ensure(k, s, claims(k, a))),
         1 => (key.clone(), prop::option::of(0_usize..2), aliases())
-            .prop_map(|(k, s, a)| Step::Upsert(k, s, a)),
-        1 => (key.clone(), aliases()).prop_map(|(k, a)| Step::Promote(k, a)),
+            .prop_map(|(k, s, a)| Step::Upsert(k, s, claims(k, a))),
+        1 => (key.clone(), aliases()).prop_map(|(k, a)| Step::Promote(k, claims(k, a))),
         1 => key.clone().prop_map(Step::Delete),
         2 => (key.clone(), any::<bool>()).prop_map(|(k, m)| Step::Checkpoint(k, m)),
         2 => (key.clone(), 0_i64..3).prop_map(|(k, i)| Step::Revert(k, i)),
@@ -173,6 +173,17 @@ fn a_step() -> impl Strategy<Value = Step> {
         2 => (key.clone(), 0_u64..4).prop_map(|(k, n)| Step::RestoreBackup(k, n)),
         1 => (key, 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
     ]
+}
+
+/// What a session may be called. Of two whose keys would have one file name, only one has other
+/// names: in files the older has that file's name, and is asked after the younger; a database
+/// goes by their keys.
+fn claims(key: usize, aliases: Vec<usize>) -> Vec<usize> {
+    if KEYS[key] == "a_b" {
+        Vec::new()
+    } else {
+        aliases
+    }
 }
 
 /// What takes a session back and forth, of two that are near each other: what was taken back

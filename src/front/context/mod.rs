@@ -84,7 +84,8 @@ pub enum Fork {
     /// leave.
     Checkpoint(CheckpointId),
     /// After so many messages of the session's history. If there are fewer, at the
-    /// end. A compaction does not change which messages these are.
+    /// end. After none, what stands before the first message stays: prompts, checkpoints.
+    /// A compaction does not change which messages these are.
     Message(u64),
 }
 

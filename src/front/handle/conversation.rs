@@ -240,24 +240,28 @@ fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
     })
 }
 
-/// Where the `n`th live message ends.
+/// Where the `n`th live message ends, or before the first one. Control records before that one
+/// stay in any case: hidden ones become lines that are not when they are compacted.
 fn after_message(looked: &Looked, tail: &[u8], n: u64) -> std::io::Result<u64> {
     let live = &looked.snapshot.live;
-    let (mut left, mut cut) = (n, looked.start);
-    let mut take = |text: &[u8], next: u64| {
-        if left > 0 && next > looked.start && session_file::classify(text) == Kind::Message {
-            left -= 1;
-            cut = next.min(looked.end);
+    let (mut left, mut cut) = (n, None);
+    let mut take = |text: &[u8], at: u64, next: u64| {
+        let is_sought = next > looked.start && (left > 0 || cut.is_none());
+        if is_sought && session_file::classify(text) == Kind::Message {
+            let end = if n == 0 { at } else { next };
+            cut = Some(end.min(looked.end));
+            left = left.saturating_sub(1);
         }
     };
     if let Some(file) = &live.file {
         for_each_line(&**file, looked.start.min(live.end), live.end, &mut |raw| {
-            take(raw.text, raw.next());
+            take(raw.text, raw.begin, raw.next());
             Ok(())
         })?;
     }
     for (offset, text) in session_file::lines(tail) {
-        take(text, live.end + (offset + text.len()) as u64 + 1);
+        let at = live.end + offset as u64;
+        take(text, at, at + text.len() as u64 + 1);
     }
-    Ok(if left > 0 { looked.end } else { cut })
+    Ok(cut.filter(|_| left == 0).unwrap_or(looked.end))
 }

@@ -399,9 +399,21 @@ fn a_fork_does_not_bring_truncated_messages_back() {
         assert_eq!(said(&caller.ok(chats.history("all"))), ["3", "4"]);
         assert_eq!(said(&caller.ok(chats.history("part"))), ["3"]);
         assert!(caller.ok(chats.history("dead")).is_empty());
+        let chat = chats.context(CHAT);
+        caller.ok(chat.checkpoint(false));
+        caller.ok(chats.add_message(CHAT, "user", "5"));
+        caller.ok(chats.truncate_history(CHAT, 1));
+        caller.ok(chats.fork_session(CHAT, "hidden", Fork::Message(0)));
         caller.ok(chats.compact(CHAT));
+        // The checkpoint is a line that is not hidden now.
+        caller.ok(chats.fork_session(CHAT, "carried", Fork::Message(0)));
+        for fork in ["hidden", "carried"] {
+            let checkpoints = caller.ok(chats.context(fork).n_checkpoints());
+            assert_eq!(checkpoints, 1, "{fork}");
+            assert!(caller.ok(chats.history(fork)).is_empty());
+        }
         caller.ok(chats.fork_session(CHAT, "compacted", Fork::Message(1)));
-        assert_eq!(said(&caller.ok(chats.history("compacted"))), ["3"]);
+        assert_eq!(said(&caller.ok(chats.history("compacted"))), ["5"]);
     });
 }
 

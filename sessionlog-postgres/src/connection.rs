@@ -79,6 +79,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether it has its own statements prepared, with plans that stay.
+    pub(crate) fn plans_once(&self) -> bool {
+        self.plans == Plans::Once
+    }
+
     pub(crate) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Answer<Vec<Row>> {
         match self.prepared.get(sql) {
             Some(statement) => self.client.query(statement, &values(params)).await,

@@ -9,6 +9,7 @@ use sessionlog::{Error, Result};
 use crate::connect::{Connector, Pool};
 use crate::connection::Connection;
 use crate::fault::{Fault, Tried};
+use crate::known::Known;
 use crate::options::PostgresOptions;
 use crate::sql::Sql;
 
@@ -23,6 +24,10 @@ pub(crate) struct Shared {
     pub(crate) sql: Sql,
     /// Whether the server can notify. Without it nobody can follow changes.
     pub(crate) notifies: bool,
+    /// What writers leave of sessions for their next transaction.
+    pub(crate) known: Known,
+    /// Whether anybody followed changes, when last seen.
+    pub(crate) is_followed: AtomicBool,
     pub(crate) closed: AtomicBool,
 }
 
@@ -33,6 +38,18 @@ pub(crate) type Asked<'c, T> = Pin<Box<dyn Future<Output = Tried<T>> + Send + 'c
 pub(crate) type Pooled = deadpool::managed::Object<Connector>;
 
 impl Shared {
+    /// Whether followers are to be told, as far as is known.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.is_followed.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether anybody follows, and says whether to tell them.
+    pub(crate) fn note_followers(&self, is_followed: bool) -> bool {
+        let is_told = is_followed && self.notifies;
+        self.is_followed.store(is_told, Ordering::Relaxed);
+        is_told
+    }
+
     /// # Errors
     /// `Closed`.
     pub(crate) fn check_open(&self) -> Result<()> {

@@ -56,6 +56,17 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["sessions_by_key", "aliases_by_name", "sessions_pkey"],
         ),
         (
+            typed(&sql.append_known, KNOWN),
+            format!(
+                "{}, ARRAY['', ''], {}, ARRAY[7, 9], ARRAY[1, 1], ARRAY[0, 0]::smallint[],
+                 ARRAY['', '']::bytea[], ARRAY['', ''], ARRAY[7], ARRAY['']::bytea[], ARRAY[1],
+                 2, 1, 1, ARRAY['old:3']",
+                ["ARRAY[7, 9]"; 5].join(", "),
+                ["ARRAY[7, 9]"; 7].join(", ")
+            ),
+            vec!["sessions_pkey", "aliases_by_name"],
+        ),
+        (
             typed(&sql.claims, "text[]"),
             "ARRAY['old:3']".into(),
             vec!["aliases_by_name"],
@@ -132,6 +143,9 @@ fn of_backups(sql: &Sql, sought: &str) -> Vec<Statement> {
     ]
 }
 
+const KNOWN: &str = "bigint[], bigint[], bigint[], bigint[], bigint[], text[], bigint[], \
+     bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], smallint[], \
+     bytea[], text[], bigint[], bytea[], bigint[], bigint, bigint, bigint, text[]";
 const FOUR: &str = "text, text, boolean, boolean";
 const TEN: &str = "bytea, bytea, text, text, text, bigint, bytea, text, bigint, bigint";
 

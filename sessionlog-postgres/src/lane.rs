@@ -12,7 +12,7 @@ use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::queue::Place;
-use crate::row::random;
+use crate::row::{Session, random};
 use crate::transaction::{Committed, Transaction};
 
 /// One writer of the store: one connection, one transaction at a time.
@@ -23,6 +23,9 @@ pub(crate) struct Lane {
     /// Its row, and what it wrote there last. A number that is there was committed.
     id: i64,
     token: i64,
+    /// How often it asked for a transaction whose answer was lost, as its row has it. One that
+    /// comes later than that question is refused by this number.
+    settled: i64,
 }
 
 /// What became of a transaction.
@@ -42,6 +45,7 @@ impl Lane {
             connection: None,
             id: random(),
             token: 0,
+            settled: 0,
         }
     }
 
@@ -89,9 +93,12 @@ impl Lane {
     ) -> std::result::Result<Vec<Result<Outcome>>, Failure> {
         let deadline = Instant::now() + self.shared.options.retry;
         let mut pause = Pause::default();
+        // Only once is it tried with what this process knows, which may be out of date.
+        let mut presumed = self.presume(orders);
         loop {
             self.token += 1;
-            let fault = match self.attempt(orders).await {
+            let has_presumed = !presumed.is_empty();
+            let fault = match self.attempt(orders, std::mem::take(&mut presumed)).await {
                 Tally::Committed(outcomes) => return Ok(outcomes),
                 Tally::RolledBack(Fault::Refused(error)) => return Err(Failure::Refused(error)),
                 Tally::RolledBack(fault) => fault,
@@ -104,7 +111,9 @@ impl Lane {
             };
             if let Fault::Lost(reason) = &fault {
                 tracing::warn!(%reason, "a connection to the database was lost");
-                self.connection = None;
+                self.disconnect();
+            } else if has_presumed {
+                continue;
             }
             if Instant::now() >= deadline {
                 return Err(Failure::Late(fault.reason()));
@@ -113,7 +122,7 @@ impl Lane {
         }
     }
 
-    async fn attempt(&mut self, orders: &[&Order]) -> Tally {
+    async fn attempt(&mut self, orders: &[&Order], presumed: Vec<Session>) -> Tally {
         if let Err(fault) = self.connect().await {
             return Tally::RolledBack(fault);
         }
@@ -122,13 +131,18 @@ impl Lane {
         };
         let mark = (self.id, self.token);
         let longest = self.shared.options.statement * 2;
-        let begun = Transaction::begin(connection, &self.shared, mark, orders);
-        let begun = tokio::time::timeout(longest, begun).await;
-        let mut transaction = match begun {
-            Ok(Ok(transaction)) => transaction,
-            Ok(Err(fault)) => return self.give_up(fault).await,
-            Err(_) => return Tally::RolledBack(Fault::lost("the server does not answer")),
+        let mut transaction = if presumed.is_empty() {
+            let begun = Transaction::begin(connection, &self.shared, mark, orders);
+            match tokio::time::timeout(longest, begun).await {
+                Ok(Ok(transaction)) => transaction,
+                Ok(Err(fault)) => return self.give_up(fault).await,
+                Err(_) => return Tally::RolledBack(Fault::lost("the server does not answer")),
+            }
+        } else {
+            let (shared, settled) = (&self.shared, self.settled);
+            Transaction::presuming(connection, shared, mark, settled, orders, presumed)
         };
+        let settled = transaction.settled;
         let mut outcomes = Vec::with_capacity(orders.len());
         for order in orders {
             let outcome = match &order.verb {
@@ -147,11 +161,13 @@ impl Lane {
                 Err(fault) => return self.give_up(fault).await,
             }
         }
-        match transaction.commit().await {
+        let committed = transaction.commit().await;
+        self.settled = settled;
+        match committed {
             Committed::Yes => Tally::Committed(outcomes),
             Committed::No(fault) => self.give_up(fault).await,
             Committed::Unknown(reason) => {
-                self.connection = None;
+                self.disconnect();
                 Tally::Unknown(outcomes, reason)
             }
         }
@@ -181,6 +197,7 @@ impl Lane {
         {
             return Ok(());
         }
+        self.disconnect();
         let connection = self.shared.writers.connect().await?;
         let sql = "INSERT INTO {schema}.lanes (lane_id, token, settled, seen_at)
              VALUES ($1, 0, 0, now()) ON CONFLICT DO NOTHING";
@@ -191,6 +208,24 @@ impl Lane {
         registered.map_err(|_| Fault::lost("the server does not answer"))??;
         self.connection = Some(connection);
         Ok(())
+    }
+
+    /// The sessions of orders, if all that is needed of them is known; else none.
+    fn presume(&self, orders: &[&Order]) -> Vec<Session> {
+        // Behind a pooler the server would plan the statement each time, and lock the rows in
+        // whatever order comes of that. Followers are told of sessions that were looked at.
+        let is_direct = |one: &Connection| one.plans_once() && !one.client.is_closed();
+        if self.shared.is_followed() || !self.connection.as_ref().is_some_and(is_direct) {
+            return Vec::new();
+        }
+        self.shared.known.take(orders)
+    }
+
+    /// Gives the connection up. The next one may be to a server that does not have what this
+    /// one had.
+    fn disconnect(&mut self) {
+        self.connection = None;
+        self.shared.known.forget();
     }
 
     /// Whether the last transaction is there. Asking waits for that transaction's lock, and so
@@ -211,7 +246,7 @@ impl Lane {
                 }
                 Err(_) => {}
             }
-            self.connection = None;
+            self.disconnect();
             pause.wait(deadline).await;
         }
     }
@@ -230,7 +265,11 @@ impl Lane {
         if connection.was_warned() {
             return Err(Fault::lost("the server did not wait for its replicas"));
         }
-        Ok(rows.first().map(|row| row.get(0)))
+        let row = rows.first();
+        if let Some(row) = row {
+            self.settled = row.get(1);
+        }
+        Ok(row.map(|row| row.get(0)))
     }
 
     /// Takes the lane's row away. One that is left is removed by who opens the store weeks

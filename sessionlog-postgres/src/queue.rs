@@ -2,8 +2,10 @@
 //!
 //! A transaction costs the server about as much as ten commands in it. So a lane begins one
 //! only if the commands would not soon go with others: while as many are under way as there
-//! are lanes, later ones wait for company, unless that takes too long.
+//! are lanes, later ones wait for company, unless that takes too long. So do those who are back
+//! first of the callers that a transaction answered.
 
+mod company;
 mod sleep;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,6 +16,7 @@ use std::time::Duration;
 use sessionlog::Error;
 use tokio::time::Instant;
 
+use self::company::Company;
 use self::sleep::{Asleep, Sleepers};
 use crate::command::Command;
 
@@ -48,6 +51,7 @@ struct State {
     held: HashSet<u64>,
     /// What is under way of commands that share a transaction.
     groups: Vec<Group>,
+    company: Company,
     sleepers: Sleepers,
     /// Lanes that there are.
     open: usize,
@@ -59,6 +63,7 @@ struct Group {
     number: u64,
     since: Instant,
     commands: usize,
+    sessions: usize,
 }
 
 /// Commands for one transaction. Others of their sessions wait until it is dropped.
@@ -142,8 +147,12 @@ impl Queue {
         let now = Instant::now();
         let on_time = || state.groups.iter().filter(|one| one.since + LATE > now);
         let under_way: usize = on_time().map(|one| one.commands).sum();
-        if under_way < self.lanes || state.sharing.len() >= self.most {
+        let ready = state.sharing.len();
+        if ready >= self.most || state.closed {
             return Ok(());
+        }
+        if under_way < self.lanes {
+            return state.company.awaited(ready, now).map_or(Ok(()), Err);
         }
         let first = on_time().map(|one| one.since + LATE).min();
         first.map_or(Ok(()), Err)
@@ -158,7 +167,10 @@ impl Queue {
             (Some(_), _) => Next::Carry(state.take_group(self.most)),
             (None, Some(_)) => Next::Carry(state.take_single()),
             (None, None) if state.closed && state.waiting.is_empty() => Next::End,
-            (None, None) if state.sharing.is_empty() => Next::Wait(None),
+            // Whoever comes first then need not rouse anybody who only sets an alarm.
+            (None, None) if state.sharing.is_empty() => {
+                Next::Wait(state.company.awaited(0, Instant::now()))
+            }
             (None, None) => Next::Wait(gate.err()),
         }
     }
@@ -265,10 +277,12 @@ impl Place {
         held.dedup();
         state.held.extend(&held);
         if commands[0].order.verb.is_simple() {
+            state.company.begins(held.len() + state.sharing.len());
             state.groups.push(Group {
                 number: state.numbered,
                 since: Instant::now(),
                 commands: commands.len(),
+                sessions: held.len(),
             });
         }
         self.0.tell(state);
@@ -289,7 +303,16 @@ impl Drop for Batch {
             state.make_ready(*session);
         }
         // Its lane looks next, and tells of what it leaves.
-        state.groups.retain(|one| one.number != self.number);
+        let group = state
+            .groups
+            .iter()
+            .position(|one| one.number == self.number);
+        if let Some(group) = group.map(|at| state.groups.swap_remove(at)) {
+            let now = Instant::now();
+            state
+                .company
+                .answered(group.sessions, now - group.since, now);
+        }
     }
 }
 

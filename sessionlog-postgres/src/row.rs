@@ -29,8 +29,20 @@ pub(crate) struct Session {
     pub(crate) updated_ns: i64,
     /// How many message ids it ever took.
     pub(crate) taken: i64,
+    /// How the last commit left it, if this process knows.
+    pub(crate) found: Found,
     /// What of it the database does not have yet.
     pub(crate) change: Change,
+}
+
+/// A state of a session. A version alone could be another one's after a
+/// failover that lost commits, and a compaction, which removes lines, does not change it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) version: i64,
+    pub(crate) updated_ns: i64,
+    pub(crate) lines: i64,
+    pub(crate) end_at: i64,
 }
 
 /// What the database does not have yet of a session.
@@ -72,6 +84,7 @@ impl Session {
             updated_at: row.get(13),
             updated_ns: row.get(14),
             taken: row.get(15),
+            found: Found::default(),
             change: Change::default(),
         }
     }
@@ -96,6 +109,7 @@ impl Session {
             updated_at: String::new(),
             updated_ns: 0,
             taken: 0,
+            found: Found::default(),
             change: Change {
                 is_new: true,
                 numbers: true,
@@ -121,6 +135,17 @@ impl Session {
             self.created_at.clone_from(&self.updated_at);
         }
         self.change.numbers = true;
+    }
+
+    /// All of it is committed.
+    pub(crate) fn settle(&mut self) {
+        self.found = Found {
+            version: self.version,
+            updated_ns: self.updated_ns,
+            lines: self.lines,
+            end_at: self.end_at,
+        };
+        self.change = Change::default();
     }
 
     pub(crate) fn updated_minute(&self) -> i64 {

@@ -7,6 +7,7 @@ pub(crate) struct Sql {
     pub(crate) schema: String,
     pub(crate) take_lane: String,
     pub(crate) take_lane_and_gate: String,
+    pub(crate) take_lane_at_once: String,
     pub(crate) notify: String,
     pub(crate) claims: String,
     pub(crate) lock_sessions: String,
@@ -15,6 +16,7 @@ pub(crate) struct Sql {
     pub(crate) bump_sessions: String,
     pub(crate) rewrite_sessions: String,
     pub(crate) insert_lines: String,
+    pub(crate) append_known: String,
     pub(crate) insert_ids: String,
     pub(crate) forget_ids: String,
     pub(crate) count_backup: String,
@@ -75,13 +77,24 @@ impl Sql {
         Self {
             schema: schema.to_owned(),
             take_lane: fill(
-                "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1",
+                "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
+                 RETURNING settled",
             ),
             // The gate is locked by a statement of its own: the next one sees who follows
             // since. In one with the question it could find nobody, and those would not be told.
             take_lane_and_gate: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
-                 RETURNING pg_advisory_xact_lock_shared($3)",
+                 RETURNING settled, pg_advisory_xact_lock_shared($3)",
+            ),
+            // Of a transaction that is sent whole, before anything of it is answered. It may
+            // come after its lane gave it up and asked what became of it: then it finds that it
+            // was settled, and does nothing. Nor does it if what began it failed: what follows
+            // would be carried out piece by piece, the pieces before a crash only.
+            take_lane_at_once: fill(
+                "UPDATE {schema}.lanes SET token = CAST($2 AS bigint), seen_at = now()
+                 WHERE lane_id = $1 AND settled = $4
+                     AND current_setting('sessionlog.token', true) = CAST(CAST($2 AS bigint) AS text)
+                 RETURNING settled, pg_advisory_xact_lock_shared($3)",
             ),
             notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
             // Whether anybody follows is in each row, of which there is one at least.
@@ -152,6 +165,39 @@ impl Sql {
                  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[],
                      $4::bytea[], $5::text[])",
             ),
+            // All or nothing: what the sessions were left as must still be so, the lane must have
+            // its token, nobody else may be meant by a key, and nobody may follow. Else this
+            // fails, and with it the commit, which is under way already.
+            append_known: fill(
+                "WITH held AS (
+                     UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
+                         lines = i.lines, messages = i.messages, updated_at = i.updated_at,
+                         updated_ns = i.updated_ns, updated_minute = i.updated_minute,
+                         taken = i.taken
+                     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+                         $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
+                         $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+                         AS i(session_id, version, end_at, lines, messages, updated_at,
+                             updated_ns, updated_minute, taken, found_version, found_ns,
+                             found_lines, found_end)
+                     WHERE s.session_id = i.session_id AND s.version = i.found_version
+                         AND s.updated_ns = i.found_ns AND s.lines = i.found_lines
+                         AND s.end_at = i.found_end
+                     RETURNING s.session_id),
+                 added AS (
+                     INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                     SELECT * FROM unnest($14::bigint[], $15::bigint[], $16::smallint[],
+                         $17::bytea[], $18::text[])),
+                 noted AS (
+                     INSERT INTO {schema}.message_ids (session_id, message_id, turn)
+                     SELECT * FROM unnest($19::bigint[], $20::bytea[], $21::bigint[]))
+                 SELECT 1 / CAST((SELECT count(*) FROM held) = $22
+                     AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $23 AND token = $24)
+                     AND NOT EXISTS (SELECT 1 FROM unnest($25::text[]) AS t(k)
+                         JOIN {schema}.session_aliases a ON a.alias = k AND a.session_key <> k)
+                     AND NOT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())
+                     AS int)",
+            ),
             insert_ids: fill(
                 "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
                  SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])",
@@ -207,7 +253,7 @@ impl Sql {
             ),
             settle: fill(
                 "UPDATE {schema}.lanes SET settled = settled + 1, seen_at = now()
-                 WHERE lane_id = $1 RETURNING token",
+                 WHERE lane_id = $1 RETURNING token, settled",
             ),
             find: fill("SELECT s.key FROM {schema}.sessions s WHERE s.key = {MEANT}"),
             session: fill("SELECT {COLUMNS} FROM {schema}.sessions s WHERE s.key = {MEANT}"),
@@ -254,6 +300,7 @@ impl Sql {
         let writes = [
             &self.take_lane,
             &self.take_lane_and_gate,
+            &self.take_lane_at_once,
             &self.claims,
             &self.lock_sessions,
             &self.taken_ids,
@@ -261,6 +308,7 @@ impl Sql {
             &self.bump_sessions,
             &self.rewrite_sessions,
             &self.insert_lines,
+            &self.append_known,
             &self.insert_ids,
             &self.notify,
         ];

@@ -1,6 +1,7 @@
 //! The store: opening, closing, and how a verb gets to a lane or a connection.
 
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::command::{Command, Order, Outcome, Verb};
 use crate::connect::{Connector, Pool};
 use crate::context::Shared;
 use crate::fault::Fault;
+use crate::known::Known;
 use crate::lane::Lane;
 use crate::options::PostgresOptions;
 use crate::promise::Promise;
@@ -302,9 +304,12 @@ impl Drop for Inner {
     }
 }
 
+/// The threads of a store: on two processors the server needs more than half of them, and a
+/// second thread of ours takes its time.
 fn runtime() -> Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(if processors > 2 { 2 } else { 1 })
         .thread_name("sessionlog-postgres")
         .enable_all()
         .build();
@@ -349,6 +354,8 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
         writers: preparing(sql.writes()),
         sql,
         notifies: promise.is_postgresql(),
+        known: Known::default(),
+        is_followed: AtomicBool::new(false),
         closed: AtomicBool::new(false),
         options,
         connector,

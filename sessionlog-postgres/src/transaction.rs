@@ -1,6 +1,8 @@
 //! One transaction over the rows of some sessions: locked in one round trip, changed in
-//! memory, and written and committed in another.
+//! memory, and written and committed in another; or one round trip, if this process knows them.
 
+mod at_once;
+mod commit;
 mod once;
 mod rows;
 
@@ -11,7 +13,8 @@ use sessionlog::backend::kit;
 use sessionlog::{ChangeKind, Error, Result, Version};
 use tokio_postgres::types::Type;
 
-use self::rows::Rows;
+pub(crate) use self::commit::Committed;
+use self::commit::Opening;
 use crate::command::{Order, Outcome, Update};
 use crate::connection::{Connection, Param};
 use crate::context::Shared;
@@ -22,10 +25,17 @@ use crate::row::{NewLine, Notice, Session};
 pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) shared: &'a Shared,
+    opening: Opening,
+    /// How often the lane asked for a commit whose answer was lost.
+    pub(crate) settled: i64,
+    /// Whether nothing was sent yet, and the sessions are as this process knows them.
+    is_presumed: bool,
     /// By key; those that are gone are not among them.
     pub(crate) sessions: HashMap<String, Session>,
     /// The key of the session that an alias means.
     claims: HashMap<String, String>,
+    /// Keys that were presumed to be no alias of another session.
+    unclaimed: Vec<&'a str>,
     /// Which ids each session took before.
     taken: HashSet<(i64, Vec<u8>)>,
     lines: Vec<(i64, i64, Cow<'a, NewLine>)>,
@@ -37,36 +47,33 @@ pub(crate) struct Transaction<'a> {
     is_followed: bool,
 }
 
-/// What of a transaction was sent last, and what came back.
-pub(crate) enum Committed {
-    Yes,
-    /// Rolled back, all of it.
-    No(Fault),
-    /// It is to be looked for.
-    Unknown(std::sync::Arc<str>),
-}
-
 impl<'a> Transaction<'a> {
+    fn of(connection: &'a Connection, shared: &'a Shared, opening: Opening) -> Self {
+        Self {
+            connection,
+            shared,
+            opening,
+            settled: 0,
+            is_presumed: false,
+            sessions: HashMap::new(),
+            claims: HashMap::new(),
+            unclaimed: Vec::new(),
+            taken: HashSet::new(),
+            lines: Vec::new(),
+            ids: Vec::new(),
+            outworn: HashMap::new(),
+            notices: Vec::new(),
+            is_followed: false,
+        }
+    }
+
     /// Begins: notes `token` as the lane's, and locks the sessions of the orders.
     pub(crate) async fn begin(
         connection: &'a Connection,
         shared: &'a Shared,
-        (lane, token): (i64, i64),
+        mark: (i64, i64),
         orders: &[&'a Order],
     ) -> Tried<Self> {
-        let sql = &shared.sql;
-        let buffered = orders.iter().all(|order| {
-            order.level == sessionlog::Durability::Buffered && !order.verb.is_always_durable()
-        });
-        let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}{}",
-            shared.options.statement.as_millis(),
-            if buffered {
-                "; SET LOCAL synchronous_commit = off"
-            } else {
-                ""
-            },
-        );
         let (mut keys, mut names) = (Vec::new(), Vec::new());
         for order in orders {
             for key in order.keys() {
@@ -84,44 +91,29 @@ impl<'a> Transaction<'a> {
         keys.dedup();
         names.sort_unstable();
         names.dedup();
-        let gate = follower_gate(&sql.schema);
-        let lane: [Param<'_>; 3] = [
-            (&lane, Type::INT8),
-            (&token, Type::INT8),
-            (&gate, Type::INT8),
-        ];
-        let (take_lane, lane) = if shared.notifies {
-            (&sql.take_lane_and_gate, &lane[..])
-        } else {
-            (&sql.take_lane, &lane[..2])
-        };
+        let mut transaction = Self::of(connection, shared, Opening::of(shared, mark, orders));
+        transaction.lock(&keys, &names).await?;
+        transaction.look_for_ids(orders).await?;
+        Ok(transaction)
+    }
+
+    async fn lock(&mut self, keys: &[&str], names: &[&str]) -> Tried<()> {
+        let sql = &self.shared.sql;
         let claimed: [Param<'_>; 1] = [(&names, Type::TEXT_ARRAY)];
         let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
-        // The lane first: whoever looks for this transaction waits for its lock, and so for
-        // its end. Polled in this order, they are sent in it, and all at once.
-        let (opened, noted, claims, rows) = tokio::join!(
-            connection.run(&begin),
-            connection.execute(take_lane, lane),
-            connection.query(&sql.claims, &claimed),
-            connection.query(&sql.lock_sessions, &locked),
+        // Polled in this order, they are sent in it, and all at once.
+        let (settled, claims, rows) = tokio::join!(
+            self.opening.send(self.connection, self.shared),
+            self.connection.query(&sql.claims, &claimed),
+            self.connection.query(&sql.lock_sessions, &locked),
         );
-        opened?;
-        if noted? == 0 {
-            return Err(Fault::lost("the lane is not registered"));
-        }
+        self.settled = settled?;
         let claims = claims?;
-        let is_followed = shared.notifies && claims.first().is_some_and(|row| row.get(0));
-        let rows = rows?;
-        let sessions = rows
-            .iter()
-            .map(Session::of)
-            .map(|one| (one.key.clone(), one));
-        let sessions: HashMap<_, _> = sessions.collect();
-        let keys_by_id: HashMap<_, _> = sessions
-            .values()
-            .map(|one| (one.id, one.key.clone()))
-            .collect();
-        let mut by_name = HashMap::new();
+        let is_followed = claims.first().is_some_and(|row| row.get(0));
+        self.is_followed = self.shared.note_followers(is_followed);
+        let sessions: Vec<Session> = rows?.iter().map(Session::of).collect();
+        self.shared.known.compare(&sessions);
+        let keys_by_id: HashMap<_, _> = sessions.iter().map(|one| (one.id, &one.key)).collect();
         for row in claims {
             let Some(id) = row.get::<_, Option<i64>>(2) else {
                 continue;
@@ -129,22 +121,11 @@ impl<'a> Transaction<'a> {
             let Some(key) = keys_by_id.get(&id) else {
                 return Err(Fault::Again("an alias changed hands meanwhile".into()));
             };
-            by_name.insert(row.get(1), key.clone());
+            self.claims.insert(row.get(1), (*key).clone());
         }
-        let mut transaction = Self {
-            connection,
-            shared,
-            sessions,
-            claims: by_name,
-            taken: HashSet::new(),
-            lines: Vec::new(),
-            ids: Vec::new(),
-            outworn: HashMap::new(),
-            notices: Vec::new(),
-            is_followed,
-        };
-        transaction.look_for_ids(orders).await?;
-        Ok(transaction)
+        let sessions = sessions.into_iter().map(|one| (one.key.clone(), one));
+        self.sessions = sessions.collect();
+        Ok(())
     }
 
     /// The key of the session that an order is for, which may not be there.
@@ -245,8 +226,11 @@ impl<'a> Transaction<'a> {
     pub(crate) fn changed(&mut self, key: &str, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
         session.touch();
-        let (version, notice) = (session.version(), Notice::of(session, kind));
-        self.notices.push(notice);
+        let version = session.version();
+        if self.is_followed {
+            let notice = Notice::of(self.session(key), kind);
+            self.notices.push(notice);
+        }
         Outcome::Updated(version, true)
     }
 
@@ -254,79 +238,11 @@ impl<'a> Transaction<'a> {
     pub(crate) fn gone(&mut self, key: &str) {
         if let Some(mut session) = self.sessions.remove(key) {
             session.version += 1;
-            self.notices.push(Notice::of(&session, ChangeKind::Deleted));
-        }
-    }
-
-    /// Writes what was changed, and commits, in one round trip.
-    pub(crate) async fn commit(self) -> Committed {
-        let longest = self.shared.options.statement * 2;
-        match tokio::time::timeout(longest, self.write_and_commit()).await {
-            Ok(committed) => committed,
-            Err(_) => Committed::Unknown(format!("no answer for {longest:?}").into()),
-        }
-    }
-
-    async fn write_and_commit(self) -> Committed {
-        let connection = self.connection;
-        let rows = Rows::of(&self);
-        let sql = &self.shared.sql;
-        let notices = self.notices.iter().filter(|_| self.is_followed);
-        let notices: Vec<String> = notices.map(Notice::payload).collect();
-        let channel = channel(&sql.schema);
-        let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
-        let (inserted, numbers) = (rows.inserted(), rows.numbers());
-        let (text, lines) = (rows.text(), rows.lines());
-        let (ids, outworn) = (rows.ids(), rows.outworn());
-        let run = |is_any: bool, sql, params| async move {
-            if is_any {
-                connection.execute(sql, params).await
-            } else {
-                Ok(0)
-            }
-        };
-        let written = tokio::join!(
-            run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
-            run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
-            run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
-            run(!rows.line_id.is_empty(), &sql.insert_lines, &lines),
-            run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
-            run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
-            run(!notices.is_empty(), &sql.notify, &notified),
-            // A commit that the server breaks off is one without replicas. In a transaction
-            // that failed, the setting is refused, and so nothing is committed.
-            connection.run("SET LOCAL statement_timeout = 0; COMMIT"),
-        );
-        let rows = [
-            written.0, written.1, written.2, written.3, written.4, written.5, written.6,
-        ];
-        let rows = rows.into_iter().map(|one| one.map(drop));
-        for one in rows {
-            match one.map_err(as_race) {
-                Ok(()) => {}
-                Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
-                // What follows in a transaction that failed is refused, the commit too.
-                Err(fault) => return Committed::No(fault),
+            if self.is_followed {
+                self.notices.push(Notice::of(&session, ChangeKind::Deleted));
             }
         }
-        match written.7.map_err(Fault::from) {
-            Ok(()) if self.connection.was_warned() => {
-                Committed::Unknown("the server did not wait for its replicas".into())
-            }
-            Ok(()) => Committed::Yes,
-            Err(Fault::Lost(reason)) => Committed::Unknown(reason),
-            Err(fault) => Committed::No(fault),
-        }
     }
-}
-
-/// Two processes made the same session: one of them has to look again.
-fn as_race(error: tokio_postgres::Error) -> Fault {
-    use tokio_postgres::error::SqlState;
-    if error.code() == Some(&SqlState::UNIQUE_VIOLATION) {
-        return Fault::Again("another writer made the session meanwhile".into());
-    }
-    error.into()
 }
 
 /// # Errors

@@ -79,6 +79,49 @@ async fn few_commands_go_at_once_and_more_wait_for_company() {
     );
 }
 
+/// Has eight sessions' callers answered after a while.
+async fn answer_eight(queue: &Queue, lane: &Place) {
+    let _answers: Vec<_> = (0..8).map(|n| add(queue, &n.to_string())).collect();
+    let together = take(lane).await;
+    assert_eq!(together.commands.len(), 8);
+    tokio::time::advance(Duration::from_millis(4)).await;
+    drop(together);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_answered_together_goes_together_again() {
+    let queue = Queue::new(2, 100);
+    let lanes = [queue.join(), queue.join()];
+    answer_eight(&queue, &lanes[0]).await;
+    let began = Instant::now();
+    let (mut most, mut answers) = (Vec::new(), Vec::new());
+    for n in 0..7 {
+        assert!(waits(&lanes[0]).await, "{n} of eight");
+        answers.push(add(&queue, &n.to_string()));
+        most.push(n.to_string());
+    }
+    let taken = take(&lanes[0]).await;
+    assert_eq!(
+        (keys(&taken), began.elapsed()),
+        (most.iter().map(|s| &**s).collect(), Duration::ZERO)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_come_back_is_not_waited_for_long_and_not_every_time() {
+    let queue = Queue::new(2, 100);
+    let lane = queue.join();
+    answer_eight(&queue, &lane).await;
+    let began = Instant::now();
+    let _alone = add(&queue, "a");
+    drop(soon(take(&lane)).await);
+    let waited = began.elapsed().as_millis();
+    assert!((1..=2).contains(&waited), "{waited} ms");
+    answer_eight(&queue, &lane).await;
+    let _alone = add(&queue, "a");
+    assert!(!waits(&lane).await, "it was in vain a moment ago");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_takes_long_is_not_waited_for() {
     let queue = Queue::new(2, 100);

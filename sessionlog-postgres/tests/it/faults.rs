@@ -21,18 +21,8 @@ fn a_connection_cut_at_any_byte_loses_and_doubles_nothing() {
     let options = PostgresOptions::new(proxy.dsn()).schema(&schema).lanes(1);
     let store = PostgresStore::open(options).unwrap();
     let mut said = 0;
-    // What begins a transaction is some 1,900 bytes, what ends it from 700 on; what comes back
-    // is less. Every distance is met more than once.
-    for round in 0..160_i64 {
-        let before = said;
-        match round % 4 {
-            0 => proxy.cut_to_client_after(round * 7 % 1_000),
-            1 => proxy.cut_to_server_after(round * 41 % 4_500),
-            // The end of a transaction, with what commits it.
-            2 => proxy.cut_to_server_after(2_000 + round * 13 % 2_000),
-            _ => proxy.cut_to_client_after(200 + round * 3 % 400),
-        }
-        let replies: Vec<_> = (0..3)
+    let mut say = |times| {
+        let replies: Vec<_> = (0..times)
             .map(|_| {
                 said += 1;
                 store.add_message("a", "user", &(said - 1).to_string())
@@ -41,12 +31,46 @@ fn a_connection_cut_at_any_byte_loses_and_doubles_nothing() {
         for reply in replies {
             reply.wait().unwrap();
         }
+        said
+    };
+    // What begins a transaction is some 1,900 bytes, what ends it from 700 on; what comes back
+    // is less. Every distance is met more than once.
+    for round in 0..160_i64 {
+        match round % 4 {
+            0 => proxy.cut_to_client_after(round * 7 % 1_000),
+            1 => proxy.cut_to_server_after(round * 41 % 4_500),
+            // The end of a transaction, with what commits it.
+            2 => proxy.cut_to_server_after(2_000 + round * 13 % 2_000),
+            _ => proxy.cut_to_client_after(200 + round * 3 % 400),
+        }
+        let said = say(3);
         if round % 16 == 0 {
-            assert_eq!(texts(&store, "a").len(), said, "from {before} on");
+            proxy.heal();
+            assert_eq!(texts(&store, "a").len(), said, "until round {round}");
         }
     }
-    proxy.cut_to_client_after(-1);
     assert!(proxy.cuts() >= 100, "only {} cuts", proxy.cuts());
+    // The same of transactions that are one round trip: the session is as the lane left it.
+    let before = proxy.cuts();
+    for round in 0..120_i64 {
+        proxy.heal();
+        for _ in 0..3 {
+            say(1);
+        }
+        let sent = proxy.passed().0;
+        say(1);
+        let sent = i64::try_from(proxy.passed().0 - sent).unwrap();
+        match round % 3 {
+            0 => proxy.cut_to_client_after(round * 7 % 300),
+            1 => proxy.cut_to_server_after(round * 41 % sent),
+            // What commits it.
+            _ => proxy.cut_to_server_after(sent - 1 - round % 80),
+        }
+        say(1);
+    }
+    proxy.heal();
+    let (said, cuts) = (say(1), proxy.cuts() - before);
+    assert!(cuts >= 80, "only {cuts} cuts");
     assert_eq!(texts(&store, "a"), numbers(0..said));
     let kept = server.sql(&format!(
         "SELECT lines, messages, end_at FROM {schema}.sessions"

@@ -16,6 +16,7 @@ mod copying;
 mod faults;
 mod finding;
 mod forks;
+mod known;
 mod model;
 mod once;
 mod plans;

@@ -1,0 +1,179 @@
+//! A transaction in one round trip: what is appended to sessions that this process knows is sent
+//! with what begins and what commits it.
+//!
+//! Nothing of it was answered when the commit is sent, so it must hold or fail by itself, and
+//! so must each part if the rest does not come or the beginning failed: all that writes is one
+//! statement, which checks what was presumed and that the lane has this transaction's token.
+
+use tokio_postgres::types::Type;
+
+use super::commit::{COMMIT, Committed, as_race};
+use super::{Opening, Transaction};
+use crate::command::Order;
+use crate::connection::{Connection, Param};
+use crate::context::Shared;
+use crate::fault::Fault;
+use crate::known::is_its_own;
+use crate::read::number;
+use crate::row::{Change, Session};
+
+impl<'a> Transaction<'a> {
+    /// One for sessions that are presumed to be as this process left them. Nothing is sent
+    /// before the commit. `settled`: how often the lane asked for a commit so far.
+    pub(crate) fn presuming(
+        connection: &'a Connection,
+        shared: &'a Shared,
+        mark: (i64, i64),
+        settled: i64,
+        orders: &[&'a Order],
+        sessions: Vec<Session>,
+    ) -> Self {
+        let mut transaction = Self::of(connection, shared, Opening::of(shared, mark, orders));
+        transaction.is_presumed = true;
+        transaction.settled = settled;
+        let sessions = sessions.into_iter().map(|one| (one.key.clone(), one));
+        transaction.sessions = sessions.collect();
+        let claimable = orders.iter().filter(|order| !is_its_own(order));
+        transaction.unclaimed = claimable.map(|order| order.key.as_str()).collect();
+        transaction
+    }
+
+    pub(super) async fn append_and_commit(&self) -> Committed {
+        if !self.outworn.is_empty() {
+            return Committed::No(Fault::Again("ids are to be forgotten".into()));
+        }
+        let Opening {
+            begin,
+            gate,
+            lane,
+            token,
+        } = &self.opening;
+        let begin = format!("{begin}; SET LOCAL sessionlog.token = '{token}'");
+        let taken: [Param<'_>; 4] = [
+            (lane, Type::INT8),
+            (token, Type::INT8),
+            (gate, Type::INT8),
+            (&self.settled, Type::INT8),
+        ];
+        let rows = Appended::of(self);
+        let found = number(rows.id.len());
+        let mut params = rows.columns();
+        params.extend([
+            (&found as _, Type::INT8),
+            (lane as _, Type::INT8),
+            (token as _, Type::INT8),
+            (&self.unclaimed as _, Type::TEXT_ARRAY),
+        ]);
+        let (connection, sql) = (self.connection, &self.shared.sql);
+        // Polled in this order, they are sent in it, and all at once. The lane first: whoever
+        // looks for this transaction waits for its lock, and so for its end.
+        let (_, _, appended, committed) = tokio::join!(
+            connection.run(&begin),
+            connection.query(&sql.take_lane_at_once, &taken),
+            connection.query(&sql.append_known, &params),
+            connection.run(COMMIT),
+        );
+        // Of what comes before, nothing may have failed for it to hold.
+        match appended.map_err(as_race) {
+            Ok(_) => self.committed(committed),
+            Err(Fault::Lost(reason)) => Committed::Unknown(reason),
+            Err(fault) => Committed::No(fault),
+        }
+    }
+}
+
+/// What is appended, by column.
+#[derive(Default)]
+struct Appended<'t> {
+    id: Vec<i64>,
+    version: Vec<i64>,
+    end_at: Vec<i64>,
+    lines: Vec<i64>,
+    messages: Vec<i64>,
+    updated_at: Vec<&'t str>,
+    updated_ns: Vec<i64>,
+    updated_minute: Vec<i64>,
+    taken: Vec<i64>,
+    found_version: Vec<i64>,
+    found_ns: Vec<i64>,
+    found_lines: Vec<i64>,
+    found_end: Vec<i64>,
+    line_id: Vec<i64>,
+    line_at: Vec<i64>,
+    line_kind: Vec<i16>,
+    line: Vec<&'t [u8]>,
+    said: Vec<Option<&'t str>>,
+    once_id: Vec<i64>,
+    once: Vec<&'t [u8]>,
+    once_turn: Vec<i64>,
+}
+
+impl<'t> Appended<'t> {
+    fn of(transaction: &'t Transaction<'_>) -> Self {
+        let mut rows = Self::default();
+        let mut changed: Vec<_> = transaction.sessions.values().collect();
+        changed.retain(|session| session.change != Change::default());
+        // The rows are locked in this order: two who have the same sessions wait for each
+        // other, and not both.
+        changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        for session in changed {
+            rows.push(session);
+        }
+        for (id, at, line) in &transaction.lines {
+            rows.line_id.push(*id);
+            rows.line_at.push(*at);
+            rows.line_kind.push(line.kind);
+            rows.line.push(&line.line);
+            rows.said.push(line.said.as_deref());
+        }
+        for (id, turn, once) in &transaction.ids {
+            rows.once_id.push(*id);
+            rows.once.push(once.as_bytes());
+            rows.once_turn.push(*turn);
+        }
+        rows
+    }
+
+    fn push(&mut self, session: &'t Session) {
+        self.id.push(session.id);
+        self.version.push(session.version);
+        self.end_at.push(session.end_at);
+        self.lines.push(session.lines);
+        self.messages.push(session.messages);
+        self.updated_at.push(&session.updated_at);
+        self.updated_ns.push(session.updated_ns);
+        self.updated_minute.push(session.updated_minute());
+        self.taken.push(session.taken);
+        self.found_version.push(session.found.version);
+        self.found_ns.push(session.found.updated_ns);
+        self.found_lines.push(session.found.lines);
+        self.found_end.push(session.found.end_at);
+    }
+
+    /// In the order of the statement.
+    fn columns(&self) -> Vec<Param<'_>> {
+        vec![
+            (&self.id, Type::INT8_ARRAY),
+            (&self.version, Type::INT8_ARRAY),
+            (&self.end_at, Type::INT8_ARRAY),
+            (&self.lines, Type::INT8_ARRAY),
+            (&self.messages, Type::INT8_ARRAY),
+            (&self.updated_at, Type::TEXT_ARRAY),
+            (&self.updated_ns, Type::INT8_ARRAY),
+            (&self.updated_minute, Type::INT8_ARRAY),
+            (&self.taken, Type::INT8_ARRAY),
+            (&self.found_version, Type::INT8_ARRAY),
+            (&self.found_ns, Type::INT8_ARRAY),
+            (&self.found_lines, Type::INT8_ARRAY),
+            (&self.found_end, Type::INT8_ARRAY),
+            (&self.line_id, Type::INT8_ARRAY),
+            (&self.line_at, Type::INT8_ARRAY),
+            (&self.line_kind, Type::INT2_ARRAY),
+            (&self.line, Type::BYTEA_ARRAY),
+            (&self.said, Type::TEXT_ARRAY),
+            (&self.once_id, Type::INT8_ARRAY),
+            (&self.once, Type::BYTEA_ARRAY),
+            (&self.once_turn, Type::INT8_ARRAY),
+        ]
+    }
+}

@@ -1,0 +1,176 @@
+//! The end of a transaction: what was changed is written, and committed, in one round trip.
+
+use std::sync::Arc;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use super::rows::Rows;
+use super::{Transaction, channel, follower_gate};
+use crate::command::Order;
+use crate::connection::{Connection, Param};
+use crate::context::Shared;
+use crate::fault::{Fault, Tried};
+use crate::row::{Change, Notice};
+
+/// What of a transaction was sent last, and what came back.
+pub(crate) enum Committed {
+    Yes,
+    /// Rolled back, all of it.
+    No(Fault),
+    /// It is to be looked for.
+    Unknown(Arc<str>),
+}
+
+/// How a transaction begins.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(super) begin: String,
+    pub(super) gate: i64,
+    pub(super) lane: i64,
+    pub(super) token: i64,
+}
+
+impl Opening {
+    pub(super) fn of(shared: &Shared, (lane, token): (i64, i64), orders: &[&Order]) -> Self {
+        let is_buffered = orders.iter().all(|order| {
+            order.level == sessionlog::Durability::Buffered && !order.verb.is_always_durable()
+        });
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}{}",
+            shared.options.statement.as_millis(),
+            if is_buffered {
+                "; SET LOCAL synchronous_commit = off"
+            } else {
+                ""
+            },
+        );
+        Self {
+            begin,
+            gate: follower_gate(&shared.sql.schema),
+            lane,
+            token,
+        }
+    }
+
+    /// Begins, and notes the token as the lane's before all else: whoever looks for this
+    /// transaction waits for the lane's lock, and so for its end. How often that was asked
+    /// for so far.
+    pub(super) async fn send(&self, connection: &Connection, shared: &Shared) -> Tried<i64> {
+        let lane: [Param<'_>; 3] = [
+            (&self.lane, Type::INT8),
+            (&self.token, Type::INT8),
+            (&self.gate, Type::INT8),
+        ];
+        let (take_lane, lane) = if shared.notifies {
+            (&shared.sql.take_lane_and_gate, &lane[..])
+        } else {
+            (&shared.sql.take_lane, &lane[..2])
+        };
+        // Polled in this order, they are sent in it.
+        let (begun, noted) = tokio::join!(
+            connection.run(&self.begin),
+            connection.query(take_lane, lane),
+        );
+        begun?;
+        match noted?.first() {
+            Some(row) => Ok(row.get(0)),
+            None => Err(Fault::lost("the lane is not registered")),
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// Writes what was changed, and commits, in one round trip.
+    pub(crate) async fn commit(self) -> Committed {
+        let longest = self.shared.options.statement * 2;
+        let committed = match tokio::time::timeout(longest, self.send()).await {
+            Ok(committed) => committed,
+            Err(_) => Committed::Unknown(format!("no answer for {longest:?}").into()),
+        };
+        if matches!(committed, Committed::Yes) {
+            let changed = self.sessions.into_values();
+            let changed = changed.filter(|session| session.change != Change::default());
+            self.shared.known.keep(changed);
+        }
+        committed
+    }
+
+    async fn send(&self) -> Committed {
+        if self.is_presumed {
+            self.append_and_commit().await
+        } else {
+            self.write_and_commit().await
+        }
+    }
+
+    async fn write_and_commit(&self) -> Committed {
+        let connection = self.connection;
+        let rows = Rows::of(self);
+        let sql = &self.shared.sql;
+        let notices: Vec<String> = self.notices.iter().map(Notice::payload).collect();
+        let channel = channel(&sql.schema);
+        let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
+        let (inserted, numbers) = (rows.inserted(), rows.numbers());
+        let (text, lines) = (rows.text(), rows.lines());
+        let (ids, outworn) = (rows.ids(), rows.outworn());
+        let run = |is_any: bool, sql, params| async move {
+            if is_any {
+                connection.execute(sql, params).await?;
+            }
+            Ok(())
+        };
+        let written = tokio::join!(
+            run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
+            run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
+            run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
+            run(!rows.line_id.is_empty(), &sql.insert_lines, &lines),
+            run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
+            run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
+            run(!notices.is_empty(), &sql.notify, &notified),
+            connection.run(COMMIT),
+        );
+        let rows = [
+            written.0, written.1, written.2, written.3, written.4, written.5, written.6,
+        ];
+        for one in rows {
+            match one.map_err(as_race) {
+                Ok(()) => {}
+                Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
+                // What follows in a transaction that failed is refused, the commit too.
+                Err(fault) => return Committed::No(fault),
+            }
+        }
+        self.committed(written.7)
+    }
+
+    /// What the server's answer to the commit means.
+    pub(super) fn committed(&self, answer: Result<(), tokio_postgres::Error>) -> Committed {
+        match answer.map_err(Fault::from) {
+            Ok(()) if self.connection.was_warned() => {
+                Committed::Unknown("the server did not wait for its replicas".into())
+            }
+            Ok(()) => Committed::Yes,
+            Err(Fault::Lost(reason)) => Committed::Unknown(reason),
+            Err(fault) => Committed::No(fault),
+        }
+    }
+}
+
+/// A commit that the server breaks off is one without replicas. In a transaction that failed,
+/// the setting is refused, and so nothing is committed.
+pub(super) const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
+
+/// Two processes made the same session, or one changed what another knew of it: whoever is late
+/// has to look again.
+pub(super) fn as_race(error: tokio_postgres::Error) -> Fault {
+    match error.code() {
+        Some(&SqlState::UNIQUE_VIOLATION) => {
+            Fault::Again("another writer made the session meanwhile".into())
+        }
+        Some(&SqlState::DIVISION_BY_ZERO) => {
+            Fault::Again("another writer changed the session meanwhile".into())
+        }
+        _ => error.into(),
+    }
+}

@@ -200,9 +200,11 @@ impl Lane {
         self.disconnect();
         let connection = self.shared.writers.connect().await?;
         let sql = "INSERT INTO {schema}.lanes (lane_id, token, settled, seen_at)
-             VALUES ($1, 0, 0, now()) ON CONFLICT DO NOTHING";
+             VALUES ($1, 0, $2, now()) ON CONFLICT DO NOTHING";
         let sql = self.shared.sql.fill(sql);
-        let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
+        // If somebody removed the row: what was sent before still comes too late.
+        let settled = self.settled + 1;
+        let params: [Param<'_>; 2] = [(&self.id, Type::INT8), (&settled, Type::INT8)];
         let registered = connection.execute(&sql, &params);
         let registered = tokio::time::timeout(self.shared.options.statement, registered).await;
         registered.map_err(|_| Fault::lost("the server does not answer"))??;
@@ -215,10 +217,12 @@ impl Lane {
         // Behind a pooler the server would plan the statement each time, and lock the rows in
         // whatever order comes of that. Followers are told of sessions that were looked at.
         let is_direct = |one: &Connection| one.plans_once() && !one.client.is_closed();
-        if self.shared.is_followed() || !self.connection.as_ref().is_some_and(is_direct) {
+        let shared = &self.shared;
+        let may = shared.notifies && !shared.is_followed();
+        if !may || !self.connection.as_ref().is_some_and(is_direct) {
             return Vec::new();
         }
-        self.shared.known.take(orders)
+        shared.known.take(orders)
     }
 
     /// Gives the connection up. The next one may be to a server that does not have what this

@@ -105,8 +105,8 @@ impl Sql {
                       ORDER BY a.file_name, a.session_key LIMIT 1)
                  FROM (VALUES (1)) AS one(n) LEFT JOIN unnest($1::text[]) AS t(k) ON true",
             ),
-            // In the order of the keys: two who lock the same sessions wait for each other,
-            // and not both. The ids are an array, found once: if they were joined to, the
+            // In the order of their numbers, which is the same in every collation: two who lock
+            // the same sessions wait for each other, and not both. The ids are an array, found once: if they were joined to, the
             // server would look for a row anew in the join after it waited for its lock, not
             // find it there, and leave it out. A session that is there would pass for one
             // that is not.
@@ -119,7 +119,7 @@ impl Sql {
                          WHERE a.alias = k AND a.session_key <> k
                          ORDER BY a.file_name, a.session_key LIMIT 1)
                      FROM unnest($2::text[]) AS t(k)))
-                 ORDER BY s.key FOR UPDATE",
+                 ORDER BY s.session_id FOR UPDATE",
             ),
             taken_ids: fill(
                 "SELECT m.session_id, m.message_id FROM unnest($1::bytea[]) AS t(id)

@@ -31,6 +31,10 @@ pub(super) struct Company {
 impl Company {
     /// So many sessions' callers were answered, by a transaction that took so long.
     pub(super) fn answered(&mut self, sessions: usize, took: Duration, now: Instant) {
+        // Who waits already does not wait anew.
+        if self.until.is_some_and(|until| until > now) {
+            return;
+        }
         self.until = None;
         if sessions < 3 || took < SHORTEST {
             return;

@@ -67,17 +67,22 @@ impl<'a> Transaction<'a> {
         let (connection, sql) = (self.connection, &self.shared.sql);
         // Polled in this order, they are sent in it, and all at once. The lane first: whoever
         // looks for this transaction waits for its lock, and so for its end.
-        let (_, _, appended, committed) = tokio::join!(
+        let (opened, noted, appended, committed) = tokio::join!(
             connection.run(&begin),
             connection.query(&sql.take_lane_at_once, &taken),
             connection.query(&sql.append_known, &params),
             connection.run(COMMIT),
         );
-        // Of what comes before, nothing may have failed for it to hold.
-        match appended.map_err(as_race) {
-            Ok(_) => self.committed(committed),
-            Err(Fault::Lost(reason)) => Committed::Unknown(reason),
-            Err(fault) => Committed::No(fault),
+        if appended.is_ok() {
+            // Of what comes before, nothing failed then.
+            return self.committed(committed);
+        }
+        // The first error says what is to be done; those after it, that there was one.
+        let first = opened.err().or(noted.err()).or(appended.err());
+        match first.map(as_race) {
+            Some(Fault::Lost(reason)) => Committed::Unknown(reason),
+            Some(fault) => Committed::No(fault),
+            None => self.committed(committed),
         }
     }
 }
@@ -113,9 +118,8 @@ impl<'t> Appended<'t> {
         let mut rows = Self::default();
         let mut changed: Vec<_> = transaction.sessions.values().collect();
         changed.retain(|session| session.change != Change::default());
-        // The rows are locked in this order: two who have the same sessions wait for each
-        // other, and not both.
-        changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        // In the order in which others lock them.
+        changed.sort_unstable_by_key(|session| session.id);
         for session in changed {
             rows.push(session);
         }

@@ -11,29 +11,32 @@ use crate::support::proxy::Proxy;
 use crate::support::{fresh, numbers, server, texts};
 
 /// A store that the proxy stands before, and one that it does not.
-struct Two {
-    server: &'static Cluster,
+struct Two<'s> {
+    server: &'s Cluster,
     schema: String,
     proxy: Proxy,
     store: PostgresStore,
     other: PostgresStore,
 }
 
-impl Two {
+impl<'s> Two<'s> {
     fn open(set: impl FnOnce(PostgresOptions) -> PostgresOptions) -> Option<Self> {
-        let server = server()?;
+        Some(Self::of(server()?, set))
+    }
+
+    fn of(server: &'s Cluster, set: impl FnOnce(PostgresOptions) -> PostgresOptions) -> Self {
         let proxy = Proxy::to(server.port);
         let schema = fresh("known");
         let options = |dsn: String| PostgresOptions::new(dsn).schema(&schema).lanes(1);
         let store = PostgresStore::open(set(options(proxy.dsn()))).unwrap();
         let other = PostgresStore::open(options(server.dsn())).unwrap();
-        Some(Self {
+        Self {
             server,
             schema: schema.clone(),
             proxy,
             store,
             other,
-        })
+        }
     }
 
     fn append(&self, key: &str, text: &str) {
@@ -199,15 +202,16 @@ fn an_append_that_comes_after_its_caller_was_told_of_no_effect_has_none() {
 }
 
 #[test]
-fn an_append_whose_transaction_did_not_begin_is_done_again_as_a_whole() {
+fn an_append_whose_transaction_did_not_begin_is_refused_as_a_whole() {
     let Some(two) = Two::open(|options| options) else {
         return;
     };
     let mut all = two.know("a");
     two.proxy.spoil();
-    let trips = two.trips(|| two.append("a", "whole"));
-    // Refused, rolled back, locked, and committed.
-    assert_eq!(trips, 4);
+    // What comes after the beginning would be carried out by itself.
+    let told = two.store.add_message("a", "user", "never").wait();
+    assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
+    two.append("a", "whole");
     all.push("whole".to_owned());
     assert_eq!(texts(&two.other, "a"), all);
 }
@@ -222,4 +226,50 @@ fn an_append_whose_lane_nobody_would_find_is_done_once() {
     two.append("a", "own");
     all.push("own".to_owned());
     assert_eq!(texts(&two.store, "a"), all);
+}
+
+#[test]
+fn an_append_that_the_server_refuses_is_told_why_by_its_first_error() {
+    let set = |options: PostgresOptions| options.statement_timeout(Duration::from_millis(300));
+    let Some(two) = Two::open(set) else { return };
+    two.know("a");
+    let (asked, schema) = (Duration::from_secs(1), &two.schema);
+    let sql = format!("BEGIN; SELECT 1 FROM {schema}.lanes FOR UPDATE; SELECT pg_sleep(1); COMMIT");
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| two.server.sql(&sql));
+        let locks = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(1)%'
+             AND wait_event = 'PgSleep'";
+        let began = std::time::Instant::now();
+        while two.server.sql(locks).trim() == "0" && began.elapsed() < asked {}
+        let told = two.store.add_message("a", "user", "late").wait();
+        assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
+        held.join().unwrap();
+    });
+}
+
+#[test]
+fn an_append_to_a_server_that_takes_no_writes_for_a_while_waits_for_it() {
+    let Some(server) = Cluster::start(&[]) else {
+        return;
+    };
+    let two = Two::of(&server, |options| options);
+    let mut all = two.know("a");
+    let set = |value: &str| {
+        server.sql(&format!(
+            "ALTER SYSTEM SET default_transaction_read_only = {value}"
+        ));
+        server.sql("SELECT pg_reload_conf()");
+        // Whoever connects finds it set at once, and the lane's connection a moment later.
+        let is = || server.sql("SHOW default_transaction_read_only");
+        while is().trim() != value {}
+    };
+    set("on");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| two.append("a", "waited"));
+        std::thread::sleep(Duration::from_millis(300));
+        set("off");
+        waits.join().unwrap();
+    });
+    all.push("waited".to_owned());
+    assert_eq!(texts(&two.other, "a"), all);
 }

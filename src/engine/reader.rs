@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 use crate::Message;
 use crate::disk::files::lines::for_each_line;
@@ -16,13 +16,24 @@ use crate::engine::stats::Counters;
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Vec<Message>> {
-    let mut messages = Vec::new();
+    let live = &snapshot.live;
+    let bytes = live.end.saturating_sub(live.start) as usize + snapshot.tail_len;
+    let lines = snapshot.meta.count.saturating_sub(snapshot.meta.skip);
+    let lines = usize::try_from(lines).unwrap_or(0);
+    let mut messages = Vec::with_capacity(lines.min(most_in(bytes)));
     let mut take = |raw: &[u8]| {
         messages.extend(visible(raw, counters));
         Ok(())
     };
     each_line(snapshot, &mut take)?;
     Ok(messages)
+}
+
+/// The most messages that so many bytes can be: a list of them that has no room for the next
+/// moves all it has, some hundred bytes each. A sidecar that counts may say anything.
+fn most_in(bytes: usize) -> usize {
+    const SHORTEST: usize = br#"{"role":"","content":""}"#.len();
+    bytes / SHORTEST + 1
 }
 
 /// How many messages of a snapshot are visible.
@@ -95,10 +106,20 @@ impl Newest {
     }
 
     fn take(&mut self, bytes: &[u8], n: usize, counters: &Counters) {
-        let lines: Vec<_> = session_file::lines(bytes).collect();
-        let newest_first = lines.into_iter().rev();
-        let found = newest_first.filter_map(|(_, raw)| visible(raw, counters));
-        self.messages.extend(found.take(n - self.messages.len()));
+        let mut rest = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        if bytes.is_empty() || self.messages.len() == n {
+            return;
+        }
+        let most = (n - self.messages.len()).min(most_in(bytes.len()));
+        self.messages.reserve(most);
+        loop {
+            let line = memrchr(b'\n', rest).map_or(0, |lf| lf + 1);
+            self.messages.extend(visible(&rest[line..], counters));
+            if line == 0 || self.messages.len() == n {
+                return;
+            }
+            rest = &rest[..line - 1];
+        }
     }
 
     /// Whether the file has no more of them.

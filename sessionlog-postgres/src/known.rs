@@ -25,6 +25,7 @@ const IDENTITY_BYTES: usize = 4 << 10;
 /// Longer runs of finding a session unchanged are not asked for.
 const MOST: u16 = 1 << 10;
 
+/// The sessions that a store changed last.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     state: Mutex<Generations>,

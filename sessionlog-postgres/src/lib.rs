@@ -17,11 +17,11 @@
 //! ```
 //!
 //! Writes go through a few lanes, as few as will do. What callers queued while the last
-//! transaction ran goes as the next, in two round trips: one locks the sessions, in one
-//! order, and the other writes and commits. Lines of sessions that this process changed last
-//! go in one, which holds only if the database still has what was left. If a connection is lost during a commit, the lane looks
-//! for it: each transaction leaves a number in the lane's row, which it locked before all
-//! else.
+//! transaction ran goes as the next, in two round trips: one locks the sessions, in one order,
+//! and the other writes and commits. Lines of sessions that this process changed last go in
+//! one, which holds only if the database still has what was left. If a connection is lost
+//! during a commit, the lane looks for it: each transaction leaves a number in the lane's row,
+//! which it locked before all else.
 //!
 //! The `README` has the tables, what other databases need, and how to run it.
 

@@ -29,11 +29,12 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
     Ok(messages)
 }
 
-/// The most messages that so many bytes can be: a list of them that has no room for the next
-/// moves all it has, some hundred bytes each. A sidecar that counts may say anything.
+/// For how many messages room is made before so many bytes are read: a list that has none for
+/// the next moves all it has, some hundred bytes each. No more than a megabyte, for a sidecar's
+/// count may say anything, and memory that is not there would end the process.
 fn most_in(bytes: usize) -> usize {
     const SHORTEST: usize = br#"{"role":"","content":""}"#.len();
-    bytes / SHORTEST + 1
+    (bytes / SHORTEST + 1).min(4096)
 }
 
 /// How many messages of a snapshot are visible.

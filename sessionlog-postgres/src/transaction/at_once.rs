@@ -8,6 +8,7 @@
 use tokio_postgres::types::Type;
 
 use super::commit::{COMMIT, Committed, as_race};
+use super::rows::Added;
 use super::{Opening, Transaction};
 use crate::command::Order;
 use crate::connection::{Connection, Param};
@@ -103,14 +104,7 @@ struct Appended<'t> {
     found_ns: Vec<i64>,
     found_lines: Vec<i64>,
     found_end: Vec<i64>,
-    line_id: Vec<i64>,
-    line_at: Vec<i64>,
-    line_kind: Vec<i16>,
-    line: Vec<&'t [u8]>,
-    said: Vec<Option<&'t str>>,
-    once_id: Vec<i64>,
-    once: Vec<&'t [u8]>,
-    once_turn: Vec<i64>,
+    added: Added<'t>,
 }
 
 impl<'t> Appended<'t> {
@@ -123,18 +117,7 @@ impl<'t> Appended<'t> {
         for session in changed {
             rows.push(session);
         }
-        for (id, at, line) in &transaction.lines {
-            rows.line_id.push(*id);
-            rows.line_at.push(*at);
-            rows.line_kind.push(line.kind);
-            rows.line.push(&line.line);
-            rows.said.push(line.said.as_deref());
-        }
-        for (id, turn, once) in &transaction.ids {
-            rows.once_id.push(*id);
-            rows.once.push(once.as_bytes());
-            rows.once_turn.push(*turn);
-        }
+        rows.added = Added::of(transaction);
         rows
     }
 
@@ -156,7 +139,7 @@ impl<'t> Appended<'t> {
 
     /// In the order of the statement.
     fn columns(&self) -> Vec<Param<'_>> {
-        vec![
+        let sessions: [Param<'_>; 13] = [
             (&self.id, Type::INT8_ARRAY),
             (&self.version, Type::INT8_ARRAY),
             (&self.end_at, Type::INT8_ARRAY),
@@ -170,14 +153,8 @@ impl<'t> Appended<'t> {
             (&self.found_ns, Type::INT8_ARRAY),
             (&self.found_lines, Type::INT8_ARRAY),
             (&self.found_end, Type::INT8_ARRAY),
-            (&self.line_id, Type::INT8_ARRAY),
-            (&self.line_at, Type::INT8_ARRAY),
-            (&self.line_kind, Type::INT2_ARRAY),
-            (&self.line, Type::BYTEA_ARRAY),
-            (&self.said, Type::TEXT_ARRAY),
-            (&self.once_id, Type::INT8_ARRAY),
-            (&self.once, Type::BYTEA_ARRAY),
-            (&self.once_turn, Type::INT8_ARRAY),
-        ]
+        ];
+        let (lines, ids) = (self.added.lines(), self.added.ids());
+        sessions.into_iter().chain(lines).chain(ids).collect()
     }
 }

@@ -112,8 +112,8 @@ impl Transaction<'_> {
         let channel = channel(&sql.schema);
         let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
-        let (text, lines) = (rows.text(), rows.lines());
-        let (ids, outworn) = (rows.ids(), rows.outworn());
+        let (text, lines) = (rows.text(), rows.added.lines());
+        let (ids, outworn) = (rows.added.ids(), rows.outworn());
         let run = |is_any: bool, sql, params| async move {
             if is_any {
                 connection.execute(sql, params).await?;
@@ -124,8 +124,8 @@ impl Transaction<'_> {
             run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
             run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
             run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
-            run(!rows.line_id.is_empty(), &sql.insert_lines, &lines),
-            run(!rows.once_id.is_empty(), &sql.insert_ids, &ids),
+            run(!rows.added.line_id.is_empty(), &sql.insert_lines, &lines),
+            run(!rows.added.once_id.is_empty(), &sql.insert_ids, &ids),
             run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
             run(!notices.is_empty(), &sql.notify, &notified),
             connection.run(COMMIT),

@@ -21,6 +21,14 @@ pub(super) struct Rows<'b> {
     new_name: Vec<Vec<u8>>,
     pub(super) old: Numbers<'b>,
     pub(super) texts: Texts<'b>,
+    pub(super) added: Added<'b>,
+    pub(super) outworn_id: Vec<i64>,
+    outworn_turn: Vec<i64>,
+}
+
+/// Lines, and the ids of messages that are taken once.
+#[derive(Default)]
+pub(super) struct Added<'b> {
     pub(super) line_id: Vec<i64>,
     line_at: Vec<i64>,
     line_kind: Vec<i16>,
@@ -29,8 +37,6 @@ pub(super) struct Rows<'b> {
     pub(super) once_id: Vec<i64>,
     once: Vec<&'b [u8]>,
     once_turn: Vec<i64>,
-    pub(super) outworn_id: Vec<i64>,
-    outworn_turn: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -123,6 +129,43 @@ impl<'b> Texts<'b> {
     }
 }
 
+impl<'b> Added<'b> {
+    pub(super) fn of(transaction: &'b Transaction<'_>) -> Self {
+        let mut rows = Self::default();
+        for (id, at, line) in &transaction.lines {
+            rows.line_id.push(*id);
+            rows.line_at.push(*at);
+            rows.line_kind.push(line.kind);
+            rows.line.push(&line.line);
+            rows.said.push(line.said.as_deref());
+        }
+        for (id, turn, once) in &transaction.ids {
+            rows.once_id.push(*id);
+            rows.once_turn.push(*turn);
+            rows.once.push(once.as_bytes());
+        }
+        rows
+    }
+
+    pub(super) fn lines(&self) -> [Param<'_>; 5] {
+        [
+            (&self.line_id, Type::INT8_ARRAY),
+            (&self.line_at, Type::INT8_ARRAY),
+            (&self.line_kind, Type::INT2_ARRAY),
+            (&self.line, Type::BYTEA_ARRAY),
+            (&self.said, Type::TEXT_ARRAY),
+        ]
+    }
+
+    pub(super) fn ids(&self) -> [Param<'_>; 3] {
+        [
+            (&self.once_id, Type::INT8_ARRAY),
+            (&self.once, Type::BYTEA_ARRAY),
+            (&self.once_turn, Type::INT8_ARRAY),
+        ]
+    }
+}
+
 impl<'b> Rows<'b> {
     pub(super) fn of(transaction: &'b Transaction<'_>) -> Self {
         let mut rows = Self::default();
@@ -144,18 +187,7 @@ impl<'b> Rows<'b> {
                 rows.texts.push(session);
             }
         }
-        for (id, at, line) in &transaction.lines {
-            rows.line_id.push(*id);
-            rows.line_at.push(*at);
-            rows.line_kind.push(line.kind);
-            rows.line.push(&line.line);
-            rows.said.push(line.said.as_deref());
-        }
-        for (id, turn, once) in &transaction.ids {
-            rows.once_id.push(*id);
-            rows.once_turn.push(*turn);
-            rows.once.push(once.as_bytes());
-        }
+        rows.added = Added::of(transaction);
         for (id, turn) in &transaction.outworn {
             rows.outworn_id.push(*id);
             rows.outworn_turn.push(*turn);
@@ -181,24 +213,6 @@ impl<'b> Rows<'b> {
     pub(super) fn text(&self) -> Vec<Param<'_>> {
         let id: Param<'_> = (&self.texts.id, Type::INT8_ARRAY);
         std::iter::once(id).chain(self.texts.columns()).collect()
-    }
-
-    pub(super) fn lines(&self) -> [Param<'_>; 5] {
-        [
-            (&self.line_id, Type::INT8_ARRAY),
-            (&self.line_at, Type::INT8_ARRAY),
-            (&self.line_kind, Type::INT2_ARRAY),
-            (&self.line, Type::BYTEA_ARRAY),
-            (&self.said, Type::TEXT_ARRAY),
-        ]
-    }
-
-    pub(super) fn ids(&self) -> [Param<'_>; 3] {
-        [
-            (&self.once_id, Type::INT8_ARRAY),
-            (&self.once, Type::BYTEA_ARRAY),
-            (&self.once_turn, Type::INT8_ARRAY),
-        ]
     }
 
     pub(super) fn outworn(&self) -> [Param<'_>; 3] {

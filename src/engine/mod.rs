@@ -148,7 +148,8 @@
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
-//! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 32 MiB |
+//! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 128 MiB |
+//! | `PER_TURN` (shard/worker/chores) | files get a quarter of what turns take, or as much |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
 //! | `FROM` (kept) | 1,000 sessions |

@@ -37,6 +37,14 @@ impl Ack {
         Self::Told(Box::new(answers))
     }
 
+    /// Reads something of what answering will change.
+    pub(crate) fn reach(&self) -> u64 {
+        match self {
+            Self::Done(answer) => answer.reach(),
+            Self::Given | Self::Nobody | Self::Told(_) => 0,
+        }
+    }
+
     /// Whether a caller waits for it.
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Told(_))

@@ -237,6 +237,19 @@ impl Shard {
         self.id
     }
 
+    /// Which session `key` has, if a command was there for it.
+    pub(crate) fn find(&self, key: &Arc<str>) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    /// A session, if it is loaded.
+    pub(crate) fn loaded(&self, id: usize) -> Option<&Session> {
+        match self.sessions.get(id) {
+            Some(Resident::Ready(session)) => Some(session),
+            _ => None,
+        }
+    }
+
     /// Whether a store that stopped writing carries out a command: one that looks,
     /// unless it would wait for a change that will never settle.
     pub(crate) fn may_look(&self, command: &Command) -> bool {

@@ -6,6 +6,7 @@
 //! lines are written to the session files. Whoever else holds its [`seat`] stages
 //! and settles what touches no file.
 
+mod ahead;
 pub(crate) mod alarm;
 pub(crate) mod bells;
 mod budget;

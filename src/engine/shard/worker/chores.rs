@@ -31,7 +31,13 @@ const GRAIN: Duration = Duration::from_millis(1);
 const FEW: usize = 16;
 
 /// Settled lines are written at once beyond so many bytes.
-const MAX_UNWRITTEN: usize = 32 << 20;
+const MAX_UNWRITTEN: usize = 128 << 20;
+
+/// While commands keep coming, a flush, and lines whose time has come, get one part in so
+/// many of what the turns take; as much as those once more than [`MAX_UNWRITTEN`] waits.
+/// Were it one session after each turn, whatever a turn brings, lines would pile up in memory
+/// and in the journal for as long as the load lasts.
+const PER_TURN: u32 = 4;
 
 /// What writing lines, and sidecars, between flushes may cost.
 pub(super) fn budgets() -> (Budget, Budget) {
@@ -171,6 +177,15 @@ impl Worker {
                 }
             }
             Purpose::Flush => self.flushed(shard, session, finished),
+        }
+    }
+
+    /// For how long files are written after a turn that `took` so long.
+    pub(super) fn share(&self, took: Duration) -> Duration {
+        if self.much_unwritten() {
+            took
+        } else {
+            took / PER_TURN
         }
     }
 

@@ -1,8 +1,10 @@
 //! What a worker's thread does: events, files, and all that may take its time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Worker;
+use super::bells::Bells;
 use super::event::Event;
 use super::rest::Rest;
 use super::seat::Seat;
@@ -62,9 +64,9 @@ impl Driver {
         while self.step(true) {}
     }
 
-    /// One turn, and what is to be written of one session. With `wait` it blocks while
-    /// there is nothing to do. `false` once the worker is to end, or (without
-    /// `wait`) when nothing was left to do.
+    /// One turn, and what is to be written meanwhile. With `wait` it blocks while
+    /// there is nothing to do; without, it writes of one session. `false` once the worker
+    /// is to end, or (without `wait`) when nothing was left to do.
     pub(crate) fn step(&self, wait: bool) -> bool {
         let first = match self.next(wait) {
             Next::Event(event) => Some(event),
@@ -72,34 +74,43 @@ impl Driver {
             Next::Nothing | Next::End => return false,
         };
         let idle = first.is_none();
-        let seat = self.seat();
-        let turned = seat.drive(|worker, bells| worker.turn(first, &self.inbox, bells));
-        if turned != Some(true) {
+        let began = self.shared.clock.monotonic();
+        let turn = |worker: &mut Worker, bells: &Bells| worker.turn(first, &self.inbox, bells);
+        if self.seat().drive(turn) != Some(true) {
             return false;
         }
-        let Some(errand) = seat.drive(|worker, _| worker.chore(idle, !wait)) else {
-            return false;
-        };
-        match errand {
-            Some(errand) => self.carry_out(errand),
-            None => true,
-        }
+        let ended = self.shared.clock.monotonic();
+        self.write_for(ended.saturating_sub(began), idle, wait)
+            .is_some()
     }
 
-    /// Writes to files while others may drive the worker.
-    fn carry_out(&self, errand: Errand) -> bool {
-        let shared = &self.shared;
-        let Some(done) = self.seat().beside(|| errand.run(shared)) else {
-            return false;
-        };
-        let goes_on = self
-            .seat()
-            .drive(|worker, _| worker.chore_done(done))
-            .is_some();
+    /// Writes what is to be written, for its share of the time that the turn before it
+    /// `took`. `None` once there is no worker any more.
+    pub(super) fn write_for(&self, took: Duration, idle: bool, wait: bool) -> Option<()> {
+        let clock = &self.shared.clock;
+        let began = clock.monotonic();
+        let next = |worker: &mut Worker, _: &Bells| (worker.chore(idle, !wait), worker.share(took));
+        loop {
+            let (Some(errand), share) = self.seat().drive(next)? else {
+                return Some(());
+            };
+            self.carry_out(errand)?;
+            if !wait || clock.monotonic().saturating_sub(began) >= share {
+                break;
+            }
+        }
         // Who has just been woken would wait for this thread's slice to end, some
         // milliseconds, if there are fewer processors than threads.
         thread::give_way();
-        goes_on
+        Some(())
+    }
+
+    /// Writes to files while others may drive the worker. `None` once there is no worker any
+    /// more.
+    fn carry_out(&self, errand: Errand) -> Option<()> {
+        let shared = &self.shared;
+        let done = self.seat().beside(|| errand.run(shared))?;
+        self.seat().drive(|worker, _| worker.chore_done(done))
     }
 
     fn next(&self, wait: bool) -> Next {

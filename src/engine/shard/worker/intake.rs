@@ -1,5 +1,6 @@
 //! Commands on their way from the mailboxes into the shards.
 
+use super::ahead::Places;
 use super::{MAX_BATCH, Worker};
 use crate::engine::shard::request::Command;
 
@@ -8,6 +9,22 @@ use crate::engine::shard::request::Command;
 pub(super) struct Intake {
     commands: Vec<Command>,
     of: Vec<(usize, usize)>,
+    /// Where their sessions are, of those that are loaded.
+    places: Places,
+}
+
+impl Intake {
+    /// Looks up where the sessions of the commands are.
+    fn look_up(&mut self, worker: &Worker) {
+        let mut commands = self.commands.iter();
+        for &(shard, many) in &self.of {
+            let place = worker.places[shard];
+            let shard = &worker.shards[place].shard;
+            let found = commands.by_ref().take(many);
+            let found = found.filter_map(|command| shard.find(&command.key));
+            self.places.extend(found.map(|id| (place, id)));
+        }
+    }
 }
 
 impl Worker {
@@ -38,6 +55,8 @@ impl Worker {
             // No change may be said to have been made before it was asked for: who looks
             // for what changed since would miss it.
             self.read_clock();
+            intake.look_up(self);
+            self.reach_for(&mut intake.places);
             let mut commands = intake.commands.drain(..);
             for (shard, many) in intake.of.drain(..) {
                 for command in commands.by_ref().take(many) {

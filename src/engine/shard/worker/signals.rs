@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Worker;
+use super::ahead::AHEAD;
 use crate::disk::journal::committer::{Outcome, Signal};
 use crate::engine::shard::change::Op;
 use crate::error::Error;
@@ -42,8 +43,14 @@ impl Worker {
             (plus(lines, op.unseen()), commands)
         });
         self.shared.counters.add(lines, commands);
+        let mut reached = 0;
         while let Some(batch) = self.inflight.next_up_to(number) {
             for _ in 0..batch.ops {
+                if reached == 0 {
+                    self.reach_for_oldest();
+                    reached = AHEAD;
+                }
+                reached -= 1;
                 if let Some(op) = self.inflight.pop() {
                     self.with(op.shard, |shard, turn| shard.settle(op, turn));
                 }

@@ -1,10 +1,18 @@
-use super::{append, create, opened, synced, told, until_idle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use super::{append, create, opened, opened_with, synced, told, until_idle};
 use crate::Durability;
 use crate::disk::files;
 use crate::disk::journal::committer::Outcome;
 use crate::disk::session_file;
 use crate::engine::open::Opened;
 use crate::engine::shard::worker::event::Event;
+use crate::engine::shard::worker::limits::Limits;
+use crate::ground::clock::Clock;
 use crate::ground::sync::slot::slot;
 
 /// Images that a flush stages of sessions in flight are nobody's commands.
@@ -78,4 +86,53 @@ fn who_rang_while_the_thread_was_at_it_is_taken_in_before_it_writes_files() {
     drop(held);
     let taken = seat.beside(|| seat.drive(|worker, _| worker.inflight.ops().count()));
     assert_eq!(taken, Some(Some(1)));
+}
+
+/// Each look at it takes a millisecond.
+#[derive(Debug, Default)]
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// More sessions than are written at once, each with a line whose time has come; of how
+/// many the line is left after a turn that took so long.
+fn left_after(took: Duration) -> usize {
+    const SESSIONS: u64 = 40;
+    let clock = Arc::new(Ticking::default());
+    let store = opened_with(clock.clone(), Limits::USUAL);
+    let keys: Vec<String> = (1..=SESSIONS).map(|number| format!("s{number}")).collect();
+    for (number, key) in (1..).zip(&keys) {
+        create(&store, number, key);
+    }
+    for (number, key) in (SESSIONS + 1..).zip(&keys) {
+        let _line = append(&store, key, Durability::Durable);
+        synced(&store, number);
+    }
+    clock.0.fetch_add(60_000, Ordering::Relaxed);
+    let driver = &store.machine.workers[0];
+    assert_eq!(driver.write_for(took, false, true), Some(()));
+    let sessions = driver.seat().drive(|worker, _| {
+        let sessions = worker.shards.iter().map(|o| o.shard.unwritten_sessions());
+        sessions.sum()
+    });
+    sessions.unwrap()
+}
+
+/// Else lines would pile up for as long as a load lasts that brings many in a turn.
+#[test]
+fn a_long_turn_is_followed_by_as_much_writing_and_a_short_one_by_that_of_one_session() {
+    let few = left_after(Duration::ZERO);
+    let more = left_after(Duration::from_millis(100));
+    assert_eq!(few, 39);
+    assert!(more < few - 1, "{more} of 40");
+    // No more than one file's time over a quarter of the turn.
+    assert!(more > 20, "{more} of 40");
 }

@@ -33,8 +33,8 @@ const FEW: usize = 16;
 /// Settled lines are written at once beyond so many bytes.
 const MAX_UNWRITTEN: usize = 128 << 20;
 
-/// While commands keep coming, a flush, and lines whose time has come, get one part in so
-/// many of what the turns take; as much as those once more than [`MAX_UNWRITTEN`] waits.
+/// While commands keep coming, lines whose time has come get one part in so many of what the
+/// turns take; a flush, and lines once more than [`MAX_UNWRITTEN`] wait, as much as the turns.
 /// Were it one session after each turn, whatever a turn brings, lines would pile up in memory
 /// and in the journal for as long as the load lasts.
 const PER_TURN: u32 = 4;
@@ -182,7 +182,7 @@ impl Worker {
 
     /// For how long files are written after a turn that `took` so long.
     pub(super) fn share(&self, took: Duration) -> Duration {
-        if self.much_unwritten() {
+        if self.flush.is_some() || self.much_unwritten() {
             took
         } else {
             took / PER_TURN

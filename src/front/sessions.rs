@@ -282,7 +282,7 @@ impl SessionQuery {
 
 /// When a session was updated; long ago if its sidecar says nothing that reads.
 pub(super) fn updated(meta: &Meta) -> i64 {
-    clock::parse_nanos(meta.updated_at.as_str()).unwrap_or(i64::MIN)
+    meta.updated_at.nanos().unwrap_or(i64::MIN)
 }
 
 /// What is shown of a session that was found.

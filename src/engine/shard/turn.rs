@@ -1,7 +1,10 @@
 //! One turn of a worker: what it shares, and what it brings forth.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Waker;
+
+use time::OffsetDateTime;
 
 use super::answer::{Ack, Answer};
 use super::buffers::Buffers;
@@ -9,7 +12,7 @@ use super::change::Staging;
 use super::job::Job;
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::ground::clock::Stamp;
+use crate::ground::clock::{Stamp, StampText};
 use crate::ground::mailbox::EventSender;
 
 /// Where a shard puts what one turn brings forth.
@@ -21,12 +24,36 @@ pub(crate) struct Turn<'a> {
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for, which many of them share.
-    pub(crate) now: &'a Stamp,
+    pub(crate) now: &'a Now,
     /// The flush epoch: the first record of a session in each carries its whole
     /// sidecar.
     pub(crate) epoch: u64,
     /// The oldest epoch whose sidecar images are still in the journal for sure.
     pub(crate) images_from: u64,
+}
+
+/// A time, and how it is written: once for all changes that have it.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) stamp: Stamp,
+    text: StampText,
+}
+
+impl Now {
+    pub(crate) fn of(when: OffsetDateTime) -> Self {
+        Self {
+            stamp: Stamp::of(when),
+            text: StampText::of(when),
+        }
+    }
+
+    /// How `stamp` is written, which is mostly this time.
+    pub(crate) fn text_of(&self, stamp: &Stamp) -> Cow<'_, str> {
+        if *stamp == self.stamp {
+            return self.text.as_str().into();
+        }
+        stamp.to_string().into()
+    }
 }
 
 /// What leaves a worker at the end of a turn.

@@ -41,12 +41,11 @@ use super::inflight::Inflight;
 use super::job::Job;
 use super::request::Command;
 use super::shared::Shared;
-use super::turn::{Outbox, Turn};
+use super::turn::{Now, Outbox, Turn};
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Led};
 use crate::disk::session_file::SHARDS;
 use crate::error::Error;
-use crate::ground::clock::Stamp;
 use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::ground::sync::slot::Promise;
 
@@ -70,7 +69,7 @@ pub(crate) struct Worker {
     staging: Staging,
     buffers: Buffers,
     out: Outbox,
-    now: Stamp,
+    now: Now,
     inflight: Inflight,
     next_number: u64,
     refusals: u64,
@@ -161,7 +160,7 @@ impl Worker {
                 jobs_out: 0,
                 fatal: None,
             },
-            now: Stamp::of(parts.shared.clock.now()),
+            now: Now::of(parts.shared.clock.now()),
             shared: parts.shared,
             inflight: Inflight::default(),
             next_number: 1,
@@ -247,7 +246,7 @@ impl Worker {
     }
 
     fn read_clock(&mut self) {
-        self.now = Stamp::of(self.shared.clock.now());
+        self.now = Now::of(self.shared.clock.now());
     }
 
     fn handle(&mut self, event: Event) {

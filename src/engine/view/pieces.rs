@@ -182,7 +182,7 @@ impl Pieces {
         } = &self.meta;
         let mut state = DefaultHasher::new();
         (numbering.position(len + behind.len() as u64), skip, count).hash(&mut state);
-        (&text.summary, self.meta.updated_at.as_str()).hash(&mut state);
+        (&text.summary, self.meta.updated_at.text().as_str()).hash(&mut state);
         Version::new(state.finish() | 1)
     }
 }

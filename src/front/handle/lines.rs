@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::shard::verbs::append::Append;
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::Reply;
-use crate::ground::clock::Stamp;
+use crate::ground::clock::StampText;
 use crate::{Durability, Message, SessionMeta, StoreOptions};
 
 /// How much one command may write, bytes.
@@ -116,7 +116,7 @@ pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
 /// As [`encode`], for a message that is only text.
 pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) -> Result<Lines> {
     session_file::check_role(role)?;
-    let now = Stamp::of(engine.shared.clock.now());
+    let now = StampText::of(engine.shared.clock.now());
     let mut bytes = session_file::encode_text(role, text, now.as_str());
     check_size(Oversized::Message, bytes.len(), max.line)?;
     bytes.push(b'\n');
@@ -126,7 +126,7 @@ pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) 
 
 /// Encodes what is to be stored; messages without a time get the time of now.
 pub(super) fn encode(messages: &[Message], max: Limits, engine: &Engine) -> Result<Lines> {
-    let now = Stamp::of(engine.shared.clock.now());
+    let now = StampText::of(engine.shared.clock.now());
     let mut lines = Lines {
         bytes: Vec::new(),
         count: 0,

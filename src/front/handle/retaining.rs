@@ -109,7 +109,7 @@ impl Retention {
         let moment = self.chats.moment_of(&session.key, place).await?;
         // Changes that were made at once have one time, but not one size.
         let bytes = moment.live.end + moment.tail_len as u64;
-        let is_same = *moment.meta.updated_at.as_str() == *session.updated_at
+        let is_same = *moment.meta.updated_at.text().as_str() == *session.updated_at
             && bytes == session.bytes
             && moment.meta.text.summary == session.summary;
         if !is_same {

@@ -97,18 +97,23 @@ impl Shard {
         };
         session.inflight += 1;
         session.busy |= besides.cut.is_some();
+        let updated_at = match (&image, &before) {
+            (Some(_), None) => &session.recorded.updated_at,
+            _ => &session.staged.meta.updated_at,
+        };
+        let updated_at = turn.now.text_of(updated_at);
         let meta = match (&image, &before) {
             (Some(image), Some(before)) => MetaState::Changed { image, before },
             (Some(image), None) if first => MetaState::First(image),
             (Some(image), None) => MetaState::Image {
                 image,
                 skip: session.recorded.skip,
-                updated_at: session.recorded.updated_at.as_str(),
+                updated_at: &updated_at,
             },
             (None, _) => MetaState::Patch {
                 skip: session.staged.meta.skip,
                 count: session.staged.meta.count,
-                updated_at: session.staged.meta.updated_at.as_str(),
+                updated_at: &updated_at,
             },
         };
         let record = Record::Append {

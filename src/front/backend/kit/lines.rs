@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use crate::Message;
 use crate::disk::session_file::{self, Conversation, Decoded, Kind, Turns, What};
 use crate::error::{Error, Oversized, Result, check_size};
-use crate::ground::clock::{self, Clock, Stamp, SystemClock};
+use crate::ground::clock::{self, Clock, StampText, SystemClock};
 
 /// What a line of a session is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn encoded(
     max_line: usize,
     max_batch: usize,
 ) -> Result<Vec<Vec<u8>>> {
-    let now = Stamp::of(now);
+    let now = StampText::of(now);
     let (mut lines, mut batch) = (Vec::with_capacity(messages.len()), 0);
     for message in messages.iter().filter(|message| !message.is_transient()) {
         message.check_writable()?;

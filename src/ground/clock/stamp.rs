@@ -1,0 +1,178 @@
+//! When a session changed, and how that is written.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrayvec::ArrayString;
+use time::{OffsetDateTime, UtcOffset};
+
+use super::{ZERO_TIME, nanos, parse, parse_nanos};
+
+/// A time as some program wrote it, small: a session holds six of them, and each of its
+/// changes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// No time was ever set.
+    Never,
+    /// Nanoseconds since 1970, written as [`rfc3339`](super::rfc3339) does.
+    At(i64),
+    /// What is not written so, to the letter.
+    Odd(Arc<String>),
+}
+
+impl Stamp {
+    pub(crate) fn of(when: OffsetDateTime) -> Self {
+        let at = nanos(when);
+        if instant(at) == Some(when) {
+            return Self::At(at);
+        }
+        Self::from(StampText::of(when).as_str())
+    }
+
+    /// How it is written.
+    pub(crate) fn text(&self) -> StampText {
+        match self {
+            Self::Never => StampText::Short(zero()),
+            Self::At(at) => instant(*at).map_or_else(|| StampText::Short(zero()), StampText::of),
+            Self::Odd(text) => StampText::Long(text.clone()),
+        }
+    }
+
+    /// Nanoseconds since 1970, if it was ever set and reads.
+    pub(crate) fn nanos(&self) -> Option<i64> {
+        match self {
+            Self::Never => None,
+            Self::At(at) => Some(*at),
+            Self::Odd(text) => parse_nanos(text),
+        }
+    }
+}
+
+impl From<&str> for Stamp {
+    fn from(text: &str) -> Self {
+        if text == ZERO_TIME {
+            return Self::Never;
+        }
+        let at = parse(text).map(|when| Self::At(nanos(when)));
+        at.filter(|at| at.text().as_str() == text)
+            .unwrap_or_else(|| Self::Odd(Arc::new(text.into())))
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text().fmt(f)
+    }
+}
+
+/// The text of a time, made without an allocation if a program like ours wrote it.
+#[derive(Clone, Debug)]
+pub(crate) enum StampText {
+    Short(ArrayString<SHORT>),
+    Long(Arc<String>),
+}
+
+/// The longest time that is written for a year of four digits, bytes.
+const SHORT: usize = "2026-01-02T03:04:05.123456789Z".len();
+
+impl StampText {
+    /// `when` as [`rfc3339`](super::rfc3339) has it.
+    pub(crate) fn of(when: OffsetDateTime) -> Self {
+        let utc = when.checked_to_offset(UtcOffset::UTC).and_then(utc);
+        Self::Short(utc.unwrap_or_else(zero))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Short(text) => text,
+            Self::Long(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for StampText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn instant(at: i64) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(at.into()).ok()
+}
+
+fn zero() -> ArrayString<SHORT> {
+    let mut text = ArrayString::new();
+    text.push_str(ZERO_TIME);
+    text
+}
+
+/// `None` for a year that has not four digits.
+fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
+    let (year, month, day) = when.to_calendar_date();
+    let year = u32::try_from(year).ok().filter(|&year| year <= 9999)?;
+    let mut text = *b"0000-00-00T00:00:00.000000000Z";
+    put(&mut text[..4], year);
+    put(&mut text[5..7], u8::from(month).into());
+    put(&mut text[8..10], day.into());
+    put(&mut text[11..13], when.hour().into());
+    put(&mut text[14..16], when.minute().into());
+    put(&mut text[17..19], when.second().into());
+    put(&mut text[20..29], when.nanosecond());
+    let zeros = text[20..29]
+        .iter()
+        .rev()
+        .take_while(|&&digit| digit == b'0');
+    let end = match zeros.count() {
+        9 => 19,
+        zeros => 29 - zeros,
+    };
+    text[end] = b'Z';
+    let text = std::str::from_utf8(&text[..=end]).ok()?;
+    ArrayString::from(text).ok()
+}
+
+/// Fills `place` with the last digits of `number`.
+fn put(place: &mut [u8], mut number: u32) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_another_program_wrote_is_kept_to_the_letter() {
+        for text in [
+            "",
+            ZERO_TIME,
+            "2026-01-02T03:04:05.5Z",
+            "2026-01-02T03:04:05.50Z",
+            "2026-01-02t03:04:05z",
+            "2026-01-02T03:04:05+00:00",
+            "2026-01-02T03:04:60Z",
+            "1500-01-02T03:04:05.123456789Z",
+            "2026-01-01T00:00:00.1234567890123456789+99:59",
+        ] {
+            assert_eq!(Stamp::from(text).to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn equal_texts_are_equal_stamps_however_they_came(
+            seconds in -62_135_596_800_i64..=253_402_300_799,
+            nanos in 0..1_000_000_000_u32,
+        ) {
+            let when = OffsetDateTime::from_unix_timestamp(seconds).unwrap();
+            let when = when.replace_nanosecond(nanos).unwrap();
+            let (stamp, text) = (Stamp::of(when), StampText::of(when));
+            prop_assert_eq!(stamp.to_string(), text.as_str());
+            prop_assert_eq!(Stamp::from(text.as_str()), stamp.clone());
+            prop_assert_eq!(stamp.nanos(), parse_nanos(text.as_str()));
+        }
+    }
+}

@@ -172,6 +172,7 @@
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
 //! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
+//! | `AT_ONCE`, `LARGEST`, `LOTS` (ground/emptied) | 64 buffers, 4 KiB, 32 times as many |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
 //! | `TRIES` (view/moment), `CHASES` (view) | 20 looks, 1,000 reads |
 //! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |

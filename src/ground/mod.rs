@@ -9,6 +9,7 @@
     )
 )]
 pub mod clock;
+pub(crate) mod emptied;
 pub(crate) mod histogram;
 pub(crate) mod mailbox;
 pub(crate) mod meter;

@@ -84,23 +84,28 @@ pub(crate) fn classify(raw: &[u8]) -> Kind {
 /// The line of `message` without its line feed, as PicoClaw writes it, then its
 /// unknown fields. `now` is its time if it has none.
 pub(crate) fn encode(message: &Message, now: Option<&str>) -> Vec<u8> {
-    let mut line = Vec::with_capacity(256 + message.content.byte_len());
+    let mut line = Vec::new();
+    encode_onto(message, now, &mut line);
+    line
+}
+
+/// [`encode`]s after what `lines` holds.
+pub(crate) fn encode_onto(message: &Message, now: Option<&str>, lines: &mut Vec<u8>) {
+    lines.reserve(256 + message.content.byte_len());
     let created_at = message.created_at().or(now);
     write_object(
         &Stamped {
             message,
             created_at,
         },
-        &mut line,
+        lines,
     );
-    line
 }
 
-/// As [`encode`], for a message that is only text.
-pub(crate) fn encode_text(role: &str, text: &str, now: &str) -> Vec<u8> {
-    let mut line = Vec::with_capacity(256 + text.len());
-    write_object(&TextOnly { role, text, now }, &mut line);
-    line
+/// As [`encode_onto`], for a message that is only text.
+pub(crate) fn encode_text_onto(role: &str, text: &str, now: &str, lines: &mut Vec<u8>) {
+    lines.reserve(256 + text.len());
+    write_object(&TextOnly { role, text, now }, lines);
 }
 
 struct TextOnly<'a> {

@@ -77,7 +77,9 @@ pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,
 };
-pub(crate) use line::{Decoded, Kind, PICOCLAW_LINE, classify, decode, encode, encode_text, lines};
+pub(crate) use line::{
+    Decoded, Kind, PICOCLAW_LINE, classify, decode, encode, encode_onto, encode_text_onto, lines,
+};
 pub use message::Message;
 pub(crate) use message::check_role;
 pub(crate) use meta::{Meta, MetaStep, MetaText};

@@ -13,6 +13,7 @@ use super::job::Job;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::ground::clock::{Stamp, StampText};
+use crate::ground::emptied::Emptied;
 use crate::ground::mailbox::EventSender;
 
 /// Where a shard puts what one turn brings forth.
@@ -22,6 +23,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) staging: &'a mut Staging,
     /// Room for the lines of tails.
     pub(crate) buffers: &'a mut Buffers,
+    /// Those of commands that are staged.
+    pub(crate) emptied: &'a mut Emptied,
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for, which many of them share.
     pub(crate) now: &'a Now,

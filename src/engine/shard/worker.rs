@@ -46,6 +46,7 @@ use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Led};
 use crate::disk::session_file::SHARDS;
 use crate::error::Error;
+use crate::ground::emptied::Emptied;
 use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::ground::sync::slot::Promise;
 
@@ -68,6 +69,7 @@ pub(crate) struct Worker {
     alarm: Alarm,
     staging: Staging,
     buffers: Buffers,
+    emptied: Emptied,
     out: Outbox,
     now: Now,
     inflight: Inflight,
@@ -152,6 +154,7 @@ impl Worker {
             alarm: parts.alarm,
             staging: Staging::default(),
             buffers: Buffers::default(),
+            emptied: Emptied::default(),
             out: Outbox {
                 worker: parts.id,
                 shared: parts.shared.clone(),
@@ -276,6 +279,7 @@ impl Worker {
             shared: &self.shared,
             staging: &mut self.staging,
             buffers: &mut self.buffers,
+            emptied: &mut self.emptied,
             out: &mut self.out,
             now: &self.now,
             epoch: self.epoch,

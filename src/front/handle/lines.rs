@@ -7,6 +7,7 @@ use crate::engine::shard::verbs::append::Append;
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::Reply;
 use crate::ground::clock::StampText;
+use crate::ground::emptied;
 use crate::{Durability, Message, SessionMeta, StoreOptions};
 
 /// How much one command may write, bytes.
@@ -117,7 +118,8 @@ pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
 pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) -> Result<Lines> {
     session_file::check_role(role)?;
     let now = StampText::of(engine.shared.clock.now());
-    let mut bytes = session_file::encode_text(role, text, now.as_str());
+    let mut bytes = emptied::buffer();
+    session_file::encode_text_onto(role, text, now.as_str(), &mut bytes);
     check_size(Oversized::Message, bytes.len(), max.line)?;
     bytes.push(b'\n');
     check_size(Oversized::Batch, bytes.len(), max.batch)?;
@@ -128,18 +130,14 @@ pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) 
 pub(super) fn encode(messages: &[Message], max: Limits, engine: &Engine) -> Result<Lines> {
     let now = StampText::of(engine.shared.clock.now());
     let mut lines = Lines {
-        bytes: Vec::new(),
+        bytes: emptied::buffer(),
         count: 0,
     };
     for message in messages.iter().filter(|message| !message.is_transient()) {
         message.check_writable()?;
-        let line = session_file::encode(message, Some(now.as_str()));
-        check_size(Oversized::Message, line.len(), max.line)?;
-        if lines.bytes.is_empty() {
-            lines.bytes = line;
-        } else {
-            lines.bytes.extend_from_slice(&line);
-        }
+        let before = lines.bytes.len();
+        session_file::encode_onto(message, Some(now.as_str()), &mut lines.bytes);
+        check_size(Oversized::Message, lines.bytes.len() - before, max.line)?;
         lines.bytes.push(b'\n');
         lines.count += 1;
         check_size(Oversized::Batch, lines.bytes.len(), max.batch)?;

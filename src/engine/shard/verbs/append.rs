@@ -155,6 +155,7 @@ impl Shard {
             change,
         };
         turn.staging.push(op, &record, level);
+        turn.emptied.put(lines);
         if let Some(line) = &once {
             session.takes(line);
         }

@@ -148,8 +148,8 @@
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
-//! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 128 MiB |
-//! | `PER_TURN` (shard/worker/chores) | files get a quarter of what turns take, or as much |
+//! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 128 MiB, per worker |
+//! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/chores) | files get a quarter of what turns take, or as much; 4 ms |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
 //! | `FROM` (kept) | 1,000 sessions |
@@ -172,7 +172,7 @@
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
 //! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
-//! | `AT_ONCE`, `LARGEST`, `LOTS` (ground/emptied) | 64 buffers, 4 KiB, 32 times as many |
+//! | `AT_ONCE`, `LARGEST`, `LOTS` (ground/emptied) | 32 buffers (also of each thread that writes), 2 KiB, 64 times as many |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
 //! | `TRIES` (view/moment), `CHASES` (view) | 20 looks, 1,000 reads |
 //! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |

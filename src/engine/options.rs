@@ -206,7 +206,7 @@ impl StoreOptions {
 
     /// The most that the journal takes on disk, in bytes, segments kept for reuse
     /// included. The journal never takes more than an eighth of the space there is,
-    /// whatever is set here; a large one is flushed less often. It may exceed this
+    /// whatever is set here; a flush begins at a third of it. It may exceed this
     /// for as long as one flush takes, by what is written meanwhile, and by a single
     /// batch that is larger. Default: 768 MiB. Bounds: 1 MiB to 16 GiB.
     #[must_use]

@@ -2,17 +2,17 @@
 //!
 //! A line is encoded on its caller's thread and done with on another. An allocator locks,
 //! and looks for neighbours to merge, for each buffer that one thread makes and another
-//! frees. Here they go back many at a time, to any thread, and none is freed.
+//! frees. Here they go back many at a time, to any thread that fills some.
 
 use std::cell::RefCell;
 
 use returned::{give_back, take_back};
 
-/// How many go back together.
-const AT_ONCE: usize = 64;
+/// How many go back together. A thread holds no more, for as long as it lives.
+const AT_ONCE: usize = 32;
 
 /// Larger buffers are not kept: one line must not hold on to the room of a thousand.
-const LARGEST: usize = 4 << 10;
+const LARGEST: usize = 2 << 10;
 
 type Lot = Vec<Vec<u8>>;
 
@@ -44,8 +44,8 @@ mod returned {
     use super::Lot;
     use crate::ground::sync::Mutex;
 
-    /// Lots that wait for somebody to take them: 8 MiB, if all their buffers are the largest.
-    pub(super) const LOTS: usize = 32;
+    /// Lots that wait for somebody to take them: 4 MiB, if all their buffers are the largest.
+    pub(super) const LOTS: usize = 64;
 
     #[derive(Debug)]
     pub(super) struct Returned(pub(super) Mutex<Vec<Lot>>);

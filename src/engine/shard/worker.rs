@@ -220,11 +220,13 @@ impl Worker {
         errand
     }
 
-    /// Notes what came of it.
-    pub(super) fn chore_done(&mut self, done: Done) {
+    /// Notes what came of it. Whether more may be written: not once the store is to stop.
+    pub(super) fn chore_done(&mut self, done: Done) -> bool {
         self.finish_errand(done);
+        let goes_on = self.out.fatal.is_none();
         self.end_turn();
         self.report_drained();
+        goes_on
     }
 
     /// The callers answered since the last look, for whoever drives to wake.

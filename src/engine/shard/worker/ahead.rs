@@ -29,9 +29,10 @@ impl Worker {
         places.clear();
     }
 
-    /// Reaches for the sessions of the oldest changes in flight, and for who asked for those.
-    pub(super) fn reach_for_oldest(&self) {
-        let oldest = || self.inflight.ops().take(AHEAD);
+    /// Reaches for the sessions of so many changes, the oldest in flight, and for who asked for
+    /// those.
+    pub(super) fn reach_for_oldest(&self, changes: usize) {
+        let oldest = || self.inflight.ops().take(changes);
         let callers = oldest().map(|op| op.ack.reach()).fold(0, u64::wrapping_add);
         black_box(callers);
         reach(|| {

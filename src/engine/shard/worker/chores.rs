@@ -39,6 +39,13 @@ const MAX_UNWRITTEN: usize = 128 << 20;
 /// and in the journal for as long as the load lasts.
 const PER_TURN: u32 = 4;
 
+/// No turn is followed by more: a thread that was not let run for a while took no longer for
+/// its turn, and callers wait for the next.
+const LONGEST_SHARE: Duration = Duration::from_millis(4);
+
+/// Sessions that a flush passes over at a time because nothing of them is to be written.
+const PASSED_OVER: usize = 64;
+
 /// What writing lines, and sidecars, between flushes may cost.
 pub(super) fn budgets() -> (Budget, Budget) {
     (
@@ -182,6 +189,7 @@ impl Worker {
 
     /// For how long files are written after a turn that `took` so long.
     pub(super) fn share(&self, took: Duration) -> Duration {
+        let took = took.min(LONGEST_SHARE);
         if self.flush.is_some() || self.much_unwritten() {
             took
         } else {
@@ -291,17 +299,19 @@ impl Worker {
     }
 
     fn flush_next(&mut self) -> Option<Errand> {
-        let task = self.flush.as_mut()?;
-        let Some((shard, session)) = task.queue.pop_front() else {
-            let task = self.flush.take()?;
-            self.flushing = false;
-            self.out.wakers.extend(task.promise.fulfil(task.part));
-            return None;
-        };
-        match self.begin_files(shard, session, Purpose::Flush) {
-            Ok(Some(errand)) => return Some(errand),
-            Ok(None) => self.flushed(shard, session, Ok(())),
-            Err(error) => self.flushed(shard, session, Err(error)),
+        for _ in 0..PASSED_OVER {
+            let task = self.flush.as_mut()?;
+            let Some((shard, session)) = task.queue.pop_front() else {
+                let task = self.flush.take()?;
+                self.flushing = false;
+                self.out.wakers.extend(task.promise.fulfil(task.part));
+                return None;
+            };
+            match self.begin_files(shard, session, Purpose::Flush) {
+                Ok(Some(errand)) => return Some(errand),
+                Ok(None) => self.flushed(shard, session, Ok(())),
+                Err(error) => self.flushed(shard, session, Err(error)),
+            }
         }
         None
     }

@@ -90,24 +90,25 @@ impl Driver {
         let clock = &self.shared.clock;
         let began = clock.monotonic();
         let next = |worker: &mut Worker, _: &Bells| (worker.chore(idle, !wait), worker.share(took));
-        loop {
-            let (Some(errand), share) = self.seat().drive(next)? else {
-                return Some(());
-            };
-            self.carry_out(errand)?;
-            if !wait || clock.monotonic().saturating_sub(began) >= share {
+        let mut any = false;
+        while let (Some(errand), share) = self.seat().drive(next)? {
+            any = true;
+            let goes_on = self.carry_out(errand)?;
+            if !goes_on || !wait || clock.monotonic().saturating_sub(began) >= share {
                 break;
             }
         }
-        // Who has just been woken would wait for this thread's slice to end, some
-        // milliseconds, if there are fewer processors than threads.
-        thread::give_way();
+        if any {
+            // Who has just been woken would wait for this thread's slice to end, some
+            // milliseconds, if there are fewer processors than threads.
+            thread::give_way();
+        }
         Some(())
     }
 
-    /// Writes to files while others may drive the worker. `None` once there is no worker any
-    /// more.
-    fn carry_out(&self, errand: Errand) -> Option<()> {
+    /// Writes to files while others may drive the worker. Whether more may be written; `None`
+    /// once there is no worker any more.
+    fn carry_out(&self, errand: Errand) -> Option<bool> {
         let shared = &self.shared;
         let done = self.seat().beside(|| errand.run(shared))?;
         self.seat().drive(|worker, _| worker.chore_done(done))

@@ -38,7 +38,9 @@ impl Worker {
 
     fn settle_up_to(&mut self, number: u64) {
         let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
+        let mut changes = 0;
         let (lines, commands) = told.fold(((0, 0), 0), |(lines, commands), op| {
+            changes += 1;
             let commands = commands + u64::from(op.is_command());
             (plus(lines, op.unseen()), commands)
         });
@@ -47,10 +49,10 @@ impl Worker {
         while let Some(batch) = self.inflight.next_up_to(number) {
             for _ in 0..batch.ops {
                 if reached == 0 {
-                    self.reach_for_oldest();
-                    reached = AHEAD;
+                    reached = AHEAD.min(changes);
+                    self.reach_for_oldest(reached);
                 }
-                reached -= 1;
+                (reached, changes) = (reached - 1, changes - 1);
                 if let Some(op) = self.inflight.pop() {
                     self.with(op.shard, |shard, turn| shard.settle(op, turn));
                 }

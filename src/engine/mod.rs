@@ -149,6 +149,7 @@
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
 //! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 128 MiB, per worker |
+//! | `MANY` (shard/worker/chores) | 256 sessions |
 //! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/chores) | files get a quarter of what turns take, or as much; 4 ms |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
@@ -164,7 +165,7 @@
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
-//! | `SPARE_SEGMENTS` (disk/journal/pool) | 8 of the largest (512 MiB) |
+//! | `SPARE_SEGMENTS` (disk/journal/pool) | 5 of the largest (320 MiB) |
 //! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 6 us |
 //! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
 //! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |

@@ -45,10 +45,9 @@ impl Budget {
         bytes <= self.bytes
     }
 
-    /// Whether so many bytes of full segments start a flush, which gives them up: a third.
-    /// As much may come while it lasts, and the rest are the segments in use and the next.
+    /// Whether so many bytes of full segments start a flush, which gives them up.
     pub(crate) fn is_long(self, full: u64) -> bool {
-        full > 0 && full >= self.bytes / 3
+        full > 0 && full >= self.bytes / 2
     }
 }
 

@@ -33,6 +33,9 @@ const FEW: usize = 16;
 /// Settled lines are written at once beyond so many bytes.
 const MAX_UNWRITTEN: usize = 128 << 20;
 
+/// With no more sessions than these, writing one after each turn keeps up.
+const MANY: usize = 256;
+
 /// While commands keep coming, lines whose time has come get one part in so many of what the
 /// turns take; a flush, and lines once more than [`MAX_UNWRITTEN`] wait, as much as the turns.
 /// Were it one session after each turn, whatever a turn brings, lines would pile up in memory
@@ -187,13 +190,17 @@ impl Worker {
         }
     }
 
-    /// For how long files are written after a turn that `took` so long.
+    /// For how long files are written after a turn that `took` so long. One file a turn keeps
+    /// up with few sessions, and on a full disk leaves what space comes to the journal, too.
     pub(super) fn share(&self, took: Duration) -> Duration {
         let took = took.min(LONGEST_SHARE);
-        if self.flush.is_some() || self.much_unwritten() {
+        let flush = self.flush.as_ref();
+        if self.much_unwritten() || flush.is_some_and(|task| task.queue.len() > MANY) {
             took
-        } else {
+        } else if !self.stuck && self.unwritten_sessions() > MANY {
             took / PER_TURN
+        } else {
+            Duration::ZERO
         }
     }
 
@@ -203,8 +210,12 @@ impl Worker {
     }
 
     pub(super) fn few_unwritten(&self) -> bool {
+        !self.stuck && self.unwritten_sessions() <= FEW
+    }
+
+    fn unwritten_sessions(&self) -> usize {
         let sessions = self.shards.iter().map(|o| o.shard.unwritten_sessions());
-        !self.stuck && sessions.sum::<usize>() <= FEW
+        sessions.sum()
     }
 
     /// The lines of a session that waits since `upto` or longer. Each waits its own time:

@@ -8,7 +8,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use super::{ZERO_TIME, nanos, parse, parse_nanos};
 
-/// A time as some program wrote it, small: a session holds six of them, and each of its
+/// A time as some program wrote it, small: a session holds five of them, and each of its
 /// changes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {

@@ -33,13 +33,13 @@ const FEW: usize = 16;
 /// Settled lines are written at once beyond so many bytes.
 const MAX_UNWRITTEN: usize = 128 << 20;
 
-/// With no more sessions than these, writing one after each turn keeps up.
+/// Of no more sessions than these one is written after each turn.
 const MANY: usize = 256;
 
-/// While commands keep coming, lines whose time has come get one part in so many of what the
-/// turns take; a flush, and lines once more than [`MAX_UNWRITTEN`] wait, as much as the turns.
-/// Were it one session after each turn, whatever a turn brings, lines would pile up in memory
-/// and in the journal for as long as the load lasts.
+/// Of more, whose commands keep coming, lines whose time has come get one part in so many of
+/// what the turns take; a flush, and lines once more than [`MAX_UNWRITTEN`] wait, as much as the
+/// turns. Were it one session after each turn, whatever a turn brings, lines would pile up in
+/// memory and in the journal for as long as the load lasts.
 const PER_TURN: u32 = 4;
 
 /// No turn is followed by more: a thread that was not let run for a while took no longer for

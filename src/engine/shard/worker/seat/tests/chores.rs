@@ -102,17 +102,16 @@ impl Clock for Ticking {
     }
 }
 
-/// More sessions than are written at once, each with a line whose time has come; of how
-/// many the line is left after a turn that took so long.
-fn left_after(took: Duration) -> usize {
-    const SESSIONS: u64 = 400;
+/// Of how many sessions, each with a line whose time has come, the line is left after a turn
+/// that took so long.
+fn left_of(sessions: u64, took: Duration) -> usize {
     let clock = Arc::new(Ticking::default());
     let store = opened_with(clock.clone(), Limits::USUAL);
-    let keys: Vec<String> = (1..=SESSIONS).map(|number| format!("s{number}")).collect();
+    let keys: Vec<String> = (1..=sessions).map(|number| format!("s{number}")).collect();
     for (number, key) in (1..).zip(&keys) {
         create(&store, number, key);
     }
-    for (number, key) in (SESSIONS + 1..).zip(&keys) {
+    for (number, key) in (sessions + 1..).zip(&keys) {
         let _line = append(&store, key, Durability::Durable);
         synced(&store, number);
     }
@@ -130,8 +129,14 @@ fn left_after(took: Duration) -> usize {
 /// thread that was not let run for a while would write on while callers wait.
 #[test]
 fn what_is_written_after_a_turn_grows_with_it_up_to_a_bound() {
-    let left = [0, 1, 10_000].map(|ms| left_after(Duration::from_millis(ms)));
+    let left = [0, 1, 10_000].map(|ms| left_of(400, Duration::from_millis(ms)));
     let [none, short, long] = left;
     assert_eq!(none, 399);
     assert!(none - 1 > short && short > long && long > 0, "{left:?}");
+}
+
+/// On a disk that was full the journal needs of the space that comes, too.
+#[test]
+fn of_few_sessions_one_is_written_after_a_turn() {
+    assert_eq!(left_of(200, Duration::from_secs(10)), 199);
 }

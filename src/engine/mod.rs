@@ -148,7 +148,8 @@
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
-//! | `FEW`, `MAX_UNWRITTEN` (shard/worker/chores) | 16 sessions, 128 MiB, per worker |
+//! | `FEW`, `FEW_BYTES` (shard/worker/chores) | 16 sessions, 64 KiB, per worker |
+//! | `UNWRITTEN_PART` (shard/worker/chores) | a quarter of what the journal may take |
 //! | `MANY` (shard/worker/chores) | 256 sessions |
 //! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/chores) | files get a quarter of what turns take, or as much; 4 ms |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |

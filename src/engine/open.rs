@@ -323,6 +323,7 @@ fn assemble(
                 shards,
                 open_files_per_shard: open_files_per_shard(site),
                 jobs: background.clone(),
+                pool: pool.clone(),
                 alarm: alarm.clone(),
             });
             Driver::new(seat, inbox, worker)

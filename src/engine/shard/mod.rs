@@ -270,7 +270,7 @@ impl Shard {
         command: Command,
         turn: &mut Turn<'_>,
     ) -> std::result::Result<(), Command> {
-        if !command.request.is_quick() || self.full {
+        if !command.request.is_quick() || self.full || turn.no_room.is_some() {
             return Err(command);
         }
         match self.by_key.get(&command.key) {

@@ -28,6 +28,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for, which many of them share.
     pub(crate) now: &'a Now,
+    /// Why no more lines are taken: as many as may wait for their files find no space there.
+    pub(crate) no_room: Option<&'a Error>,
     /// The flush epoch: the first record of a session in each carries its whole
     /// sidecar.
     pub(crate) epoch: u64,

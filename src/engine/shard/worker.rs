@@ -44,6 +44,7 @@ use super::shared::Shared;
 use super::turn::{Now, Outbox, Turn};
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Led};
+use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::SHARDS;
 use crate::error::Error;
 use crate::ground::emptied::Emptied;
@@ -66,6 +67,7 @@ pub(crate) struct Worker {
     /// Where a shard stands in `shards`.
     places: Vec<usize>,
     group: Arc<GroupCommit<Ticket>>,
+    pool: Arc<SegmentPool>,
     alarm: Alarm,
     staging: Staging,
     buffers: Buffers,
@@ -100,10 +102,10 @@ pub(crate) struct Worker {
     writes_next: usize,
     line_budget: Budget,
     sidecar_budget: Budget,
-    /// The last lines to be written found no space. However few wait,
+    /// Why the last lines to be written were not: no space, mostly. However few wait,
     /// they wait their time then: tried again at once they would take a
     /// processor for as long as the disk is full.
-    stuck: bool,
+    stuck: Option<Error>,
     poisoned: Option<Error>,
 }
 
@@ -130,6 +132,7 @@ pub(crate) struct Parts {
     pub(crate) shards: Vec<(usize, Receiver<Command>)>,
     pub(crate) open_files_per_shard: NonZeroUsize,
     pub(crate) jobs: EventSender<Job>,
+    pub(crate) pool: Arc<SegmentPool>,
     pub(crate) alarm: Alarm,
 }
 
@@ -151,6 +154,7 @@ impl Worker {
             shards,
             places,
             group: parts.alarm.group.clone(),
+            pool: parts.pool,
             alarm: parts.alarm,
             staging: Staging::default(),
             buffers: Buffers::default(),
@@ -183,7 +187,7 @@ impl Worker {
             writes_next: 0,
             line_budget,
             sidecar_budget,
-            stuck: false,
+            stuck: None,
             poisoned: None,
         }
     }
@@ -277,6 +281,7 @@ impl Worker {
 
     fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
         let place = self.places[shard];
+        let too_many = self.stuck.is_some() && self.too_much_unwritten();
         let mut turn = Turn {
             shared: &self.shared,
             staging: &mut self.staging,
@@ -284,6 +289,7 @@ impl Worker {
             emptied: &mut self.emptied,
             out: &mut self.out,
             now: &self.now,
+            no_room: self.stuck.as_ref().filter(|_| too_many),
             epoch: self.epoch,
             images_from: self.epoch - u64::from(self.flushing),
         };

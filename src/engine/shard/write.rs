@@ -116,16 +116,17 @@ impl Shard {
         }
     }
 
-    /// Refuses new lines while those before them find no space.
+    /// Refuses new lines while those before them find no space: this shard's, or too many
+    /// of others.
     pub(super) fn make_room(&mut self, turn: &mut Turn<'_>) -> Result<()> {
-        if !self.full {
+        if !self.full && turn.no_room.is_none() {
             return Ok(());
         }
-        let Some(oldest) = self.unwritten.front() else {
-            self.set_full(false, turn);
-            return Ok(());
-        };
-        self.write_out(oldest.session, turn)
+        if let Some(oldest) = self.unwritten.front() {
+            return self.write_out(oldest.session, turn);
+        }
+        self.set_full(false, turn);
+        turn.no_room.cloned().map_or(Ok(()), Err)
     }
 
     fn set_full(&mut self, full: bool, turn: &Turn<'_>) {

@@ -30,14 +30,23 @@ const GRAIN: Duration = Duration::from_millis(1);
 /// Up to so many sessions, settled lines are written at once.
 const FEW: usize = 16;
 
-/// Settled lines are written at once beyond so many bytes.
-const MAX_UNWRITTEN: usize = 128 << 20;
+/// Settled lines are written at once if they are more than one part in so many of what the
+/// journal may take, over all workers. They need space in their files before the journal gives
+/// its own back: were more to wait when others fill the volume, what little is freed later
+/// would go to them, and nothing new would be taken.
+const UNWRITTEN_PART: u64 = 4;
+
+/// So few bytes wait their time whatever the journal may take.
+const FEW_BYTES: u64 = 64 << 10;
+
+/// When lines that found no space are tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Of no more sessions than these one is written after each turn.
 const MANY: usize = 256;
 
 /// Of more, whose commands keep coming, lines whose time has come get one part in so many of
-/// what the turns take; a flush, and lines once more than [`MAX_UNWRITTEN`] wait, as much as the
+/// what the turns take; a flush, and lines once [too many](UNWRITTEN_PART) wait, as much as the
 /// turns. Were it one session after each turn, whatever a turn brings, lines would pile up in
 /// memory and in the journal for as long as the load lasts.
 const PER_TURN: u32 = 4;
@@ -135,7 +144,7 @@ impl Worker {
         } else {
             let now = self.shared.clock.monotonic();
             self.line_budget.begin(now);
-            let linger = self.line_budget.wait();
+            let linger = self.linger();
             let due = |since: Duration| since + linger <= now;
             let due = self.unwritten_since.is_some_and(due);
             due.then(|| self.lines_of_next((now + GRAIN).saturating_sub(linger)))
@@ -178,7 +187,7 @@ impl Worker {
         match purpose {
             Purpose::Lines => {
                 self.line_budget.spend(started, ended);
-                self.lines_written(finished.is_err(), ended);
+                self.lines_written(finished.err(), ended);
             }
             Purpose::Sidecar => {
                 self.sidecar_budget.spend(started, ended);
@@ -197,7 +206,7 @@ impl Worker {
         let flush = self.flush.as_ref();
         if self.much_unwritten() || flush.is_some_and(|task| task.queue.len() > MANY) {
             took
-        } else if !self.stuck && self.unwritten_sessions() > MANY {
+        } else if self.stuck.is_none() && self.unwritten_sessions() > MANY {
             took / PER_TURN
         } else {
             Duration::ZERO
@@ -205,12 +214,28 @@ impl Worker {
     }
 
     pub(super) fn much_unwritten(&self) -> bool {
-        let bytes = self.shards.iter().map(|o| o.shard.unwritten_bytes());
-        !self.stuck && bytes.sum::<usize>() > MAX_UNWRITTEN
+        self.stuck.is_none() && self.too_much_unwritten()
+    }
+
+    /// Whether more lines wait than this worker's part of what may.
+    pub(super) fn too_much_unwritten(&self) -> bool {
+        let bytes = self.shards.iter().map(|o| o.shard.unwritten_bytes() as u64);
+        let bytes: u64 = bytes.sum();
+        let limit = || self.pool.standing().limit / UNWRITTEN_PART;
+        bytes > FEW_BYTES && bytes > limit() / self.alarm.workers.len() as u64
     }
 
     pub(super) fn few_unwritten(&self) -> bool {
-        !self.stuck && self.unwritten_sessions() <= FEW
+        self.stuck.is_none() && self.unwritten_sessions() <= FEW
+    }
+
+    /// How long lines wait for company, or for space.
+    pub(super) fn linger(&self) -> Duration {
+        if self.stuck.is_some() {
+            AGAIN
+        } else {
+            self.line_budget.wait()
+        }
     }
 
     fn unwritten_sessions(&self) -> usize {
@@ -222,7 +247,7 @@ impl Worker {
     /// were all written with the first, the processors would be taken for as long
     /// as that lasts.
     fn lines_of_next(&mut self, upto: Duration) -> Option<Errand> {
-        let (started, mut failed) = (self.shared.clock.monotonic(), false);
+        let (started, mut failed) = (self.shared.clock.monotonic(), None);
         // In turn: of more than can be written some would wait for ever.
         for _ in 0..self.shards.len() {
             let shard = self.shards[self.writes_next].shard.id();
@@ -243,7 +268,7 @@ impl Worker {
                         started,
                     });
                 }
-                Some(Err(_)) => failed = true,
+                Some(Err(error)) => failed = Some(error),
                 None => {}
             }
         }
@@ -251,11 +276,11 @@ impl Worker {
         None
     }
 
-    fn lines_written(&mut self, failed: bool, ended: Duration) {
+    fn lines_written(&mut self, failed: Option<Error>, ended: Duration) {
         self.unwritten_since = None;
         self.note_unwritten();
         self.stuck = failed;
-        if self.stuck {
+        if self.stuck.is_some() {
             self.unwritten_since = Some(ended);
         }
     }

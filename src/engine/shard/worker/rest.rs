@@ -20,7 +20,7 @@ impl Worker {
     pub(super) fn rest(&mut self, wait: bool) -> Rest {
         let due = self.due();
         let left = due.saturating_sub(self.shared.clock.monotonic());
-        let lingers = self.unwritten_since.is_some() && !self.stuck;
+        let lingers = self.unwritten_since.is_some() && self.stuck.is_none();
         if left.is_zero() || lingers && !wait {
             return Rest::None;
         }
@@ -44,7 +44,7 @@ impl Worker {
         match self.unwritten_since {
             None => NEVER,
             Some(_) if self.few_unwritten() || self.much_unwritten() => Duration::ZERO,
-            Some(since) => since + self.line_budget.wait(),
+            Some(since) => since + self.linger(),
         }
     }
 }

@@ -114,12 +114,12 @@ impl Gauges {
     }
 }
 
-/// What the guide names: an eighth of the volume's space, and 512 MiB, at most, and
+/// What the guide names: an eighth of the volume's space, and 768 MiB, at most, and
 /// what is written during one flush: another segment.
 fn journal_bound(dir: &Path) -> Outcome<u64> {
     let volume = rustix::fs::statvfs(dir)?;
     let free = volume.f_bavail * volume.f_frsize;
-    Ok((free / 8).min(512 << 20) + (64 << 20))
+    Ok((free / 8).min(768 << 20) + (64 << 20))
 }
 
 fn directory_size(dir: &Path) -> Outcome<u64> {

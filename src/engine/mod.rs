@@ -166,7 +166,7 @@
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
-//! | `SPARE_SEGMENTS` (disk/journal/pool) | 5 of the largest (320 MiB) |
+//! | `SPARE_SEGMENTS` (disk/journal/pool) | 8 of the largest (512 MiB) |
 //! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 6 us |
 //! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
 //! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |

@@ -45,9 +45,10 @@ impl Budget {
         bytes <= self.bytes
     }
 
-    /// Whether so many bytes of full segments start a flush, which gives them up.
+    /// Whether so many bytes of full segments start a flush, which gives them up: a third.
+    /// As much may come while it lasts, and the rest are the segments in use and the next.
     pub(crate) fn is_long(self, full: u64) -> bool {
-        full > 0 && full >= self.bytes / 2
+        full > 0 && full >= self.bytes / 3
     }
 }
 

@@ -20,7 +20,7 @@ use crate::ground::sync::{Condvar, Mutex};
 /// removed. As many as a busy store fills between two flushes: a segment taken
 /// over needs no zeros written into it, and a removed one costs the file system
 /// as much again.
-const SPARE_SEGMENTS: u64 = 5;
+const SPARE_SEGMENTS: u64 = 8;
 
 /// Hands segments to the committer and takes them back.
 #[derive(Debug)]

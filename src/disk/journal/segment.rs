@@ -38,7 +38,7 @@ impl Default for Lengths {
         Self {
             first: 1 << 20,
             largest: 64 << 20,
-            budget: 512 << 20,
+            budget: 768 << 20,
         }
     }
 }

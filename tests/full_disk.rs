@@ -115,6 +115,42 @@ fn a_shard_whose_lines_found_no_space_takes_no_more() {
     store.close().unwrap();
 }
 
+/// Each shard would take lines until it found out by itself, and the little space that comes
+/// first would go to all of those, with nothing left for the journal.
+#[test]
+fn while_many_lines_find_no_space_no_shard_takes_more() {
+    let (disk, store) = filled();
+    let chats = store.handle();
+    let large = "x".repeat(100 << 10);
+    let key = |nth: usize| format!("chat:{nth}");
+    let journal = || chats.status().wait().expect("a look at the disk");
+    let roomy = journal().journal_limit;
+    let mut taken = Vec::new();
+    // With its first segment full the journal looks for space, and finds none.
+    for nth in 0.. {
+        if journal().journal_limit != roomy {
+            break;
+        }
+        let answer = chats.add_message(&key(nth), "user", &large).wait();
+        taken.extend(answer.is_ok().then_some(nth));
+    }
+    let refused = chats.add_message("late", "user", "1").wait();
+    let waits_for_files = |path: &Path| path.extension().is_some_and(|end| end == "jsonl");
+    assert!(
+        matches!(&refused, Err(Error::StorageFull { path }) if waits_for_files(path)),
+        "{refused:?} after {taken:?}"
+    );
+    disk.capacity(u64::MAX);
+    let begun = Instant::now();
+    while chats.add_message("late", "user", "1").wait().is_err() {
+        assert!(begun.elapsed() < PATIENCE, "there is space again");
+    }
+    for nth in taken {
+        assert_eq!(chats.history(&key(nth)).wait().unwrap().len(), 1);
+    }
+    store.close().unwrap();
+}
+
 #[test]
 fn a_shard_that_is_full_shows_until_its_lines_are_written_or_wanted_no_more() {
     for is_wanted in [true, false] {

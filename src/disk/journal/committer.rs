@@ -258,7 +258,12 @@ impl Committer {
             .file
             .write_all_at(records, self.position)
             .map_err(|e| Error::io("write journal", self.pool.dir(), e))?;
+        let half = self.segment.len / 2;
+        let was_below = self.position < half;
         self.position += records.len() as u64;
+        if was_below && self.position >= half {
+            self.pool.hurry();
+        }
         self.sequence += 1;
         self.progress
             .written

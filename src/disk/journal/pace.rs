@@ -8,7 +8,7 @@ use super::group::Linger;
 /// every KiB of their records the rest. If a sync is quicker, two halves in turn
 /// lose less than one whole that waits for itself.
 const RETURN: Duration = Duration::from_micros(60);
-const RETURN_PER_KIB: Duration = Duration::from_micros(6);
+const RETURN_PER_KIB: Duration = Duration::from_micros(3);
 
 /// The longest wait. A device that stalls once must not hold up the next commit
 /// for as long again.
@@ -44,7 +44,7 @@ impl Pace {
         }
         Some(Linger {
             expected: bytes,
-            timeout: (sync / 2).min(LONGEST),
+            timeout: sync.min(LONGEST),
         })
     }
 

@@ -42,6 +42,8 @@ struct State {
     /// higher number could be written to first, and recovery would find the
     /// batches out of order.
     making: bool,
+    /// The next segment is needed soon: the one in use is half full, or somebody waits.
+    urgent: bool,
     /// The store has ended; a segment made now would be left behind.
     ended: bool,
     /// The number the next segment gets. Numbers order the journal in time:
@@ -117,11 +119,12 @@ impl SegmentPool {
         let (small, _making) = {
             let mut state = self.state.lock();
             while state.making {
+                state.urgent = true;
                 self.made.wait(&mut state);
             }
             match state.ready.take() {
                 Some(segment) if segment.len >= min_len => {
-                    state.active = segment.len;
+                    (state.active, state.urgent) = (segment.len, false);
                     return Ok(segment);
                 }
                 small => (small, Making::begin(self, &mut state)),
@@ -134,8 +137,16 @@ impl SegmentPool {
             (small, _) => self.state.lock().ready = small,
         }
         let segment = made?;
-        self.state.lock().active = segment.len;
+        let mut state = self.state.lock();
+        (state.active, state.urgent) = (segment.len, false);
+        drop(state);
         Ok(segment)
+    }
+
+    /// The segment in use is half full: were the next made at leisure until it is, those
+    /// who commit would wait for the rest.
+    pub(crate) fn hurry(&self) {
+        self.state.lock().urgent = true;
     }
 
     /// Makes the next segment ahead of need, off the committer's path. Does
@@ -151,12 +162,13 @@ impl SegmentPool {
             }
             Making::begin(self, &mut state)
         };
-        let segment = self.create(0, Filling::InSteps)?;
+        let is_urgent = || self.state.lock().urgent;
+        let segment = self.create(0, Filling::InSteps(&is_urgent))?;
         self.state.lock().ready = Some(segment);
         Ok(())
     }
 
-    fn create(&self, min_len: u64, filling: Filling) -> Result<Segment> {
+    fn create(&self, min_len: u64, filling: Filling<'_>) -> Result<Segment> {
         let (space, budget) = self.look();
         let min_len = min_len.next_multiple_of(4096);
         let (number, len) = {
@@ -316,6 +328,7 @@ impl SegmentPool {
     fn end(&self) {
         let mut state = self.state.lock();
         while state.making {
+            state.urgent = true;
             self.made.wait(&mut state);
         }
         *state = State {
@@ -348,29 +361,6 @@ impl SegmentPool {
         self.storage
             .sync_dir(&self.dir)
             .map_err(|e| Error::sync(&self.dir, e))
-    }
-}
-
-impl State {
-    fn full_bytes(&self) -> u64 {
-        self.full.iter().map(|full| full.len).sum()
-    }
-
-    /// Space that the lines need which full segments hold, and the one before the next:
-    /// they may have to go to their session files yet. Were it taken, no flush could
-    /// succeed, and nothing else gives full segments up.
-    fn spoken_for(&self) -> u64 {
-        match self.full_bytes() {
-            0 => 0,
-            full => full + self.active,
-        }
-    }
-
-    /// Of all segments on disk, but for one that is being made.
-    fn bytes(&self) -> u64 {
-        let ready = self.ready.as_ref().map_or(0, |segment| segment.len);
-        let spares: u64 = self.spares.iter().map(|spare| spare.len).sum();
-        self.active + ready + self.full_bytes() + spares
     }
 }
 

@@ -33,7 +33,7 @@ impl SegmentPool {
         mut len: u64,
         least: u64,
         mut space: Space,
-        filling: Filling,
+        filling: Filling<'_>,
     ) -> Result<Spare> {
         loop {
             if let Some(spare) = self.spare(len) {
@@ -119,5 +119,28 @@ impl SegmentPool {
             self.remove(&spare.path)?;
             any = true;
         }
+    }
+}
+
+impl State {
+    pub(super) fn full_bytes(&self) -> u64 {
+        self.full.iter().map(|full| full.len).sum()
+    }
+
+    /// Space that the lines need which full segments hold, and the one before the next:
+    /// they may have to go to their session files yet. Were it taken, no flush could
+    /// succeed, and nothing else gives full segments up.
+    pub(super) fn spoken_for(&self) -> u64 {
+        match self.full_bytes() {
+            0 => 0,
+            full => full + self.active,
+        }
+    }
+
+    /// Of all segments on disk, but for one that is being made.
+    pub(super) fn bytes(&self) -> u64 {
+        let ready = self.ready.as_ref().map_or(0, |segment| segment.len);
+        let spares: u64 = self.spares.iter().map(|spare| spare.len).sum();
+        self.active + ready + self.full_bytes() + spares
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::shard::request::Command;
 /// Records of a worker that the committer settles itself, at most, bytes: it is
 /// done before the worker's thread is awake. With more, the threads share the
 /// work, and the next commit does not wait for it.
-const SETTLED_HERE: usize = 32 << 10;
+const SETTLED_HERE: usize = 4 << 10;
 
 impl Worker {
     /// Takes in what is in the mailboxes. A command that may have to wait for a

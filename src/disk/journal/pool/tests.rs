@@ -1,5 +1,7 @@
 //! Which segments are there, and when.
 
+use super::super::committer::{Committer, Ticket};
+use super::super::group::Batch;
 use super::*;
 use crate::ground::sync::thread;
 use crate::testing::disk_model::{Fault, MemoryStorage, Repeat};
@@ -229,4 +231,40 @@ fn a_renewal_that_finds_no_space_leaves_the_journal_where_it_is() {
     storage.capacity(0);
     assert!(matches!(pool.renew(), Err(Error::StorageFull { .. })));
     assert!(!pool.is_outdated(active.number));
+}
+
+/// Storage calls that making the next segment takes once the one in use holds so many bytes.
+fn calls_to_prepare(used: usize) -> u64 {
+    let storage = MemoryStorage::new();
+    let dir = Path::new("journal");
+    storage.create_dir(dir).unwrap();
+    let lengths = Lengths {
+        first: 1 << 20,
+        largest: 1 << 20,
+        ..Lengths::default()
+    };
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let pool = Arc::new(SegmentPool::new(shared, dir.into(), [7; 16], 1, lengths));
+    let (progress, counters) = (Arc::default(), Arc::default());
+    let mut committer = Committer::new(pool.clone(), 0, 1, progress, counters).unwrap();
+    let mut batch = Batch::new();
+    batch.bytes.resize(used, 0);
+    batch.tickets.push(Ticket {
+        producer: 0,
+        number: 1,
+        refusals: 0,
+        len: used,
+        records: 0,
+    });
+    committer.commit(&mut batch, &mut |_| {}).unwrap();
+    let before = storage.steps();
+    pool.prepare().unwrap();
+    storage.steps() - before
+}
+
+/// Else whoever commits in a hurry would wait for a segment that is made at leisure.
+#[test]
+fn a_segment_that_is_needed_soon_is_filled_in_few_steps() {
+    let [at_leisure, soon] = [1 << 10, 600 << 10].map(calls_to_prepare);
+    assert_eq!(at_leisure - soon, 2 * 7);
 }

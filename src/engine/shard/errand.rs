@@ -40,8 +40,6 @@ pub(super) struct NewLines {
     pub(super) file: Arc<dyn StorageFile>,
     pub(super) at: u64,
     pub(super) bytes: Vec<u8>,
-    /// What the file got from here on no flush took along yet.
-    pub(super) unflushed: u64,
 }
 
 /// A sidecar, and what stands in its place.
@@ -68,9 +66,6 @@ impl Errand {
     /// Writes. The sidecar only after the lines that it counts.
     pub(super) fn run(self, shared: &Shared) -> Done {
         let lines = self.lines.as_ref().map_or(Ok(()), NewLines::write);
-        if self.purpose == Purpose::Flush {
-            self.lines.iter().for_each(NewLines::write_back);
-        }
         let sidecar = self.sidecar.as_ref().filter(|_| lines.is_ok());
         Done {
             sidecar: sidecar.map(|sidecar| sidecar.write(shared)),
@@ -83,11 +78,5 @@ impl Errand {
 impl NewLines {
     pub(super) fn write(&self) -> io::Result<()> {
         self.file.write_all_at(&self.bytes, self.at)
-    }
-
-    /// Begins what the flush ends with, the sync of all files. Were it all left to that, every
-    /// commit meanwhile would wait for it in the device's queue.
-    fn write_back(&self) {
-        self.file.write_back(self.unflushed);
     }
 }

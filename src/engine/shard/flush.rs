@@ -52,7 +52,6 @@ impl Shard {
         let session = self.session(id);
         let (sidecar, unheld) = session.owed.take();
         session.owed.dirty = session.listed_dirty;
-        session.owed.flushed = session.written;
         Flushed {
             stem: session.entry.stem.clone(),
             log: session.file.clone(),

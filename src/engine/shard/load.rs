@@ -117,7 +117,6 @@ impl Shard {
         session.synced_meta.clone_from(&session.settled.meta);
         session.recorded.clone_from(&session.settled.meta);
         session.written = loaded.extent.end;
-        session.owed.flushed = session.written;
         session.synced = loaded.extent.end;
         session.file = loaded.file;
         session.tail = Tail::new(session.settled.meta.clone());

@@ -19,8 +19,6 @@ pub(crate) const SYNC_EACH: usize = 8;
 pub(crate) struct Owed {
     /// The flush has yet to come to it.
     pub(super) dirty: bool,
-    /// How much of the log a flush took along, bytes.
-    pub(super) flushed: u64,
     /// What was written went through a descriptor that is closed.
     unheld: bool,
     sidecar: Option<Kept>,

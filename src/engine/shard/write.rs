@@ -73,7 +73,6 @@ impl Shard {
         Ok(Some(NewLines {
             file,
             at: session.written,
-            unflushed: session.owed.flushed.min(session.written),
             bytes: session.tail.copy(0..session.unwritten()),
         }))
     }

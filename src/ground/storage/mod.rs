@@ -305,11 +305,6 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// A failure leaves the outcome unknown; the sync must not be retried.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Asks the system to begin writing to the disk what the file has from `offset` on,
-    /// without waiting for it. A hint: nothing survives power loss for it, and what becomes
-    /// of it only a sync tells.
-    fn write_back(&self, _offset: u64) {}
-
     /// Takes the file's exclusive lock, without waiting; whether it could. It is
     /// kept until the file is closed. In memory there is only one process, and
     /// always a lock to be had.

@@ -202,15 +202,15 @@ impl Worker {
     /// For how long files are written after a turn that `took` so long. One file a turn keeps
     /// up with few sessions, and on a full disk leaves what space comes to the journal, too.
     pub(super) fn share(&self, took: Duration) -> Duration {
+        let took = took.min(LONGEST_SHARE);
         let flush = self.flush.as_ref();
-        let share = if self.much_unwritten() || flush.is_some_and(|task| task.queue.len() > MANY) {
+        if self.much_unwritten() || flush.is_some_and(|task| task.queue.len() > MANY) {
             took
         } else if self.stuck.is_none() && self.unwritten_sessions() > MANY {
             took / PER_TURN
         } else {
             Duration::ZERO
-        };
-        share.min(LONGEST_SHARE)
+        }
     }
 
     pub(super) fn much_unwritten(&self) -> bool {

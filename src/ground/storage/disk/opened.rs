@@ -69,13 +69,6 @@ impl StorageFile for DiskFile {
         self.file.sync_data()
     }
 
-    /// What is being written stays cached: only clean pages are given up.
-    #[cfg(target_os = "linux")]
-    fn write_back(&self, offset: u64) {
-        use rustix::fs::{Advice, fadvise};
-        let _ = fadvise(&self.file, offset, None, Advice::DontNeed);
-    }
-
     fn try_lock(&self) -> io::Result<bool> {
         match self.file.try_lock() {
             Ok(()) => Ok(true),

@@ -149,6 +149,7 @@
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
 //! | `FEW`, `FEW_BYTES` (shard/worker/chores) | 16 sessions, 64 KiB, per worker |
+//! | `AGAIN` (shard/worker/chores) | 100 ms |
 //! | `UNWRITTEN_PART` (shard/worker/chores) | a quarter of what the journal may take |
 //! | `MANY` (shard/worker/chores) | 256 sessions |
 //! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/chores) | files get a quarter of what turns take, or as much; 4 ms |
@@ -158,16 +159,17 @@
 //! | `LITTLE` (snapshot) | 16 KiB |
 //! | `QUICK_BYTES` (shard/request), `INLINE` (shard/locate) | 64 KiB, 256 KiB |
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
-//! | `SETTLED_HERE` (shard/worker/quick) | 32 KiB |
+//! | `SETTLED_HERE` (shard/worker/quick) | 4 KiB |
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
 //! | `LED` (supervisor, where callers lead) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `PERIOD` (supervisor/publisher) | 1 s between two looks for others |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
+//! | `STEP`, `PAUSE` (disk/journal/segment) | 128 KiB of zeros, 300 us |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
 //! | `SPARE_SEGMENTS` (disk/journal/pool) | 8 of the largest (512 MiB) |
-//! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 6 us |
+//! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 3 us |
 //! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
 //! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |
 //! | `DEAD_SLACK` (shard/session) | 4 MiB |

@@ -20,7 +20,7 @@ const PAUSE: (u32, u32) = (4, 256);
 /// Decides whether the next commit waits for those the last one answered.
 ///
 /// Callers that wait for their answers fall into two halves, one in the sync
-/// under way, one after it. Waiting a part of a sync for the first half brings
+/// under way, one after it. Waiting for the first half, as long as a sync takes at most, brings
 /// all of them into one. It pays if they come back sooner than a sync takes;
 /// if they do not, the pace learns it and waits ever more rarely.
 #[derive(Debug, Default)]

@@ -130,8 +130,9 @@ pub(crate) struct Spare {
 pub(crate) enum Filling<'a> {
     /// Soonest: the committer waits.
     AtOnce,
-    /// A step at a time, the small ones with pauses until it is needed soon, as the function
-    /// says: all at once they would stand before every commit in the device's queue.
+    /// A step at a time, each synced: all at once they would stand before every commit in the
+    /// device's queue. Steps are small, with pauses between, until it is needed soon, as the
+    /// function says.
     InSteps(&'a dyn Fn() -> bool),
 }
 

@@ -117,7 +117,7 @@ impl Shard {
     }
 
     /// Refuses new lines while those before them find no space: this shard's, or too many
-    /// of others.
+    /// of its worker's other shards.
     pub(super) fn make_room(&mut self, turn: &mut Turn<'_>) -> Result<()> {
         if !self.full && turn.no_room.is_none() {
             return Ok(());

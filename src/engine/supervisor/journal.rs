@@ -70,6 +70,8 @@ impl Journal {
 
     /// Gives the segments up, if the supervisor ended the journal in order.
     pub(crate) fn end(self) {
+        // Who closes the store waits for a segment that is being made.
+        self.pool.hurry();
         if self.ended_cleanly.load(Ordering::Relaxed)
             && let Err(error) = self.committer.finish()
         {
@@ -113,6 +115,7 @@ impl Journal {
     }
 
     fn fail(&mut self, error: &Error) {
+        self.pool.hurry();
         let reason = error.reason();
         self.alarm.raise(&reason);
         let (alarm, outcomes) = (&self.alarm, &self.outcomes);

@@ -17,6 +17,7 @@ impl SegmentPool {
         let _making = {
             let mut state = self.state.lock();
             while state.making {
+                state.urgent = true;
                 self.made.wait(&mut state);
             }
             if state.ended {

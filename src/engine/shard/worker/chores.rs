@@ -217,10 +217,27 @@ impl Worker {
         self.stuck.is_none() && self.too_much_unwritten()
     }
 
-    /// Whether more lines wait than this worker's part of what may.
-    pub(super) fn too_much_unwritten(&self) -> bool {
-        let bytes = self.shards.iter().map(|o| o.shard.unwritten_bytes() as u64);
-        let bytes: u64 = bytes.sum();
+    fn too_much_unwritten(&self) -> bool {
+        self.exceeds_part(self.unwritten_bytes().sum())
+    }
+
+    /// Whether so many lines find no space that no more are taken. Those of the shard that has
+    /// most do not count: a session whose file takes no more must not keep all others out.
+    pub(super) fn keeps_others_out(&self) -> bool {
+        let rest = || {
+            let most = self.unwritten_bytes().max().unwrap_or(0);
+            self.unwritten_bytes().sum::<u64>() - most
+        };
+        self.stuck.is_some() && self.exceeds_part(rest())
+    }
+
+    fn unwritten_bytes(&self) -> impl Iterator<Item = u64> {
+        let shards = self.shards.iter();
+        shards.map(|owned| owned.shard.unwritten_bytes() as u64)
+    }
+
+    /// Whether that is more than this worker's part of what may wait.
+    fn exceeds_part(&self, bytes: u64) -> bool {
         let limit = || self.pool.standing().limit / UNWRITTEN_PART;
         bytes > FEW_BYTES && bytes > limit() / self.alarm.workers.len() as u64
     }

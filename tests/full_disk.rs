@@ -151,6 +151,25 @@ fn while_many_lines_find_no_space_no_shard_takes_more() {
     store.close().unwrap();
 }
 
+/// One whose file is as large as the system lets it be finds no space for ever.
+#[test]
+fn a_session_that_finds_no_space_for_much_keeps_no_other_out() {
+    let (disk, store) = filled();
+    let chats = store.handle();
+    let status = || chats.status().wait().expect("a look at the disk");
+    let roomy = status().journal_limit;
+    let large = "x".repeat(600 << 10);
+    chats.add_message("cli", "user", &large).wait().unwrap();
+    let begun = Instant::now();
+    while status().journal_limit == roomy || status().health != Health::Full {
+        assert!(begun.elapsed() < PATIENCE, "nobody looks for space");
+    }
+    assert_ne!(names::shard_of("other"), names::shard_of("cli"));
+    chats.add_message("other", "user", "0").wait().unwrap();
+    disk.capacity(u64::MAX);
+    store.close().unwrap();
+}
+
 #[test]
 fn a_shard_that_is_full_shows_until_its_lines_are_written_or_wanted_no_more() {
     for is_wanted in [true, false] {

@@ -165,7 +165,7 @@
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `PERIOD` (supervisor/publisher) | 1 s between two looks for others |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
-//! | `STEP`, `PAUSE` (disk/journal/segment) | 128 KiB of zeros, 300 us |
+//! | `STEP`, `PAUSE`, `AT_LEISURE` (disk/journal/segment) | 128 KiB of zeros, 300 us, 16 MiB |
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
 //! | `SPARE_SEGMENTS` (disk/journal/pool) | 8 of the largest (512 MiB) |

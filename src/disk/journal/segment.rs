@@ -56,6 +56,9 @@ const ZEROS: usize = 1 << 20;
 const STEP: usize = 128 << 10;
 const PAUSE: Duration = Duration::from_micros(300);
 
+/// Smaller ones are filled in so little time that nobody is spared anything.
+const AT_LEISURE: u64 = 16 << 20;
+
 /// A store's identity, in every segment header: a journal of another store is
 /// refused, not replayed.
 pub(crate) type StoreId = [u8; 16];
@@ -169,7 +172,8 @@ fn fill(file: &dyn StorageFile, len: u64, filling: Filling<'_>) -> io::Result<()
     let zeros = vec![0; ZEROS.min(len as usize)];
     let mut at = 0;
     while at < len {
-        let has_time = matches!(filling, Filling::InSteps(is_urgent) if !is_urgent());
+        let is_calm = matches!(filling, Filling::InSteps(is_urgent) if !is_urgent());
+        let has_time = is_calm && len >= AT_LEISURE;
         let step = if has_time { STEP } else { ZEROS };
         let n = (len - at).min(step as u64);
         file.write_all_at(&zeros[..n as usize], at)?;

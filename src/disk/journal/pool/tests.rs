@@ -239,8 +239,8 @@ fn calls_to_prepare(used: usize) -> u64 {
     let dir = Path::new("journal");
     storage.create_dir(dir).unwrap();
     let lengths = Lengths {
-        first: 1 << 20,
-        largest: 1 << 20,
+        first: 16 << 20,
+        largest: 16 << 20,
         ..Lengths::default()
     };
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
@@ -265,6 +265,6 @@ fn calls_to_prepare(used: usize) -> u64 {
 /// Else whoever commits in a hurry would wait for a segment that is made at leisure.
 #[test]
 fn a_segment_that_is_needed_soon_is_filled_in_few_steps() {
-    let [at_leisure, soon] = [1 << 10, 600 << 10].map(calls_to_prepare);
-    assert_eq!(at_leisure - soon, 2 * 7);
+    let [at_leisure, soon] = [1 << 10, 9 << 20].map(calls_to_prepare);
+    assert_eq!(at_leisure - soon, 2 * (128 - 16));
 }

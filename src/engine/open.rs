@@ -301,9 +301,8 @@ fn assemble(
         .collect();
     let (mut mailboxes, mut seat_of) = (Vec::new(), Vec::new());
     let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
-    for shard in 0..SHARDS {
+    for (shard, seat) in (0..SHARDS).zip(seats.iter().cycle().cloned()) {
         let worker = shard % site.workers;
-        let seat = seats[worker].clone();
         seat_of.push(seat.clone());
         let (sender, receiver) = mailbox::bounded(site.mailbox, move || seat.ring(shard));
         mailboxes.push(sender);

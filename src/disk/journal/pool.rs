@@ -36,6 +36,7 @@ pub(crate) struct SegmentPool {
     renewed: AtomicU64,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "any of them may go with any")]
 #[derive(Debug, Default)]
 struct State {
     /// Whether a segment is being made. One at a time: of two, the one with the

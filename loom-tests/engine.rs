@@ -60,8 +60,11 @@ pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "engine_segments",
         bound: 1,
-        at_least: 3_000,
-        runs: &[a_flush_gives_up_no_segment_that_is_needed],
+        at_least: 8_000,
+        runs: &[
+            a_flush_gives_up_no_segment_that_is_needed,
+            a_flush_gives_up_no_segment_that_the_committer_settles,
+        ],
     },
     Model {
         name: "engine_compact",
@@ -83,8 +86,10 @@ pub(crate) const MODELS: &[Model] = &[
     },
 ];
 
-/// Bytes of a text of which one segment has no two.
+/// Bytes of texts of which one segment has no two: the worker's thread settles one, the
+/// committer the other.
 const LONG: usize = 5000;
+const SHORT: usize = 1000;
 
 /// Whoever is answered sees the message, and no power loss takes it back.
 fn what_is_answered_is_synced_and_seen() {
@@ -305,6 +310,11 @@ fn a_flush_gives_up_nothing_that_is_needed() {
 /// The same if every batch fills a segment.
 fn a_flush_gives_up_no_segment_that_is_needed() {
     a_flush_runs_beside(&["2", "3"].map(|text| text.repeat(LONG)));
+}
+
+/// The same with batches that are settled while the next one may be written.
+fn a_flush_gives_up_no_segment_that_the_committer_settles() {
+    a_flush_runs_beside(&["2", "3"].map(|text| text.repeat(SHORT)));
 }
 
 fn a_flush_runs_beside(texts: &[String]) {

@@ -126,11 +126,13 @@ fn while_many_lines_find_no_space_no_shard_takes_more() {
     let journal = || chats.status().wait().expect("a look at the disk");
     let roomy = journal().journal_limit;
     let mut taken = Vec::new();
+    let begun = Instant::now();
     // With its first segment full the journal looks for space, and finds none.
     for nth in 0.. {
         if journal().journal_limit != roomy {
             break;
         }
+        assert!(begun.elapsed() < PATIENCE, "nobody looks for space");
         let answer = chats.add_message(&key(nth), "user", &large).wait();
         taken.extend(answer.is_ok().then_some(nth));
     }

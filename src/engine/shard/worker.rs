@@ -281,7 +281,7 @@ impl Worker {
 
     fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
         let place = self.places[shard];
-        let closed = self.keeps_others_out();
+        let refuses = self.keeps_others_out();
         let mut turn = Turn {
             shared: &self.shared,
             staging: &mut self.staging,
@@ -289,7 +289,7 @@ impl Worker {
             emptied: &mut self.emptied,
             out: &mut self.out,
             now: &self.now,
-            no_room: self.stuck.as_ref().filter(|_| closed),
+            no_room: self.stuck.as_ref().filter(|_| refuses),
             epoch: self.epoch,
             images_from: self.epoch - u64::from(self.flushing),
         };

@@ -76,10 +76,11 @@ pub(crate) fn survey(
     sidecars.retain(|stem| !unimported.contains(stem));
     metas.extend(images);
     for (stem, meta) in others.revived {
-        match meta {
-            Some(meta) => metas.push((stem, meta)),
-            None => logs.push(stem),
+        // One that names no key is for whom its file name spells.
+        if meta.as_ref().is_none_or(|meta| meta.key.is_empty()) {
+            logs.push(stem.clone());
         }
+        metas.extend(meta.map(|meta| (stem, meta)));
     }
     taken.extend(metas.iter().map(|(stem, _)| stem.clone()));
     taken.extend(unread.into_iter().chain(unimported.iter().cloned()));

@@ -30,8 +30,10 @@ pub(super) struct After {
     edited: bool,
     /// What they saw last.
     seen: BTreeSet<String>,
-    /// Whether they wrote a history of their own.
+    /// Whether they wrote a history of their own, or a sidecar where they had removed ours:
+    /// what they saw then may be shown, also what we had hidden.
     rewritten: bool,
+    took_sidecar: bool,
     /// Whether they removed files that may not have been there.
     untold: bool,
     summary: Option<&'static str>,
@@ -56,6 +58,7 @@ impl After {
             edited: false,
             seen: BTreeSet::new(),
             rewritten: false,
+            took_sidecar: false,
             untold: false,
             no_sidecar: false,
             hidden: Vec::new(),
@@ -96,7 +99,12 @@ impl After {
         let kept = |text: &String| self.known.must.contains(text) || self.added.contains(text);
         let edits = before.difference(&after).any(|text| !kept(text));
         if deed.adds && !(edits && deed.name.starts_with("typo")) {
-            self.added.extend(after.difference(&before).cloned());
+            // What the file had is shown again if the sidecar is gone that hid it.
+            let had = texts_in(found[0].as_ref());
+            let new = after
+                .difference(&before)
+                .filter(|text| !had.contains(*text));
+            self.added.extend(new.cloned());
         }
         self.dropped.extend(before.difference(&after).cloned());
         let removed = found[0].is_some() && left[0].is_none();
@@ -130,7 +138,10 @@ impl After {
         let doubtful = self.twice && hidden.is_some() && self.hidden.contains(&hidden);
         self.untold |= doubtful && found[1] != left[1];
         self.hidden.extend([hides(&found[1]), hidden]);
-        let unhidden = found[1].is_some() && left[1].is_none();
+        let took = left[1].is_none() || deed.name.contains("delete_sidecar");
+        let unhidden = found[1].is_some() && took;
+        self.took_sidecar |= unhidden;
+        self.rewritten |= self.took_sidecar && left[1].is_some() && found[1] != left[1];
         if unhidden {
             let free = self.dropped.intersection(&after).cloned();
             self.free.extend(free);
@@ -150,6 +161,9 @@ impl After {
                 .extract_if(.., |text| journalled.contains(text));
             self.free.extend(untold);
         }
+        // Two edits may leave just the lines that are shown: that a compaction does, too.
+        let compacted = texts_in(left[0].as_ref()) == self.known.must;
+        self.untold |= self.edited && edited && compacted;
         self.edited |= edited;
         // Nothing but zeros is left: that a power loss leaves, too.
         let zeros = |log: &Vec<u8>| log.iter().all(|byte| *byte == 0);
@@ -163,7 +177,7 @@ impl After {
                 .zip(left[0].as_ref())
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
-        self.untold |= self.may_lack_files && (removed || found[1].is_some() && left[1].is_none());
+        self.untold |= self.may_lack_files && (removed || unhidden);
         if unhidden || self.no_sidecar {
             self.summary = None;
         }

@@ -14,8 +14,9 @@ pub(super) struct Deed {
     pub(super) rewrites: bool,
 }
 
-const ADDS: [&str; 8] = [
+const ADDS: [&str; 9] = [
     "add",
+    "add_delete_sidecar",
     "add_two",
     "add_truncate",
     "set",
@@ -82,6 +83,22 @@ pub(super) fn deeds() -> Vec<Deed> {
         deed("delete", |p, _| p.delete(KEY)),
         deed("delete_log", |p, _| p.delete_log(KEY)),
         deed("delete_sidecar", |p, _| p.delete_sidecar(KEY)),
+        deed("add_delete_sidecar", |p, tag| {
+            add(p, "user", "theirs", tag);
+            p.delete_sidecar(KEY);
+        }),
+        deed("delete_sidecar_upsert", |p, _| {
+            p.delete_sidecar(KEY);
+            let _ = p.upsert(KEY, Some("{\"k\":1}"), &["other"]);
+        }),
+        deed("add_delete_sidecar", |p, tag| {
+            add(p, "user", "theirs", tag);
+            p.delete_sidecar(KEY);
+        }),
+        deed("delete_sidecar_upsert", |p, _| {
+            p.delete_sidecar(KEY);
+            let _ = p.upsert(KEY, Some("{\"k\":1}"), &["other"]);
+        }),
         rewrite("typo", |p, _| typo(p, <[usize]>::first)),
         rewrite("typo_last", |p, _| typo(p, <[usize]>::last)),
         rewrite("remove_line", |p, _| {

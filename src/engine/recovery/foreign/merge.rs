@@ -6,6 +6,7 @@ use std::io;
 
 use super::super::bytes::Bytes;
 use super::super::plan::{Plan, count_lines};
+use super::traces::Marks;
 use crate::disk::files::extent;
 use crate::disk::files::lines::Raw;
 use crate::disk::session_file::{self, Decoded, Kind, SessionMeta};
@@ -199,18 +200,32 @@ pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
     Ok(i64::try_from(extent.lines).unwrap_or(i64::MAX))
 }
 
-/// How many of these lines are not in `found`.
+/// How many of these lines are not in `found`, neither as they were nor edited.
 ///
 /// # Errors
 /// As the operating system reports them.
 pub(super) fn missing(found: &Bytes, lines: &[u8]) -> io::Result<i64> {
+    let marks = Marks::of(lines);
     let mut there = HashSet::new();
+    // Lines that bear the time of one of ours: as many as these may be ours, edited.
+    let mut edited: HashMap<String, i64> = HashMap::new();
     each_line(found, |_, raw| {
-        there.insert(hash(raw.text));
+        if marks.lines.contains(raw.text) {
+            there.insert(hash(raw.text));
+        } else if let Some(time) = marks.time(raw.text) {
+            *edited.entry(time).or_default() += 1;
+        }
     })?;
     let mut missing = 0;
     each_line(&Bytes::of(lines.to_vec()), |_, raw| {
-        missing += i64::from(!there.contains(&hash(raw.text)));
+        if there.contains(&hash(raw.text)) {
+            return;
+        }
+        let edited = marks.time(raw.text).and_then(|time| edited.get_mut(&time));
+        match edited {
+            Some(left) if *left > 0 => *left -= 1,
+            _ => missing += 1,
+        }
     })?;
     Ok(missing)
 }

@@ -114,8 +114,12 @@ impl<'a> Marks<'a> {
 
     /// Whether this is one of the lines, or was.
     pub(super) fn tell(&self, line: &[u8]) -> bool {
-        let same_time = || time_of(line).is_some_and(|time| self.times.contains(&time));
-        !line.is_empty() && (self.lines.contains(line) || same_time())
+        !line.is_empty() && (self.lines.contains(line) || self.time(line).is_some())
+    }
+
+    /// When this line was made, if one of the lines was made then.
+    pub(super) fn time(&self, line: &[u8]) -> Option<String> {
+        time_of(line).filter(|time| self.times.contains(time))
     }
 }
 

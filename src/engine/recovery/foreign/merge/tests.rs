@@ -93,3 +93,19 @@ fn only_lines_that_count_are_counted_off() {
     assert_eq!(without_first(text, 1), text[18..]);
     assert_eq!(without_first(text, 2), b"");
 }
+
+#[test]
+fn a_line_that_others_edited_is_not_missing_and_each_edit_stands_for_one_line() {
+    let timed = |text: &str| {
+        let line =
+            format!(r#"{{"role":"user","content":"{text}","created_at":"2026-01-01T00:00:00Z"}}"#)
+                + "\n";
+        line.into_bytes()
+    };
+    let ours = [timed("a"), timed("b")].concat();
+    let missing_of = |found: Vec<u8>| missing(&Bytes::of(found), &ours).unwrap();
+    assert_eq!(missing_of(timed("a")), 1);
+    assert_eq!(missing_of([timed("a"), timed("edited")].concat()), 0);
+    assert_eq!(missing_of(timed("edited")), 1);
+    assert_eq!(missing_of(lines("edited")), 2);
+}

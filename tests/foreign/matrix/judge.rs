@@ -150,24 +150,9 @@ impl After {
             self.dropped.retain(|text| !after.contains(text));
             self.rewritten |= rewrites;
         }
-        let edited =
-            ["typo", "typo_last", "remove_line"].contains(&deed.name) && found[0] != left[0];
-        if self.edited && edited {
-            // Two edits: a line that only the journal tells of may as well never have
-            // been in this file.
-            let journalled = &self.known.journalled;
-            let untold = self
-                .dropped
-                .extract_if(.., |text| journalled.contains(text));
-            self.free.extend(untold);
+        if ["typo", "typo_last", "remove_line"].contains(&deed.name) && found[0] != left[0] {
+            self.edits(left[0].as_ref());
         }
-        // Two edits may leave just the lines that are shown: that a compaction does, too.
-        let compacted = texts_in(left[0].as_ref()) == self.known.must;
-        self.untold |= self.edited && edited && compacted;
-        self.edited |= edited;
-        // Nothing but zeros is left: that a power loss leaves, too.
-        let zeros = |log: &Vec<u8>| log.iter().all(|byte| *byte == 0);
-        self.untold |= edited && left[0].as_ref().is_some_and(zeros);
         self.added.retain(|text| !self.dropped.contains(text));
         self.changed |= found != left;
         // The end of a file that is gone may not have been written.
@@ -178,22 +163,39 @@ impl After {
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
         self.untold |= self.may_lack_files && (removed || unhidden);
-        if unhidden || self.no_sidecar {
-            self.summary = None;
-        }
-        self.no_sidecar = left[1].is_none();
-        match deed.name {
-            "summary" | "edit_summary" if found[1] != left[1] => {
-                self.summary = Some(if deed.name == "summary" {
-                    "theirs"
-                } else {
-                    "edited"
-                });
-            }
-            _ if removed || rewrites => self.summary = None,
-            _ => {}
-        }
+        self.summarizes(deed, [&found[1], &left[1]], unhidden || removed || rewrites);
         self.seen = after;
+    }
+
+    /// They changed lines in place, and left this file.
+    fn edits(&mut self, left: Option<&Vec<u8>>) {
+        if self.edited {
+            // Two edits: a line that only the journal tells of may as well never have
+            // been in this file.
+            let journalled = &self.known.journalled;
+            let untold = self
+                .dropped
+                .extract_if(.., |text| journalled.contains(text));
+            self.free.extend(untold);
+        }
+        // Two edits may leave just the lines that are shown: that a compaction does, too.
+        self.untold |= self.edited && texts_in(left) == self.known.must;
+        self.edited = true;
+        // Nothing but zeros is left: that a power loss leaves, too.
+        let zeros = |log: &Vec<u8>| log.iter().all(|byte| *byte == 0);
+        self.untold |= left.is_some_and(zeros);
+    }
+
+    /// What the summary is after the deed, if that is certain.
+    fn summarizes(&mut self, deed: &Deed, sidecars: [&Option<Vec<u8>>; 2], doubtful: bool) {
+        let [found, left] = sidecars;
+        let kept = self.summary.filter(|_| !self.no_sidecar && !doubtful);
+        self.no_sidecar = left.is_none();
+        self.summary = match deed.name {
+            "summary" if found != left => Some("theirs"),
+            "edit_summary" if found != left => Some("edited"),
+            _ => kept,
+        };
     }
 }
 

@@ -148,11 +148,11 @@
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
-//! | `FEW`, `FEW_BYTES` (shard/worker/chores) | 16 sessions, 64 KiB, per worker |
-//! | `AGAIN` (shard/worker/chores) | 100 ms |
-//! | `UNWRITTEN_PART` (shard/worker/chores) | a quarter of what the journal may take |
-//! | `MANY` (shard/worker/chores) | 256 sessions |
-//! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/chores) | files get a quarter of what turns take, or as much; 4 ms |
+//! | `FEW`, `FEW_BYTES` (shard/worker/unwritten) | 16 sessions, 64 KiB, per worker |
+//! | `AGAIN` (shard/worker/unwritten) | 100 ms |
+//! | `UNWRITTEN_PART` (shard/worker/unwritten) | a quarter of what the journal may take |
+//! | `MANY` (shard/worker/unwritten) | 256 sessions |
+//! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/unwritten) | files get a quarter of what turns take, or as much; 4 ms |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
 //! | `FROM` (kept) | 1,000 sessions |
@@ -175,7 +175,7 @@
 //! | `DEAD_SLACK` (shard/session) | 4 MiB |
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
-//! | `KEPT`, `LARGEST` (shard/buffers) | 4 MiB, 8 KiB |
+//! | `KEPT`, `KEPT_IDLE`, `LARGEST` (shard/buffers) | 64 MiB, 4 MiB, 64 KiB, per worker |
 //! | `AT_ONCE`, `LARGEST`, `LOTS` (ground/emptied) | 32 buffers (also of each thread that writes), 2 KiB, 64 times as many |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
 //! | `TRIES` (view/moment), `CHASES` (view) | 20 looks, 1,000 reads |

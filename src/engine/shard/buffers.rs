@@ -2,19 +2,20 @@
 
 /// Room for the lines of tails, used again and again: a tail that grew from
 /// nothing every time would be allocated on one thread and freed on another, for
-/// every few appends.
+/// every few appends, and its pages be had from the system anew.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     empty: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-/// Room kept for later, bytes.
-const KEPT: usize = 4 << 20;
+/// Room kept for later, bytes: while lines come, and when none do.
+const KEPT: usize = 64 << 20;
+const KEPT_IDLE: usize = 4 << 20;
 
 /// Larger buffers are not kept: a tail of one line must not hold on to the room of
 /// a thousand.
-const LARGEST: usize = 8 << 10;
+const LARGEST: usize = 64 << 10;
 
 impl Buffers {
     /// An empty buffer, with room if one was kept.
@@ -33,6 +34,13 @@ impl Buffers {
         buffer.clear();
         self.bytes += room;
         self.empty.push(buffer);
+    }
+
+    /// Gives back what was kept for a load that is over.
+    pub(crate) fn rest(&mut self) {
+        while self.bytes > KEPT_IDLE {
+            drop(self.take());
+        }
     }
 }
 
@@ -62,5 +70,8 @@ mod tests {
         }
         assert_eq!(buffers.bytes, KEPT);
         assert_eq!(buffers.empty.len(), KEPT / LARGEST);
+        buffers.rest();
+        assert_eq!(buffers.bytes, KEPT_IDLE);
+        assert_eq!(buffers.empty.len(), KEPT_IDLE / LARGEST);
     }
 }

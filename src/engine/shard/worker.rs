@@ -19,6 +19,7 @@ mod quick;
 mod rest;
 pub(crate) mod seat;
 mod signals;
+mod unwritten;
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

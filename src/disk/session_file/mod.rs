@@ -32,8 +32,8 @@
 //!
 //! PicoClaw's, indented by two blanks, without a final LF: `key`, `summary`, `skip`
 //! (lines hidden from the start of the file), `count`, `created_at`, `updated_at`, and if
-//! present `scope` and `aliases`. After `count` stand blanks, and the fraction of
-//! `updated_at` has all nine digits: what keeps its length is written over in place.
+//! present `scope` and `aliases`. Blanks stand after `count`: with room to grow it is
+//! written over in place.
 
 mod buffered;
 mod carried;

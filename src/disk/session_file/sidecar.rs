@@ -95,51 +95,27 @@ impl SessionMeta {
     }
 }
 
-/// What stands before the count, and before the last change.
+/// What stands before the count.
 const COUNT: &[u8] = b"\n  \"count\": ";
-const CHANGE: &[u8] = b"\n  \"updated_at\": \"";
 
 /// Bytes that the count takes, blanks after its digits included: with room to grow it is
 /// written over in place, else every tenth, hundredth and thousandth line would replace the
 /// file.
 const COUNT_WIDTH: usize = 8;
 
-/// Bytes that a time with a fraction takes in UTC, zeros at its end included: without them
-/// every fifth change would replace the file, the last times being of different lengths.
-const TIME_WIDTH: usize = "2026-01-02T03:04:05.123456789Z".len();
-
 /// The sidecar's bytes, as Go's `json.MarshalIndent` writes them but for blanks after the
-/// count, and zeros in the last change; on one line, without those, if it is the line breaks
-/// that would make it large.
+/// count; on one line if it is the line breaks that would make it large.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
     let mut bytes = lay_out(&fields(meta));
-    let mut widen = |after: &[u8], len: usize, by: usize, with: u8| {
-        if let Some(before) = memmem::find(&bytes, after) {
-            let end = before + after.len() + len;
-            bytes.splice(end..end, std::iter::repeat_n(with, by));
-        }
-    };
-    let zeros = zeros(meta);
-    if zeros > 0 {
-        // Before the Z.
-        widen(CHANGE, meta.updated_at.len() - 1, zeros, b'0');
+    if let Some(before) = memmem::find(&bytes, COUNT) {
+        let end = before + COUNT.len() + meta.count.to_string().len();
+        bytes.splice(end..end, std::iter::repeat_n(b' ', blanks(meta)));
     }
-    widen(COUNT, meta.count.to_string().len(), blanks(meta), b' ');
     bytes
 }
 
 fn blanks(meta: &SessionMeta) -> usize {
     COUNT_WIDTH.saturating_sub(meta.count.to_string().len())
-}
-
-fn zeros(meta: &SessionMeta) -> usize {
-    let time = meta.updated_at.as_bytes();
-    let has_fraction = time.get("2026-01-02T03:04:05".len()) == Some(&b'.');
-    if has_fraction && time.ends_with(b"Z") {
-        TIME_WIDTH.saturating_sub(time.len())
-    } else {
-        0
-    }
 }
 
 /// Whether a sidecar has the bytes that [`encode`] gives it, or that Go does.
@@ -157,7 +133,7 @@ pub(crate) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
         Some(begin..begin + memchr(end, new.get(begin..)?)?)
     };
     let count = field(COUNT, 0, b',').unwrap_or_default();
-    let change = field(CHANGE, "2026-01-02T03:".len(), b'"');
+    let change = field(b"\n  \"updated_at\": \"", "2026-01-02T03:".len(), b'"');
     let change = change.unwrap_or_default();
     let mut longer = 0;
     let mut both = old.iter().zip(new).enumerate();
@@ -178,9 +154,8 @@ pub(crate) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
 /// How long [`encode`] makes it.
 pub(crate) fn encoded_len(meta: &SessionMeta) -> usize {
     let fields = fields(meta);
-    let wider = || blanks(meta) + zeros(meta);
-    let wider = if is_spread(&fields) { 0 } else { wider() };
-    laid_out_len(&fields) + wider
+    let blanks = if is_spread(&fields) { 0 } else { blanks(meta) };
+    laid_out_len(&fields) + blanks
 }
 
 /// The same without a line break, to stand in a line.

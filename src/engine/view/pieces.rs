@@ -59,7 +59,7 @@ pub(super) fn planned(
             let meta = changed.meta.clone();
             return Ok(Pieces {
                 exists: true,
-                meta: Meta::of(meta.unwrap_or_else(|| SessionMeta::empty(key))),
+                meta: named(meta.unwrap_or_else(|| SessionMeta::empty("")), key),
                 bytes: changed.into_lines(),
                 sidecar: Sidecar::Present,
                 changed: true,
@@ -77,10 +77,18 @@ pub(super) fn planned(
     Ok(Pieces {
         exists: true,
         bytes: lines,
-        meta: Meta::of(meta),
+        meta: named(meta, key),
         sidecar,
         changed: false,
     })
+}
+
+/// What is known of the session of `key`, whether or not its sidecar names that.
+fn named(mut meta: SessionMeta, key: &str) -> Meta {
+    if meta.key.is_empty() {
+        key.clone_into(&mut meta.key);
+    }
+    Meta::of(meta)
 }
 
 /// What a session is made of when nobody owns it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use sessionlog::SessionMeta;
 use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::testing::sim::{DIR, Sim, read_now, read_only};
 
@@ -140,6 +141,8 @@ impl After {
         self.hidden.extend([hides(&found[1]), hidden]);
         let took = left[1].is_none() || deed.name.contains("delete_sidecar");
         let unhidden = found[1].is_some() && took;
+        // What they find is another that recovery made.
+        self.took_sidecar &= found[1].is_none();
         self.took_sidecar |= unhidden;
         self.rewritten |= self.took_sidecar && left[1].is_some() && found[1] != left[1];
         if unhidden {
@@ -214,12 +217,23 @@ pub(super) fn check(disk: &MemoryStorage, after: &After) -> Result<(), String> {
     let view = read_only(disk.clone()).map_err(|e| format!("no view: {e}"))?;
     let seen = read_now(view.history(KEY)).map_err(|e| format!("the view reads as {e}"))?;
     let seen: Vec<_> = seen.iter().map(|m| m.text().into_owned()).collect();
+    let said = read_now(view.session_meta(KEY)).map_err(|e| format!("the view's meta: {e}"))?;
     let mut sim = opened(disk).map_err(|e| format!("it does not open: {e}"))?;
     let report = sim.report().clone();
     let history = history(&mut sim)?;
     if seen != history {
         return Err(format!(
             "the view showed {seen:?}: the store shows {history:?}"
+        ));
+    }
+    let reply = sim.handle().exact_keys().session_meta(KEY);
+    let says = sim.run(reply).map_err(|e| format!("meta: {e}"))?;
+    let of = |meta: &SessionMeta| (meta.key.clone(), meta.summary.clone(), meta.aliases.clone());
+    if !history.is_empty() && of(&said) != of(&says) {
+        return Err(format!(
+            "the view said {:?}: the store says {:?}",
+            of(&said),
+            of(&says)
         ));
     }
     let told =

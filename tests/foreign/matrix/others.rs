@@ -91,14 +91,6 @@ pub(super) fn deeds() -> Vec<Deed> {
             p.delete_sidecar(KEY);
             let _ = p.upsert(KEY, Some("{\"k\":1}"), &["other"]);
         }),
-        deed("add_delete_sidecar", |p, tag| {
-            add(p, "user", "theirs", tag);
-            p.delete_sidecar(KEY);
-        }),
-        deed("delete_sidecar_upsert", |p, _| {
-            p.delete_sidecar(KEY);
-            let _ = p.upsert(KEY, Some("{\"k\":1}"), &["other"]);
-        }),
         rewrite("typo", |p, _| typo(p, <[usize]>::first)),
         rewrite("typo_last", |p, _| typo(p, <[usize]>::last)),
         rewrite("remove_line", |p, _| {

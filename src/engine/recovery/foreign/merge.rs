@@ -200,7 +200,9 @@ pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
     Ok(i64::try_from(extent.lines).unwrap_or(i64::MAX))
 }
 
-/// How many of these lines are not in `found`, neither as they were nor edited.
+/// How many of these lines are not in `found`, neither as they were nor edited. A line that
+/// is older and bears the time of one of these counts as that one, edited: then a line less is
+/// hidden. Were an edited line taken for one that never arrived, the edit would be hidden.
 ///
 /// # Errors
 /// As the operating system reports them.

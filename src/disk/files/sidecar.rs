@@ -116,18 +116,15 @@ fn read(
         session_file::decode_sidecar(&bytes)
     };
     match decoded {
-        Ok(mut meta) => {
+        Ok(meta) => {
             check_room(&bytes, &meta).map_err(|e| Error::io("read", &path, e))?;
             let alike = alike(&bytes, &meta);
-            if meta.key.is_empty() {
-                meta.key = key.into();
-            }
             let found = if alike {
                 Sidecar::Present
             } else {
                 Sidecar::Unlike
             };
-            Ok((Meta::of(meta), found))
+            Ok((Meta::named(meta, key), found))
         }
         Err(reason) => {
             tracing::warn!(path = %path.display(), reason, "no sidecar");

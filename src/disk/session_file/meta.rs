@@ -93,6 +93,14 @@ impl Meta {
         }
     }
 
+    /// What is known of the session of `key`, also if its sidecar names no key.
+    pub(crate) fn named(mut meta: SessionMeta, key: &str) -> Self {
+        if meta.key.is_empty() {
+            key.clone_into(&mut meta.key);
+        }
+        Self::of(meta)
+    }
+
     pub(crate) fn empty(key: &str) -> Self {
         Self::of(SessionMeta::empty(key))
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::disk::copies::lost::Restored;
 use crate::disk::files::conversation;
 use crate::disk::files::sidecar::Sidecar;
-use crate::disk::session_file::{Meta, SessionMeta};
+use crate::disk::session_file::Meta;
 use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer, ours_as_seen};
@@ -59,7 +59,7 @@ pub(super) fn planned(
             let meta = changed.meta.clone();
             return Ok(Pieces {
                 exists: true,
-                meta: named(meta.unwrap_or_else(|| SessionMeta::empty("")), key),
+                meta: meta.map_or_else(|| Meta::empty(key), |meta| Meta::named(meta, key)),
                 bytes: changed.into_lines(),
                 sidecar: Sidecar::Present,
                 changed: true,
@@ -77,18 +77,10 @@ pub(super) fn planned(
     Ok(Pieces {
         exists: true,
         bytes: lines,
-        meta: named(meta, key),
+        meta: Meta::named(meta, key),
         sidecar,
         changed: false,
     })
-}
-
-/// What is known of the session of `key`, whether or not its sidecar names that.
-fn named(mut meta: SessionMeta, key: &str) -> Meta {
-    if meta.key.is_empty() {
-        key.clone_into(&mut meta.key);
-    }
-    Meta::of(meta)
 }
 
 /// What a session is made of when nobody owns it.

@@ -3,29 +3,28 @@
 //! ```text
 //! record   = length u32 · checksum u32 · kind u8 · body
 //! batch    = record* · commit record
-//! bytes    = length u32 · the bytes;   str is UTF-8 bytes
+//! number   = LEB128;   signed is a number, its sign in the lowest bit (zigzag)
+//! bytes    = length number · the bytes;   str is UTF-8 bytes
+//! time     = 0 · nanoseconds since 1970 i64; or length and one number · UTF-8
 //!
-//! kind 1, append      stem str · generation u64 · offset u64 · CRC-32 u32 of the bytes
-//!                     before it · meta · lines bytes
-//! kind 2, meta        stem str · generation u64 · before · sidecar bytes
-//! kind 3, swap        stem str · generation u64 · before · sidecar bytes
-//!                     · hidden name str · base length u64 · base CRC-32 u32 · tail bytes
-//! kind 4, delete      stem str · generation u64 · before
-//! kind 5, checkpoint  sequence u64 · clean u8
+//! kind 1, append      stem str · generation number · offset number · CRC-32 u32 of the
+//!                     bytes before it · meta · the lines, to the record's end
+//! kind 2, meta        stem str · generation number · before · sidecar bytes
+//! kind 3, swap        stem str · generation number · before · sidecar bytes
+//!                     · hidden name str · base length number · base CRC-32 u32 · tail bytes
+//! kind 4, delete      stem str · generation number · before
+//! kind 5, checkpoint  sequence number · clean u8
 //! kind 6, commit      magic "slCOMMIT" · sequence u64 · batch bytes u32 · durable u64
-//! kind 7, rebase      stem str · generation u64 · before · sidecar bytes
-//!                     · backup it begins as str · length u64 · CRC-32 u32
+//! kind 7, rebase      stem str · generation number · before · sidecar bytes
+//!                     · backup it begins as str · length number · CRC-32 u32
 //!                     · second name str · backup made str
 //! kind 8, append once  line str that says which message it is (`disk/files/once.rs`)
 //!                     · the fields of kind 1
-//! before              length u64 · CRC-32 u32 · sidecar bytes, none if there was none
-//! meta, in kind 1     1 · sidecar bytes · skip i64 · updated_at str of the one before;
-//!                     or 2 · skip i64 · count i64 · updated_at str;
-//!                     or 3 · sidecar bytes, and there was none before;
-//!                     or 4 · sidecar bytes · sidecar bytes of the one before
 //! ```
 //!
-//! All numbers are little-endian. `length` counts `kind` and `body`. The checksum is
+//! What `before` and `meta` are is in [`meta`].
+//!
+//! Numbers of a fixed size are little-endian. `length` counts `kind` and `body`. The checksum is
 //! CRC-32 over length, kind and body, started from the segment's seed, so that a record
 //! left behind in a recycled segment never passes for a new one. Every record is an
 //! absolute redo: applying it twice, or to files that already hold it, gives the same
@@ -45,7 +44,9 @@ mod meta;
 
 use std::ops::Range;
 
-use fields::{Reader, put_bytes, put_str, put_u32, put_u64};
+#[cfg(test)]
+pub(crate) use fields::Time;
+use fields::{Reader, put_bytes, put_number, put_str, put_u32, put_u64};
 pub(crate) use meta::{MetaState, Prior};
 use meta::{before, meta, put_before, put_meta};
 
@@ -173,11 +174,11 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
                 put_str(out, once);
             }
             put_str(out, stem);
-            put_u64(out, generation);
-            put_u64(out, offset);
+            put_number(out, generation);
+            put_number(out, offset);
             put_u32(out, crc);
             put_meta(out, meta);
-            put_bytes(out, bytes);
+            out.extend_from_slice(bytes);
         }
         Record::Meta {
             stem,
@@ -187,7 +188,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
         } => {
             out.push(META);
             put_str(out, stem);
-            put_u64(out, generation);
+            put_number(out, generation);
             put_before(out, before);
             put_bytes(out, image);
         }
@@ -203,11 +204,11 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
         } => {
             out.push(SWAP);
             put_str(out, stem);
-            put_u64(out, generation);
+            put_number(out, generation);
             put_before(out, before);
             put_bytes(out, image);
             put_str(out, temp);
-            put_u64(out, base_len);
+            put_number(out, base_len);
             put_u32(out, base_crc);
             put_bytes(out, tail);
         }
@@ -224,11 +225,11 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
         } => {
             out.push(REBASE);
             put_str(out, stem);
-            put_u64(out, generation);
+            put_number(out, generation);
             put_before(out, before);
             put_bytes(out, image);
             put_str(out, of);
-            put_u64(out, len);
+            put_number(out, len);
             put_u32(out, crc);
             put_str(out, link);
             put_str(out, backup);
@@ -240,12 +241,12 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
         } => {
             out.push(DELETE);
             put_str(out, stem);
-            put_u64(out, generation);
+            put_number(out, generation);
             put_before(out, before);
         }
         Record::Checkpoint { sequence, clean } => {
             out.push(CHECKPOINT);
-            put_u64(out, sequence);
+            put_number(out, sequence);
             out.push(u8::from(clean));
         }
         Record::Commit(commit) => {
@@ -334,38 +335,38 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
         }
         META => Record::Meta {
             stem: reader.str()?,
-            generation: reader.u64()?,
+            generation: reader.number()?,
             before: before(&mut reader)?,
             image: reader.bytes()?,
         },
         SWAP => Record::Swap {
             stem: reader.str()?,
-            generation: reader.u64()?,
+            generation: reader.number()?,
             before: before(&mut reader)?,
             image: reader.bytes()?,
             temp: reader.str()?,
-            base_len: reader.u64()?,
+            base_len: reader.number()?,
             base_crc: reader.u32()?,
             tail: reader.bytes()?,
         },
         REBASE => Record::Rebase {
             stem: reader.str()?,
-            generation: reader.u64()?,
+            generation: reader.number()?,
             before: before(&mut reader)?,
             image: reader.bytes()?,
             of: reader.str()?,
-            len: reader.u64()?,
+            len: reader.number()?,
             crc: reader.u32()?,
             link: reader.str()?,
             backup: reader.str()?,
         },
         DELETE => Record::Delete {
             stem: reader.str()?,
-            generation: reader.u64()?,
+            generation: reader.number()?,
             before: before(&mut reader)?,
         },
         CHECKPOINT => Record::Checkpoint {
-            sequence: reader.u64()?,
+            sequence: reader.number()?,
             clean: reader.byte()? != 0,
         },
         COMMIT => {
@@ -386,12 +387,12 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
 fn append<'a>(reader: &mut Reader<'a>, once: &'a str) -> Option<Record<'a>> {
     Some(Record::Append {
         stem: reader.str()?,
-        generation: reader.u64()?,
-        offset: reader.u64()?,
+        generation: reader.number()?,
+        offset: reader.number()?,
         crc: reader.u32()?,
         meta: meta(reader)?,
         once,
-        bytes: reader.bytes()?,
+        bytes: reader.rest(),
     })
 }
 

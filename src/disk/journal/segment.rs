@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! segment  header, 4,096 bytes · batch* · zeros
-//! header   magic "slJOURNL" · version u32 = 2 · store id [16] · number u64 · salt u64
+//! header   magic "slJOURNL" · version u32 = 3 · store id [16] · number u64 · salt u64
 //!          · length u64 · CRC-32 u32 of the fields before it · zeros
 //! seed     CRC-32 of salt and number
 //! ```
@@ -46,7 +46,7 @@ impl Default for Lengths {
 }
 
 const MAGIC: [u8; 8] = *b"slJOURNL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const FIELDS: usize = 8 + 4 + 16 + 8 + 8 + 8;
 /// How many zeros are written at a time, bytes.
 const ZEROS: usize = 1 << 20;

@@ -177,7 +177,7 @@ fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
             meta: record::MetaState::Patch {
                 skip: 0,
                 count: 2,
-                updated_at: "",
+                updated_at: record::Time::Text(""),
             },
             once: "",
             bytes: b"{\"role\":\"user\",\"content\":\"2\"}\n",

@@ -281,6 +281,7 @@ impl<L: Appended> Plans<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::journal::record::Time;
 
     fn append<'a>(stem: &'a str, offset: u64, bytes: &'a [u8]) -> Record<'a> {
         Record::Append {
@@ -291,7 +292,7 @@ mod tests {
             meta: MetaState::Patch {
                 skip: 0,
                 count: 1,
-                updated_at: "",
+                updated_at: Time::Text(""),
             },
             once: "",
             bytes,

@@ -13,7 +13,7 @@ use super::once::Once;
 use super::owed::Owed;
 use super::request::{Manner, Request};
 use super::rewrite::Prepared;
-use super::turn::{Now, Turn};
+use super::turn::Turn;
 use super::waiting::Waiting;
 use crate::disk::journal::record::Prior;
 use crate::disk::session_file::{self, Conversation};
@@ -22,7 +22,7 @@ use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::{Live, Standing, Tail, View};
 use crate::error::Version;
-use crate::ground::clock::ZERO_TIME;
+use crate::ground::clock::{Stamp, ZERO_TIME};
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::watch::WatchSender;
 
@@ -322,9 +322,9 @@ impl Session {
 
     /// A session that is written to for the first time was created now. Then its record
     /// carries the whole sidecar: a patch would not say when.
-    pub(super) fn created(&mut self, now: &Now) {
+    pub(super) fn created(&mut self, now: &Stamp) {
         if !self.dated && self.staged.meta.text.created_at == ZERO_TIME {
-            self.staged.meta.text_mut().created_at = now.stamp.to_string();
+            self.staged.meta.text_mut().created_at = now.to_string();
             self.imaged_staged = 0;
         }
         self.dated = true;
@@ -332,10 +332,10 @@ impl Session {
 
     /// What is staged now is a change that a verb made: the session has another version,
     /// and another time. A number that is refused is not given again.
-    pub(super) fn touch(&mut self, now: &Now) {
+    pub(super) fn touch(&mut self, now: &Stamp) {
         self.versions += 1;
         self.staged.meta.version = Version::new(self.versions);
-        self.staged.meta.updated_at = now.stamp.clone();
+        self.staged.meta.updated_at = now.clone();
     }
 
     /// The version that the session is at after the next [`touch`](Self::touch).

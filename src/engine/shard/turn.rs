@@ -1,10 +1,7 @@
 //! One turn of a worker: what it shares, and what it brings forth.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Waker;
-
-use time::OffsetDateTime;
 
 use super::answer::{Ack, Answer};
 use super::buffers::Buffers;
@@ -12,7 +9,7 @@ use super::change::Staging;
 use super::job::Job;
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::ground::clock::{Stamp, StampText};
+use crate::ground::clock::Stamp;
 use crate::ground::emptied::Emptied;
 use crate::ground::mailbox::EventSender;
 
@@ -27,7 +24,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) emptied: &'a mut Emptied,
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for, which many of them share.
-    pub(crate) now: &'a Now,
+    pub(crate) now: &'a Stamp,
     /// Why no more lines are taken: as many as may wait for their files find no space there.
     pub(crate) no_room: Option<&'a Error>,
     /// The flush epoch: the first record of a session in each carries its whole
@@ -35,30 +32,6 @@ pub(crate) struct Turn<'a> {
     pub(crate) epoch: u64,
     /// The oldest epoch whose sidecar images are still in the journal for sure.
     pub(crate) images_from: u64,
-}
-
-/// A time, and how it is written: once for all changes that have it.
-#[derive(Debug)]
-pub(crate) struct Now {
-    pub(crate) stamp: Stamp,
-    text: StampText,
-}
-
-impl Now {
-    pub(crate) fn of(when: OffsetDateTime) -> Self {
-        Self {
-            stamp: Stamp::of(when),
-            text: StampText::of(when),
-        }
-    }
-
-    /// How `stamp` is written, which is mostly this time.
-    pub(crate) fn text_of(&self, stamp: &Stamp) -> Cow<'_, str> {
-        if *stamp == self.stamp {
-            return self.text.as_str().into();
-        }
-        stamp.to_string().into()
-    }
 }
 
 /// What leaves a worker at the end of a turn.

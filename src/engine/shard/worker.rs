@@ -42,12 +42,13 @@ use super::inflight::Inflight;
 use super::job::Job;
 use super::request::Command;
 use super::shared::Shared;
-use super::turn::{Now, Outbox, Turn};
+use super::turn::{Outbox, Turn};
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Led};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::SHARDS;
 use crate::error::Error;
+use crate::ground::clock::Stamp;
 use crate::ground::emptied::Emptied;
 use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
 use crate::ground::sync::slot::Promise;
@@ -74,7 +75,7 @@ pub(crate) struct Worker {
     buffers: Buffers,
     emptied: Emptied,
     out: Outbox,
-    now: Now,
+    now: Stamp,
     inflight: Inflight,
     next_number: u64,
     refusals: u64,
@@ -168,7 +169,7 @@ impl Worker {
                 jobs_out: 0,
                 fatal: None,
             },
-            now: Now::of(parts.shared.clock.now()),
+            now: Stamp::of(parts.shared.clock.now()),
             shared: parts.shared,
             inflight: Inflight::default(),
             next_number: 1,
@@ -256,7 +257,7 @@ impl Worker {
     }
 
     fn read_clock(&mut self) {
-        self.now = Now::of(self.shared.clock.now());
+        self.now = Stamp::of(self.shared.clock.now());
     }
 
     fn handle(&mut self, event: Event) {

@@ -1,4 +1,48 @@
-//! What records are made of: numbers, and bytes with their length.
+//! What records are made of: numbers, times, and bytes with their length.
+
+use crate::ground::clock::{Stamp, ZERO_TIME};
+
+/// When a session changed, as a record states it: [`Stamp`] without its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Time<'a> {
+    /// Nanoseconds since 1970.
+    At(i64),
+    /// What is not written as this crate writes times.
+    Text(&'a str),
+}
+
+impl<'a> From<&'a Stamp> for Time<'a> {
+    fn from(stamp: &'a Stamp) -> Self {
+        match stamp {
+            Stamp::Never => Self::Text(ZERO_TIME),
+            Stamp::At(nanos) => Self::At(*nanos),
+            Stamp::Odd(text) => Self::Text(text),
+        }
+    }
+}
+
+impl From<Time<'_>> for String {
+    fn from(time: Time<'_>) -> Self {
+        match time {
+            Time::At(nanos) => Stamp::At(nanos).to_string(),
+            Time::Text(text) => text.into(),
+        }
+    }
+}
+
+/// Seven bits a byte, lowest first; the highest bit says that more follow.
+pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// The sign goes to the lowest bit: small numbers are short, below zero as well.
+pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_number(out, (value << 1 ^ value >> 63).cast_unsigned());
+}
 
 pub(super) fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
@@ -13,9 +57,22 @@ pub(super) fn put_str(out: &mut Vec<u8>, text: &str) {
 }
 
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    let length = u32::try_from(bytes.len()).expect("a field is bounded by max batch");
-    out.extend_from_slice(&length.to_le_bytes());
+    put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
+}
+
+/// A number of 0 and the nanoseconds, or the length of a text and one more, and the text.
+pub(super) fn put_time(out: &mut Vec<u8>, time: Time<'_>) {
+    match time {
+        Time::At(nanos) => {
+            out.push(0);
+            out.extend_from_slice(&nanos.to_le_bytes());
+        }
+        Time::Text(text) => {
+            put_number(out, text.len() as u64 + 1);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
 }
 
 pub(super) struct Reader<'a> {
@@ -41,12 +98,41 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    pub(super) fn i64(&mut self) -> Option<i64> {
-        Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for at in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            let seven = u64::from(byte & 0x7f);
+            value |= seven << at;
+            if byte < 0x80 {
+                return (value >> at == seven).then_some(value);
+            }
+        }
+        None
+    }
+
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        let value = self.number()?;
+        Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+    }
+
+    pub(super) fn time(&mut self) -> Option<Time<'a>> {
+        match self.number()? {
+            0 => Some(Time::At(i64::from_le_bytes(self.take(8)?.try_into().ok()?))),
+            more => {
+                let text = self.take(usize::try_from(more - 1).ok()?)?;
+                std::str::from_utf8(text).ok().map(Time::Text)
+            }
+        }
+    }
+
+    /// Whatever is left.
+    pub(super) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
     }
 
     pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.u32()? as usize;
+        let length = usize::try_from(self.number()?).ok()?;
         self.take(length)
     }
 

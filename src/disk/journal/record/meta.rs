@@ -1,6 +1,14 @@
 //! What a record says of a session's files before it, and of the sidecar after it.
+//!
+//! ```text
+//! before              length number · CRC-32 u32 · sidecar bytes, none if there was none
+//! meta                1 · sidecar bytes · skip signed · updated_at time of the one before;
+//!                     or 2 · skip signed · count signed · updated_at time;
+//!                     or 3 · sidecar bytes, and there was none before;
+//!                     or 4 · sidecar bytes · sidecar bytes of the one before
+//! ```
 
-use super::fields::{Reader, put_bytes, put_str, put_u32, put_u64};
+use super::fields::{Reader, Time, put_bytes, put_number, put_signed, put_time, put_u32};
 
 /// How a record states the sidecar that holds after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +20,7 @@ pub(crate) enum MetaState<'a> {
         image: &'a [u8],
         /// What it said before; all else follows from the lines.
         skip: i64,
-        updated_at: &'a str,
+        updated_at: Time<'a>,
     },
     /// The same, of a session that had no sidecar, or none that decoded.
     First(&'a [u8]),
@@ -23,7 +31,7 @@ pub(crate) enum MetaState<'a> {
     Patch {
         skip: i64,
         count: i64,
-        updated_at: &'a str,
+        updated_at: Time<'a>,
     },
 }
 
@@ -43,14 +51,14 @@ const FIRST: u8 = 3;
 const CHANGED: u8 = 4;
 
 pub(super) fn put_before(out: &mut Vec<u8>, before: Prior<'_>) {
-    put_u64(out, before.len);
+    put_number(out, before.len);
     put_u32(out, before.crc);
     put_bytes(out, before.sidecar);
 }
 
 pub(super) fn before<'a>(reader: &mut Reader<'a>) -> Option<Prior<'a>> {
     Some(Prior {
-        len: reader.u64()?,
+        len: reader.number()?,
         crc: reader.u32()?,
         sidecar: reader.bytes()?,
     })
@@ -65,8 +73,8 @@ pub(super) fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
         } => {
             out.push(IMAGE);
             put_bytes(out, image);
-            out.extend_from_slice(&skip.to_le_bytes());
-            put_str(out, updated_at);
+            put_signed(out, skip);
+            put_time(out, updated_at);
         }
         MetaState::First(image) => {
             out.push(FIRST);
@@ -83,9 +91,9 @@ pub(super) fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
             updated_at,
         } => {
             out.push(PATCH);
-            out.extend_from_slice(&skip.to_le_bytes());
-            out.extend_from_slice(&count.to_le_bytes());
-            put_str(out, updated_at);
+            put_signed(out, skip);
+            put_signed(out, count);
+            put_time(out, updated_at);
         }
     }
 }
@@ -94,8 +102,8 @@ pub(super) fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
     match reader.byte()? {
         IMAGE => Some(MetaState::Image {
             image: reader.bytes()?,
-            skip: reader.i64()?,
-            updated_at: reader.str()?,
+            skip: reader.signed()?,
+            updated_at: reader.time()?,
         }),
         FIRST => Some(MetaState::First(reader.bytes()?)),
         CHANGED => Some(MetaState::Changed {
@@ -103,9 +111,9 @@ pub(super) fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
             before: reader.bytes()?,
         }),
         PATCH => Some(MetaState::Patch {
-            skip: reader.i64()?,
-            count: reader.i64()?,
-            updated_at: reader.str()?,
+            skip: reader.signed()?,
+            count: reader.signed()?,
+            updated_at: reader.time()?,
         }),
         _ => None,
     }

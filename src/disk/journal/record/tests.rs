@@ -16,7 +16,7 @@ fn samples() -> Vec<Record<'static>> {
             meta: MetaState::Patch {
                 skip: -3,
                 count: 9,
-                updated_at: "2026-01-01T00:00:00Z",
+                updated_at: Time::At(1_767_225_600_000_000_001),
             },
             once: "",
             bytes: b"{}\n",
@@ -29,7 +29,7 @@ fn samples() -> Vec<Record<'static>> {
             meta: MetaState::Image {
                 image: b"{}",
                 skip: 2,
-                updated_at: "2026-01-01T00:00:00Z",
+                updated_at: Time::Text("2026-01-01T00:00:00.50Z"),
             },
             once: "{}",
             bytes: b"",
@@ -152,4 +152,69 @@ fn a_commit_record_is_as_long_as_callers_take_it_to_be() {
         }),
     );
     assert_eq!(bytes.len(), COMMIT_LEN);
+}
+
+#[test]
+fn a_number_reads_back_whatever_its_size_and_one_over_64_bits_not_at_all() {
+    let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit]);
+    for value in edges.chain([u64::MAX]) {
+        let mut bytes = Vec::new();
+        put_number(&mut bytes, value);
+        fields::put_signed(&mut bytes, value.cast_signed());
+        fields::put_signed(&mut bytes, value.wrapping_neg().cast_signed());
+        let mut reader = Reader { rest: &bytes };
+        assert_eq!(reader.number(), Some(value));
+        assert_eq!(reader.signed(), Some(value.cast_signed()));
+        assert_eq!(reader.signed(), Some(value.wrapping_neg().cast_signed()));
+        assert!(reader.rest.is_empty());
+    }
+    for endless in [
+        vec![0xff; 9],
+        vec![0xff; 11],
+        [vec![0xff; 9], vec![2]].concat(),
+    ] {
+        assert_eq!(Reader { rest: &endless }.number(), None);
+    }
+}
+
+#[test]
+fn a_time_reads_back_to_the_letter() {
+    use crate::ground::clock::{Stamp, ZERO_TIME};
+    for text in [
+        "",
+        ZERO_TIME,
+        "2026-01-02T03:04:05.123456789Z",
+        "1969-12-31T23:59:59.5Z",
+        "2026-01-02T03:04:05+00:00",
+    ] {
+        let stamp = Stamp::from(text);
+        let mut bytes = Vec::new();
+        fields::put_time(&mut bytes, (&stamp).into());
+        let mut reader = Reader { rest: &bytes };
+        assert_eq!(reader.time().map(String::from).as_deref(), Some(text));
+        assert!(reader.rest.is_empty());
+    }
+}
+
+#[test]
+fn what_an_append_adds_to_its_lines_is_50_bytes() {
+    let mut bytes = Vec::new();
+    let lines = b"{}\n";
+    encode(
+        &mut bytes,
+        &Record::Append {
+            stem: "telegram_1",
+            generation: 100,
+            offset: 1 << 20,
+            crc: u32::MAX,
+            meta: MetaState::Patch {
+                skip: 0,
+                count: 5_000,
+                updated_at: Time::At(i64::MAX),
+            },
+            once: "",
+            bytes: lines,
+        },
+    );
+    assert!(bytes.len() - lines.len() <= 50, "{}", bytes.len());
 }

@@ -101,19 +101,18 @@ impl Shard {
             (Some(_), None) => &session.recorded.updated_at,
             _ => &session.staged.meta.updated_at,
         };
-        let updated_at = turn.now.text_of(updated_at);
         let meta = match (&image, &before) {
             (Some(image), Some(before)) => MetaState::Changed { image, before },
             (Some(image), None) if first => MetaState::First(image),
             (Some(image), None) => MetaState::Image {
                 image,
                 skip: session.recorded.skip,
-                updated_at: &updated_at,
+                updated_at: updated_at.into(),
             },
             (None, _) => MetaState::Patch {
                 skip: session.staged.meta.skip,
                 count: session.staged.meta.count,
-                updated_at: &updated_at,
+                updated_at: updated_at.into(),
             },
         };
         let record = Record::Append {

@@ -177,7 +177,7 @@ impl Shard {
         let meta = &mut self.session(id).staged.meta;
         meta.skip = i64::try_from(prepared.hidden.skip).unwrap_or(i64::MAX);
         meta.count = i64::try_from(prepared.lines + tail_lines).unwrap_or(i64::MAX);
-        meta.updated_at = turn.now.stamp.clone();
+        meta.updated_at = turn.now.clone();
         let mut crc = crc32fast::Hasher::new_with_initial(prepared.crc);
         crc.update(tail);
         let swap = Swap {

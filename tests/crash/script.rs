@@ -98,6 +98,16 @@ fn appends() -> Vec<Script> {
             ],
         ),
         script(
+            "counts_of_more_digits",
+            vec![
+                wait([long_summary("b", 430), add("a", "one"), add("b", "one")]),
+                Step::Flush,
+                wait(["a", "b"].map(|key| append(key, ["more"; 101]))),
+                Step::Flush,
+                wait([add("a", "last")]),
+            ],
+        ),
+        script(
             "many_sessions",
             vec![
                 wait(KEYS.map(|key| add(key, "one"))),

@@ -107,9 +107,8 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "journal-not-synced",
         file: "src/disk/journal/committer.rs",
-        original: r#"        self.segment
-            .file
-            .sync_data()
+        original: r#"        self.cursor
+            .sync()
             .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters"#,
         replacement: r#"        self.counters"#,
@@ -119,9 +118,9 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "full-segment-not-synced",
         file: "src/disk/journal/committer.rs",
         original: r#"        if self.has_unsynced() {
-            self.segment"#,
+            // Not"#,
         replacement: r#"        if false {
-            self.segment"#,
+            // Not"#,
         rung: CRASHES,
     },
     Bug {
@@ -134,11 +133,11 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "failed-journal-sync-retried",
         file: "src/disk/journal/committer.rs",
-        original: r#"            .sync_data()
+        original: r#"            .sync()
             .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters"#,
-        replacement: r#"            .sync_data()
-            .or_else(|_| self.segment.file.sync_data())
+        replacement: r#"            .sync()
+            .or_else(|_| self.cursor.sync())
             .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters"#,
         rung: ERRORS,
@@ -174,10 +173,17 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "segment-named-before-sync",
         file: "src/disk/journal/segment.rs",
-        original: r#"        .and_then(|()| file.sync_data())
+        original: r#"        .and_then(|()| file.sync())
         .and_then(|()| storage.rename(path, &named))"#,
         replacement: r#"        .and_then(|()| storage.rename(path, &named))"#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "refused-batch-written-whole",
+        file: "src/disk/journal/cursor.rs",
+        original: r#"    while done < needed {"#,
+        replacement: r#"    while done < needed.max(bytes.len()) {"#,
+        rung: ERRORS,
     },
     Bug {
         name: "spare-used-before-its-old-name-is-gone",

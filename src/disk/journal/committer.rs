@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic;
 
 use super::counters::Counters;
+use super::cursor::{Cursor, RESERVE, Route};
 use super::group::Batch;
 use super::pool::SegmentPool;
 use super::record::{self, Commit, Record};
-use super::segment::{HEADER, Segment};
+use super::segment::HEADER;
 use crate::error::{Error, Result};
 use crate::ground::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,8 +54,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Committer {
     pool: Arc<SegmentPool>,
-    segment: Segment,
-    position: u64,
+    cursor: Cursor,
     /// The last batch written.
     sequence: u64,
     progress: Arc<Progress>,
@@ -106,8 +106,7 @@ impl Committer {
         progress.synced.store(sequence, Ordering::Relaxed);
         Ok(Self {
             pool,
-            segment,
-            position: HEADER as u64,
+            cursor: Cursor::new(segment),
             sequence,
             progress,
             unsynced: Vec::new(),
@@ -176,17 +175,16 @@ impl Committer {
 
     /// Whether a batch of so many bytes goes into the present segment.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        self.takes((len + record::COMMIT_LEN) as u64 + reserve(self.segment.len))
+        self.takes((len + record::COMMIT_LEN) as u64 + self.cursor.reserve())
     }
 
     fn takes(&self, len: u64) -> bool {
-        let fits = self.position + len <= self.segment.len;
-        fits && !self.pool.is_outdated(self.segment.number)
+        self.cursor.takes(len) && !self.pool.is_outdated(self.segment_number())
     }
 
     /// Which segment takes the next batch.
     pub(crate) fn segment_number(&self) -> u64 {
-        self.segment.number
+        self.cursor.segment().number
     }
 
     /// Whether a written batch waits for a sync.
@@ -204,9 +202,8 @@ impl Committer {
             return Ok(());
         }
         let began = self.counters.now();
-        self.segment
-            .file
-            .sync_data()
+        self.cursor
+            .sync()
             .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters.synced(began);
         signal_each(&self.unsynced, &Outcome::Synced, tell);
@@ -233,12 +230,12 @@ impl Committer {
     /// # Errors
     /// What stays on disk is skipped by the next open.
     pub(crate) fn finish(self) -> Result<()> {
-        self.pool.remove_all(&self.segment)
+        self.pool.remove_all(self.cursor.segment())
     }
 
     fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
         let own = batch.tickets.iter().all(|ticket| self.is_own(ticket));
-        let reserve = if own { 0 } else { reserve(self.segment.len) };
+        let reserve = if own { 0 } else { self.cursor.reserve() };
         let changes = batch.tickets.iter().map(|ticket| ticket.records).sum();
         let records = &mut batch.bytes;
         let batch_len = records.len() as u32;
@@ -253,15 +250,18 @@ impl Committer {
         if !self.takes(records.len() as u64 + reserve) {
             self.rotate(records.len() as u64)?;
         }
-        record::seal(records, self.segment.seed);
-        self.segment
-            .file
-            .write_all_at(records, self.position)
+        record::seal(records, self.cursor.segment().seed);
+        let is_synced_next = batch.durable && !self.has_unsynced();
+        let route = if is_synced_next {
+            Route::Disk
+        } else {
+            Route::Cache
+        };
+        let was_past = self.cursor.is_past_half();
+        self.cursor
+            .write(records, route)
             .map_err(|e| Error::io("write journal", self.pool.dir(), e))?;
-        let half = self.segment.len / 2;
-        let was_below = self.position < half;
-        self.position += records.len() as u64;
-        if was_below && self.position >= half {
+        if !was_past && self.cursor.is_past_half() {
             self.pool.hurry();
         }
         self.sequence += 1;
@@ -278,16 +278,16 @@ impl Committer {
         let next = self.pool.next(HEADER as u64 + batch_len + RESERVE)?;
         let began = self.counters.now();
         if self.has_unsynced() {
-            self.segment.file.sync_data().map_err(|e| Error::Io {
+            // Not `StorageFull`, which may pass: a sync is never tried again.
+            self.cursor.sync().map_err(|e| Error::Io {
                 operation: "sync journal",
                 path: self.pool.dir().into(),
                 source: Arc::new(e),
             })?;
             self.counters.synced(began);
         }
-        let full = std::mem::replace(&mut self.segment, next);
+        let full = self.cursor.go_on_in(next);
         self.pool.filled(full, self.sequence);
-        self.position = HEADER as u64;
         Ok(())
     }
 
@@ -347,15 +347,6 @@ impl Committer {
         });
         batch.bytes = bytes;
     }
-}
-
-/// What is left free of each segment for the supervisor's records: the checkpoint
-/// that gives full segments up must not need the space that only it can free.
-const RESERVE: u64 = 4096;
-
-/// Of a segment of `len` bytes: of those that tests make small, not all there is.
-fn reserve(len: u64) -> u64 {
-    RESERVE.min((len - HEADER as u64) / 8)
 }
 
 /// The most bytes in one batch, unless a single producer's records are more. The

@@ -3,7 +3,8 @@
 //! Whatever all shards queued while the last sync ran goes out as one write and one sync.
 //! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps
 //! the files, [`budget`] says how large they may get, [`group`] is the hand-over from many producers to one committer, [`pace`]
-//! says when a commit waits for company, [`committer`] writes, [`scan`] reads back after
+//! says when a commit waits for company, [`committer`] writes, at the
+//! [`cursor`], [`scan`] reads back after
 //! a crash, [`inspect`] reads what damage left.
 //!
 //! # What a crash leaves
@@ -44,6 +45,7 @@
 pub(crate) mod budget;
 pub(crate) mod committer;
 pub(crate) mod counters;
+mod cursor;
 pub(crate) mod follow;
 pub mod group;
 pub(crate) mod inspect;

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::budget::Budget;
+use super::cursor::SegmentFile;
 use super::segment::{self, Filling, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage, StorageFile};
+use crate::ground::storage::{FileKind, Storage};
 use crate::ground::sync::{Condvar, Mutex};
 
 /// Retired segments are kept for reuse up to so many times the largest; more are
@@ -69,7 +70,7 @@ struct Full {
     number: u64,
     last_sequence: u64,
     len: u64,
-    file: Arc<dyn StorageFile>,
+    file: Arc<SegmentFile>,
 }
 
 /// What the journal takes, and may take.

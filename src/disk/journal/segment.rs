@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cursor::{Aligned, Route, SegmentFile};
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{OpenMode, Storage};
 use crate::ground::sync::thread;
 
 /// Where records begin: the length of the header, bytes.
@@ -70,7 +71,7 @@ pub(crate) struct Segment {
     pub(crate) len: u64,
     /// What record checksums start from here.
     pub(crate) seed: u32,
-    pub(crate) file: Arc<dyn StorageFile>,
+    pub(super) file: Arc<SegmentFile>,
 }
 
 /// The file name of segment `number`.
@@ -104,10 +105,13 @@ pub(crate) fn create(
 ) -> Result<Segment> {
     let Spare { path, file, len } = blank;
     let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
-    let header = encode_header(store, number, salt, *len);
+    let mut header = Aligned::new(HEADER);
+    header
+        .bytes()
+        .copy_from_slice(&encode_header(store, number, salt, *len));
     let named = dir.join(name(number));
-    file.write_all_at(&header, 0)
-        .and_then(|()| file.sync_data())
+    file.write(header.bytes(), HEADER, 0, Route::Disk)
+        .and_then(|()| file.sync())
         .and_then(|()| storage.rename(path, &named))
         .map_err(|e| Error::io("create journal segment", &named, e))?;
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
@@ -124,7 +128,7 @@ pub(crate) fn create(
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
-    pub(crate) file: Arc<dyn StorageFile>,
+    pub(super) file: Arc<SegmentFile>,
     pub(crate) len: u64,
 }
 
@@ -160,7 +164,8 @@ pub(crate) fn zeroed(
         other => other,
     }
     .map_err(wrap)?;
-    if let Err(e) = fill(&*file, len, filling) {
+    let file = Arc::new(SegmentFile::new(file));
+    if let Err(e) = fill(&file, len, filling) {
         // A half-filled segment would hold on to the space that ran out.
         let _ = storage.remove_file(&path);
         return Err(wrap(e));
@@ -168,18 +173,19 @@ pub(crate) fn zeroed(
     Ok(Spare { path, file, len })
 }
 
-fn fill(file: &dyn StorageFile, len: u64, filling: Filling<'_>) -> io::Result<()> {
-    let zeros = vec![0; ZEROS.min(len as usize)];
+fn fill(file: &SegmentFile, len: u64, filling: Filling<'_>) -> io::Result<()> {
+    let mut zeros = Aligned::new(ZEROS.min(len as usize));
     let mut at = 0;
     while at < len {
         let is_calm = matches!(filling, Filling::InSteps(is_urgent) if !is_urgent());
         let has_time = is_calm && len >= AT_LEISURE;
         let step = if has_time { STEP } else { ZEROS };
         let n = (len - at).min(step as u64);
-        file.write_all_at(&zeros[..n as usize], at)?;
+        let zeros = &zeros.bytes()[..n as usize];
+        file.write(zeros, zeros.len(), at, Route::Disk)?;
         at += n;
         if matches!(filling, Filling::InSteps(_)) {
-            file.sync_data()?;
+            file.sync()?;
         }
         if has_time && at < len {
             thread::pause(PAUSE);

@@ -127,7 +127,7 @@ pub(crate) fn is_laid_out(bytes: &[u8], meta: &SessionMeta) -> bool {
 /// bytes arrive. Digits of the count, and of the last change without its date and hour,
 /// may come from both, and the count may have one digit more or less; nothing else may
 /// differ.
-pub(crate) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
+pub(super) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     let field = |name: &[u8], from, end| {
         let begin = memmem::find(new, name)? + name.len() + from;
         Some(begin..begin + memchr(end, new.get(begin..)?)?)
@@ -149,6 +149,45 @@ pub(crate) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     // A number that begins with zero has no other digit.
     let is_zero = |bytes: &[u8]| bytes.get(count.start) == Some(&b'0');
     old.len() == new.len() && fits && !(longer > 0 && (is_zero(old) || is_zero(new)))
+}
+
+/// What is to be written over `old` in turn, `new` last, so that whoever reads meanwhile
+/// meets a sidecar; `None` if that cannot be. A count that has several digits more gets
+/// them one by one.
+pub(crate) fn overwrites(old: &[u8], new: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    let mut last = old.to_vec();
+    while !any_mixture_decodes(&last, new) {
+        let longer = with_a_digit_more(&last, new)?;
+        if !any_mixture_decodes(&last, &longer) {
+            return None;
+        }
+        all.push(longer.clone());
+        last = longer;
+    }
+    all.push(new.to_vec());
+    Some(all)
+}
+
+/// `old` with one digit more of the count of `new`, which has two more or above.
+fn with_a_digit_more(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    let at = memmem::find(new, COUNT)? + COUNT.len();
+    let digits = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count()
+    };
+    let has = digits(old.get(at..)?);
+    let end = at + has + 1;
+    let grows = old.len() == new.len() && digits(&new[at..]) >= has + 2;
+    grows.then(|| [&old[..at], &new[at..end], &old[end..]].concat())
+}
+
+/// Whether `found` may be a count that was written on the way from that of `said` to one
+/// of up to `most`, as [`overwrites`] goes there.
+pub(crate) fn may_be_on_the_way(said: i64, found: i64, most: i64) -> bool {
+    said < found && found < most && found.to_string().len() > said.to_string().len()
 }
 
 /// How long [`encode`] makes it.

@@ -287,6 +287,14 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// space.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
 
+    /// The same file, to be written without the system's cache: whole multiples of the
+    /// disk's sector, from memory that begins at one, or `InvalidInput`. The contract is
+    /// that of `write_at`, and this file reads and syncs what was written by either. `None`
+    /// if that cannot be done here.
+    fn past_cache(&self) -> Option<Arc<dyn StorageFile>> {
+        None
+    }
+
     /// Cuts or extends the file.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What one who follows is told of a journal that is written, goes and comes again.
 
 use super::*;
+use crate::disk::journal::cursor::Route;
 use crate::disk::journal::record::{Commit, encode, seal};
 use crate::disk::journal::segment::{Filling, Segment, Spare, create, zeroed};
 use crate::testing::disk_model::MemoryStorage;
@@ -75,7 +76,10 @@ impl Writer {
 
     fn write(&mut self, bytes: &[u8]) {
         let segment = self.segment.as_ref().unwrap();
-        segment.file.write_all_at(bytes, self.at).unwrap();
+        segment
+            .file
+            .write(bytes, bytes.len(), self.at, Route::Cache)
+            .unwrap();
         self.at += bytes.len() as u64;
     }
 

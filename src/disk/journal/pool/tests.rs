@@ -3,6 +3,7 @@
 use super::super::committer::{Committer, Ticket};
 use super::super::group::Batch;
 use super::*;
+use crate::disk::journal::cursor::Route;
 use crate::ground::sync::thread;
 use crate::testing::disk_model::{Fault, MemoryStorage, Repeat};
 
@@ -193,7 +194,7 @@ fn a_renewed_journal_has_no_block_that_held_a_record() {
     let (pool, storage) = pool();
     let written = |segment: &Segment| {
         let at = segment::HEADER as u64;
-        segment.file.write_all_at(b"secret", at).unwrap();
+        segment.file.write(b"secret", 6, at, Route::Cache).unwrap();
     };
     let spare = pool.next(at_least()).unwrap();
     written(&spare);

@@ -127,7 +127,20 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
     let on_disk = session_file::decode_sidecar(&found[..arrived_len]).ok();
     let mut ours = vec![false; found.len().div_ceil(SECTOR)];
     let (mut begins, mut ends) = (0, 0);
+    let mut counted_to = 0;
     plan.past.any_sidecar(on_disk.as_ref(), |said| {
+        counted_to = counted_to.max(said.map_or(0, |said| said.count));
+        false
+    });
+    // What was to have a longer count got it digit by digit.
+    let on_the_way = |said: &SessionMeta| {
+        let count = on_disk.as_ref()?.count;
+        session_file::may_be_on_the_way(said.count, count, counted_to).then(|| SessionMeta {
+            count,
+            ..said.clone()
+        })
+    };
+    let mut is_ours = |said: Option<&SessionMeta>| {
         let mut said = said.map(session_file::encode_sidecar).unwrap_or_default();
         said.resize(found.len().max(said.len()), 0);
         let said = &said[..found.len()];
@@ -139,5 +152,67 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
         let back = found.iter().rev().zip(said.iter().rev());
         ends = ends.max(back.take_while(same).count());
         begins + ends >= found.len() || ours.iter().all(|ours| *ours)
+    };
+    plan.past.any_sidecar(on_disk.as_ref(), |said| {
+        let longer = said.and_then(on_the_way);
+        is_ours(said) || longer.is_some() && is_ours(longer.as_ref())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::journal::record::{MetaState, Record, Time};
+    use crate::engine::recovery::plan::Plans;
+    use crate::ground::clock;
+
+    const OLD: i64 = 1_767_312_000_000_000_001;
+    const NEW: i64 = OLD + 3_000_000_000;
+
+    fn sidecar(count: i64, updated: i64) -> SessionMeta {
+        let mut meta = SessionMeta::empty("a");
+        // So that a sector ends between the count and the time.
+        meta.summary = "s".repeat(430);
+        meta.count = count;
+        meta.updated_at = clock::Stamp::At(updated).to_string();
+        meta
+    }
+
+    #[test]
+    fn a_count_on_its_way_to_more_digits_is_ours_whatever_sectors_arrived_with_it() {
+        let image = session_file::encode_sidecar(&sidecar(1, OLD));
+        let append = |meta, bytes| Record::Append {
+            stem: "a",
+            generation: 1,
+            offset: 0,
+            crc: 0,
+            meta,
+            once: "",
+            bytes,
+        };
+        let patch = MetaState::Patch {
+            skip: 0,
+            count: 1_234,
+            updated_at: Time::At(NEW),
+        };
+        let mut plans: Plans = Plans::default();
+        plans.apply(&append(MetaState::First(&image), b"{}\n"));
+        plans.apply(&append(patch, b"{}\n"));
+        let plan = &plans.sessions["a"];
+
+        let new = session_file::encode_sidecar(&sidecar(1_234, NEW));
+        let mut all = vec![image.clone()];
+        all.extend(session_file::overwrites(&image, &new).unwrap());
+        for counted in &all {
+            for timed in &all {
+                let torn = [&counted[..SECTOR], &timed[SECTOR..]].concat();
+                let meta = session_file::decode_sidecar(&torn).unwrap();
+                assert!(is_torn(plan, &torn), "{meta:?}");
+            }
+        }
+        for (count, updated) in [(7, OLD), (2_000, NEW), (12, NEW + 1)] {
+            let theirs = session_file::encode_sidecar(&sidecar(count, updated));
+            assert!(!is_torn(plan, &theirs), "{count}");
+        }
+    }
 }

@@ -4,8 +4,9 @@
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, openat};
 
 use super::lock_error;
 use crate::ground::storage::{FileInfo, FileKind, StorageDir, StorageFile};
@@ -55,6 +56,17 @@ impl StorageFile for DiskFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.file.write_at(buf, offset)
+    }
+
+    /// Opened by its descriptor: its name may be another file's by now.
+    #[cfg(target_os = "linux")]
+    fn past_cache(&self) -> Option<Arc<dyn StorageFile>> {
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+        let descriptor = openat(CWD, path, flags, Mode::empty()).ok()?;
+        let file = File::from(descriptor);
+        Some(Arc::new(Self { file }))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -1,0 +1,274 @@
+//! Where the journal goes on: the segment in use, and what its last page holds.
+//!
+//! Whole pages are written, each with what it held before: the system need not read the rest
+//! of a page that is not in its cache, and what is synced at once needs no cache at all.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use super::segment::{HEADER, Segment};
+use crate::ground::storage::StorageFile;
+
+/// What is written at a time begins and ends at multiples of it, bytes.
+pub(super) const PAGE: usize = 4096;
+
+/// The most that is written at a time, bytes: whole pages.
+const AT_ONCE: usize = 1 << 20;
+
+/// What is left free of each segment for the supervisor's records, bytes: the checkpoint
+/// that gives full segments up must not need the space that only it can free.
+pub(super) const RESERVE: u64 = 4096;
+
+/// The end of the journal.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    segment: Segment,
+    /// Where the next batch begins.
+    position: u64,
+    /// What the page holds that `position` lies on, up to there. The page is written anew
+    /// with the next batch: were a byte of it not what the segment holds, a record that
+    /// somebody was told of would be damaged.
+    page: Vec<u8>,
+    room: Aligned,
+}
+
+/// How a batch gets to its segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// By the system's cache.
+    Cache,
+    /// To the disk, past the cache: for what is synced next. Only if all was synced that
+    /// went by the cache: the system would have to write that first.
+    Disk,
+}
+
+impl Cursor {
+    /// At the beginning of `segment`.
+    pub(super) fn new(segment: Segment) -> Self {
+        Self {
+            segment,
+            position: HEADER as u64,
+            page: Vec::with_capacity(PAGE),
+            room: Aligned::new(AT_ONCE),
+        }
+    }
+
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Whether so many bytes go into the segment.
+    pub(super) fn takes(&self, len: u64) -> bool {
+        self.position + len <= self.segment.len
+    }
+
+    /// What of the segment is [reserved](RESERVE): of those that tests make small, not all.
+    pub(super) fn reserve(&self) -> u64 {
+        RESERVE.min((self.segment.len - HEADER as u64) / 8)
+    }
+
+    /// As [`StorageFile::sync_data`], of all that was written to the segment.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.segment.file.sync()
+    }
+
+    /// Whether the next batch begins in the second half of the segment.
+    pub(super) fn is_past_half(&self) -> bool {
+        self.position >= self.segment.len / 2
+    }
+
+    /// Goes on at the beginning of `next`; what was in use.
+    pub(super) fn go_on_in(&mut self, next: Segment) -> Segment {
+        self.position = HEADER as u64;
+        self.page.clear();
+        mem::replace(&mut self.segment, next)
+    }
+
+    /// Writes a batch that the segment [takes](Self::takes).
+    ///
+    /// # Errors
+    /// Those of writing. The next batch begins where this one did.
+    pub(super) fn write(&mut self, batch: &[u8], route: Route) -> io::Result<()> {
+        let mut at = self.position - self.page.len() as u64;
+        let mut held = &self.page[..];
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(AT_ONCE - held.len()));
+            let end = held.len() + now.len();
+            let left = usize::try_from(self.segment.len - at).unwrap_or(usize::MAX);
+            let pages = &mut self.room.bytes()[..end.next_multiple_of(PAGE).min(left)];
+            pages[..held.len()].copy_from_slice(held);
+            pages[held.len()..end].copy_from_slice(now);
+            pages[end..].fill(0);
+            self.segment.file.write(pages, end, at, route)?;
+            at += end as u64;
+            (held, rest) = (&[], later);
+        }
+        self.move_by(batch);
+        Ok(())
+    }
+
+    fn move_by(&mut self, batch: &[u8]) {
+        self.position += batch.len() as u64;
+        let on_page = (self.position % PAGE as u64) as usize;
+        let new = on_page.min(batch.len());
+        // What was there stays only if the batch ends on the page that it began on.
+        self.page.truncate(on_page - new);
+        self.page.extend_from_slice(&batch[batch.len() - new..]);
+    }
+}
+
+/// A segment's file.
+#[derive(Debug)]
+pub(super) struct SegmentFile {
+    file: Arc<dyn StorageFile>,
+    /// The same file, past the cache, if that can be done here.
+    direct: Option<Arc<dyn StorageFile>>,
+}
+
+impl SegmentFile {
+    pub(super) fn new(file: Arc<dyn StorageFile>) -> Self {
+        let direct = file.past_cache();
+        Self { file, direct }
+    }
+
+    /// Writes pages of an [`Aligned`] buffer, of which the first `needed` bytes are wanted.
+    ///
+    /// # Errors
+    /// As the operating system reports them. Not all of the `needed` bytes are written then:
+    /// a batch that was refused must not be there whole.
+    pub(super) fn write(
+        &self,
+        pages: &[u8],
+        needed: usize,
+        at: u64,
+        route: Route,
+    ) -> io::Result<()> {
+        if let (Route::Disk, Some(direct)) = (route, &self.direct) {
+            match write_most(&**direct, pages, needed, at) {
+                // Not here, or not so few at a time. The cache takes anything.
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+                other => return other,
+            }
+        }
+        write_most(&*self.file, pages, needed, at)
+    }
+
+    /// As [`StorageFile::sync_data`], of what was written by either route.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// Writes `bytes` until the first `needed` of them are written.
+fn write_most(file: &dyn StorageFile, bytes: &[u8], needed: usize, offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < needed {
+        match file.write_at(&bytes[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Memory that begins at a multiple of [`PAGE`], as what is written past the cache must.
+#[derive(Debug)]
+pub(super) struct Aligned {
+    memory: Vec<u8>,
+    begin: usize,
+    len: usize,
+}
+
+impl Aligned {
+    /// `len` zeros.
+    pub(super) fn new(len: usize) -> Self {
+        let memory = vec![0; len + PAGE];
+        // The most it can be, if it can be told at all, is one less than a page.
+        let begin = memory.as_ptr().align_offset(PAGE) % PAGE;
+        Self { memory, begin, len }
+    }
+
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.begin..self.begin + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::segment::{Filling, create, zeroed};
+    use super::*;
+    use crate::ground::storage::{DiskStorage, OpenMode, Storage};
+    use crate::testing::disk_model::{Fault, MemoryStorage, Repeat};
+    use proptest::prelude::*;
+
+    const LEN: u64 = 3 << 20;
+
+    fn segment(storage: &dyn Storage, dir: &Path) -> Segment {
+        let blank = zeroed(storage, dir, 1, LEN, Filling::AtOnce).unwrap();
+        create(storage, dir, &[7; 16], 1, &blank).unwrap()
+    }
+
+    fn read(storage: &dyn Storage, dir: &Path) -> Vec<u8> {
+        let path = dir.join(super::super::segment::name(1));
+        let file = storage.open(&path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; LEN as usize - HEADER];
+        file.read_exact_at(&mut bytes, HEADER as u64).unwrap();
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn batches_stand_one_after_another_whichever_way_each_went(
+            batches in prop::collection::vec(
+                (prop_oneof![1..40_usize, 4_000..4_200_usize, 1..700_000_usize], any::<bool>()),
+                1..12,
+            ),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let storage = DiskStorage::default();
+            let mut cursor = Cursor::new(segment(&storage, dir.path()));
+            let mut expected = Vec::new();
+            for (nth, (len, past_cache)) in batches.into_iter().enumerate() {
+                if !cursor.takes(len as u64) {
+                    break;
+                }
+                let batch: Vec<u8> = (0..len).map(|at| (at * 7 + nth + 1) as u8 | 1).collect();
+                let route = if past_cache { Route::Disk } else { Route::Cache };
+                cursor.write(&batch, route).unwrap();
+                expected.extend(batch);
+                let written = read(&storage, dir.path());
+                prop_assert!(written[..expected.len()] == expected[..]);
+            }
+            let written = read(&storage, dir.path());
+            prop_assert!(written[expected.len()..].iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn the_batch_after_one_that_found_no_space_begins_where_that_did() {
+        let (storage, dir) = (MemoryStorage::new(), Path::new("journal"));
+        storage.create_dir(dir).unwrap();
+        let mut cursor = Cursor::new(segment(&storage, dir));
+        cursor.write(b"kept", Route::Cache).unwrap();
+        let large = vec![b'x'; AT_ONCE + PAGE];
+        // The first part of it goes in, the second does not.
+        storage.fail_at(storage.steps() + 1, Fault::Enospc, Repeat::Once);
+        assert!(cursor.write(&large, Route::Cache).is_err());
+        cursor.write(b" and next", Route::Cache).unwrap();
+        assert_eq!(&read(&storage, dir)[..14], b"kept and next\0");
+    }
+}

@@ -1,8 +1,10 @@
 //! Where the journal goes on: the segment in use, and what its last page holds.
 //!
 //! Whole pages are written, each with what it held before: the system need not read the rest
-//! of a page that is not in its cache, and what is synced at once needs no cache at all.
+//! of a page that is not in its cache, and what is synced at once needs no cache at all. Only
+//! the last page of a segment may be shorter.
 
+use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::Arc;
@@ -10,7 +12,8 @@ use std::sync::Arc;
 use super::segment::{HEADER, Segment};
 use crate::ground::storage::StorageFile;
 
-/// What is written at a time begins and ends at multiples of it, bytes.
+/// What is written at a time begins and ends at multiples of it, or at the segment's end,
+/// bytes.
 pub(super) const PAGE: usize = 4096;
 
 /// The most that is written at a time, bytes: whole pages.
@@ -21,7 +24,6 @@ const AT_ONCE: usize = 1 << 20;
 pub(super) const RESERVE: u64 = 4096;
 
 /// The end of the journal.
-#[derive(Debug)]
 pub(super) struct Cursor {
     segment: Segment,
     /// Where the next batch begins.
@@ -38,8 +40,8 @@ pub(super) struct Cursor {
 pub(super) enum Route {
     /// By the system's cache.
     Cache,
-    /// To the disk, past the cache: for what is synced next. Only if all was synced that
-    /// went by the cache: the system would have to write that first.
+    /// To the disk, past the cache: for what is synced next. It costs more if the cache
+    /// holds what is not yet written: that goes first.
     Disk,
 }
 
@@ -122,7 +124,17 @@ impl Cursor {
     }
 }
 
-/// A segment's file.
+/// Without the lines, which are the users'.
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("segment", &self.segment)
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The file of a segment that takes batches.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     file: Arc<dyn StorageFile>,
@@ -151,11 +163,16 @@ impl SegmentFile {
         if let (Route::Disk, Some(direct)) = (route, &self.direct) {
             match write_most(&**direct, pages, needed, at) {
                 // Not here, or not so few at a time. The cache takes anything.
-                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+                Err(e) if is_unsupported(&e) => {}
                 other => return other,
             }
         }
         write_most(&*self.file, pages, needed, at)
+    }
+
+    /// The file, when no more batches go into it: past the cache it has a descriptor more.
+    pub(super) fn into_file(self) -> Arc<dyn StorageFile> {
+        self.file
     }
 
     /// As [`StorageFile::sync_data`], of what was written by either route.
@@ -165,6 +182,11 @@ impl SegmentFile {
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, Unsupported};
+    matches!(error.kind(), InvalidInput | Unsupported)
 }
 
 /// Writes `bytes` until the first `needed` of them are written.
@@ -182,7 +204,6 @@ fn write_most(file: &dyn StorageFile, bytes: &[u8], needed: usize, offset: u64) 
 }
 
 /// Memory that begins at a multiple of [`PAGE`], as what is written past the cache must.
-#[derive(Debug)]
 pub(super) struct Aligned {
     memory: Vec<u8>,
     begin: usize,

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::budget::Budget;
-use super::cursor::SegmentFile;
 use super::segment::{self, Filling, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
+use crate::ground::storage::{FileKind, Storage, StorageFile};
 use crate::ground::sync::{Condvar, Mutex};
 
 /// Retired segments are kept for reuse up to so many times the largest; more are
@@ -70,7 +69,7 @@ struct Full {
     number: u64,
     last_sequence: u64,
     len: u64,
-    file: Arc<SegmentFile>,
+    file: Arc<dyn StorageFile>,
 }
 
 /// What the journal takes, and may take.
@@ -226,7 +225,7 @@ impl SegmentPool {
             number: segment.number,
             last_sequence,
             len: segment.len,
-            file: segment.file,
+            file: segment.file.into_file(),
         });
     }
 

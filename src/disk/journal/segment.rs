@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::cursor::{Aligned, Route, SegmentFile};
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
+use crate::ground::storage::{OpenMode, Storage, StorageFile};
 use crate::ground::sync::thread;
 
 /// Where records begin: the length of the header, bytes.
@@ -71,7 +71,7 @@ pub(crate) struct Segment {
     pub(crate) len: u64,
     /// What record checksums start from here.
     pub(crate) seed: u32,
-    pub(super) file: Arc<SegmentFile>,
+    pub(super) file: SegmentFile,
 }
 
 /// The file name of segment `number`.
@@ -109,6 +109,7 @@ pub(crate) fn create(
     header
         .bytes()
         .copy_from_slice(&encode_header(store, number, salt, *len));
+    let file = SegmentFile::new(file.clone());
     let named = dir.join(name(number));
     file.write(header.bytes(), HEADER, 0, Route::Disk)
         .and_then(|()| file.sync())
@@ -119,7 +120,7 @@ pub(crate) fn create(
         number,
         len: *len,
         seed: seed(salt, number),
-        file: file.clone(),
+        file,
     })
 }
 
@@ -128,7 +129,7 @@ pub(crate) fn create(
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
-    pub(super) file: Arc<SegmentFile>,
+    pub(super) file: Arc<dyn StorageFile>,
     pub(crate) len: u64,
 }
 
@@ -164,12 +165,13 @@ pub(crate) fn zeroed(
         other => other,
     }
     .map_err(wrap)?;
-    let file = Arc::new(SegmentFile::new(file));
+    let file = SegmentFile::new(file);
     if let Err(e) = fill(&file, len, filling) {
         // A half-filled segment would hold on to the space that ran out.
         let _ = storage.remove_file(&path);
         return Err(wrap(e));
     }
+    let file = file.into_file();
     Ok(Spare { path, file, len })
 }
 
@@ -243,7 +245,9 @@ pub(crate) fn stated_header(
         return Err(corrupt("journal segment header is damaged"));
     }
     if fields[8..12] != VERSION.to_le_bytes() {
-        return Err(corrupt("journal segment of an unknown format version"));
+        return Err(corrupt(
+            "journal segment of another format version: the release that wrote it reads it",
+        ));
     }
     if fields[12..28] != *store {
         return Err(corrupt("journal segment belongs to another store"));
@@ -269,6 +273,8 @@ pub(crate) struct Claims {
     pub(crate) seed: u32,
     /// Whose it says it is, if its checksum holds.
     pub(crate) store: Option<StoreId>,
+    /// Whether another release wrote it, in a format that this one does not read.
+    pub(crate) is_of_another_version: bool,
 }
 
 /// Reads what can be read of a damaged header; `None` if there is too
@@ -280,6 +286,7 @@ pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
     Some(Claims {
         seed: stated_seed(fields, number),
         store: whole.then(|| fields[12..28].try_into().ok()).flatten(),
+        is_of_another_version: whole && fields[8..12] != VERSION.to_le_bytes(),
     })
 }
 

@@ -184,10 +184,10 @@ fn with_a_digit_more(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     grows.then(|| [&old[..at], &new[at..end], &old[end..]].concat())
 }
 
-/// Whether `found` may be a count that was written on the way from that of `said` to one
-/// of up to `most`, as [`overwrites`] goes there.
-pub(crate) fn may_be_on_the_way(said: i64, found: i64, most: i64) -> bool {
-    said < found && found < most && found.to_string().len() > said.to_string().len()
+/// Whether `count` is written on the way from `old` to `new`, as [`overwrites`] goes there.
+pub(crate) fn is_on_the_way(old: i64, count: i64, new: i64) -> bool {
+    let [old, count, new] = [old, count, new].map(|count| count.to_string());
+    old.len() < count.len() && count.len() < new.len() && new.starts_with(&count)
 }
 
 /// How long [`encode`] makes it.

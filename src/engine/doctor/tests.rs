@@ -229,3 +229,23 @@ fn what_is_left_of_a_deleted_session_is_no_session() {
     assert!(report.problems().is_empty(), "{report}");
     assert_eq!(report.sessions.len(), 0);
 }
+
+#[test]
+fn a_journal_of_another_format_version_is_not_repaired_away() {
+    let (disk, storage) = journalled(&[]);
+    let journal = Home::of(Path::new(DIR)).journal;
+    let name = storage.read_dir(&journal).unwrap().remove(0).name;
+    let path = journal.join(name);
+    let mut bytes = storage.read(&path, u64::MAX).unwrap();
+    bytes[8] += 1;
+    let crc = crc32fast::hash(&bytes[..52]);
+    bytes[52..56].copy_from_slice(&crc.to_le_bytes());
+    disk.write_foreign(&path, &bytes).unwrap();
+    let options = RepairOptions::new().allow_data_loss(true);
+    let error = repair(&storage, Path::new(DIR), options).unwrap_err();
+    assert!(
+        error.to_string().contains("another format version"),
+        "{error}"
+    );
+    assert_eq!(storage.read(&path, u64::MAX).unwrap(), bytes);
+}

@@ -19,16 +19,17 @@ pub(super) const BACKGROUND: usize = 3;
 const LONG: usize = BACKGROUND - 1;
 
 /// Compactions, of which there may be thousands, and other jobs that take long. Only
-/// so many are done at once, one long compaction among them, and those that somebody
-/// waits for by turns with those that nobody does.
+/// so many are done at once, one compaction and one long one among them, and those that
+/// somebody waits for by turns with those that nobody does. Two short compactions at once
+/// end a third sooner, and leave callers half of their commits; one leaves two thirds.
 #[derive(Debug, Default)]
 pub(crate) struct LongJobs(Mutex<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
     running: usize,
-    /// Whether a long compaction is.
-    compacting: bool,
+    /// Whether a short compaction is, and whether a long one.
+    compacting: [bool; 2],
     waiting: VecDeque<Job>,
     /// Whether the next is one that somebody waits for, if there is one.
     turn: bool,
@@ -42,11 +43,13 @@ impl LongJobs {
         turns.next()
     }
 
-    /// A job is done, a long compaction or not; what the thread does next.
-    fn done(&self, compaction: bool) -> Option<Job> {
+    /// A job is done, of a kind of compaction or not; what the thread does next.
+    fn done(&self, compaction: Option<usize>) -> Option<Job> {
         let mut turns = self.0.lock();
         turns.running -= 1;
-        turns.compacting &= !compaction;
+        if let Some(kind) = compaction {
+            turns.compacting[kind] = false;
+        }
         turns.next()
     }
 }
@@ -57,11 +60,8 @@ impl Turns {
             return None;
         }
         let awaited = self.waiting.iter().position(|job| !job.compacts());
-        let may_run = |job: &Job| !(self.compacting && compacts_long(job));
-        let unawaited = self
-            .waiting
-            .iter()
-            .position(|job| job.compacts() && may_run(job));
+        let may_run = |job: &Job| compaction(job).is_some_and(|kind| !self.compacting[kind]);
+        let unawaited = self.waiting.iter().position(may_run);
         // Every other time what nobody waits for: it must come to an end, too.
         self.turn = !self.turn;
         let at = if self.turn {
@@ -71,13 +71,16 @@ impl Turns {
         };
         let job = self.waiting.remove(at)?;
         self.running += 1;
-        self.compacting |= compacts_long(&job);
+        if let Some(kind) = compaction(&job) {
+            self.compacting[kind] = true;
+        }
         Some(job)
     }
 }
 
-fn compacts_long(job: &Job) -> bool {
-    job.compacts() && job.is_long()
+/// Which kind of compaction it is, if it is one: a short or a long one.
+fn compaction(job: &Job) -> Option<usize> {
+    job.compacts().then(|| usize::from(job.is_long()))
 }
 
 pub(crate) fn run_jobs(
@@ -99,7 +102,7 @@ pub(crate) fn run_jobs(
 fn run_long(job: Job, long: &LongJobs, shared: &Shared, alarm: &Alarm) {
     let mut next = long.admit(job);
     while let Some(job) = next {
-        let compaction = compacts_long(&job);
+        let compaction = compaction(&job);
         run_job(job, shared, alarm);
         next = long.done(compaction);
     }
@@ -118,5 +121,80 @@ pub(crate) fn run_job(job: Job, shared: &Shared, alarm: &Alarm) {
     });
     if let Some(outcome) = outcome {
         alarm.tell(outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::engine::archive::Dropped;
+    use crate::engine::shard::job::Owner;
+    use crate::engine::shard::source::Source;
+    use crate::ground::storage::{OpenMode, Storage};
+    use crate::testing::disk_model::MemoryStorage;
+
+    fn rewrite(temp: &str, source: Source) -> Job {
+        let owner = Owner {
+            worker: 0,
+            shard: 0,
+            session: 0,
+        };
+        let temp = temp.into();
+        Job::Rewrite {
+            owner,
+            temp,
+            source,
+        }
+    }
+
+    fn compacts(temp: &str, end: u64) -> Job {
+        let disk = MemoryStorage::new();
+        let file = disk.open(Path::new("a"), OpenMode::CreateNew).unwrap();
+        let dropped = Dropped {
+            key: "a".into(),
+            stem: "a".into(),
+            deleted: Arc::default(),
+        };
+        let live = Source::Live {
+            file,
+            start: 0,
+            end,
+            dropped,
+        };
+        rewrite(temp, live)
+    }
+
+    fn name(job: Option<Job>) -> String {
+        match job {
+            Some(Job::Rewrite { temp, .. }) => temp,
+            Some(other) => panic!("{other:?}"),
+            None => String::new(),
+        }
+    }
+
+    #[test]
+    fn of_short_compactions_and_of_long_ones_one_is_done_at_a_time() {
+        const LARGE: u64 = 1 << 30;
+        let long = LongJobs::default();
+        assert_eq!(name(long.admit(compacts("short 1", 9))), "short 1");
+        assert_eq!(name(long.admit(compacts("short 2", 9))), "");
+        assert_eq!(name(long.admit(compacts("large 1", LARGE))), "large 1");
+        assert_eq!(name(long.admit(compacts("large 2", LARGE))), "");
+        let awaited = rewrite("awaited", Source::Lines(Vec::new()));
+        assert_eq!(name(long.admit(awaited)), "");
+        let (short, large) = (
+            compaction(&compacts("", 9)),
+            compaction(&compacts("", LARGE)),
+        );
+        // By turns with what somebody waits for.
+        let mut done = vec![name(long.done(short))];
+        while let Some(job) = long.done(None) {
+            done.push(name(Some(job)));
+        }
+        done.push(name(long.done(large)));
+        done.sort();
+        assert_eq!(done, ["awaited", "large 2", "short 2"]);
     }
 }

@@ -288,7 +288,8 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
 
     /// The same file, to be written without the system's cache: whole multiples of the
-    /// disk's sector, from memory that begins at one, or `InvalidInput`. The contract is
+    /// disk's sector, from memory that begins at one, or `InvalidInput`; `Unsupported` if it
+    /// turns out that it cannot be done. The contract is
     /// that of `write_at`, and this file reads and syncs what was written by either. `None`
     /// if that cannot be done here.
     fn past_cache(&self) -> Option<Arc<dyn StorageFile>> {

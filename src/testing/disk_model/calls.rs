@@ -39,8 +39,9 @@ impl Storage for MemoryStorage {
             ino: opened.ino,
             path: path_text,
             writable: mode != OpenMode::Read,
+            at_sectors: false,
             known: opened.known,
-            _open: opened.open,
+            open: opened.open,
         }))
     }
 

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::MemoryStorage;
 use super::faults::Demand;
+use super::inode::SECTOR;
 use super::names::Ino;
 use super::trace::Call;
 use super::write_back::Known;
@@ -19,9 +20,11 @@ pub(super) struct MemoryFile {
     pub(super) ino: Ino,
     pub(super) path: Arc<str>,
     pub(super) writable: bool,
+    /// Whether it is one [past the cache](StorageFile::past_cache).
+    pub(super) at_sectors: bool,
     pub(super) known: Known,
     /// Keeps the file's bytes while this is open.
-    pub(super) _open: Arc<()>,
+    pub(super) open: Arc<()>,
 }
 
 impl MemoryFile {
@@ -53,6 +56,11 @@ impl StorageFile for MemoryFile {
             if !self.writable {
                 return Err(Errno::BADF.into());
             }
+            let is_at_sectors = (offset | buf.len() as u64).is_multiple_of(SECTOR)
+                && buf.as_ptr().align_offset(SECTOR as usize) == 0;
+            if self.at_sectors && !is_at_sectors {
+                return Err(Errno::INVAL.into());
+            }
             let len = if half {
                 buf.len().div_ceil(2)
             } else {
@@ -60,6 +68,19 @@ impl StorageFile for MemoryFile {
             };
             tree.write(self.ino, offset, &buf[..len])
         })
+    }
+
+    /// Another descriptor of the file. What it takes must lie at sectors.
+    fn past_cache(&self) -> Option<Arc<dyn StorageFile>> {
+        Some(Arc::new(Self {
+            storage: self.storage.clone(),
+            ino: self.ino,
+            path: Arc::clone(&self.path),
+            writable: self.writable,
+            at_sectors: true,
+            known: self.known.of_another(),
+            open: Arc::clone(&self.open),
+        }))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

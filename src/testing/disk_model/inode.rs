@@ -9,7 +9,7 @@ use super::draw::Draw;
 use super::faults::SyncFault;
 
 /// The unit a disk writes whole.
-const SECTOR: u64 = 512;
+pub(super) const SECTOR: u64 = 512;
 
 /// One file's bytes, as readers see them and as a power loss would leave them.
 #[derive(Clone, Debug, Default)]

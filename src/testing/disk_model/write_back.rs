@@ -20,6 +20,13 @@ pub(super) struct Errors {
 #[derive(Debug)]
 pub(super) struct Known(AtomicU64);
 
+impl Known {
+    /// For a descriptor that was opened when this one was.
+    pub(super) fn of_another(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 impl Errors {
     fn add(&mut self) {
         if self.is_told || self.count == 0 {

@@ -211,7 +211,7 @@ fn a_segment_in_the_blocks_of_another_is_another() {
     let retired = Path::new("journal").join(segment::name(1));
     let spare = Spare {
         path: retired,
-        file: writer.segment.take().unwrap().file,
+        file: writer.segment.take().unwrap().file.into_file(),
         len: LEN,
     };
     writer.begin_in(2, &spare);

@@ -7,7 +7,7 @@ use crate::ground::clock::{Stamp, ZERO_TIME};
 pub(crate) enum Time<'a> {
     /// Nanoseconds since 1970.
     At(i64),
-    /// What is not written as this crate writes times.
+    /// Any other text.
     Text(&'a str),
 }
 

@@ -10,7 +10,7 @@ use super::kind;
 use crate::disk::session_file::scan::Scanner;
 use crate::disk::session_file::{Attachment, Decoded, Message, SessionMeta, SystemPart};
 use crate::disk::session_file::{
-    classify, decode, decode_sidecar, encode, encode_sidecar, may_be_on_the_way, overwrites,
+    classify, decode, decode_sidecar, encode, encode_sidecar, is_on_the_way, overwrites,
 };
 use crate::disk::session_file::{encoded_sidecar_len, hashed_stem, is_safe_stem};
 use crate::ground::clock::rfc3339;
@@ -182,7 +182,7 @@ proptest! {
             }
             if step != new {
                 let count = decode_sidecar(&step).unwrap().count;
-                prop_assert!(may_be_on_the_way(counts[0], count, counts[1]), "{count}");
+                prop_assert!(is_on_the_way(counts[0], count, counts[1]), "{count}");
             }
             last = step;
         }

@@ -127,15 +127,17 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
     let on_disk = session_file::decode_sidecar(&found[..arrived_len]).ok();
     let mut ours = vec![false; found.len().div_ceil(SECTOR)];
     let (mut begins, mut ends) = (0, 0);
-    let mut counted_to = 0;
+    let count = on_disk.as_ref().map_or(0, |on_disk| on_disk.count);
+    let mut longer = None;
     plan.past.any_sidecar(on_disk.as_ref(), |said| {
-        counted_to = counted_to.max(said.map_or(0, |said| said.count));
-        false
+        let new = said.map(|said| said.count);
+        longer = new.filter(|new| session_file::is_on_the_way(0, count, *new));
+        longer.is_some()
     });
     // What was to have a longer count got it digit by digit.
     let on_the_way = |said: &SessionMeta| {
-        let count = on_disk.as_ref()?.count;
-        session_file::may_be_on_the_way(said.count, count, counted_to).then(|| SessionMeta {
+        let is_it = |new: &i64| session_file::is_on_the_way(said.count, count, *new);
+        longer.filter(is_it).map(|_| SessionMeta {
             count,
             ..said.clone()
         })
@@ -210,7 +212,8 @@ mod tests {
                 assert!(is_torn(plan, &torn), "{meta:?}");
             }
         }
-        for (count, updated) in [(7, OLD), (2_000, NEW), (12, NEW + 1)] {
+        let others = [(7, OLD), (13, OLD), (120, NEW), (2_000, NEW), (12, NEW + 1)];
+        for (count, updated) in others {
             let theirs = session_file::encode_sidecar(&sidecar(count, updated));
             assert!(!is_torn(plan, &theirs), "{count}");
         }

@@ -4,9 +4,8 @@
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, openat};
+use rustix::fs::{FileType, Stat};
 
 use super::lock_error;
 use crate::ground::storage::{FileInfo, FileKind, StorageDir, StorageFile};
@@ -60,13 +59,14 @@ impl StorageFile for DiskFile {
 
     /// Opened by its descriptor: its name may be another file's by now.
     #[cfg(target_os = "linux")]
-    fn past_cache(&self) -> Option<Arc<dyn StorageFile>> {
+    fn past_cache(&self) -> Option<std::sync::Arc<dyn StorageFile>> {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
         use std::os::fd::AsRawFd;
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
         let descriptor = openat(CWD, path, flags, Mode::empty()).ok()?;
         let file = File::from(descriptor);
-        Some(Arc::new(Self { file }))
+        Some(std::sync::Arc::new(Self { file }))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -33,6 +33,7 @@ use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::owed::Keeper;
 use crate::engine::shard::shared::{FullShards, Shared};
+use crate::engine::shard::steps::LastRewrite;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::shard::worker::limits::Limits;
@@ -177,6 +178,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         temp_counter: AtomicU64::new(1),
         rebased: AtomicU64::new(0),
         keeper: Keeper::default(),
+        last_rewrite: LastRewrite::default(),
         lacking: Seldom::default(),
         refusing: Seldom::default(),
         full: FullShards::default(),

@@ -360,11 +360,9 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "rewrite-not-synced",
         file: "src/engine/shard/rewrite.rs",
-        original: r#"        self.write_out()?;
-        self.file.sync_data()?;
-        Ok(Prepared {"#,
-        replacement: r#"        self.write_out()?;
-        Ok(Prepared {"#,
+        original: r#"        self.step()?;
+        self.steps.end(&self.shared.last_rewrite);"#,
+        replacement: r#"        self.write_out()?;"#,
         rung: CRASHES,
     },
     Bug {

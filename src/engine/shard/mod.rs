@@ -82,7 +82,7 @@ pub(crate) mod settle;
 pub(crate) mod shared;
 pub(crate) mod source;
 mod stage;
-mod steps;
+pub(crate) mod steps;
 mod swap;
 mod taking;
 pub(crate) mod turn;

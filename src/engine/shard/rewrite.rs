@@ -18,7 +18,6 @@ use crate::disk::files::lines::{Raw, for_each_line};
 use crate::disk::session_file::{self, Carried, Kind};
 use crate::engine::archive;
 use crate::error::{Error, Result};
-use crate::ground::clock::Clock;
 use crate::ground::storage::{OpenMode, StorageFile};
 
 /// A file that is ready to take a session file's name.
@@ -111,7 +110,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
         let file = storage.open(&path, OpenMode::CreateNew)?;
-        let mut out = Output::to(file, &*shared.clock);
+        let mut out = Output::to(file, shared);
         match source {
             Source::Lines(lines) => out.put_lines(lines)?,
             Source::Live {
@@ -171,7 +170,7 @@ pub(crate) fn extend(shared: &Shared, prepared: Prepared, more: &More) -> Result
     let temp = prepared.temp.clone();
     let path = shared.dir.join(&temp);
     let attempt = || -> io::Result<Prepared> {
-        let mut out = Output::on(prepared, &*shared.clock);
+        let mut out = Output::on(prepared, shared);
         let Range { start, end } = more.appended;
         out.put_live(&*more.file, start, end)?;
         out.hide(&*more.file, &more.truncated)?;
@@ -192,7 +191,7 @@ impl More {
 }
 
 struct Output<'a> {
-    clock: &'a dyn Clock,
+    shared: &'a Shared,
     file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
     len: u64,
@@ -205,9 +204,9 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn to(file: Arc<dyn StorageFile>, clock: &'a dyn Clock) -> Self {
+    fn to(file: Arc<dyn StorageFile>, shared: &'a Shared) -> Self {
         Self {
-            clock,
+            shared,
             file,
             buffer: Vec::new(),
             len: 0,
@@ -216,19 +215,19 @@ impl<'a> Output<'a> {
             start: 0,
             torn: false,
             hidden: Hidden::default(),
-            steps: Steps::default(),
+            steps: Steps::after(&shared.last_rewrite),
         }
     }
 
     /// Goes on where a file ended.
-    fn on(prepared: Prepared, clock: &'a dyn Clock) -> Self {
+    fn on(prepared: Prepared, shared: &'a Shared) -> Self {
         Self {
             len: prepared.len,
             crc: crc32fast::Hasher::new_with_initial_len(prepared.crc, prepared.len),
             lines: prepared.lines,
             start: prepared.start,
             hidden: prepared.hidden,
-            ..Self::to(prepared.file, clock)
+            ..Self::to(prepared.file, shared)
         }
     }
 
@@ -348,11 +347,15 @@ impl<'a> Output<'a> {
     }
 
     fn step(&mut self) -> io::Result<()> {
+        let is_more = !self.buffer.is_empty();
         self.write_out()?;
-        let started = self.clock.monotonic();
+        let clock = &self.shared.clock;
+        let started = clock.monotonic();
         self.file.sync_data()?;
-        self.steps
-            .took(self.clock.monotonic().saturating_sub(started));
+        if is_more {
+            let took = clock.monotonic().saturating_sub(started);
+            self.steps.took(took);
+        }
         Ok(())
     }
 
@@ -365,8 +368,8 @@ impl<'a> Output<'a> {
     }
 
     fn finish(mut self, temp: String) -> io::Result<Prepared> {
-        self.write_out()?;
-        self.file.sync_data()?;
+        self.step()?;
+        self.steps.end(&self.shared.last_rewrite);
         Ok(Prepared {
             temp,
             file: self.file,

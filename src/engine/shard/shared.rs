@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::backups::Backups;
 use super::owed::Keeper;
+use super::steps::LastRewrite;
 use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::feed::Feed;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) rebased: AtomicU64,
     /// Where sidecars are kept open until a flush syncs them.
     pub(crate) keeper: Keeper,
+    pub(crate) last_rewrite: LastRewrite,
     /// When a lack of space or descriptors was told last.
     pub(crate) lacking: Seldom,
     /// When a refusal was told last.

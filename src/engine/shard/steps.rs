@@ -1,6 +1,7 @@
 //! How much of a new session file is written and synced at a time.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Bytes. If syncs are quick, more would be written for longer than a sync takes.
@@ -23,16 +24,39 @@ pub(super) struct Steps {
     last: VecDeque<Duration>,
 }
 
+/// How quick the disk was in the last rewrite, microseconds; 0 before the first. The next
+/// begins with steps of that size: of a short file each step less is a sync less.
+#[derive(Debug, Default)]
+pub(crate) struct LastRewrite(AtomicU64);
+
 /// Syncs that are looked back at.
 const RECENT: usize = 8;
 
 impl Steps {
+    pub(super) fn after(rewrite: &LastRewrite) -> Self {
+        let mut steps = Self::default();
+        match rewrite.0.load(Ordering::Relaxed) {
+            0 => {}
+            micros => steps.took(Duration::from_micros(micros)),
+        }
+        steps
+    }
+
+    /// The rewrite ends.
+    pub(super) fn end(&self, rewrite: &LastRewrite) {
+        rewrite.0.store(self.quickest(), Ordering::Relaxed);
+    }
+
     /// Bytes of the next step.
     pub(super) fn size(&self) -> usize {
-        let quickest = self.last.iter().min().copied();
-        let micros = quickest.unwrap_or_default().as_micros();
-        let bytes = usize::try_from(micros).unwrap_or(LARGEST);
-        bytes.saturating_mul(RATE).clamp(SMALLEST, LARGEST)
+        let micros = usize::try_from(self.quickest()).unwrap_or(LARGEST);
+        micros.saturating_mul(RATE).clamp(SMALLEST, LARGEST)
+    }
+
+    /// Microseconds.
+    fn quickest(&self) -> u64 {
+        let quickest = self.last.iter().min().copied().unwrap_or_default();
+        u64::try_from(quickest.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// A step's sync took that long.
@@ -63,5 +87,15 @@ mod tests {
         assert_eq!(after(&[4_000, 4_100, 4_200]), LARGEST);
         let recovered = [&[40][..], &[4_000; RECENT]].concat();
         assert_eq!(after(&recovered), LARGEST);
+    }
+
+    #[test]
+    fn a_rewrite_begins_with_steps_as_large_as_the_last_one_ended_with() {
+        let rewrite = LastRewrite::default();
+        assert_eq!(Steps::after(&rewrite).size(), SMALLEST);
+        let mut steps = Steps::default();
+        steps.took(Duration::from_micros(300));
+        steps.end(&rewrite);
+        assert_eq!(Steps::after(&rewrite).size(), 300 * RATE);
     }
 }

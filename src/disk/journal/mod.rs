@@ -2,10 +2,10 @@
 //!
 //! Whatever all shards queued while the last sync ran goes out as one write and one sync.
 //! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps
-//! the files, [`budget`] says how large they may get, [`group`] is the hand-over from many producers to one committer, [`pace`]
-//! says when a commit waits for company, [`committer`] writes, at the
-//! [`cursor`], [`scan`] reads back after
-//! a crash, [`inspect`] reads what damage left.
+//! the files, [`budget`] says how large they may get, [`group`] is the hand-over from many
+//! producers to one committer, [`pace`] says when a commit waits for company, [`committer`]
+//! commits, [`cursor`] writes, [`scan`] reads back after a crash, [`inspect`] reads what
+//! damage left.
 //!
 //! # What a crash leaves
 //!
@@ -17,8 +17,10 @@
 //!   written before the name is synced: a power loss could take the batch with the name.
 //!   After: a segment ready for use. A reused segment has a new salt, so its old records
 //!   fail their checksums.
-//! * *Batch written* (one write, one sync). Written in part: it has no valid commit
-//!   record, so none of it took effect. Written whole but not synced: after death all of
+//! * *Batch written* (whole pages in one write, one sync). Written in part: it has no valid
+//!   commit record, so none of it took effect. The batches before it on its first page are
+//!   written again as they are, so that a page torn at its sectors holds them. Refused for
+//!   want of space: the next batch is written over it, and it is never there whole. Written whole but not synced: after death all of
 //!   it is there, after loss all or nothing; nobody was promised more. After the sync:
 //!   all of it is replayed.
 //! * *Hole found by the scan*. At or below a watermark that was synced it is damage

@@ -127,7 +127,7 @@ pub(crate) fn is_laid_out(bytes: &[u8], meta: &SessionMeta) -> bool {
 /// bytes arrive. Digits of the count, and of the last change without its date and hour,
 /// may come from both, and the count may have one digit more or less; nothing else may
 /// differ.
-pub(super) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
+fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     let field = |name: &[u8], from, end| {
         let begin = memmem::find(new, name)? + name.len() + from;
         Some(begin..begin + memchr(end, new.get(begin..)?)?)
@@ -151,22 +151,22 @@ pub(super) fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     old.len() == new.len() && fits && !(longer > 0 && (is_zero(old) || is_zero(new)))
 }
 
-/// What is to be written over `old` in turn, `new` last, so that whoever reads meanwhile
-/// meets a sidecar; `None` if that cannot be. A count that has several digits more gets
-/// them one by one.
-pub(crate) fn overwrites(old: &[u8], new: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    let mut last = old.to_vec();
-    while !any_mixture_decodes(&last, new) {
-        let longer = with_a_digit_more(&last, new)?;
-        if !any_mixture_decodes(&last, &longer) {
+/// What is to be written over `old` in turn before `new` is, so that whoever reads meanwhile
+/// meets a sidecar: mostly nothing, but a count that has several digits more gets them one
+/// by one. `None` if `old` is not to be written over.
+pub(crate) fn on_the_way(old: &[u8], new: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let last = all.last().map_or(old, Vec::as_slice);
+        if any_mixture_decodes(last, new) {
+            return Some(all);
+        }
+        let longer = with_a_digit_more(last, new)?;
+        if !any_mixture_decodes(last, &longer) {
             return None;
         }
-        all.push(longer.clone());
-        last = longer;
+        all.push(longer);
     }
-    all.push(new.to_vec());
-    Some(all)
 }
 
 /// `old` with one digit more of the count of `new`, which has two more or above.
@@ -184,7 +184,7 @@ fn with_a_digit_more(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     grows.then(|| [&old[..at], &new[at..end], &old[end..]].concat())
 }
 
-/// Whether `count` is written on the way from `old` to `new`, as [`overwrites`] goes there.
+/// Whether `count` is written [on the way](on_the_way) from `old` to `new`.
 pub(crate) fn is_on_the_way(old: i64, count: i64, new: i64) -> bool {
     let [old, count, new] = [old, count, new].map(|count| count.to_string());
     old.len() < count.len() && count.len() < new.len() && new.starts_with(&count)

@@ -252,13 +252,14 @@ fn overwrite(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn S
     if file.info()?.len == old.len() as u64 {
         file.read_exact_at(&mut old, 0)?;
     }
-    let Some(overwrites) = session_file::overwrites(&old, bytes) else {
+    let Some(on_the_way) = session_file::on_the_way(&old, bytes) else {
         // What a power loss leaves of it is mended from the journal.
         return exchange(path, bytes, false, shared);
     };
-    for bytes in overwrites {
-        file.write_all_at(&bytes, 0)?;
+    for longer in on_the_way {
+        file.write_all_at(&longer, 0)?;
     }
+    file.write_all_at(bytes, 0)?;
     Ok(file)
 }
 

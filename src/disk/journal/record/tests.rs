@@ -197,7 +197,7 @@ fn a_time_reads_back_to_the_letter() {
 }
 
 #[test]
-fn what_an_append_adds_to_its_lines_is_50_bytes() {
+fn an_append_adds_at_most_50_bytes_to_its_lines() {
     let mut bytes = Vec::new();
     let lines = b"{}\n";
     encode(

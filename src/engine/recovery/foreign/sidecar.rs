@@ -204,7 +204,8 @@ mod tests {
 
         let new = session_file::encode_sidecar(&sidecar(1_234, NEW));
         let mut all = vec![image.clone()];
-        all.extend(session_file::overwrites(&image, &new).unwrap());
+        all.extend(session_file::on_the_way(&image, &new).unwrap());
+        all.push(new);
         for counted in &all {
             for timed in &all {
                 let torn = [&counted[..SECTOR], &timed[SECTOR..]].concat();

@@ -1,8 +1,8 @@
 //! Where the journal goes on: the segment in use, and what its last page holds.
 //!
 //! Whole pages are written, each with what it held before: the system need not read the rest
-//! of a page that is not in its cache, and what is synced at once needs no cache at all. Only
-//! the last page of a segment may be shorter.
+//! of a page that is not in its cache, and what is synced at once needs no cache at all. Less
+//! than a page is written only to one that the cache holds, and to the last of a segment.
 
 use std::fmt;
 use std::io;
@@ -32,6 +32,8 @@ pub(super) struct Cursor {
     /// with the next batch: were a byte of it not what the segment holds, a record that
     /// somebody was told of would be damaged.
     page: Vec<u8>,
+    /// Whether that page was last written by the cache, which so has the rest of it.
+    is_cached: bool,
     room: Aligned,
 }
 
@@ -52,6 +54,7 @@ impl Cursor {
             segment,
             position: HEADER as u64,
             page: Vec::with_capacity(PAGE),
+            is_cached: false,
             room: Aligned::new(AT_ONCE),
         }
     }
@@ -87,6 +90,7 @@ impl Cursor {
     pub(super) fn go_on_in(&mut self, next: Segment) -> Segment {
         self.position = HEADER as u64;
         self.page.clear();
+        self.is_cached = false;
         mem::replace(&mut self.segment, next)
     }
 
@@ -95,6 +99,22 @@ impl Cursor {
     /// # Errors
     /// Those of writing. The next batch begins where this one did.
     pub(super) fn write(&mut self, batch: &[u8], route: Route) -> io::Result<()> {
+        let held = self.page.len();
+        // After a failure the page is written whole, so that of what was refused nothing stays
+        // on it.
+        let on_page = mem::take(&mut self.is_cached) && route == Route::Cache && held > 0;
+        if on_page && held + batch.len() <= PAGE {
+            let file = &self.segment.file;
+            file.write(batch, batch.len(), self.position, route)?;
+        } else {
+            self.write_pages(batch, route)?;
+        }
+        self.is_cached = route == Route::Cache;
+        self.move_by(batch);
+        Ok(())
+    }
+
+    fn write_pages(&mut self, batch: &[u8], route: Route) -> io::Result<()> {
         let mut at = self.position - self.page.len() as u64;
         let mut held = &self.page[..];
         let mut rest = batch;
@@ -110,7 +130,6 @@ impl Cursor {
             at += end as u64;
             (held, rest) = (&[], later);
         }
-        self.move_by(batch);
         Ok(())
     }
 
@@ -148,26 +167,27 @@ impl SegmentFile {
         Self { file, direct }
     }
 
-    /// Writes pages of an [`Aligned`] buffer, of which the first `needed` bytes are wanted.
+    /// Writes `bytes`, of which the first `needed` are wanted: to the disk, whole pages of an
+    /// [`Aligned`] buffer.
     ///
     /// # Errors
     /// As the operating system reports them. Not all of the `needed` bytes are written then:
     /// a batch that was refused must not be there whole.
     pub(super) fn write(
         &self,
-        pages: &[u8],
+        bytes: &[u8],
         needed: usize,
         at: u64,
         route: Route,
     ) -> io::Result<()> {
         if let (Route::Disk, Some(direct)) = (route, &self.direct) {
-            match write_most(&**direct, pages, needed, at) {
+            match write_most(&**direct, bytes, needed, at) {
                 // Not here, or not so few at a time. The cache takes anything.
                 Err(e) if is_unsupported(&e) => {}
                 other => return other,
             }
         }
-        write_most(&*self.file, pages, needed, at)
+        write_most(&*self.file, bytes, needed, at)
     }
 
     /// The file, when no more batches go into it: past the cache it has a descriptor more.

@@ -17,8 +17,8 @@ use super::kept::Kept;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::journal::committer::{Committer, Progress};
-use crate::disk::journal::group::{Batch, GroupCommit, Lead};
+use crate::disk::journal::committer::{Committer, Progress, Ticket};
+use crate::disk::journal::group::{Batch, Lead};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::scan::Scan;
 use crate::disk::session_file::SHARDS;
@@ -287,7 +287,7 @@ fn assemble(
     pool: Arc<SegmentPool>,
     (progress, copies, published): (Arc<Progress>, CopyFile, Option<PathBuf>),
 ) -> (Arc<Engine>, Machine) {
-    let (group, runtime) = (Arc::new(GroupCommit::new()), Runtime::default());
+    let (group, runtime) = (Ticket::group(), Runtime::default());
     let (background, jobs) = mailbox::events();
     let (supervise, requests) = mailbox::events();
     let (outcomes, outcomes_in) = mailbox::events();

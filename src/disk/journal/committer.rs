@@ -5,7 +5,7 @@ use std::sync::atomic;
 
 use super::counters::Counters;
 use super::cursor::{Cursor, RESERVE, Route};
-use super::group::Batch;
+use super::group::{Batch, GroupCommit};
 use super::pool::SegmentPool;
 use super::record::{self, Commit, Record};
 use super::segment::HEADER;
@@ -26,6 +26,13 @@ pub(crate) struct Ticket {
     pub(crate) len: usize,
     /// How many changes they are.
     pub(crate) records: usize,
+}
+
+impl Ticket {
+    /// The group commit of a store.
+    pub(crate) fn group() -> Arc<GroupCommit<Self>> {
+        Arc::new(GroupCommit::counting(|ticket: &Self| ticket.records))
+    }
 }
 
 /// What became of a producer's tickets: of all up to `number`, except that a

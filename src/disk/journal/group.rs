@@ -52,14 +52,21 @@ struct State<T> {
     committer_wants: Option<usize>,
     /// The committer is to look again for how long it may sleep.
     look: bool,
-    /// Submissions in the batch that was taken last.
+    /// Changes in the batch that was taken last.
     company: usize,
+    /// How many a submission holds: a worker submits those of many callers as one.
+    changes: fn(&T) -> usize,
 }
 
 impl<T> GroupCommit<T> {
-    /// An empty, open queue.
+    /// An empty, open queue, of whose submissions each is one change.
     #[must_use]
     pub fn new() -> Self {
+        Self::counting(|_| 1)
+    }
+
+    /// An empty, open queue, of whose submissions each holds as many as `changes` says.
+    pub(crate) fn counting(changes: fn(&T) -> usize) -> Self {
         Self {
             state: Mutex::new(State {
                 batch: Batch::new(),
@@ -68,6 +75,7 @@ impl<T> GroupCommit<T> {
                 committer_wants: None,
                 look: false,
                 company: 0,
+                changes,
             }),
             queued: Condvar::new(),
         }
@@ -318,7 +326,7 @@ impl<T> State<T> {
 
     fn hand_over(&mut self, batch: &mut Batch<T>) -> Taken {
         if !self.batch.tickets.is_empty() {
-            self.company = self.batch.tickets.len();
+            self.company = self.changes();
             mem::swap(&mut self.batch, batch);
             Taken::Batch
         } else if self.closed {
@@ -332,8 +340,13 @@ impl<T> State<T> {
 
     /// Whether what is queued may be seen to by a caller.
     fn may_be_led(&self, lead: Lead) -> bool {
-        let alone = self.company <= 1 && self.batch.tickets.len() == 1;
-        !self.batch.durable || lead == Lead::Sync && alone
+        let alone = || self.company <= 1 && self.batch.tickets.len() == 1 && self.changes() <= 1;
+        !self.batch.durable || lead == Lead::Sync && alone()
+    }
+
+    /// How many the batch holds.
+    fn changes(&self) -> usize {
+        self.batch.tickets.iter().map(self.changes).sum()
     }
 }
 

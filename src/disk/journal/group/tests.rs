@@ -289,3 +289,21 @@ fn a_caller_who_waits_syncs_unless_others_were_in_the_last_batch() {
     );
     committer.join().unwrap();
 }
+
+/// Of those who come back from such a batch one would keep all the others waiting.
+#[test]
+fn what_a_worker_submits_for_many_callers_at_once_is_company() {
+    let mut batch = Batch::new();
+    let group = Arc::new(GroupCommit::counting(|changes: &u8| usize::from(*changes)));
+    for (changes, led) in [(1, Led::Here), (2, Led::Elsewhere)] {
+        group.submit(b"x", changes, true).unwrap();
+        assert_eq!(group.take(&mut batch), Taken::Batch);
+        let committer = sleeping(&group, |taken| taken == Taken::Batch);
+        assert_eq!(
+            group.submit_to_lead(b"y", 1, true, Lead::Sync).unwrap(),
+            led
+        );
+        group.leave();
+        committer.join().unwrap();
+    }
+}

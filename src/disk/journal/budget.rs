@@ -16,6 +16,8 @@ pub(crate) const SMALLEST: u64 = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     bytes: u64,
+    /// The space there is does not make it smaller.
+    is_whole: bool,
     /// How large the next segment is at most, unless a batch needs more.
     pub(crate) segment: u64,
     /// How small it may be.
@@ -30,6 +32,7 @@ impl Budget {
         let segment = (bytes / SEGMENTS).clamp(least, lengths.largest);
         Self {
             bytes,
+            is_whole: bytes == lengths.budget,
             segment: segment / 4096 * 4096,
             least,
         }
@@ -43,6 +46,14 @@ impl Budget {
     /// Whether a journal of `bytes` keeps within it.
     pub(crate) fn allows(self, bytes: u64) -> bool {
         bytes <= self.bytes
+    }
+
+    /// Whether that many bytes of spares may be kept beyond it, beside so many of full
+    /// segments. While a flush lasts about as much is written as it will give up: were the
+    /// spares for that given up first, each segment would be filled with zeros anew, a third
+    /// of all that a busy store writes.
+    pub(crate) fn allows_beyond(self, spares: u64, full: u64) -> bool {
+        self.is_whole && spares <= full.min(self.bytes / 3 * 2)
     }
 
     /// Whether so many bytes of full segments start a flush, which gives them up: a third.
@@ -69,6 +80,18 @@ mod tests {
         let none = Budget::of(&lengths, 0, 0);
         assert_eq!(none.segment, SMALLEST);
         assert!(!none.is_long(0) && none.is_long(1));
+    }
+
+    /// Of a small budget, too: the journal exceeds it by what is written during one flush.
+    #[test]
+    fn spares_beyond_the_budget_are_kept_only_beside_as_many_full_segments() {
+        let lengths = Lengths::default();
+        let budget = Budget::of(&lengths, u64::MAX, 0);
+        assert!(budget.allows_beyond(300 << 20, 300 << 20));
+        assert!(!budget.allows_beyond(300 << 20, 299 << 20));
+        assert!(!budget.allows_beyond(513 << 20, 1 << 30));
+        let tight = Budget::of(&lengths, 5 << 30, 0);
+        assert!(!tight.allows_beyond(300 << 20, 300 << 20));
     }
 
     #[test]

@@ -83,14 +83,18 @@ impl SegmentPool {
         (Space { free, spoken_for }, budget)
     }
 
-    /// Gives up spares that the space there is does not allow any more.
+    /// Gives up spares that the space there is does not allow any more, or that a load which
+    /// is over needed.
     ///
     /// # Errors
     /// As the operating system reports them; the journal is whole.
     pub(crate) fn fit(&self) -> Result<()> {
         let (_, budget) = self.look();
-        self.give_up(|state| !budget.allows(state.bytes()))
-            .map(drop)
+        let allowed = |state: &State| {
+            budget.allows(state.bytes())
+                || budget.allows_beyond(state.spare_bytes(), state.full_bytes())
+        };
+        self.give_up(|state| !allowed(state)).map(drop)
     }
 
     /// Gives up all spares; whether there was one.
@@ -140,7 +144,10 @@ impl State {
     /// Of all segments on disk, but for one that is being made.
     pub(super) fn bytes(&self) -> u64 {
         let ready = self.ready.as_ref().map_or(0, |segment| segment.len);
-        let spares: u64 = self.spares.iter().map(|spare| spare.len).sum();
-        self.active + ready + self.full_bytes() + spares
+        self.active + ready + self.full_bytes() + self.spare_bytes()
+    }
+
+    fn spare_bytes(&self) -> u64 {
+        self.spares.iter().map(|spare| spare.len).sum()
     }
 }

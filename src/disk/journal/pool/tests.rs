@@ -110,6 +110,33 @@ fn full_disk(storage: &MemoryStorage, free: u64) {
     storage.capacity(used as u64 + free);
 }
 
+/// Given up, each of those that the next flush takes as long for would be filled with zeros.
+#[test]
+fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it() {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let dir = Path::new("journal");
+    storage.create_dir(dir).unwrap();
+    let lengths = Lengths {
+        first: 8 << 10,
+        largest: 8 << 10,
+        budget: 80 << 10,
+    };
+    let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1, lengths);
+    for sequence in 1..=14 {
+        let full = pool.next(0).unwrap();
+        pool.filled(full, sequence);
+    }
+    let _active = pool.next(0).unwrap();
+    let segments = || storage.read_dir(dir).unwrap().len();
+    // Six of seven: two thirds of the budget.
+    pool.retire(7).unwrap();
+    assert_eq!(segments(), 7 + 1 + 6);
+    pool.retire(14).unwrap();
+    assert_eq!(segments(), 1 + 8);
+    pool.fit().unwrap();
+    assert_eq!(segments(), 1 + 8);
+}
+
 /// The space that a flush needs may be in segments that nobody needs.
 #[test]
 fn spares_make_room_where_a_flush_finds_none() {

@@ -39,7 +39,11 @@ impl Clock for SystemClock {
     /// with the time could not be written over in place.
     fn now(&self) -> OffsetDateTime {
         let now = OffsetDateTime::now_utc();
-        now + Duration::from_nanos(now.nanosecond().is_multiple_of(10).into())
+        if now.nanosecond().is_multiple_of(10) {
+            now + Duration::from_nanos(1)
+        } else {
+            now
+        }
     }
 
     fn monotonic(&self) -> Duration {

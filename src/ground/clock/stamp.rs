@@ -22,11 +22,10 @@ pub(crate) enum Stamp {
 
 impl Stamp {
     pub(crate) fn of(when: OffsetDateTime) -> Self {
-        let at = nanos(when);
-        if instant(at) == Some(when) {
-            return Self::At(at);
+        match i64::try_from(when.unix_timestamp_nanos()) {
+            Ok(at) => Self::At(at),
+            Err(_) => Self::from(StampText::of(when).as_str()),
         }
-        Self::from(StampText::of(when).as_str())
     }
 
     /// How it is written.

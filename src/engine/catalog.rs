@@ -221,11 +221,11 @@ impl Catalog {
     fn claim_stem(&self, key: &Arc<str>, orphan: Option<&Arc<str>>) -> Arc<str> {
         let plain = session_file::plain_stem(key);
         let plain = session_file::is_safe_stem(&plain).then_some(plain);
-        let mut hashed = session_file::hashed_stem(key);
         let first = orphan.cloned().or(plain.map(Into::into));
         if let Some(stem) = first.filter(|stem| self.own(stem, key)) {
             return stem;
         }
+        let mut hashed = session_file::hashed_stem(key);
         // Another key may be spelled like this one's hashed name.
         loop {
             let stem: Arc<str> = hashed.as_str().into();

@@ -207,8 +207,8 @@ impl StoreOptions {
     /// The most that the journal takes on disk, in bytes, segments kept for reuse
     /// included. The journal never takes more than an eighth of the space there is,
     /// whatever is set here; a flush begins at a third of it. It may exceed this
-    /// for as long as one flush takes, by what is written meanwhile, and by a single
-    /// batch that is larger. Default: 768 MiB. Bounds: 1 MiB to 16 GiB.
+    /// for as long as flushes follow each other, by what is written during one, and by a
+    /// single batch that is larger. Default: 768 MiB. Bounds: 1 MiB to 16 GiB.
     #[must_use]
     pub fn journal_budget(mut self, bytes: u64) -> Self {
         self.segments.budget = self.clamp("journal_budget", bytes, 1 << 20, 16 << 30);

@@ -82,7 +82,6 @@ mod tests {
         assert!(!none.is_long(0) && none.is_long(1));
     }
 
-    /// Of a small budget, too: the journal exceeds it by what is written during one flush.
     #[test]
     fn spares_beyond_the_budget_are_kept_only_beside_as_many_full_segments() {
         let lengths = Lengths::default();
@@ -92,6 +91,13 @@ mod tests {
         assert!(!budget.allows_beyond(513 << 20, 1 << 30));
         let tight = Budget::of(&lengths, 5 << 30, 0);
         assert!(!tight.allows_beyond(300 << 20, 300 << 20));
+        let small = Lengths {
+            budget: 3 << 20,
+            ..lengths
+        };
+        let small = Budget::of(&small, u64::MAX, 0);
+        assert!(small.allows_beyond(2 << 20, 300 << 20));
+        assert!(!small.allows_beyond(3 << 20, 300 << 20));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Whole pages are written, each with what it held before: the system need not read the rest
 //! of a page that is not in its cache, and what is synced at once needs no cache at all. Less
-//! than a page is written only to one that the cache holds, and to the last of a segment.
+//! than a page is written only to one that the cache had last, and to the last of a segment.
 
 use std::fmt;
 use std::io;
@@ -28,11 +28,11 @@ pub(super) struct Cursor {
     segment: Segment,
     /// Where the next batch begins.
     position: u64,
-    /// What the page holds that `position` lies on, up to there. The page is written anew
+    /// What the page holds that `position` lies on, up to there. It may be written anew
     /// with the next batch: were a byte of it not what the segment holds, a record that
     /// somebody was told of would be damaged.
     page: Vec<u8>,
-    /// Whether that page was last written by the cache, which so has the rest of it.
+    /// Whether all of that page was last written by the cache.
     is_cached: bool,
     room: Aligned,
 }
@@ -103,18 +103,20 @@ impl Cursor {
         // After a failure the page is written whole, so that of what was refused nothing stays
         // on it.
         let on_page = mem::take(&mut self.is_cached) && route == Route::Cache && held > 0;
-        if on_page && held + batch.len() <= PAGE {
+        let whole = if on_page && held + batch.len() <= PAGE {
             let file = &self.segment.file;
-            file.write(batch, batch.len(), self.position, route)?;
+            file.write(batch, batch.len(), self.position, route)?
         } else {
-            self.write_pages(batch, route)?;
-        }
-        self.is_cached = route == Route::Cache;
+            self.write_pages(batch, route)?
+        };
+        self.is_cached = whole && route == Route::Cache;
         self.move_by(batch);
         Ok(())
     }
 
-    fn write_pages(&mut self, batch: &[u8], route: Route) -> io::Result<()> {
+    /// Whether the last of the pages was written whole.
+    fn write_pages(&mut self, batch: &[u8], route: Route) -> io::Result<bool> {
+        let mut whole = true;
         let mut at = self.position - self.page.len() as u64;
         let mut held = &self.page[..];
         let mut rest = batch;
@@ -126,11 +128,11 @@ impl Cursor {
             pages[..held.len()].copy_from_slice(held);
             pages[held.len()..end].copy_from_slice(now);
             pages[end..].fill(0);
-            self.segment.file.write(pages, end, at, route)?;
+            whole = self.segment.file.write(pages, end, at, route)?;
             at += end as u64;
             (held, rest) = (&[], later);
         }
-        Ok(())
+        Ok(whole)
     }
 
     fn move_by(&mut self, batch: &[u8]) {
@@ -168,7 +170,7 @@ impl SegmentFile {
     }
 
     /// Writes `bytes`, of which the first `needed` are wanted: to the disk, whole pages of an
-    /// [`Aligned`] buffer.
+    /// [`Aligned`] buffer. Whether all were written.
     ///
     /// # Errors
     /// As the operating system reports them. Not all of the `needed` bytes are written then:
@@ -179,7 +181,7 @@ impl SegmentFile {
         needed: usize,
         at: u64,
         route: Route,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         if let (Route::Disk, Some(direct)) = (route, &self.direct) {
             match write_most(&**direct, bytes, needed, at) {
                 // Not here, or not so few at a time. The cache takes anything.
@@ -209,8 +211,13 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), InvalidInput | Unsupported)
 }
 
-/// Writes `bytes` until the first `needed` of them are written.
-fn write_most(file: &dyn StorageFile, bytes: &[u8], needed: usize, offset: u64) -> io::Result<()> {
+/// Writes `bytes` until the first `needed` of them are written; whether all are.
+fn write_most(
+    file: &dyn StorageFile,
+    bytes: &[u8],
+    needed: usize,
+    offset: u64,
+) -> io::Result<bool> {
     let mut done = 0;
     while done < needed {
         match file.write_at(&bytes[done..], offset + done as u64) {
@@ -220,7 +227,7 @@ fn write_most(file: &dyn StorageFile, bytes: &[u8], needed: usize, offset: u64) 
             Err(e) => return Err(e),
         }
     }
-    Ok(())
+    Ok(done == bytes.len())
 }
 
 /// Memory that begins at a multiple of [`PAGE`], as what is written past the cache must.

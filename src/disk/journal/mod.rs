@@ -17,12 +17,13 @@
 //!   written before the name is synced: a power loss could take the batch with the name.
 //!   After: a segment ready for use. A reused segment has a new salt, so its old records
 //!   fail their checksums.
-//! * *Batch written* (whole pages in one write, one sync). Written in part: it has no valid
-//!   commit record, so none of it took effect. The batches before it on its first page are
-//!   written again as they are, so that a page torn at its sectors holds them. Refused for
-//!   want of space: the next batch is written over it, and it is never there whole. Written whole but not synced: after death all of
-//!   it is there, after loss all or nothing; nobody was promised more. After the sync:
-//!   all of it is replayed.
+//! * *Batch written* (whole pages in one write, or itself alone onto a page that the cache
+//!   had last; one sync). Written in part: it has no valid commit record, so none of it took
+//!   effect. The batches before it on its first page are written again as they are, or not
+//!   at all, so that a page torn at its sectors holds them. Refused for want of space: the
+//!   next batch is written over it, and it is never there whole. Written whole but not
+//!   synced: after death all of it is there, after loss all or nothing; nobody was promised
+//!   more. After the sync: all of it is replayed.
 //! * *Hole found by the scan*. At or below a watermark that was synced it is damage
 //!   (`Corrupt`). Above every watermark it is a torn end: nobody was told that it held.
 //!   The last batch, damaged whole, therefore looks like a commit that never finished.

@@ -112,7 +112,7 @@ pub(crate) fn create(
     let file = SegmentFile::new(file.clone());
     let named = dir.join(name(number));
     file.write(header.bytes(), HEADER, 0, Route::Disk)
-        .and_then(|()| file.sync())
+        .and_then(|_| file.sync())
         .and_then(|()| storage.rename(path, &named))
         .map_err(|e| Error::io("create journal segment", &named, e))?;
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;

@@ -54,7 +54,7 @@ pub struct Linger {
 pub enum Lead {
     /// Write what nobody waits to have synced.
     Write,
-    /// Sync as well, if nobody else was in the last batch: those who come back
+    /// Sync as well, if the last batch held at most one change: those who come back
     /// together go out together, and one of them alone would keep the others
     /// waiting for a second sync.
     Sync,

@@ -3,11 +3,13 @@
 
 mod opened;
 
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -36,18 +38,9 @@ impl DiskStorage {
     /// Where to look a name up, and what it is called there. A path that leads out of the
     /// directory again is not one of its names.
     fn at<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
-        let within = |root: &'a Root| {
-            let rest = path.strip_prefix(&root.path).ok()?;
-            let leads_out = rest.components().any(|part| part == Component::ParentDir);
-            (!leads_out).then_some((root, rest))
-        };
-        match self.root.as_ref().and_then(within) {
-            Some((root, rest)) if rest.as_os_str().is_empty() => {
-                (root.directory.as_fd(), Path::new("."))
-            }
-            Some((root, rest)) => (root.directory.as_fd(), rest),
-            None => (CWD, path),
-        }
+        let within = |root: &'a Root| Some((root.directory.as_fd(), below(&root.path, path)?));
+        let place = self.root.as_ref().and_then(within);
+        place.unwrap_or((CWD, path))
     }
 
     /// Opens a regular file, and nothing else, without following a link; with what is known
@@ -88,6 +81,23 @@ impl DiskStorage {
         let descriptor = retry_on_intr(|| rustix::fs::openat(at, name, flags, Mode::empty()))?;
         Ok(File::from(descriptor))
     }
+}
+
+/// What a path says after the directory, if it names something in there. Byte by byte: to
+/// take two paths apart costs as much as to open a file.
+fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {
+    let (dir, path) = (dir.as_os_str().as_bytes(), path.as_os_str().as_bytes());
+    let slashes = dir.iter().rev().take_while(|byte| **byte == b'/').count();
+    let rest = match path.strip_prefix(&dir[..dir.len() - slashes])? {
+        rest if dir.is_empty() => rest,
+        [b'/', rest @ ..] => rest,
+        [] => &[],
+        _ => return None,
+    };
+    let leads_out =
+        rest.starts_with(b"/") || rest.split(|byte| *byte == b'/').any(|part| part == b"..");
+    let rest = if rest.is_empty() { b"." } else { rest };
+    (!leads_out).then(|| Path::new(OsStr::from_bytes(rest)))
 }
 
 impl Storage for DiskStorage {
@@ -278,8 +288,32 @@ mod tests {
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-    use super::{DiskStorage, OpenMode, Storage, fs};
+    use super::{DiskStorage, OpenMode, Path, Storage, below, fs};
     use crate::ground::storage::FileKind;
+
+    /// What is found outside goes by the path as it is, which means the same until the
+    /// directory is moved.
+    #[test]
+    fn a_path_names_something_in_the_directory_only_if_it_stays_there() {
+        for (dir, path, expected) in [
+            ("/a/store", "/a/store/x", Some("x")),
+            ("/a/store", "/a/store/x/y..z", Some("x/y..z")),
+            ("/a/store", "/a/store", Some(".")),
+            ("/a/store//", "/a/store/x", Some("x")),
+            ("", "x", Some("x")),
+            ("/", "/x", Some("x")),
+            ("store", "store/..x", Some("..x")),
+            ("/a/store", "/a/store/..", None),
+            ("/a/store", "/a/store/x/../..", None),
+            ("/a/store", "/a/store//etc", None),
+            ("/a/store", "/a/stores/x", None),
+            ("/a/store", "/a/other", None),
+            ("", "/x", None),
+        ] {
+            let found = below(Path::new(dir), Path::new(path));
+            assert_eq!(found, expected.map(Path::new), "{path} in {dir}");
+        }
+    }
 
     #[test]
     fn a_pipe_or_socket_is_refused_without_waiting_for_its_other_end() {

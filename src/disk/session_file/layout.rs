@@ -6,6 +6,10 @@ use super::scan::is_space;
 /// a text nested n deep has blanks in proportion to the square of n.
 const ROOM: usize = 1 << 20;
 
+/// The longest text for which [`ROOM`] is enough whatever it holds: n bytes are
+/// laid out in at most 2n + 2n(1 + 2n).
+const SHORT: usize = 500;
+
 /// Valid JSON with two spaces per level, empty containers closed; without any
 /// white space if that would make it far longer.
 pub(super) fn lay_out(json: &[u8]) -> Vec<u8> {
@@ -37,6 +41,9 @@ pub(super) fn flatten(json: &[u8]) -> Vec<u8> {
 
 /// Whether blanks would be most of it.
 pub(super) fn is_spread(json: &[u8]) -> bool {
+    if json.len() <= SHORT {
+        return false;
+    }
     let mut len = Len(0);
     indent(json, &mut len);
     len.0 > json.len().saturating_mul(4).saturating_add(ROOM)
@@ -127,7 +134,7 @@ mod tests {
 
     #[test]
     fn blanks_are_never_most_of_a_text() {
-        for levels in [1, 100, 500, 2_000, 50_000] {
+        for levels in [1, 100, 247, 500, 2_000, 50_000] {
             let json = format!("{}\"[{{\"{}", "[".repeat(levels), "]".repeat(levels));
             let out = lay_out(json.as_bytes());
             assert_eq!(out.len(), laid_out_len(json.as_bytes()));

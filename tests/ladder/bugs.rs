@@ -173,9 +173,9 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "segment-named-before-sync",
         file: "src/disk/journal/segment.rs",
-        original: r#"        .and_then(|()| file.sync())
+        original: r#"        .and_then(|_| file.sync())
         .and_then(|()| storage.rename(path, &named))"#,
-        replacement: r#"        .and_then(|()| storage.rename(path, &named))"#,
+        replacement: r#"        .and_then(|_| storage.rename(path, &named))"#,
         rung: CRASHES,
     },
     Bug {

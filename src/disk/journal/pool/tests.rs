@@ -110,7 +110,7 @@ fn full_disk(storage: &MemoryStorage, free: u64) {
     storage.capacity(used as u64 + free);
 }
 
-/// Given up, each of those that the next flush takes as long for would be filled with zeros.
+/// Given up, as many would be made anew while the next flush lasts, and filled with zeros.
 #[test]
 fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());

@@ -29,7 +29,7 @@ pub struct StoreStatus {
     pub journal_bytes: u64,
     /// What the journal may take, in bytes: its
     /// [budget](crate::StoreOptions::journal_budget), or an eighth of the space there is,
-    /// if that is less, as of the last look. It may take more for as long as a flush lasts.
+    /// if that is less, as of the last look. It may take more while flushes last.
     /// 0 once the store is closed, and on one opened read-only.
     pub journal_limit: u64,
     /// Bytes that the file system of the directory has left for this process; `None` if

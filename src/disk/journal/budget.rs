@@ -16,8 +16,8 @@ pub(crate) const SMALLEST: u64 = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     bytes: u64,
-    /// The space there is does not make it smaller.
-    is_whole: bool,
+    /// What the space there is allows, whatever was asked for.
+    part: u64,
     /// How large the next segment is at most, unless a batch needs more.
     pub(crate) segment: u64,
     /// How small it may be.
@@ -27,12 +27,13 @@ pub(crate) struct Budget {
 impl Budget {
     /// What a journal of `own` bytes may take if `free` are left.
     pub(crate) fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
-        let bytes = lengths.budget.min(free.saturating_add(own) / PART);
+        let part = free.saturating_add(own) / PART;
+        let bytes = lengths.budget.min(part);
         let least = SMALLEST.min(lengths.largest);
         let segment = (bytes / SEGMENTS).clamp(least, lengths.largest);
         Self {
             bytes,
-            is_whole: bytes == lengths.budget,
+            part,
             segment: segment / 4096 * 4096,
             least,
         }
@@ -43,17 +44,13 @@ impl Budget {
         self.bytes
     }
 
-    /// Whether a journal of `bytes` keeps within it.
-    pub(crate) fn allows(self, bytes: u64) -> bool {
-        bytes <= self.bytes
-    }
-
-    /// Whether that many bytes of spares may be kept beyond it, beside so many of full
-    /// segments. While a flush lasts about as much is written as it will give up: were the
-    /// spares for that given up first, each segment would be filled with zeros anew, a third
-    /// of all that a busy store writes.
-    pub(crate) fn allows_beyond(self, spares: u64, full: u64) -> bool {
-        self.is_whole && spares <= full.min(self.bytes / 3 * 2)
+    /// Whether a journal of `bytes` may keep its spares: if it is within the budget, or has
+    /// no more of them than of full segments. While a flush lasts about as much is written as
+    /// it will give up: were the spares for that given up first, each segment would be filled
+    /// with zeros anew, up to a third of what a busy store writes.
+    pub(crate) fn allows(self, bytes: u64, spares: u64, full: u64) -> bool {
+        let needed = || spares <= full.min(self.bytes / 3 * 2);
+        bytes <= self.bytes || bytes <= self.part && needed()
     }
 
     /// Whether so many bytes of full segments start a flush, which gives them up: a third.
@@ -75,7 +72,8 @@ mod tests {
         assert!(!roomy.is_long(255 << 20) && roomy.is_long(256 << 20));
         let small = Budget::of(&lengths, 32 << 20, 0);
         assert_eq!(small.segment, 512 << 10);
-        assert!(small.allows(4 << 20) && !small.allows((4 << 20) + 1));
+        let all = |bytes| small.allows(bytes, 1 << 20, 2 << 20);
+        assert!(all(4 << 20) && !all((4 << 20) + 1));
         assert!(small.is_long(2 << 20));
         let none = Budget::of(&lengths, 0, 0);
         assert_eq!(none.segment, SMALLEST);
@@ -86,18 +84,20 @@ mod tests {
     fn spares_beyond_the_budget_are_kept_only_beside_as_many_full_segments() {
         let lengths = Lengths::default();
         let budget = Budget::of(&lengths, u64::MAX, 0);
-        assert!(budget.allows_beyond(300 << 20, 300 << 20));
-        assert!(!budget.allows_beyond(300 << 20, 299 << 20));
-        assert!(!budget.allows_beyond(513 << 20, 1 << 30));
-        let tight = Budget::of(&lengths, 5 << 30, 0);
-        assert!(!tight.allows_beyond(300 << 20, 300 << 20));
+        assert!(budget.allows(1 << 30, 300 << 20, 300 << 20));
+        assert!(!budget.allows(1 << 30, 300 << 20, 299 << 20));
+        assert!(!budget.allows(2 << 30, 513 << 20, 1 << 30));
+        // However much was asked for, an eighth of the space at most.
+        let tight = Budget::of(&lengths, 7 << 30, 0);
+        assert!(tight.allows(896 << 20, 300 << 20, 300 << 20));
+        assert!(!tight.allows(897 << 20, 300 << 20, 300 << 20));
         let small = Lengths {
             budget: 3 << 20,
             ..lengths
         };
         let small = Budget::of(&small, u64::MAX, 0);
-        assert!(small.allows_beyond(2 << 20, 300 << 20));
-        assert!(!small.allows_beyond(3 << 20, 300 << 20));
+        assert!(small.allows(1 << 30, 2 << 20, 300 << 20));
+        assert!(!small.allows(1 << 30, 3 << 20, 300 << 20));
     }
 
     #[test]

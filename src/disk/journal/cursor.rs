@@ -319,4 +319,22 @@ mod tests {
         cursor.write(b" and next", Route::Cache).unwrap();
         assert_eq!(&read(&storage, dir)[..14], b"kept and next\0");
     }
+
+    #[test]
+    fn nothing_of_a_refused_batch_outlasts_a_page_of_which_half_was_written() {
+        let (storage, dir) = (MemoryStorage::new(), Path::new("journal"));
+        storage.create_dir(dir).unwrap();
+        let mut cursor = Cursor::new(segment(&storage, dir));
+        let large = vec![b'x'; AT_ONCE + PAGE];
+        storage.fail_at(storage.steps() + 1, Fault::Enospc, Repeat::Once);
+        assert!(cursor.write(&large, Route::Cache).is_err());
+        storage.fail_at(storage.steps(), Fault::Short, Repeat::Once);
+        cursor.write(b"one", Route::Cache).unwrap();
+        assert_eq!(storage.faults_hit(), 2);
+        assert_eq!(read(&storage, dir)[PAGE - 1], b'x');
+        cursor.write(b" two", Route::Cache).unwrap();
+        let mut page = b"one two".to_vec();
+        page.resize(PAGE, 0);
+        assert_eq!(read(&storage, dir)[..PAGE], page);
+    }
 }

@@ -1,5 +1,6 @@
 use super::batch::KEPT_BYTES;
 use super::{Batch, GroupCommit, Lead, Led, Linger, Refusal, Taken};
+use crate::disk::journal::committer::Ticket;
 use crate::ground::sync::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ fn lingering_take<T>(
 }
 
 /// A group whose committer sleeps until `until` is true of what it takes.
-fn sleeping(
-    group: &Arc<GroupCommit<u8>>,
+fn sleeping<T: Send + 'static>(
+    group: &Arc<GroupCommit<T>>,
     until: impl Fn(Taken) -> bool + Send + 'static,
 ) -> thread::JoinHandle {
     let committer = Arc::clone(group);
@@ -294,15 +295,20 @@ fn a_caller_who_waits_syncs_unless_others_were_in_the_last_batch() {
 #[test]
 fn what_a_worker_submits_for_many_callers_at_once_is_company() {
     let mut batch = Batch::new();
-    let group = Arc::new(GroupCommit::counting(|changes: &u8| usize::from(*changes)));
+    let group = Ticket::group();
+    let ticket = |records| Ticket {
+        producer: 0,
+        number: 1,
+        refusals: 0,
+        len: 1,
+        records,
+    };
     for (changes, led) in [(1, Led::Here), (2, Led::Elsewhere)] {
-        group.submit(b"x", changes, true).unwrap();
+        group.submit(b"x", ticket(changes), true).unwrap();
         assert_eq!(group.take(&mut batch), Taken::Batch);
         let committer = sleeping(&group, |taken| taken == Taken::Batch);
-        assert_eq!(
-            group.submit_to_lead(b"y", 1, true, Lead::Sync).unwrap(),
-            led
-        );
+        let submitted = group.submit_to_lead(b"y", ticket(1), true, Lead::Sync);
+        assert_eq!(submitted.unwrap(), led);
         group.leave();
         committer.join().unwrap();
     }

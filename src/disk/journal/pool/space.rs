@@ -90,10 +90,8 @@ impl SegmentPool {
     /// As the operating system reports them; the journal is whole.
     pub(crate) fn fit(&self) -> Result<()> {
         let (_, budget) = self.look();
-        let allowed = |state: &State| {
-            budget.allows(state.bytes())
-                || budget.allows_beyond(state.spare_bytes(), state.full_bytes())
-        };
+        let allowed =
+            |state: &State| budget.allows(state.bytes(), state.spare_bytes(), state.full_bytes());
         self.give_up(|state| !allowed(state)).map(drop)
     }
 

@@ -131,6 +131,9 @@ fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it
     // Five of seven: two thirds of the budget.
     pool.retire(7).unwrap();
     assert_eq!(segments(), 7 + 1 + 5);
+    // Three full ones are not a reason to keep as many.
+    pool.retire(11).unwrap();
+    assert_eq!(segments(), 3 + 1 + 4);
     pool.retire(14).unwrap();
     assert_eq!(segments(), 1 + 7);
 }

@@ -27,13 +27,12 @@ pub(crate) struct Budget {
 impl Budget {
     /// What a journal of `own` bytes may take if `free` are left.
     pub(crate) fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
-        let part = free.saturating_add(own) / PART;
-        let bytes = lengths.budget.min(part);
+        let bytes = lengths.budget.min(free.saturating_add(own) / PART);
         let least = SMALLEST.min(lengths.largest);
         let segment = (bytes / SEGMENTS).clamp(least, lengths.largest);
         Self {
             bytes,
-            part,
+            part: free.saturating_add(own) / PART,
             segment: segment / 4096 * 4096,
             least,
         }

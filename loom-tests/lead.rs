@@ -19,6 +19,12 @@ pub(crate) const MODELS: &[Model] = &[
         at_least: 1_000,
         runs: &[what_has_to_be_synced_is_whoever_leads],
     },
+    Model {
+        name: "lead_beside",
+        bound: 2,
+        at_least: 1_000,
+        runs: &[what_is_written_beside_a_sync_is_not_taken_for_synced],
+    },
 ];
 
 /// Two callers for two sessions, each of whom may find the other leading: what is left to
@@ -35,6 +41,38 @@ fn what_has_to_be_synced_is_whoever_leads() {
         ..Setup::default()
     };
     two_callers(&setup, Durability::Buffered);
+}
+
+/// The committer syncs what was written while a caller writes more in its place: the
+/// watermark says nothing of that, and what is written then is not left to nobody.
+fn what_is_written_beside_a_sync_is_not_taken_for_synced() {
+    let setup = Setup {
+        buffered: true,
+        ..Setup::default()
+    };
+    let (storage, mut rig) = opened(&setup);
+    let start = rig.control.synced();
+    for key in ["a", "b"] {
+        rig.carry_out(rig.handle.add_message(key, "user", "0"));
+    }
+    let Rig {
+        handle,
+        control,
+        worker,
+        journal,
+        supervisor,
+        ..
+    } = rig;
+    control.ask_for_sync();
+    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let other = spawned(move || {
+        block_on(handle.add_message("b", "user", "1")).expect("is accepted");
+    });
+    joined([other]);
+    let covered = control.synced() - start;
+    let kept = reopened_as(&storage, "b").len() as u64;
+    assert!(kept >= covered.saturating_sub(1), "covered and lost");
+    wound_up(&supervisor, parts);
 }
 
 fn two_callers(setup: &Setup, others: Durability) {

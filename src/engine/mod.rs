@@ -51,11 +51,15 @@
 //!   are. Both change hands under one lock, as does whether the committer sleeps.
 //!   `group_commit`, `engine_group`.
 //! * *Caller in the committer's place* (`JournalSeat`): what is queued is seen to. A caller
-//!   leads only if the committer sleeps, which one lock says of the queue and of it; who
+//!   leads only if the committer sleeps, or is away, which one lock says of the queue and of it; who
 //!   finds somebody leading has queued before, and whoever led looks at the queue after
 //!   giving the seat up. What has to be synced, or is too much, the committer is told of.
 //!   A batch is taken under the seat, so that batches are written in their order.
 //!   `lead_callers`, `lead_levels`, `engine_append`, `schedules`.
+//! * *Caller beside the committer's sync* (`Syncing`): the sync speaks of what was written
+//!   before it began, and only that is told and watermarked. Meanwhile nobody else syncs or
+//!   goes on to another segment; the committer looks at the queue when it is back.
+//!   `lead_beside`, `limits_buffered`.
 //! * Closed and poisoned leave nobody waiting. Both are looked at under the lock that
 //!   queues; a close rouses the committer, also one that lingers. `group_close`,
 //!   `group_linger`, `group_poison`.
@@ -225,7 +229,7 @@ use crate::disk::session_file;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::Command;
 use crate::engine::shard::shared::Shared;
-use crate::engine::shard::worker::seat::Seat;
+use crate::engine::shard::worker::seat::{Leads, Seat};
 use crate::engine::supervisor::Request;
 use crate::engine::supervisor::journal_seat::JournalSeat;
 use crate::error::{Error, Result};

@@ -17,9 +17,10 @@ use super::kept::Kept;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::journal::committer::{Committer, Progress, Ticket};
+use crate::disk::journal::committer::{Committer, Ticket};
 use crate::disk::journal::group::{Batch, Lead};
 use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::progress::Progress;
 use crate::disk::journal::scan::Scan;
 use crate::disk::session_file::SHARDS;
 use crate::engine::archive::Archive;
@@ -298,9 +299,10 @@ fn assemble(
         workers: senders.clone(),
         outcomes: outcomes.clone(),
     };
-    let seats: Vec<_> = (0..site.workers)
-        .map(|id| Arc::new(Seat::new(id, alarm.clone(), runtime.clone())))
-        .collect();
+    let commits = commits(site, &shared);
+    let journal_seat = Arc::new(JournalSeat::new(&alarm, &site.clock, &runtime, commits));
+    let seat = |id| Seat::new(id, alarm.clone(), runtime.clone(), journal_seat.clone());
+    let seats: Vec<_> = (0..site.workers).map(|id| Arc::new(seat(id))).collect();
     let (mut mailboxes, mut seat_of) = (Vec::new(), Vec::new());
     let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
     for (shard, seat) in (0..SHARDS).zip(seats.iter().cycle().cloned()) {
@@ -340,8 +342,6 @@ fn assemble(
         outcomes_in,
         (copies, site.options.checkpoint_every),
     );
-    let journal_seat = JournalSeat::new(&alarm, &site.clock, &runtime, commits(site, &shared));
-    let journal_seat = Arc::new(journal_seat);
     let engine = Arc::new(Engine {
         shared: shared.clone(),
         mailboxes,

@@ -78,8 +78,8 @@ pub(super) fn now<F: Future>(future: F) -> Option<F::Output> {
 }
 
 /// Commits what was taken; `false` once the store is poisoned.
-pub(super) fn turn(journal: &mut Journal, taken: Taken) -> bool {
-    let (goes_on, wakers) = journal.turn(taken, Duration::ZERO);
+pub(super) fn turn(journal: &mut Journal) -> bool {
+    let (goes_on, wakers) = journal.turn(Duration::ZERO);
     Runtime::default().wake_all(wakers);
     goes_on
 }

@@ -92,6 +92,7 @@ impl Sim {
             crew: Crew {
                 workers,
                 journal: Some(journal),
+                syncing: None,
                 jobs,
                 shared,
                 callers: Callers::default(),
@@ -180,7 +181,7 @@ impl Sim {
             let left = end.saturating_sub(self.crew.clock.monotonic());
             if left.is_zero() {
                 // The clock may have run past the end meanwhile.
-                self.crew.sync_buffered();
+                while self.crew.sync_buffered() {}
                 return;
             }
             self.crew

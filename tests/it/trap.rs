@@ -4,7 +4,7 @@ use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::testing::storage::{
@@ -19,6 +19,8 @@ const OUT_OF_DESCRIPTORS: i32 = 24;
 pub(crate) enum Mishap {
     Panic,
     Eio,
+    /// Nothing, until something else is armed or nothing is.
+    Stall,
 }
 
 /// A modelled disk with a trap on it.
@@ -31,6 +33,7 @@ pub(crate) struct Trapped {
 #[derive(Debug, Default)]
 struct Rules {
     trap: Mutex<Option<(&'static str, &'static str, Mishap)>>,
+    armed: Condvar,
     sprung: AtomicUsize,
     /// Most files that may be open; 0 for any number.
     descriptors: AtomicUsize,
@@ -41,10 +44,12 @@ impl Trapped {
     /// [`disarm`](Self::disarm).
     pub(crate) fn arm(&self, call: &'static str, path: &'static str, mishap: Mishap) {
         *self.rules.trap.lock().unwrap() = Some((call, path, mishap));
+        self.rules.armed.notify_all();
     }
 
     pub(crate) fn disarm(&self) {
         *self.rules.trap.lock().unwrap() = None;
+        self.rules.armed.notify_all();
     }
 
     /// How many calls went wrong.
@@ -69,6 +74,11 @@ impl Rules {
             // Unwinds without the message that a panic prints.
             Mishap::Panic => resume_unwind(Box::new("trap")),
             Mishap::Eio => Err(io::Error::from_raw_os_error(5)),
+            Mishap::Stall => {
+                let armed = self.trap.lock().unwrap();
+                drop(self.armed.wait_while(armed, |armed| *armed == trap));
+                self.check(call, path)
+            }
         }
     }
 }

@@ -106,13 +106,18 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "journal-not-synced",
-        file: "src/disk/journal/committer.rs",
-        original: r#"        self.cursor
-            .sync()
-            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
-        self.counters"#,
-        replacement: r#"        self.counters"#,
+        file: "src/disk/journal/syncing.rs",
+        original: r#"        self.file.sync_data()"#,
+        replacement: r#"        Ok(())"#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "written-beside-a-sync-told-as-synced",
+        file: "src/disk/journal/committer.rs",
+        original: r#"        signal_each(&syncing.tickets, &Outcome::Synced, tell);"#,
+        replacement: r#"        signal_each(&syncing.tickets, &Outcome::Synced, tell);
+        signal_each(&self.unsynced, &Outcome::Synced, tell);"#,
+        rung: SIMULATION,
     },
     Bug {
         name: "full-segment-not-synced",
@@ -132,14 +137,10 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     Bug {
         name: "failed-journal-sync-retried",
-        file: "src/disk/journal/committer.rs",
-        original: r#"            .sync()
-            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
-        self.counters"#,
-        replacement: r#"            .sync()
-            .or_else(|_| self.cursor.sync())
-            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
-        self.counters"#,
+        file: "src/disk/journal/syncing.rs",
+        original: r#"        self.file.sync_data()"#,
+        replacement: r#"        let file = &self.file;
+        file.sync_data().or_else(|_| file.sync_data())"#,
         rung: ERRORS,
     },
     Bug {

@@ -1,16 +1,18 @@
 //! The committer: turns what all shards queued into one write and one sync.
 
-use std::sync::Arc;
-use std::sync::atomic;
+use std::sync::{Arc, atomic};
+use std::{io, mem};
 
 use super::counters::Counters;
 use super::cursor::{Cursor, RESERVE, Route};
 use super::group::{Batch, GroupCommit};
 use super::pool::SegmentPool;
+use super::progress::Progress;
 use super::record::{self, Commit, Record};
 use super::segment::HEADER;
+use super::syncing::Syncing;
 use crate::error::{Error, Result};
-use crate::ground::sync::atomic::{AtomicU64, Ordering};
+use crate::ground::sync::atomic::Ordering;
 
 /// What a producer queued: whose it is, and which of its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,30 +72,6 @@ pub(crate) struct Committer {
     /// Per producer, how many refusals a ticket must know of.
     refusals: Vec<u64>,
     counters: Arc<Counters>,
-}
-
-/// How far the journal is; shared with whoever needs a watermark.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// The last batch written. Moves before the signals of that batch are sent,
-    /// which carry it to whoever is told: it needs no order of its own.
-    written: AtomicU64,
-    /// The last batch synced. Moves only after the signals of that batch were
-    /// sent: a flush reads this and then asks the shards what they applied. Told
-    /// before the signals, it would retire records that no file holds yet.
-    synced: AtomicU64,
-}
-
-impl Progress {
-    /// The last batch synced, its signals sent.
-    pub(crate) fn synced(&self) -> u64 {
-        self.synced.load(Ordering::Acquire)
-    }
-
-    /// Whether anyone may have been told of a batch that is not synced.
-    pub(crate) fn owes_sync(&self) -> bool {
-        self.written.load(Ordering::Relaxed) > self.synced()
-    }
 }
 
 impl Committer {
@@ -205,17 +183,39 @@ impl Committer {
     /// A failed sync poisons the store; it is never tried again, for the page
     /// cache may then show bytes the disk does not have.
     pub(crate) fn sync(&mut self, tell: &mut dyn FnMut(Signal)) -> Result<()> {
-        if !self.has_unsynced() {
+        let Some(syncing) = self.begin_sync() else {
             return Ok(());
-        }
-        let began = self.counters.now();
-        self.cursor
-            .sync()
-            .map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
-        self.counters.synced(began);
-        signal_each(&self.unsynced, &Outcome::Synced, tell);
-        self.unsynced.clear();
-        self.progress.synced.store(self.sequence, Ordering::Release);
+        };
+        let synced = syncing.run();
+        self.end_sync(&syncing, synced, tell)
+    }
+
+    /// Begins a sync of what was written, if anything was. Until it is ended, only what is
+    /// not synced with its own batch, and fits into the segment, may be committed.
+    pub(crate) fn begin_sync(&mut self) -> Option<Syncing> {
+        self.has_unsynced().then(|| Syncing {
+            file: self.cursor.file(),
+            tickets: mem::take(&mut self.unsynced),
+            sequence: self.sequence,
+            began: self.counters.now(),
+        })
+    }
+
+    /// Says what came of a sync that ran.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub(crate) fn end_sync(
+        &mut self,
+        syncing: &Syncing,
+        synced: io::Result<()>,
+        tell: &mut dyn FnMut(Signal),
+    ) -> Result<()> {
+        synced.map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
+        self.counters.synced(syncing.began);
+        signal_each(&syncing.tickets, &Outcome::Synced, tell);
+        let synced = &self.progress.synced;
+        synced.store(syncing.sequence, Ordering::Release);
         Ok(())
     }
 

@@ -73,6 +73,11 @@ impl Cursor {
         RESERVE.min((self.segment.len - HEADER as u64) / 8)
     }
 
+    /// What a sync is of: all that was written to the segment.
+    pub(super) fn file(&self) -> Arc<dyn StorageFile> {
+        self.segment.file.file.clone()
+    }
+
     /// As [`StorageFile::sync_data`], of all that was written to the segment.
     ///
     /// # Errors

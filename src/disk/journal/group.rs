@@ -52,6 +52,9 @@ struct State<T> {
     committer_wants: Option<usize>,
     /// The committer is to look again for how long it may sleep.
     look: bool,
+    /// The committer syncs what was written before, and then looks at what is queued: it
+    /// need not be told of anything.
+    away: bool,
     /// Changes in the batch that was taken last.
     company: usize,
     /// How many a submission holds: a worker submits those of many callers as one.
@@ -74,6 +77,7 @@ impl<T> GroupCommit<T> {
                 poison: None,
                 committer_wants: None,
                 look: false,
+                away: false,
                 company: 0,
                 changes,
             }),
@@ -105,7 +109,8 @@ impl<T> GroupCommit<T> {
         lead: Lead,
     ) -> Result<Led, Refused<T>> {
         let state = self.queue(records, ticket, durable)?;
-        if state.committer_wants == Some(0) && state.may_be_led(lead) {
+        let is_free = state.away || state.committer_wants == Some(0);
+        if is_free && state.may_be_led(lead) {
             return Ok(Led::Here);
         }
         self.tell(state);
@@ -182,6 +187,13 @@ impl<T> GroupCommit<T> {
         if state.committer_wants == Some(0) {
             self.rouse(state);
         }
+    }
+
+    /// Says whether the committer is away, syncing what was written before: others may write
+    /// meanwhile, and sync nothing, for a sync beside another takes as long as both. It must
+    /// look at what is queued once it is back, which it is not told of.
+    pub fn set_away(&self, away: bool) {
+        self.state.lock().away = away;
     }
 
     /// Swaps `batch`, emptied, with everything queued. Whoever calls it keeps others
@@ -341,7 +353,7 @@ impl<T> State<T> {
     /// Whether what is queued may be seen to by a caller.
     fn may_be_led(&self, lead: Lead) -> bool {
         let alone = || self.company <= 1 && self.batch.tickets.len() == 1 && self.changes() <= 1;
-        !self.batch.durable || lead == Lead::Sync && alone()
+        !self.batch.durable || lead == Lead::Sync && !self.away && alone()
     }
 
     /// How many the batch holds.

@@ -54,9 +54,11 @@ pub mod group;
 pub(crate) mod inspect;
 pub(crate) mod pace;
 pub(crate) mod pool;
+pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod segment;
+pub(crate) mod syncing;
 
 impl From<group::Refusal> for crate::Error {
     fn from(refusal: group::Refusal) -> Self {

@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     /// processor for as long as the disk is full.
     stuck: Option<Error>,
     poisoned: Option<Error>,
+    /// See [`take_led`](Self::take_led).
+    led: bool,
 }
 
 #[derive(Debug)]
@@ -191,6 +193,7 @@ impl Worker {
             sidecar_budget,
             stuck: None,
             poisoned: None,
+            led: false,
         }
     }
 
@@ -307,11 +310,16 @@ impl Worker {
     }
 
     fn commit(&mut self) {
-        self.commit_as(None);
+        self.led |= self.commit_as(Lead::Write) == Led::Here;
+    }
+
+    /// Whether whoever drives has to see to what was handed to the journal.
+    fn take_led(&mut self) -> bool {
+        std::mem::take(&mut self.led)
     }
 
     /// Hands what was staged to the journal, for somebody who may see to it as `lead` says.
-    fn commit_as(&mut self, lead: Option<Lead>) -> Led {
+    fn commit_as(&mut self, lead: Lead) -> Led {
         if self.staging.ops.is_empty() {
             if std::mem::take(&mut self.staging.durable) {
                 self.group.ask_for_sync();
@@ -331,13 +339,7 @@ impl Worker {
         let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
         let durable = self.staging.durable || fills;
         let records = &self.staging.records;
-        let submitted = match lead {
-            Some(lead) => self.group.submit_to_lead(records, ticket, durable, lead),
-            None => self
-                .group
-                .submit(records, ticket, durable)
-                .map(|()| Led::Elsewhere),
-        };
+        let submitted = self.group.submit_to_lead(records, ticket, durable, lead);
         self.inflight
             .push(ticket.number, &mut self.staging.ops, bytes);
         self.next_number += 1;

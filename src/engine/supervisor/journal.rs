@@ -1,5 +1,6 @@
 //! The committer, and whom it tells of what became of their records.
 
+use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -8,8 +9,9 @@ use super::Request;
 use super::guard::Guard;
 use super::journal_seat::JournalSeat;
 use crate::disk::journal::committer::{Committer, Outcome, Signal, Ticket};
-use crate::disk::journal::group::{Batch, Taken};
+use crate::disk::journal::group::Batch;
 use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::syncing::Syncing;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
@@ -51,12 +53,12 @@ impl Journal {
         self.unsynced_since.map(|since| since + BUFFERED_LINGER)
     }
 
-    /// Commits what was taken, or syncs what was written if nothing came. `false` once
-    /// the store is poisoned; and whom to wake, after the journal is somebody else's.
+    /// Commits what was taken. `false` once the store is poisoned; and whom to wake, after
+    /// the journal is somebody else's.
     #[must_use = "whoever is not woken sleeps for ever"]
-    pub(crate) fn turn(&mut self, taken: Taken, now: Duration) -> (bool, Vec<Waker>) {
+    pub(crate) fn turn(&mut self, now: Duration) -> (bool, Vec<Waker>) {
         let mut answered = Vec::new();
-        let committed = self.commit(taken, &mut answered);
+        let committed = self.commit(&mut answered);
         if let Err(error) = &committed {
             self.fail(error);
         }
@@ -66,6 +68,30 @@ impl Journal {
             since => since,
         };
         (committed.is_ok(), answered)
+    }
+
+    /// Begins a sync of what was written, if anything was, as [`Committer::begin_sync`].
+    pub(crate) fn begin_sync(&mut self) -> Option<Syncing> {
+        // What is written from here on is synced by the next.
+        self.unsynced_since = None;
+        self.committer.begin_sync()
+    }
+
+    /// Says what came of a sync that ran, as [`turn`](Self::turn) does.
+    #[must_use = "whoever is not woken sleeps for ever"]
+    pub(crate) fn end_sync(
+        &mut self,
+        syncing: &Syncing,
+        synced: io::Result<()>,
+    ) -> (bool, Vec<Waker>) {
+        let mut answered = Vec::new();
+        let ended = self.tell_of(&mut answered, |committer, _, tell| {
+            committer.end_sync(syncing, synced, tell)
+        });
+        if let Err(error) = &ended {
+            self.fail(error);
+        }
+        (ended.is_ok(), answered)
     }
 
     /// Gives the segments up, if the supervisor ended the journal in order.
@@ -79,32 +105,14 @@ impl Journal {
         }
     }
 
-    fn commit(&mut self, taken: Taken, answered: &mut Vec<Waker>) -> Result<()> {
-        let Self {
-            committer,
-            batch,
-            alarm,
-            outcomes,
-            seats,
-            ..
-        } = self;
-        let mut tell = |signal: Signal| {
-            let left = match seats.get(signal.producer) {
-                Some(seat) => seat.settle(signal, answered),
-                None => Err(signal),
-            };
-            if let Err(signal) = left {
-                tell(alarm, outcomes, signal);
-            }
-        };
-        if taken != Taken::Batch {
-            return committer.sync(&mut tell);
-        }
-        let workers = alarm.workers.len();
-        let writes = batch.tickets.iter().any(|t| t.producer < workers);
-        let segment = committer.segment_number();
-        committer.commit(batch, &mut tell)?;
-        if committer.segment_number() != segment {
+    fn commit(&mut self, answered: &mut Vec<Waker>) -> Result<()> {
+        let workers = self.alarm.workers.len();
+        let writes = self.batch.tickets.iter().any(|t| t.producer < workers);
+        let segment = self.committer.segment_number();
+        self.tell_of(answered, |committer, batch, tell| {
+            committer.commit(batch, tell)
+        })?;
+        if self.committer.segment_number() != segment {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
             self.supervise.send(Request::SegmentFull);
         }
@@ -112,6 +120,24 @@ impl Journal {
             self.supervise.send(Request::Active);
         }
         Ok(())
+    }
+
+    /// Has the committer do something, and those settle who are told of it, if they can.
+    fn tell_of(
+        &mut self,
+        answered: &mut Vec<Waker>,
+        act: impl FnOnce(&mut Committer, &mut Batch<Ticket>, &mut dyn FnMut(Signal)) -> Result<()>,
+    ) -> Result<()> {
+        let (alarm, outcomes, seats) = (&self.alarm, &self.outcomes, &self.seats);
+        act(&mut self.committer, &mut self.batch, &mut |signal| {
+            let left = match seats.get(signal.producer) {
+                Some(seat) => seat.settle(signal, answered),
+                None => Err(signal),
+            };
+            if let Err(signal) = left {
+                tell(alarm, outcomes, signal);
+            }
+        })
     }
 
     fn fail(&mut self, error: &Error) {

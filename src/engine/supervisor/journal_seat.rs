@@ -1,12 +1,15 @@
 //! The seat of the committer: whoever holds it commits what is queued.
 //!
 //! The committer has a thread of its own, which waking costs ten times as much as a write
-//! to the page cache. A caller who finds it asleep takes its seat instead, and goes on
-//! only with what costs no more than that: a record that nobody waits to have synced, in
-//! a segment that has room for it. A caller who waits anyway may sync as well.
+//! to the page cache. Whoever drove a worker and finds it asleep takes its seat instead, and
+//! goes on only with what costs no more than that: records that nobody waits to have synced,
+//! in a segment that has room for them. A caller who waits anyway may sync as well. While
+//! the thread syncs what was written so, the seat is free: who asked for no sync waits for
+//! none.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::task::Waker;
 
 use super::commits::Commits;
 use super::journal::Journal;
@@ -14,6 +17,7 @@ use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Linger, Taken};
 use crate::disk::journal::pace::Pace;
 use crate::engine::shard::worker::alarm::Alarm;
+use crate::engine::shard::worker::seat::Leads;
 use crate::ground::clock::Clock;
 use crate::ground::sync::wake::Runtime;
 use crate::ground::sync::{Mutex, MutexGuard, thread};
@@ -41,6 +45,9 @@ pub(crate) struct JournalSeat {
     runtime: Runtime,
     commits: Commits,
 }
+
+/// Who holds the seat.
+type Seated<'a> = MutexGuard<'a, Option<Journal>>;
 
 impl JournalSeat {
     /// An empty seat.
@@ -83,21 +90,14 @@ impl JournalSeat {
                     (seat, came) = self.wait(seat, linger.take().as_ref());
                     pace.learn(came);
                 }
-                Taken::Batch | Taken::Idle | Taken::Nothing => {
-                    // Of nothing taken nobody comes back.
+                Taken::Idle | Taken::Nothing => {
+                    linger = None;
+                    seat = self.sync_aside(seat);
+                }
+                Taken::Batch => {
                     let bytes = journal.batch.bytes.len();
-                    let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(taken, now)));
-                    let (goes_on, wakers) = turned.unwrap_or_else(|panic| {
-                        // Nobody else commits on what it left.
-                        *seat = None;
-                        resume_unwind(panic)
-                    });
-                    if taken == Taken::Batch {
-                        self.commits.done(now, bytes);
-                    }
-                    if !goes_on {
-                        *seat = None;
-                    }
+                    let wakers = act(&mut seat, |journal| journal.turn(now));
+                    self.commits.done(now, bytes);
                     self.runtime.wake_all(wakers);
                     let took = self.clock.monotonic().saturating_sub(now);
                     linger = pace.linger(bytes, took);
@@ -106,30 +106,33 @@ impl JournalSeat {
         }
     }
 
+    /// Syncs what was written, without the seat: who writes what nobody waits to have synced
+    /// would wait for all of it.
+    fn sync_aside<'a>(&'a self, mut seat: Seated<'a>) -> Seated<'a> {
+        let Some(syncing) = seat.as_mut().and_then(Journal::begin_sync) else {
+            return seat;
+        };
+        self.group.set_away(true);
+        drop(seat);
+        let synced = catch_unwind(AssertUnwindSafe(|| syncing.run()));
+        let mut seat = self.journal.lock();
+        self.group.set_away(false);
+        let wakers = act(&mut seat, |journal| {
+            let synced = synced.unwrap_or_else(|panic| resume_unwind(panic));
+            journal.end_sync(&syncing, synced)
+        });
+        self.runtime.wake_all(wakers);
+        seat
+    }
+
     /// Gives the seat up until there is something to do. For how long, the journal says
     /// as long as nobody else writes to it; who does has it asked again.
-    fn wait<'a>(
-        &'a self,
-        seat: MutexGuard<'a, Option<Journal>>,
-        linger: Option<&Linger>,
-    ) -> (MutexGuard<'a, Option<Journal>>, Option<bool>) {
+    fn wait<'a>(&'a self, seat: Seated<'a>, linger: Option<&Linger>) -> (Seated<'a>, Option<bool>) {
         let syncs_at = seat.as_ref().and_then(Journal::syncs_at);
         drop(seat);
         let left = syncs_at.map(|at| at.saturating_sub(self.clock.monotonic()));
         let came = self.group.wait(left, linger);
         (self.journal.lock(), came)
-    }
-
-    /// Commits what is queued in place of the sleeping committer, as far as `lead` goes.
-    pub(crate) fn lead(&self, lead: Lead) {
-        // A waker that waits for the store would wait for this thread.
-        let _serving = thread::serve();
-        for _ in 0..ROUNDS {
-            if !self.lead_once(lead) || !self.group.is_left() {
-                return;
-            }
-        }
-        self.group.leave();
     }
 
     /// Whether there may be more.
@@ -148,7 +151,7 @@ impl JournalSeat {
         let began = journal.syncs_at().is_none();
         let now = self.clock.monotonic();
         let bytes = journal.batch.bytes.len();
-        let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(taken, now)));
+        let turned = catch_unwind(AssertUnwindSafe(|| journal.turn(now)));
         self.commits.done(now, bytes);
         let begins = began && journal.syncs_at().is_some();
         // Nobody else commits after a failure, which left who knows what.
@@ -164,6 +167,42 @@ impl JournalSeat {
         }
         drop(failed);
         goes_on
+    }
+}
+
+impl Leads for JournalSeat {
+    fn lead(&self, lead: Lead) {
+        // A waker that waits for the store would wait for this thread.
+        let _serving = thread::serve();
+        for _ in 0..ROUNDS {
+            if !self.lead_once(lead) || !self.group.is_left() {
+                return;
+            }
+        }
+        self.group.leave();
+    }
+}
+
+/// Has the journal do something, if it is there; whom to wake. Nobody else commits on what
+/// a failure or a panic leaves.
+fn act(
+    seat: &mut Option<Journal>,
+    act: impl FnOnce(&mut Journal) -> (bool, Vec<Waker>),
+) -> Vec<Waker> {
+    let Some(journal) = seat else {
+        return Vec::new();
+    };
+    match catch_unwind(AssertUnwindSafe(|| act(journal))) {
+        Ok((goes_on, wakers)) => {
+            if !goes_on {
+                *seat = None;
+            }
+            wakers
+        }
+        Err(panic) => {
+            *seat = None;
+            resume_unwind(panic)
+        }
     }
 }
 

@@ -37,9 +37,9 @@ use std::time::Duration;
 
 use self::wait::Wait;
 use crate::disk::copies::copy_file::CopyFile;
-use crate::disk::journal::committer::{Outcome, Progress, Ticket};
-use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::committer::{Outcome, Ticket};
 use crate::disk::journal::record::{self, Record};
+use crate::disk::journal::{pool::SegmentPool, progress::Progress};
 use crate::disk::session_file;
 use crate::engine::shard::flushed::{FlushPart, Flushed};
 use crate::engine::shard::owed::SYNC_EACH;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::StoreStats;
-use crate::disk::journal::committer::{Progress, Ticket};
+use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::progress::Progress;
 use crate::disk::journal::record::{self, Record};
 use crate::engine::Engine;
 use crate::engine::open::Opened;
@@ -115,6 +116,11 @@ impl Control {
         };
         let submitted = self.alarm.group.submit(&records, ticket, durable);
         submitted.map_err(|refused| refused.reason.into())
+    }
+
+    /// Has what is written synced, as a worker does that has to wait for it.
+    pub fn ask_for_sync(&self) {
+        self.alarm.group.ask_for_sync();
     }
 
     /// Ends the committer once it has committed what is queued.

@@ -158,7 +158,7 @@ impl Journal {
     /// One turn; `false` if nothing was queued or the store is poisoned.
     pub fn step(&mut self) -> bool {
         let taken = parts::take(&mut self.journal);
-        taken == Taken::Batch && parts::turn(&mut self.journal, taken)
+        taken == Taken::Batch && parts::turn(&mut self.journal)
     }
 }
 

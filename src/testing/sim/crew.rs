@@ -7,7 +7,8 @@ use super::PATIENCE;
 use super::callers::Callers;
 use super::clock::ManualClock;
 use super::schedule::Schedule;
-use crate::disk::journal::group::Taken;
+use crate::disk::journal::group::{Lead, Taken};
+use crate::disk::journal::syncing::Syncing;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::driver::Driver;
@@ -16,6 +17,7 @@ use crate::engine::supervisor::journal::Journal;
 use crate::engine::supervisor::wait::Wait;
 use crate::ground::mailbox::EventReceiver;
 use crate::ground::sync::slot::Slot;
+use crate::ground::sync::wake::Runtime;
 use crate::testing::parts;
 
 /// Everyone but the supervisor.
@@ -24,6 +26,8 @@ pub(super) struct Crew {
     pub(super) workers: Vec<Driver>,
     /// `None` once it has ended or failed.
     pub(super) journal: Option<Journal>,
+    /// The sync under way.
+    pub(super) syncing: Option<Syncing>,
     pub(super) jobs: EventReceiver<Job>,
     pub(super) shared: Arc<Shared>,
     pub(super) callers: Callers,
@@ -71,32 +75,59 @@ impl Crew {
         let Some(mut journal) = self.journal.take() else {
             return false;
         };
-        let taken = parts::take(&mut journal);
+        let taken = match &self.syncing {
+            Some(_) => take_beside(&mut journal),
+            None => parts::take(&mut journal),
+        };
         match taken {
             Taken::Closed => journal.end(),
             Taken::Idle | Taken::Nothing => self.journal = Some(journal),
             Taken::Batch => {
                 let busy = self.schedule.finds_workers_busy();
                 let held = busy.then(|| hold_all(&self.workers));
-                parts::turn(&mut journal, taken);
+                parts::turn(&mut journal);
                 drop(held);
                 self.journal = Some(journal);
             }
         }
-        matches!(taken, Taken::Batch | Taken::Closed)
+        matches!(taken, Taken::Batch | Taken::Closed) || self.end_sync()
     }
 
-    /// Nothing came while buffered records linger.
+    /// Nothing came while buffered records linger. Their sync may go on beside what is
+    /// written next.
     pub(super) fn sync_buffered(&mut self) -> bool {
+        if self.end_sync() {
+            return true;
+        }
         let Some(journal) = &mut self.journal else {
             return false;
         };
-        let owes = journal.committer.has_unsynced();
-        if owes {
-            parts::turn(journal, Taken::Idle);
+        self.syncing = journal.begin_sync();
+        let owes = self.syncing.is_some();
+        if !self.schedule.writes_beside_a_sync() {
+            self.end_sync();
         }
         owes
     }
+
+    /// Lets a sync end, if one is under way.
+    fn end_sync(&mut self) -> bool {
+        let Some((journal, syncing)) = self.journal.as_mut().zip(self.syncing.take()) else {
+            return false;
+        };
+        let synced = syncing.run();
+        let (_, wakers) = journal.end_sync(&syncing, synced);
+        Runtime::default().wake_all(wakers);
+        true
+    }
+}
+
+/// What is queued that a caller may see to while what was written before is synced.
+fn take_beside(journal: &mut Journal) -> Taken {
+    let (group, committer) = (&journal.alarm.group, &journal.committer);
+    group.take_to_lead(&mut journal.batch, Lead::Write, |len| {
+        committer.has_room(len)
+    })
 }
 
 fn hold_all(workers: &[Driver]) -> Vec<Held<'_>> {

@@ -30,6 +30,11 @@ impl Schedule {
         self.0 != 0 && self.below(32) == 0
     }
 
+    /// Whether others go on while buffered records are synced.
+    pub(super) fn writes_beside_a_sync(&mut self) -> bool {
+        self.0 != 0 && self.below(2) == 0
+    }
+
     /// Xorshift: never 0 from a state that is not.
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;

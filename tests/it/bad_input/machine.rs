@@ -1,16 +1,20 @@
-//! Space and descriptors that run out.
+//! Space and descriptors that run out, and a disk that takes its time.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::Sim;
-use sessionlog::{Error, Message, Store, StoreHandle};
+use sessionlog::{Durability, Error, Message, Store, StoreHandle};
 
+use super::within;
 use crate::support::{
     add_numbers, manual, numbers, open_memory, open_on, scratch, small_segments, texts,
-    wait_for_spare_segment,
+    wait_for_spare_segment, wait_until,
 };
-use crate::trap::Trapped;
+use crate::trap::{Mishap, Trapped};
 
 #[test]
 fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
@@ -258,4 +262,63 @@ fn a_process_without_any_descriptor_keeps_what_it_acknowledged() {
     expected.push(String::from("after"));
     assert_eq!(texts(&store.handle(), "new"), expected);
     store.close().unwrap();
+}
+
+/// A store whose journal is being synced for as long as nothing else is armed.
+fn stalled(trapped: &Trapped) -> (Store, StoreHandle) {
+    let options = small_segments().durability(Durability::Buffered);
+    let store = open_on(Arc::new(trapped.clone()), options).unwrap();
+    wait_for_spare_segment(&trapped.disk);
+    let chats = store.handle();
+    add_numbers(&chats, "cli", 0..3);
+    chats.flush().wait().unwrap();
+    trapped.arm("sync_data", "/journal/", Mishap::Stall);
+    add_numbers(&chats, "cli", 3..4);
+    wait_until("the sync of what is buffered", || trapped.sprung() == 1);
+    (store, chats)
+}
+
+#[test]
+fn who_asks_for_no_sync_does_not_wait_for_one() {
+    let trapped = Trapped::default();
+    let (store, chats) = stalled(&trapped);
+    let buffered = chats.clone();
+    within("buffered adds", move || {
+        add_numbers(&buffered, "cli", 4..6);
+        add_numbers(&buffered, "new", 0..2);
+    });
+    assert_eq!(texts(&chats, "cli"), numbers(0..6));
+
+    let durable = chats.with_durability(Durability::Durable);
+    let mut reply = pin!(durable.add_message("cli", "user", "6"));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(reply.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(trapped.sprung(), 1, "one sync at a time");
+    trapped.disarm();
+    within("the sync", move || durable.flush().wait()).unwrap();
+    assert!(matches!(reply.poll(&mut cx), Poll::Ready(Ok(()))));
+    store.close().unwrap();
+    let store = open_memory(&trapped.disk.image(Image::AllLost)).unwrap();
+    assert_eq!(texts(&store.handle(), "cli"), numbers(0..7));
+    assert_eq!(texts(&store.handle(), "new"), numbers(0..2));
+}
+
+#[test]
+fn what_was_written_beside_a_sync_that_failed_outlives_the_process() {
+    let trapped = Trapped::default();
+    let (store, chats) = stalled(&trapped);
+    let buffered = chats.clone();
+    within("buffered adds", move || {
+        add_numbers(&buffered, "cli", 4..6);
+    });
+    trapped.arm("sync_data", "/journal/", Mishap::Eio);
+    wait_until("the failure", || {
+        let result = chats.add_message("cli", "user", "late").wait();
+        matches!(result, Err(Error::Poisoned { .. }))
+    });
+    trapped.disarm();
+    assert_eq!(texts(&chats, "cli")[..6], numbers(0..6));
+    assert!(store.close().is_err());
+    let store = open_memory(&trapped.disk.image(Image::ProcessDeath)).unwrap();
+    assert_eq!(texts(&store.handle(), "cli")[..6], numbers(0..6));
 }

@@ -65,7 +65,8 @@ pub enum Lead {
 pub enum Led {
     /// The committer, or a caller who leads already.
     Elsewhere,
-    /// Whoever submitted it: the committer sleeps, and was not told.
+    /// Whoever submitted it: the committer sleeps, or syncs what was written before, and was
+    /// not told.
     Here,
 }
 

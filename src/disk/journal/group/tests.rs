@@ -291,6 +291,23 @@ fn a_caller_who_waits_syncs_unless_others_were_in_the_last_batch() {
     committer.join().unwrap();
 }
 
+#[test]
+fn while_the_committer_syncs_what_was_before_callers_write_and_sync_nothing() {
+    let group = GroupCommit::new();
+    let submit = |durable| group.submit_to_lead(b"x", 1, durable, Lead::Sync).unwrap();
+    group.set_away(true);
+    assert_eq!(submit(false), Led::Here);
+    let mut batch = Batch::new();
+    let led = group.take_to_lead(&mut batch, Lead::Sync, |_| true);
+    assert_eq!((led, batch.durable), (Taken::Batch, false));
+    assert_eq!(submit(true), Led::Elsewhere);
+    let led = group.take_to_lead(&mut batch, Lead::Sync, |_| true);
+    assert_eq!(led, Taken::Nothing);
+    group.set_away(false);
+    assert_eq!(group.take(&mut batch), Taken::Batch);
+    assert_eq!(submit(false), Led::Elsewhere);
+}
+
 /// Of those who come back from such a batch one would keep all the others waiting.
 #[test]
 fn what_a_worker_submits_for_many_callers_at_once_is_company() {

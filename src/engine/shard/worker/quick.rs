@@ -48,7 +48,7 @@ impl Worker {
         };
         self.read_clock();
         *command = self.accept_quickly(shard, taken).err();
-        let seen_to = self.commit_as(Some(lead));
+        let seen_to = self.commit_as(lead);
         self.end_turn();
         seen_to
     }

@@ -5,7 +5,9 @@
 //! the seat free takes in its command itself, and the committer settles what it
 //! synced. What may have to wait for a file is left to the thread.
 
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::Worker;
@@ -34,6 +36,14 @@ pub(crate) struct Seat {
     bells: Bells,
     alarm: Alarm,
     runtime: wake::Runtime,
+    journal: Arc<dyn Leads>,
+}
+
+/// Somebody who can be committed through in place of the sleeping committer.
+pub(crate) trait Leads: Debug + Send + Sync {
+    /// Commits what is queued, as far as `lead` goes, unless somebody does already: they
+    /// look once more when they are done.
+    fn lead(&self, lead: Lead);
 }
 
 /// What came of driving without waiting for the seat.
@@ -48,13 +58,19 @@ enum Driven<R> {
 
 impl Seat {
     /// An empty seat for worker `id`.
-    pub(crate) fn new(id: usize, alarm: Alarm, runtime: wake::Runtime) -> Self {
+    pub(crate) fn new(
+        id: usize,
+        alarm: Alarm,
+        runtime: wake::Runtime,
+        journal: Arc<dyn Leads>,
+    ) -> Self {
         Self {
             id,
             worker: Mutex::tried(None),
             bells: Bells::default(),
             alarm,
             runtime,
+            journal,
         }
     }
 
@@ -114,10 +130,11 @@ impl Seat {
     /// Lets the worker's thread drive it, for as long as `act` takes; `None` if
     /// there is no worker any more.
     pub(super) fn drive<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Option<R> {
-        let (result, wakers) = self.act(self.worker.lock(), |worker, bells| {
-            (act(worker, bells), worker.take_wakers())
+        let (result, wakers, led) = self.act(self.worker.lock(), |worker, bells| {
+            (act(worker, bells), worker.take_wakers(), worker.take_led())
         })?;
         self.runtime.wake_all(wakers);
+        self.see_to(led);
         Some(result)
     }
 
@@ -183,14 +200,16 @@ impl Seat {
         };
         let driven = self.act(seat, |worker, bells| {
             let result = act(worker, bells);
-            (result, worker.take_wakers(), worker.rouse())
+            let led = worker.take_led();
+            (result, worker.take_wakers(), worker.rouse(), led)
         });
-        let Some((result, wakers, nudge)) = driven else {
+        let Some((result, wakers, nudge, led)) = driven else {
             return Driven::Broken;
         };
         if nudge {
             self.nudge();
         }
+        self.see_to(led);
         Driven::Done(result, wakers)
     }
 
@@ -208,6 +227,14 @@ impl Seat {
             self.collapse(seat);
         }
         acted.ok()
+    }
+
+    /// Sees to what was handed to the journal while somebody drove, if it is theirs to see
+    /// to: after they gave up the seat, which settling it takes.
+    fn see_to(&self, led: bool) {
+        if led {
+            self.journal.lead(Lead::Write);
+        }
     }
 
     /// The worker leaves the seat before anybody else can take it: what a panic

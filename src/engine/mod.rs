@@ -302,7 +302,7 @@ impl Engine {
     }
 
     /// Has a command taken in on the spot, if that is possible, and committed, if the
-    /// committer sleeps.
+    /// committer sleeps or is away.
     fn enter(&self, shard: usize, command: &mut Option<Command>, lead: Lead) {
         if self.seats[shard].submit(shard, command, lead) == Led::Here {
             self.journal.lead(lead);

@@ -10,8 +10,8 @@
 //! * Answered with an error that [may pass](crate::Error::is_retryable). It is not there.
 //! * Not answered, or answered with any other error. It is there wholly or not at all.
 //!
-//! A sync follows a buffered command within `BUFFERED_LINGER`, or with the next durable
-//! command, `flush` or close.
+//! A sync begins within `BUFFERED_LINGER` of a buffered command, or when the one under way
+//! ends if that is later; or with the next durable command, `flush` or close.
 
 mod clamped;
 

@@ -11,6 +11,7 @@ use super::progress::Progress;
 use super::record::{self, Commit, Record};
 use super::segment::HEADER;
 use super::syncing::Syncing;
+use super::tickets::{MAX_BATCH, signal_each, split};
 use crate::error::{Error, Result};
 use crate::ground::sync::atomic::Ordering;
 
@@ -69,6 +70,8 @@ pub(crate) struct Committer {
     progress: Arc<Progress>,
     /// Written, not yet synced.
     unsynced: Vec<Ticket>,
+    /// A [sync](Self::begin_sync) is under way.
+    syncs: bool,
     /// Per producer, how many refusals a ticket must know of.
     refusals: Vec<u64>,
     counters: Arc<Counters>,
@@ -95,6 +98,7 @@ impl Committer {
             sequence,
             progress,
             unsynced: Vec::new(),
+            syncs: false,
             refusals: vec![0; producers],
             counters,
         })
@@ -160,11 +164,12 @@ impl Committer {
 
     /// Whether a batch of so many bytes goes into the present segment.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        self.takes((len + record::COMMIT_LEN) as u64 + self.cursor.reserve())
+        let len = (len + record::COMMIT_LEN) as u64 + self.cursor.reserve();
+        self.cursor.takes(len) && !self.is_outdated()
     }
 
-    fn takes(&self, len: u64) -> bool {
-        self.cursor.takes(len) && !self.pool.is_outdated(self.segment_number())
+    fn is_outdated(&self) -> bool {
+        self.pool.is_outdated(self.segment_number())
     }
 
     /// Which segment takes the next batch.
@@ -193,7 +198,8 @@ impl Committer {
     /// Begins a sync of what was written, if anything was. Until it is ended, only what is
     /// not synced with its own batch, and fits into the segment, may be committed.
     pub(crate) fn begin_sync(&mut self) -> Option<Syncing> {
-        self.has_unsynced().then(|| Syncing {
+        self.syncs = self.has_unsynced();
+        self.syncs.then(|| Syncing {
             file: self.cursor.file(),
             tickets: mem::take(&mut self.unsynced),
             sequence: self.sequence,
@@ -211,6 +217,7 @@ impl Committer {
         synced: io::Result<()>,
         tell: &mut dyn FnMut(Signal),
     ) -> Result<()> {
+        self.syncs = false;
         synced.map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters.synced(syncing.began);
         signal_each(&syncing.tickets, &Outcome::Synced, tell);
@@ -254,7 +261,9 @@ impl Committer {
                 durable: self.progress.synced(),
             }),
         );
-        if !self.takes(records.len() as u64 + reserve) {
+        let stays = self.cursor.takes(records.len() as u64 + reserve);
+        // A sync is of one segment: what is written beside it goes there, too.
+        if !stays || self.is_outdated() && !self.syncs {
             self.rotate(records.len() as u64)?;
         }
         record::seal(records, self.cursor.segment().seed);
@@ -353,45 +362,5 @@ impl Committer {
             !stale(ticket)
         });
         batch.bytes = bytes;
-    }
-}
-
-/// The most bytes in one batch, unless a single producer's records are more. The
-/// commit record states a batch's length in 32 bits.
-const MAX_BATCH: usize = 1 << 30;
-
-/// Takes the first tickets off a batch, as many as fit into one.
-fn split(batch: &mut Batch<Ticket>) -> Batch<Ticket> {
-    let (mut count, mut len) = (0, 0);
-    for ticket in &batch.tickets {
-        if count > 0 && len + ticket.len > MAX_BATCH {
-            break;
-        }
-        count += 1;
-        len += ticket.len;
-    }
-    let mut part = Batch::new();
-    part.durable = batch.durable;
-    part.tickets = batch.tickets.drain(..count).collect();
-    part.bytes = batch.bytes.drain(..len).collect();
-    part
-}
-
-/// One signal per producer, for its newest ticket: tickets of one producer are
-/// settled in the order they were queued.
-fn signal_each(tickets: &[Ticket], outcome: &Outcome, tell: &mut dyn FnMut(Signal)) {
-    let mut newest: Vec<Ticket> = Vec::new();
-    for ticket in tickets {
-        match newest.iter_mut().find(|t| t.producer == ticket.producer) {
-            Some(t) => *t = *ticket,
-            None => newest.push(*ticket),
-        }
-    }
-    for ticket in newest {
-        tell(Signal {
-            producer: ticket.producer,
-            number: ticket.number,
-            outcome: outcome.clone(),
-        });
     }
 }

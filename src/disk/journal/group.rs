@@ -1,8 +1,8 @@
 //! The hand-over of a group commit: many shards queue, one committer takes.
 //!
 //! Whatever was queued while the last sync ran goes out as one write and one
-//! sync. A caller who finds the committer asleep may take what is queued in its
-//! place. Nothing here touches a file, so the models in `loom-tests/` explore
+//! sync. A caller who finds the committer asleep, or away, may take what is queued in
+//! its place. Nothing here touches a file, so the models in `loom-tests/` explore
 //! exactly this code.
 
 mod batch;

@@ -4,7 +4,7 @@
 //! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps
 //! the files, [`budget`] says how large they may get, [`group`] is the hand-over from many
 //! producers to one committer, [`pace`] says when a commit waits for company, [`committer`]
-//! commits, [`cursor`] writes, [`scan`] reads back after a crash, [`inspect`] reads what
+//! commits, [`syncing`] syncs beside that, [`progress`] says how far it is, [`cursor`] writes, [`scan`] reads back after a crash, [`inspect`] reads what
 //! damage left.
 //!
 //! # What a crash leaves
@@ -59,6 +59,7 @@ pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod syncing;
+mod tickets;
 
 impl From<group::Refusal> for crate::Error {
     fn from(refusal: group::Refusal) -> Self {

@@ -101,6 +101,10 @@ impl JournalSeat {
                     self.runtime.wake_all(wakers);
                     let took = self.clock.monotonic().saturating_sub(now);
                     linger = pace.linger(bytes, took);
+                    if due {
+                        // Those who keep it busy would have what is buffered never synced.
+                        seat = self.sync_aside(seat);
+                    }
                 }
             }
         }

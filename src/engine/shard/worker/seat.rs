@@ -3,7 +3,8 @@
 //! A worker has a thread of its own. Waking it costs more than a command that only
 //! has to be staged, or a commit that only has to be answered: a caller that finds
 //! the seat free takes in its command itself, and the committer settles what it
-//! synced. What may have to wait for a file is left to the thread.
+//! synced. What may have to wait for a session's files is left to the thread. What was
+//! staged whoever drove may write to the journal, without the seat.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +40,7 @@ pub(crate) struct Seat {
     journal: Arc<dyn Leads>,
 }
 
-/// Somebody who can be committed through in place of the sleeping committer.
+/// Whom records are committed through in the committer's place, while it sleeps or is away.
 pub(crate) trait Leads: Debug + Send + Sync {
     /// Commits what is queued, as far as `lead` goes, unless somebody does already: they
     /// look once more when they are done.
@@ -48,12 +49,29 @@ pub(crate) trait Leads: Debug + Send + Sync {
 
 /// What came of driving without waiting for the seat.
 enum Driven<R> {
-    /// What was done, and who is to be woken because of it.
-    Done(R, Vec<Waker>),
+    /// What was done, and what is to be seen to because of it.
+    Done(R, Left),
     /// Somebody else drives, or there is no worker any more.
     Taken,
     /// The worker panicked, and is gone.
     Broken,
+}
+
+/// What whoever drove sees to once the seat is given up: settling takes the seat, and who
+/// is woken may want it.
+struct Left {
+    wakers: Vec<Waker>,
+    /// Whether the committer sleeps over what was handed to it.
+    led: bool,
+}
+
+impl Left {
+    fn by(worker: &mut Worker) -> Self {
+        Self {
+            wakers: worker.take_wakers(),
+            led: worker.take_led(),
+        }
+    }
 }
 
 impl Seat {
@@ -104,10 +122,10 @@ impl Seat {
     /// to see to its records, as `lead` allows.
     pub(crate) fn submit(&self, shard: usize, command: &mut Option<Command>, lead: Lead) -> Led {
         let driven = self.try_drive(|worker, _| worker.take_directly(shard, command, lead));
-        let Driven::Done(seen_to, wakers) = driven else {
+        let Driven::Done(seen_to, left) = driven else {
             return Led::Elsewhere;
         };
-        self.runtime.wake_all(wakers);
+        self.see_to(left);
         seen_to
     }
 
@@ -118,8 +136,9 @@ impl Seat {
     /// The signal, for the worker's thread.
     pub(crate) fn settle(&self, signal: Signal, wakers: &mut Vec<Waker>) -> Result<(), Signal> {
         match self.try_drive(|worker, _| worker.settle_quickly(&signal)) {
-            Driven::Done(settled, answered) => {
-                wakers.extend(answered);
+            // Whoever settles holds the journal, and looks at the queue again.
+            Driven::Done(settled, left) => {
+                wakers.extend(left.wakers);
                 if settled { Ok(()) } else { Err(signal) }
             }
             Driven::Taken => Err(signal),
@@ -130,11 +149,10 @@ impl Seat {
     /// Lets the worker's thread drive it, for as long as `act` takes; `None` if
     /// there is no worker any more.
     pub(super) fn drive<R>(&self, act: impl FnOnce(&mut Worker, &Bells) -> R) -> Option<R> {
-        let (result, wakers, led) = self.act(self.worker.lock(), |worker, bells| {
-            (act(worker, bells), worker.take_wakers(), worker.take_led())
+        let (result, left) = self.act(self.worker.lock(), |worker, bells| {
+            (act(worker, bells), Left::by(worker))
         })?;
-        self.runtime.wake_all(wakers);
-        self.see_to(led);
+        self.see_to(left);
         Some(result)
     }
 
@@ -172,10 +190,10 @@ impl Seat {
                 worker.take_in(bells);
                 worker.holds_back()
             });
-            let Driven::Done(held, wakers) = driven else {
+            let Driven::Done(held, left) = driven else {
                 return;
             };
-            self.runtime.wake_all(wakers);
+            self.see_to(left);
             // What is held back the worker's thread was told of; it looks at the
             // bells, too.
             if held || !self.is_rung() {
@@ -200,17 +218,15 @@ impl Seat {
         };
         let driven = self.act(seat, |worker, bells| {
             let result = act(worker, bells);
-            let led = worker.take_led();
-            (result, worker.take_wakers(), worker.rouse(), led)
+            (result, Left::by(worker), worker.rouse())
         });
-        let Some((result, wakers, nudge, led)) = driven else {
+        let Some((result, left, nudge)) = driven else {
             return Driven::Broken;
         };
         if nudge {
             self.nudge();
         }
-        self.see_to(led);
-        Driven::Done(result, wakers)
+        Driven::Done(result, left)
     }
 
     /// Drives, and gives the seat up. A panic ends the worker and poisons the
@@ -229,10 +245,9 @@ impl Seat {
         acted.ok()
     }
 
-    /// Sees to what was handed to the journal while somebody drove, if it is theirs to see
-    /// to: after they gave up the seat, which settling it takes.
-    fn see_to(&self, led: bool) {
-        if led {
+    fn see_to(&self, left: Left) {
+        self.runtime.wake_all(left.wakers);
+        if left.led {
             self.journal.lead(Lead::Write);
         }
     }

@@ -112,14 +112,6 @@ pub(crate) const BUGS: &[Bug] = &[
         rung: CRASHES,
     },
     Bug {
-        name: "written-beside-a-sync-told-as-synced",
-        file: "src/disk/journal/committer.rs",
-        original: r#"        signal_each(&syncing.tickets, &Outcome::Synced, tell);"#,
-        replacement: r#"        signal_each(&syncing.tickets, &Outcome::Synced, tell);
-        signal_each(&self.unsynced, &Outcome::Synced, tell);"#,
-        rung: SIMULATION,
-    },
-    Bug {
         name: "full-segment-not-synced",
         file: "src/disk/journal/committer.rs",
         original: r#"        if self.has_unsynced() {

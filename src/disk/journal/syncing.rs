@@ -28,3 +28,58 @@ impl Syncing {
         self.file.sync_data()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::committer::{Committer, Outcome, Signal};
+    use super::super::group::Batch;
+    use super::super::pool::SegmentPool;
+    use super::super::progress::Progress;
+    use super::super::segment::Lengths;
+    use super::*;
+    use crate::ground::storage::Storage;
+    use crate::testing::disk_model::MemoryStorage;
+
+    fn written(committer: &mut Committer, number: u64) {
+        let mut batch = Batch::new();
+        batch.bytes.resize(8, 0);
+        batch.tickets.push(Ticket {
+            producer: 0,
+            number,
+            refusals: 0,
+            len: 8,
+            records: 1,
+        });
+        committer.commit(&mut batch, &mut |_| {}).unwrap();
+    }
+
+    #[test]
+    fn a_sync_speaks_of_what_was_written_before_it_began() {
+        let storage = MemoryStorage::new();
+        let dir = Path::new("journal");
+        storage.create_dir(dir).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(storage);
+        let pool = SegmentPool::new(storage, dir.into(), [7; 16], 1, Lengths::default());
+        let progress = Arc::new(Progress::default());
+        let (pool, counters) = (Arc::new(pool), Arc::default());
+        let mut committer = Committer::new(pool, 0, 1, progress.clone(), counters).unwrap();
+
+        let mut told = Vec::new();
+        let mut tell = |signal: Signal| {
+            assert!(matches!(signal.outcome, Outcome::Synced));
+            told.push(signal.number);
+        };
+        written(&mut committer, 1);
+        let syncing = committer.begin_sync().unwrap();
+        written(&mut committer, 2);
+        let synced = syncing.run();
+        committer.end_sync(&syncing, synced, &mut tell).unwrap();
+        assert_eq!(progress.synced(), 1);
+        committer.sync(&mut tell).unwrap();
+        assert_eq!(progress.synced(), 2);
+        assert!(committer.begin_sync().is_none());
+        assert_eq!(told, [1, 2]);
+    }
+}

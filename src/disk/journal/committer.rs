@@ -262,7 +262,8 @@ impl Committer {
             }),
         );
         let stays = self.cursor.takes(records.len() as u64 + reserve);
-        // A sync is of one segment: what is written beside it goes there, too.
+        // Not while the segment is synced: what was written to it could be missing after a
+        // power loss when what follows in the next is there.
         if !stays || self.is_outdated() && !self.syncs {
             self.rotate(records.len() as u64)?;
         }
@@ -295,7 +296,7 @@ impl Committer {
         let began = self.counters.now();
         if self.has_unsynced() {
             // Not `StorageFull`, which may pass: a sync is never tried again.
-            self.cursor.sync().map_err(|e| Error::Io {
+            self.cursor.file().sync_data().map_err(|e| Error::Io {
                 operation: "sync journal",
                 path: self.pool.dir().into(),
                 source: Arc::new(e),

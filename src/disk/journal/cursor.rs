@@ -73,17 +73,9 @@ impl Cursor {
         RESERVE.min((self.segment.len - HEADER as u64) / 8)
     }
 
-    /// What a sync is of: all that was written to the segment.
+    /// What is to be synced: all that was written to the segment, past the cache or not.
     pub(super) fn file(&self) -> Arc<dyn StorageFile> {
         self.segment.file.file.clone()
-    }
-
-    /// As [`StorageFile::sync_data`], of all that was written to the segment.
-    ///
-    /// # Errors
-    /// As the operating system reports them.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.segment.file.sync()
     }
 
     /// Whether the next batch begins in the second half of the segment.

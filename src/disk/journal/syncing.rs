@@ -55,17 +55,37 @@ mod tests {
         committer.commit(&mut batch, &mut |_| {}).unwrap();
     }
 
-    #[test]
-    fn a_sync_speaks_of_what_was_written_before_it_began() {
+    fn begun() -> (Arc<SegmentPool>, Arc<Progress>, Committer) {
         let storage = MemoryStorage::new();
         let dir = Path::new("journal");
         storage.create_dir(dir).unwrap();
         let storage: Arc<dyn Storage> = Arc::new(storage);
         let pool = SegmentPool::new(storage, dir.into(), [7; 16], 1, Lengths::default());
-        let progress = Arc::new(Progress::default());
-        let (pool, counters) = (Arc::new(pool), Arc::default());
-        let mut committer = Committer::new(pool, 0, 1, progress.clone(), counters).unwrap();
+        let (pool, progress) = (Arc::new(pool), Arc::new(Progress::default()));
+        let counters = Arc::default();
+        let committer = Committer::new(pool.clone(), 0, 1, progress.clone(), counters);
+        (pool, progress, committer.unwrap())
+    }
 
+    /// What is written to the next segment may be on disk before what the sync is of.
+    #[test]
+    fn a_segment_that_is_synced_is_left_when_that_is_over() {
+        let (pool, _, mut committer) = begun();
+        written(&mut committer, 1);
+        let syncing = committer.begin_sync().unwrap();
+        let synced = committer.segment_number();
+        pool.renew().unwrap();
+        written(&mut committer, 2);
+        assert_eq!(committer.segment_number(), synced);
+        let ran = syncing.run();
+        committer.end_sync(&syncing, ran, &mut |_| {}).unwrap();
+        written(&mut committer, 3);
+        assert_ne!(committer.segment_number(), synced);
+    }
+
+    #[test]
+    fn a_sync_speaks_of_what_was_written_before_it_began() {
+        let (_, progress, mut committer) = begun();
         let mut told = Vec::new();
         let mut tell = |signal: Signal| {
             assert!(matches!(signal.outcome, Outcome::Synced));

@@ -264,8 +264,17 @@ fn a_process_without_any_descriptor_keeps_what_it_acknowledged() {
     store.close().unwrap();
 }
 
+/// Ends a stall also if the test fails: the store would never end.
+struct Released<'a>(&'a Trapped);
+
+impl Drop for Released<'_> {
+    fn drop(&mut self) {
+        self.0.disarm();
+    }
+}
+
 /// A store whose journal is being synced for as long as nothing else is armed.
-fn stalled(trapped: &Trapped) -> (Store, StoreHandle) {
+fn stalled(trapped: &Trapped) -> (Store, StoreHandle, Released<'_>) {
     let options = small_segments().durability(Durability::Buffered);
     let store = open_on(Arc::new(trapped.clone()), options).unwrap();
     wait_for_spare_segment(&trapped.disk);
@@ -275,13 +284,13 @@ fn stalled(trapped: &Trapped) -> (Store, StoreHandle) {
     trapped.arm("sync_data", "/journal/", Mishap::Stall);
     add_numbers(&chats, "cli", 3..4);
     wait_until("the sync of what is buffered", || trapped.sprung() == 1);
-    (store, chats)
+    (store, chats, Released(trapped))
 }
 
 #[test]
 fn who_asks_for_no_sync_does_not_wait_for_one() {
     let trapped = Trapped::default();
-    let (store, chats) = stalled(&trapped);
+    let (store, chats, _released) = stalled(&trapped);
     let buffered = chats.clone();
     within("buffered adds", move || {
         add_numbers(&buffered, "cli", 4..6);
@@ -306,7 +315,7 @@ fn who_asks_for_no_sync_does_not_wait_for_one() {
 #[test]
 fn what_was_written_beside_a_sync_that_failed_outlives_the_process() {
     let trapped = Trapped::default();
-    let (store, chats) = stalled(&trapped);
+    let (store, chats, _released) = stalled(&trapped);
     let buffered = chats.clone();
     within("buffered adds", move || {
         add_numbers(&buffered, "cli", 4..6);

@@ -1,9 +1,15 @@
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use time::OffsetDateTime;
+
 use crate::StoreOptions;
-use crate::engine::open::{self, Site};
+use crate::disk::journal::committer::Ticket;
+use crate::disk::journal::group::GroupCommit;
+use crate::disk::journal::record::{self, Record};
+use crate::engine::open::{self, Opened, Site};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::worker::limits::Limits;
@@ -16,14 +22,11 @@ use crate::{Durability, Result};
 /// How long something may take before the test gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The committer, who sleeps until it is told, has to learn of what a caller wrote in its
-/// place: nothing else would sync it. No supervisor runs here that would.
-#[test]
-fn what_a_caller_wrote_is_synced_soon() {
-    let clock = Arc::new(SystemClock::default());
-    let store = open::open(&Site {
+/// A store whose threads do not run.
+fn opened(clock: Arc<dyn Clock>) -> Opened {
+    let opened = open::open(&Site {
         storage: Arc::new(MemoryStorage::new()),
-        clock: clock.clone(),
+        clock,
         dir: Path::new("/sessions"),
         options: &StoreOptions::new(),
         workers: 1,
@@ -31,9 +34,77 @@ fn what_a_caller_wrote_is_synced_soon() {
         limits: Limits::USUAL,
         keep_from: 1,
     });
-    let open::Opened {
+    opened.unwrap()
+}
+
+/// Looks at a busy store's clock until nothing more comes.
+const LOOKS: usize = 100;
+
+/// A clock on which a millisecond has passed at each look, and another buffered record came.
+#[derive(Debug, Default)]
+struct Busy {
+    group: OnceLock<Arc<GroupCommit<Ticket>>>,
+    looks: AtomicUsize,
+}
+
+impl Clock for Busy {
+    fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        let look = self.looks.fetch_add(1, Ordering::Relaxed);
+        if let Some(group) = self.group.get() {
+            if look < LOOKS {
+                submit(group, look as u64);
+            } else {
+                group.close();
+            }
+        }
+        Duration::from_millis(look as u64)
+    }
+}
+
+/// Queues a record that says nothing, and that nobody waits to have synced.
+fn submit(group: &GroupCommit<Ticket>, number: u64) {
+    let mut records = Vec::new();
+    let nothing = Record::Checkpoint {
+        sequence: 0,
+        clean: false,
+    };
+    record::encode(&mut records, &nothing);
+    let ticket = Ticket {
+        producer: 0,
+        number,
+        refusals: 0,
+        len: records.len(),
+        records: 1,
+    };
+    group.submit(&records, ticket, false).unwrap();
+}
+
+/// A committer who finds something queued whenever it looks never finds the time at which
+/// nothing is.
+#[test]
+fn what_is_buffered_is_synced_though_more_keeps_coming() {
+    let clock = Arc::new(Busy::default());
+    let opened = opened(clock.clone());
+    let machine = opened.machine;
+    clock.looks.store(0, Ordering::Relaxed);
+    clock.group.set(machine.alarm.group.clone()).unwrap();
+    machine.journal_seat.run(machine.journal);
+    let counters = &opened.engine.shared.counters.journal;
+    assert!(counters.syncs.read() > 0, "nothing was synced");
+}
+
+/// The committer, who sleeps until it is told, has to learn of what a caller wrote in its
+/// place: nothing else would sync it. No supervisor runs here that would.
+#[test]
+fn what_a_caller_wrote_is_synced_soon() {
+    let clock = Arc::new(SystemClock::default());
+    let Opened {
         engine, machine, ..
-    } = store.unwrap();
+    } = opened(clock.clone());
     let (seat, journal) = (machine.journal_seat.clone(), machine.journal);
     let committer = thread::spawn("committer", move || seat.run(journal)).unwrap();
     let counters = engine.shared.counters.journal.clone();

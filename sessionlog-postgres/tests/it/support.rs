@@ -4,6 +4,7 @@ pub(crate) mod cluster;
 pub(crate) mod crew;
 pub(crate) mod load;
 pub(crate) mod pooler;
+pub(crate) mod ports;
 pub(crate) mod proxy;
 
 use std::collections::BTreeMap;

@@ -2,12 +2,13 @@
 //! loopback interface, as an ordinary user. It stops with the process that started it.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use super::ports::fresh_port;
 
 /// How long a server may take to start or stop.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -112,15 +113,10 @@ impl Cluster {
                 .status();
             assert!(owned.unwrap().success());
         }
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
         Some(Self {
             bin,
             dir,
-            port,
+            port: fresh_port(),
             keeper: None,
             is_shared: false,
         })
@@ -179,9 +175,13 @@ impl Cluster {
         }
     }
 
+    /// It is asked through its own directory: on its port another server could answer.
     fn is_ready(&self) -> bool {
         let asked = Command::new(self.bin.join("pg_isready"))
-            .args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()])
+            .arg("-q")
+            .arg("-h")
+            .arg(self.dir.path())
+            .args(["-p", &self.port.to_string()])
             .status();
         asked.unwrap().success()
     }

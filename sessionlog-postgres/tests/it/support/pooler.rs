@@ -1,13 +1,14 @@
 //! PgBouncer in transaction mode, in front of a server.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::cluster::{Cluster, as_owner};
+use super::ports::fresh_port;
 
 pub(crate) struct Pooler {
     pub(crate) port: u16,
@@ -27,11 +28,7 @@ impl Pooler {
             .prefix("slpgb")
             .tempdir_in("/tmp")
             .unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = fresh_port();
         let config = format!(
             "[databases]\npostgres = host=127.0.0.1 port={} dbname=postgres user=bot\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n\

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
@@ -9,15 +10,19 @@ use sessionlog::{Erase, Error, Message, RawValue, Store, StoreHandle, StoreOptio
 
 use crate::support::{open, scratch, small_segments};
 
-/// Every regular file under a directory, by the names of directories and files.
+/// Every regular file under a directory, by the names of directories and files. A file that
+/// goes away meanwhile, as spare journal segments do, is not there.
 fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             files.extend(self::files(&path));
-        } else {
-            files.push((path.display().to_string(), fs::read(&path).unwrap()));
+            continue;
+        }
+        match fs::read(&path) {
+            Ok(bytes) => files.push((path.display().to_string(), bytes)),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{}", path.display()),
         }
     }
     files

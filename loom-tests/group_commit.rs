@@ -149,7 +149,7 @@ fn a_lingering_committer_is_let_go() {
         spawned("closing", move || group.close())
     };
     let linger = Linger {
-        expected: 2,
+        wanted: 2,
         timeout: Duration::from_secs(1),
     };
     let mut batch = Batch::new();

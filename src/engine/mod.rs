@@ -159,11 +159,12 @@
 //! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/unwritten) | files get a quarter of what turns take, or as much; 4 ms |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
+//! | `WAITS` (shard/verbs/compact) | 4 s |
 //! | `FROM` (kept) | 1,000 sessions |
 //! | `LITTLE` (snapshot) | 16 KiB |
 //! | `QUICK_BYTES` (shard/request), `INLINE` (shard/locate) | 64 KiB, 256 KiB |
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
-//! | `SETTLED_HERE` (shard/worker/quick) | 4 KiB |
+//! | `SETTLED_BUSY`, `SETTLED_IDLE` (supervisor/journal) | 4 KiB, 32 KiB |
 //! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
 //! | `LED` (supervisor, where callers lead) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |

@@ -367,6 +367,7 @@ fn assemble(
         seats,
         pool,
         unsynced_since: None,
+        queued: 0,
     };
     let supervisor = Loop {
         supervisor,

@@ -203,6 +203,45 @@ fn what_the_journal_holds_of_a_compacted_session_that_they_replaced_is_a_backup(
     }
 }
 
+/// A session that shows its last line, "3", and a file of another program with these lines
+/// of it.
+fn left_with(lines: &[usize]) -> MemoryStorage {
+    let disk = MemoryStorage::new();
+    let mut sim = open(&disk).unwrap();
+    add(&mut sim, "a", &["0"]);
+    sim.flush().unwrap();
+    // Of one time.
+    let texts = ["1", "2", "3"].map(Message::user);
+    run(&mut sim, |chats| chats.append_all("a", texts.into()));
+    run(&mut sim, |chats| chats.truncate_history("a", 1));
+    sim.pause(Duration::from_millis(50));
+    drop(sim);
+    let disk = disk.image(Image::ProcessDeath);
+    let log = disk.read_foreign(path("a.jsonl")).unwrap();
+    let all: Vec<_> = log.split_inclusive(|byte| *byte == b'\n').collect();
+    let left: Vec<_> = lines.iter().map(|nth| all[*nth]).collect();
+    disk.replace_foreign(path("a.jsonl"), &left.concat())
+        .unwrap();
+    disk
+}
+
+#[test]
+fn truncated_lines_that_they_took_out_hide_none_that_is_shown() {
+    for left in [&[3][..], &[0, 3], &[2, 3], &[0, 1, 3], &[1, 2, 3]] {
+        let mut sim = open(&left_with(left)).unwrap();
+        assert_eq!(history(&mut sim, "a"), ["3"], "{left:?}");
+    }
+}
+
+#[test]
+fn a_truncated_line_that_they_left_is_not_taken_for_a_shown_one_of_its_time() {
+    for left in [&[1][..], &[2], &[0, 2], &[1, 2]] {
+        let mut sim = open(&left_with(left)).unwrap();
+        assert_eq!(history(&mut sim, "a"), [""; 0], "{left:?}");
+        assert_eq!(backups(&mut sim, "a"), [["3"]], "{left:?}");
+    }
+}
+
 #[test]
 fn what_another_program_cleared_stays_cleared_and_is_a_backup() {
     for clear_first in [false, true] {
@@ -340,6 +379,31 @@ fn a_prepared_file_that_somebody_tidied_away_takes_no_line_along() {
                 let mut sim = open(&disk).unwrap();
                 assert_eq!(history(&mut sim, "a"), ["two", "three"], "{image:?}");
             }
+        },
+    );
+    assert!(looks > 0);
+}
+
+#[test]
+fn a_new_history_whose_file_somebody_tidied_away_brings_no_old_line_back() {
+    let old = ["one", "two", "three"];
+    let mut looks = 0;
+    cut_short(
+        |sim| {
+            add(sim, "a", &old);
+            sim.flush().unwrap();
+        },
+        |chats| chats.set_history("a", vec![Message::user("new")]),
+        |disk, answered| {
+            let disk = disk.image(Image::ProcessDeath);
+            for temp in temps(&disk) {
+                disk.remove_foreign(temp).unwrap();
+                looks += 1;
+            }
+            let mut sim = open(&disk).unwrap();
+            let history = history(&mut sim, "a");
+            let is_old = history == old && !answered;
+            assert!(is_old || history == ["new"], "{answered}: {history:?}");
         },
     );
     assert!(looks > 0);

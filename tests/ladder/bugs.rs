@@ -314,8 +314,8 @@ pub(crate) const BUGS: &[Bug] = &[
         name: "sidecar-being-written-taken-for-missing",
         file: "src/engine/shard/flush.rs",
         original: r#"        session.sidecar = Sidecar::Present;
-        Some(sidecar)"#,
-        replacement: r#"        Some(sidecar)"#,
+"#,
+        replacement: "",
         rung: BESIDE,
     },
     Bug {
@@ -365,6 +365,20 @@ pub(crate) const BUGS: &[Bug] = &[
     Ok(prepared)"#,
         replacement: r#"    Ok(prepared)"#,
         rung: CRASHES,
+    },
+    Bug {
+        name: "old-file-written-over-as-new",
+        file: "src/engine/recovery/redo/log.rs",
+        original: r#"(swap.len > 0 || Self::is_exact(&*file, &path, plan)?)"#,
+        replacement: r#"(swap.len > 0 || Self::is_exact(&*file, &path, plan).is_ok())"#,
+        rung: REPORTED,
+    },
+    Bug {
+        name: "truncated-lines-counted-as-missing",
+        file: "src/engine/recovery/foreign/case.rs",
+        original: r#"merge::missing(log, &journalled, truncated)?"#,
+        replacement: r#"merge::missing(log, &journalled, 0)?"#,
+        rung: REPORTED,
     },
     Bug {
         name: "skip-applied-twice",
@@ -605,8 +619,15 @@ pub(crate) const BUGS: &[Bug] = &[
     Bug {
         name: "file-replaced-before-its-sidecar-shows-more",
         file: "src/engine/shard/swap.rs",
-        original: r#"        if meta.skip >= session.settled.meta.skip {"#,
+        original: r#"        if meta.skip >= session.settled.meta.skip.min(session.hides) {"#,
         replacement: r#"        if true {"#,
+        rung: EYES,
+    },
+    Bug {
+        name: "sidecar-in-place-taken-to-hide-nothing",
+        file: "src/engine/shard/flush.rs",
+        original: r#"session.hides = session.synced_meta.skip;"#,
+        replacement: r#"session.hides = 0;"#,
         rung: EYES,
     },
     Bug {

@@ -53,9 +53,16 @@ impl Budget {
     }
 
     /// Whether so many bytes of full segments start a flush, which gives them up: a third.
-    /// As much may come while it lasts, and the rest are the segments in use and the next.
+    /// As much may come before it has to [hurry](Self::is_pressing), and the rest is for what
+    /// comes then, the segment in use and the next.
     pub(crate) fn is_long(self, full: u64) -> bool {
         full > 0 && full >= self.bytes / 3
+    }
+
+    /// Whether with so many a flush under way has to hurry, or the journal takes more than it
+    /// may: two thirds.
+    pub(crate) fn is_pressing(self, full: u64) -> bool {
+        full > 0 && full >= self.bytes / 3 * 2
     }
 }
 
@@ -69,6 +76,7 @@ mod tests {
         let roomy = Budget::of(&lengths, u64::MAX, 0);
         assert_eq!(roomy.segment, lengths.largest);
         assert!(!roomy.is_long(255 << 20) && roomy.is_long(256 << 20));
+        assert!(!roomy.is_pressing(511 << 20) && roomy.is_pressing(512 << 20));
         let small = Budget::of(&lengths, 32 << 20, 0);
         assert_eq!(small.segment, 512 << 10);
         let all = |bytes| small.allows(bytes, 1 << 20, 2 << 20);

@@ -162,21 +162,16 @@ impl<T> GroupCommit<T> {
     /// took what came. Were it to sleep for as long again then, `idle` would have no end.
     pub fn wait(&self, idle: Option<Duration>, linger: Option<&Linger>) -> Option<bool> {
         let mut state = self.state.lock();
-        let lingers = linger.map(|linger| (linger, state.wanted(linger.expected)));
         if !state.has_news() && !state.look {
             self.sleep(&mut state, 0, idle);
         }
         state.look = false;
-        let (linger, wanted) = lingers.filter(|_| !state.batch.tickets.is_empty())?;
-        let mut came = None;
-        while state.batch.bytes.len() < wanted && !state.is_over() {
-            let timed_out = self.sleep(&mut state, wanted, Some(linger.timeout));
-            came = Some(state.batch.bytes.len() >= wanted);
-            if timed_out {
-                break;
-            }
+        let linger = linger.filter(|_| !state.batch.tickets.is_empty())?;
+        let mut timed_out = false;
+        while state.batch.bytes.len() < linger.wanted && !state.is_over() && !timed_out {
+            timed_out = self.sleep(&mut state, linger.wanted, Some(linger.timeout));
         }
-        came
+        Some(state.batch.bytes.len() >= linger.wanted)
     }
 
     /// Ends the committer's [`wait`](Self::wait), or the next one: what it may
@@ -239,6 +234,12 @@ impl<T> GroupCommit<T> {
             self.tell(state);
         }
         false
+    }
+
+    /// Bytes that are queued.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.state.lock().batch.bytes.len()
     }
 
     /// Tells the committer, if it sleeps, of what is queued.
@@ -319,12 +320,6 @@ impl<T> State<T> {
             None if self.closed => Some(Refusal::Closed),
             None => None,
         }
-    }
-
-    /// Most of `expected` bytes on top of what is queued: not quite all of them, for
-    /// a caller that has nothing more to say would be waited for in vain.
-    fn wanted(&self, expected: usize) -> usize {
-        self.batch.bytes.len() + expected - expected / 8
     }
 
     fn has_news(&self) -> bool {

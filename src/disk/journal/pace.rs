@@ -32,8 +32,10 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How the next commit waits, after one of `bytes` whose sync took `sync`.
-    pub(crate) fn linger(&mut self, bytes: usize, sync: Duration) -> Option<Linger> {
+    /// How the next commit waits, after one of `bytes` whose sync took `sync`, and which
+    /// found `queued` bytes after it when it began to answer. Not quite all who were
+    /// answered are waited for: one of them may have nothing more to say.
+    pub(crate) fn linger(&mut self, bytes: usize, queued: usize, sync: Duration) -> Option<Linger> {
         let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
         if bytes == 0 || sync < RETURN.saturating_add(RETURN_PER_KIB.saturating_mul(kib)) {
             return None;
@@ -43,7 +45,7 @@ impl Pace {
             return None;
         }
         Some(Linger {
-            expected: bytes,
+            wanted: queued + bytes - bytes / 8,
             timeout: sync.min(LONGEST),
         })
     }
@@ -68,7 +70,7 @@ mod tests {
     const SYNC: Duration = Duration::from_millis(1);
 
     fn told(pace: &mut Pace, came: bool) -> bool {
-        let lingers = pace.linger(100, SYNC).is_some();
+        let lingers = pace.linger(100, 0, SYNC).is_some();
         if lingers {
             pace.learn(Some(came));
         }
@@ -91,14 +93,20 @@ mod tests {
 
     #[test]
     fn a_stalled_sync_is_not_waited_for_as_long_again() {
-        let linger = Pace::default().linger(100, SYNC * 10_000).unwrap();
+        let linger = Pace::default().linger(100, 0, SYNC * 10_000).unwrap();
         assert_eq!(linger.timeout, LONGEST);
     }
 
     #[test]
+    fn those_who_queued_before_others_were_answered_are_not_taken_for_these() {
+        let linger = Pace::default().linger(800, 50, SYNC).unwrap();
+        assert!(linger.wanted > 50 + 800 / 2 && linger.wanted < 50 + 800);
+    }
+
+    #[test]
     fn a_sync_quicker_than_callers_come_back_is_not_waited_for() {
-        assert!(Pace::default().linger(100, RETURN / 2).is_none());
-        assert!(Pace::default().linger(100, RETURN * 2).is_some());
-        assert!(Pace::default().linger(100 << 10, RETURN * 2).is_none());
+        assert!(Pace::default().linger(100, 0, RETURN / 2).is_none());
+        assert!(Pace::default().linger(100, 0, RETURN * 2).is_some());
+        assert!(Pace::default().linger(100 << 10, 0, RETURN * 2).is_none());
     }
 }

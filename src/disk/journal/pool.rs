@@ -203,10 +203,19 @@ impl SegmentPool {
     /// Whether full segments should be given up: there are enough of them, or no
     /// space for others.
     pub(crate) fn is_long(&self) -> bool {
+        self.has_full(Budget::is_long)
+    }
+
+    /// Whether a flush under way is to hurry: what it gives up is needed soon.
+    pub(crate) fn is_pressing(&self) -> bool {
+        self.has_full(Budget::is_pressing)
+    }
+
+    /// Whether it has `enough` bytes of full segments, or any while there is no space for another.
+    fn has_full(&self, enough: fn(Budget, u64) -> bool) -> bool {
         let state = self.state.lock();
         let full = state.full_bytes();
-        let long = state.budget.is_some_and(|budget| budget.is_long(full));
-        long || state.short && full > 0
+        state.budget.is_some_and(|budget| enough(budget, full)) || state.short && full > 0
     }
 
     /// What got no header is of no use: a sync of it may have failed, after which it

@@ -178,7 +178,12 @@ fn by_name(rows: &Rows, hasher: &RandomState) -> HashTable<u32> {
 
 impl Aliases {
     fn of(rows: &Rows, hasher: &RandomState) -> Self {
-        let mut found = Self::default();
+        // Each claim may be of an alias of its own: a table that grows hashes all anew.
+        let mut found = Self {
+            by_text: HashTable::with_capacity(rows.claims()),
+            groups: Vec::with_capacity(rows.claims()),
+            rows: Vec::new(),
+        };
         let mut group_of = Vec::with_capacity(rows.claims());
         let mut last = Vec::new();
         for row in 0..rows.len() {
@@ -191,6 +196,7 @@ impl Aliases {
                 found.groups[group as usize].len += u32::from(is_new);
             }
         }
+        found.groups.shrink_to_fit();
         found.sort_in(rows, &group_of);
         found
     }

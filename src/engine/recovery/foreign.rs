@@ -15,7 +15,9 @@
 //!
 //! What cannot be told from a crash is taken for one: a file cut within the lines that the
 //! journal holds, and the missing file of a session that began in the journal. A file
-//! that shows nothing of ours is taken for rewritten.
+//! that shows nothing of ours is taken for rewritten, and so is a file that was cut beside a
+//! sidecar of theirs that shows just the rest, though a power loss may have cut it before
+//! they wrote that: what we acknowledged is the backup then.
 
 mod case;
 mod lineage;

@@ -130,6 +130,7 @@ impl Shard {
         };
         session.sidecar_dirty = false;
         session.sidecar = Sidecar::Present;
+        session.hides = session.synced_meta.skip;
         Some(sidecar)
     }
 
@@ -160,6 +161,7 @@ impl Shard {
         let session = self.session(id);
         session.sidecar_dirty = true;
         session.sidecar = sidecar.was;
+        session.hides = i64::MAX;
     }
 }
 

@@ -130,6 +130,8 @@ pub(crate) struct Session {
     pub(crate) exists: bool,
     pub(crate) sidecar: Sidecar,
     pub(crate) sidecar_dirty: bool,
+    /// How many lines the sidecar in place hides, at most.
+    pub(super) hides: i64,
     /// Whether it stands in the shard's list of sessions to flush.
     pub(crate) listed_dirty: bool,
     /// Whether it stands in the shard's list of sessions with a tail.
@@ -227,6 +229,7 @@ impl Session {
             watch: None,
             sidecar: Sidecar::Missing,
             sidecar_dirty: false,
+            hides: i64::MAX,
             copied: None,
             listed_dirty: false,
             owed: Owed::default(),

@@ -240,13 +240,13 @@ impl Shard {
         }
     }
 
-    /// Brings the sidecar up to date before the new file has the name, if fewer lines
-    /// are hidden then. Other programs read the old file meanwhile, with lines that
+    /// Brings the sidecar up to date before the new file has the name, if it hides more than
+    /// is hidden then. Other programs read the old file meanwhile, with lines that
     /// were truncated; after the rename they would miss lines that are not. The swap's
     /// record has the image, so the sidecar is not ahead of the journal.
     fn show_more_first(&mut self, id: usize, meta: &Meta, turn: &mut Turn<'_>) {
         let session = self.session(id);
-        if meta.skip >= session.settled.meta.skip {
+        if meta.skip >= session.settled.meta.skip.min(session.hides) {
             return;
         }
         session.sidecar_dirty = true;

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::error::Error;
 use crate::ground::mailbox::EventReceiver;
-use crate::ground::sync::Mutex;
+use crate::ground::sync::{Mutex, thread};
 
 /// Background threads.
 pub(super) const BACKGROUND: usize = 3;
@@ -17,6 +18,17 @@ pub(super) const BACKGROUND: usize = 3;
 /// How many of them may do what takes long. The rest is there for what does not: a
 /// small rewrite must not wait for the compaction of a big session.
 const LONG: usize = BACKGROUND - 1;
+
+/// After a compaction beside which messages were written, no other of its kind is done for so
+/// many times as long as it took: it syncs and deletes files beside the journal's syncs,
+/// which callers wait for.
+const REST: u32 = 2;
+
+/// But no longer than this, for the thread could do what somebody waits for.
+const LONGEST_REST: Duration = Duration::from_millis(20);
+
+/// If so many jobs wait, compactions must keep up: what they have not dropped takes space.
+const MANY: usize = 4_096;
 
 /// Compactions, of which there may be thousands, and other jobs that take long. Only
 /// so many are done at once, one compaction and one long one among them, and those that
@@ -41,6 +53,10 @@ impl LongJobs {
         let mut turns = self.0.lock();
         turns.waiting.push_back(job);
         turns.next()
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.lock().waiting.len()
     }
 
     /// A job is done, of a kind of compaction or not; what the thread does next.
@@ -103,8 +119,23 @@ fn run_long(job: Job, long: &LongJobs, shared: &Shared, alarm: &Alarm) {
     let mut next = long.admit(job);
     while let Some(job) = next {
         let compaction = compaction(&job);
+        let (began, messages) = (shared.clock.monotonic(), shared.counters.messages.read());
         run_job(job, shared, alarm);
+        if compaction.is_some() {
+            let took = shared.clock.monotonic().saturating_sub(began);
+            let is_busy = shared.counters.messages.read() != messages;
+            thread::pause(rest(took, is_busy, long.waiting()));
+        }
         next = long.done(compaction);
+    }
+}
+
+/// How long no compaction is begun after one that took so long.
+fn rest(took: Duration, is_busy: bool, waiting: usize) -> Duration {
+    if is_busy && waiting < MANY {
+        (took * REST).min(LONGEST_REST)
+    } else {
+        Duration::ZERO
     }
 }
 
@@ -196,5 +227,14 @@ mod tests {
         done.push(name(long.done(large)));
         done.sort();
         assert_eq!(done, ["awaited", "large 2", "short 2"]);
+    }
+
+    #[test]
+    fn a_compaction_is_followed_by_a_rest_if_messages_are_written_and_few_jobs_wait() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest(ms(2), true, 1_000), ms(4));
+        assert_eq!(rest(ms(2), false, 1_000), ms(0));
+        assert_eq!(rest(ms(2), true, MANY), ms(0));
+        assert_eq!(rest(ms(900), true, 0), LONGEST_REST);
     }
 }

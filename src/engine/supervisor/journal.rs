@@ -23,6 +23,15 @@ use crate::ground::sync::atomic::{AtomicBool, Ordering};
 /// How long buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);
 
+/// Records of a worker that the committer settles itself, bytes at most, if more is queued:
+/// it is done before the worker's thread is awake. With more, the threads share the work,
+/// and the next commit does not wait for it.
+const SETTLED_BUSY: usize = 4 << 10;
+
+/// If nothing is queued, the next commit waits for those who are answered, and waking the
+/// worker's thread only keeps them longer. Of more, the workers settle each their own.
+const SETTLED_IDLE: usize = 32 << 10;
+
 /// Runs the committer's thread.
 pub(crate) fn run_journal(seat: &JournalSeat, journal: Journal, guard: Guard) {
     seat.run(journal);
@@ -45,6 +54,8 @@ pub(crate) struct Journal {
     /// When the oldest record was written that is not synced. Counted from the newest, a
     /// trickle of buffered records would never be synced.
     pub(crate) unsynced_since: Option<Duration>,
+    /// Bytes that were queued when the last batch began to be answered.
+    pub(crate) queued: usize,
 }
 
 impl Journal {
@@ -129,15 +140,23 @@ impl Journal {
         act: impl FnOnce(&mut Committer, &mut Batch<Ticket>, &mut dyn FnMut(Signal)) -> Result<()>,
     ) -> Result<()> {
         let (alarm, outcomes, seats) = (&self.alarm, &self.outcomes, &self.seats);
-        act(&mut self.committer, &mut self.batch, &mut |signal| {
+        let mut queued = None;
+        let acted = act(&mut self.committer, &mut self.batch, &mut |signal| {
+            // Before the first of them is told: they queue again at once.
+            let most = match *queued.get_or_insert_with(|| alarm.group.queued()) {
+                0 => SETTLED_IDLE,
+                _ => SETTLED_BUSY,
+            };
             let left = match seats.get(signal.producer) {
-                Some(seat) => seat.settle(signal, answered),
+                Some(seat) => seat.settle(signal, most, answered),
                 None => Err(signal),
             };
             if let Err(signal) = left {
                 tell(alarm, outcomes, signal);
             }
-        })
+        });
+        self.queued = queued.unwrap_or_default();
+        acted
     }
 
     fn fail(&mut self, error: &Error) {

@@ -97,10 +97,11 @@ impl JournalSeat {
                 Taken::Batch => {
                     let bytes = journal.batch.bytes.len();
                     let wakers = act(&mut seat, |journal| journal.turn(now));
+                    let queued = seat.as_ref().map_or(0, |journal| journal.queued);
                     self.commits.done(now, bytes);
                     self.runtime.wake_all(wakers);
                     let took = self.clock.monotonic().saturating_sub(now);
-                    linger = pace.linger(bytes, took);
+                    linger = pace.linger(bytes, queued, took);
                     if due {
                         // Those who keep it busy would have what is buffered never synced.
                         seat = self.sync_aside(seat);

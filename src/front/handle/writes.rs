@@ -146,8 +146,9 @@ impl StoreHandle {
     /// [`auto_compact`](crate::StoreOptions::auto_compact) is off. Does nothing if
     /// nothing is skipped. If a compaction is under way the reply is that one's, and
     /// what was truncated since it began may stay in the file, skipped. The reply
-    /// arrives when the new file is in place;
-    /// needs space for it beside the old one meanwhile. Always durable.
+    /// arrives when the new file is in place, after the compactions that began before it;
+    /// beside messages that are written, each is followed by a rest of twice its time, at
+    /// most 20 ms. Needs space for the new file beside the old one. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -176,6 +177,8 @@ impl StoreHandle {
     /// sidecars, and those are on disk, so that other programs find them
     /// complete. Nothing acknowledged needs it to survive. A store to which
     /// nothing is written begins one by itself after about half a second. If
+    /// hundreds of sessions changed and commands keep coming, it gets a fifth of
+    /// each worker's time, half if the journal has grown long. If
     /// more than a few sessions changed, or one took a message
     /// [once](Self::append_once), it syncs the whole file system, what
     /// other programs wrote there included. Awaited inside a tokio runtime it

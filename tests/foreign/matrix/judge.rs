@@ -31,8 +31,9 @@ pub(super) struct After {
     edited: bool,
     /// What they saw last.
     seen: BTreeSet<String>,
-    /// Whether they wrote a history of their own, or a sidecar where they had removed ours:
-    /// what they saw then may be shown, also what we had hidden.
+    /// Whether they wrote a history of their own, a sidecar where they had removed ours, or
+    /// one that makes a file look cut by them: what they saw then may be shown, also what we
+    /// had hidden.
     rewritten: bool,
     took_sidecar: bool,
     /// Whether they removed files that may not have been there.
@@ -145,6 +146,8 @@ impl After {
         self.took_sidecar &= found[1].is_none();
         self.took_sidecar |= unhidden;
         self.rewritten |= self.took_sidecar && left[1].is_some() && found[1] != left[1];
+        let only_hides = deed.name == "truncate" && found[1] != left[1];
+        self.rewritten |= only_hides && self.looks_cut(left[0].as_ref(), hidden);
         if unhidden {
             let free = self.dropped.intersection(&after).cloned();
             self.free.extend(free);
@@ -168,6 +171,14 @@ impl After {
         self.untold |= self.may_lack_files && (removed || unhidden);
         self.summarizes(deed, [&found[1], &left[1]], unhidden || removed || rewrites);
         self.seen = after;
+    }
+
+    /// Whether lines of ours are missing from a file, and their sidecar shows all the rest:
+    /// nobody can tell whether a power loss took the lines or they did.
+    fn looks_cut(&self, log: Option<&Vec<u8>>, sidecar: Option<(i64, i64)>) -> bool {
+        let lines = log.map_or(0, |log| log.split_inclusive(|byte| *byte == b'\n').count());
+        let shows_all = sidecar == i64::try_from(lines).ok().map(|lines| (0, lines));
+        shows_all && !self.known.must.is_subset(&texts_in(log))
     }
 
     /// They changed lines in place, and left this file.

@@ -42,9 +42,9 @@ pub enum Taken {
 /// them wait for two syncs, again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Linger {
-    /// Bytes of the batch that was answered last. The wait ends when most of
-    /// that is there again, on top of what is queued when it starts.
-    pub expected: usize,
+    /// The wait ends when so many bytes are queued. Counted from when the last batch
+    /// began to be answered: who is back before the wait begins would be waited for in vain.
+    pub wanted: usize,
     /// For at most so long once anything is queued.
     pub timeout: Duration,
 }

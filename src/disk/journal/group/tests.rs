@@ -140,9 +140,9 @@ fn poison_returns_queued_tickets_and_its_first_reason_stays() {
     assert_eq!(group.take(&mut Batch::new()), Taken::Closed);
 }
 
-fn lingering(expected: usize) -> Linger {
+fn lingering(wanted: usize) -> Linger {
     Linger {
-        expected,
+        wanted,
         timeout: Duration::from_mins(1),
     }
 }
@@ -153,8 +153,7 @@ fn a_lingering_take_waits_until_those_answered_before_are_back() {
     group.submit(b"a", 1, true).unwrap();
     let other = {
         let group = Arc::clone(&group);
-        // Queued before the take looks, its bytes would not be those that come
-        // back: the take would wait for as many more.
+        // Queued before the take looks, its bytes would not be waited for.
         thread::spawn("other", move || {
             while group.state.lock().committer_wants.is_none() {
                 std::thread::yield_now();
@@ -163,10 +162,19 @@ fn a_lingering_take_waits_until_those_answered_before_are_back() {
         })
     };
     let mut batch = Batch::new();
-    let taken = lingering_take(&group, &mut batch, Some(&lingering(2)));
+    let taken = lingering_take(&group, &mut batch, Some(&lingering(3)));
     assert_eq!(taken, (Taken::Batch, Some(true)));
     other.unwrap().join().unwrap();
     assert_eq!(batch.tickets, [1, 2]);
+}
+
+#[test]
+fn a_lingering_take_waits_for_nobody_who_is_back_already() {
+    let group = GroupCommit::new();
+    group.submit(b"aa", 1, true).unwrap();
+    // Nobody else would end the wait within the minute.
+    let taken = lingering_take(&group, &mut Batch::new(), Some(&lingering(2)));
+    assert_eq!(taken, (Taken::Batch, Some(true)));
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn a_full_disk_gets_its_next_segment_from_a_spare() {
     let spare = pool.next(0).unwrap();
     pool.filled(spare, 3);
     assert!(matches!(pool.next(0), Err(Error::StorageFull { .. })));
-    assert!(pool.is_long());
+    assert!(pool.is_long() && pool.is_pressing());
 }
 
 /// Lines that full segments hold must find room in their session files, or the

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::bytes::Bytes;
-use super::super::plan::Plan;
+use super::super::plan::{Plan, count_lines};
 use super::lineage::Found;
 use super::merge::{self, Both, lines_of, misses};
 use super::sidecar::{self, OnDisk};
@@ -165,10 +165,11 @@ impl Case<'_> {
         let Some(ours) = self.our_meta().filter(|_| left_alone) else {
             return Ok(seen);
         };
+        let shown = ours.count.saturating_sub(ours.skip).max(0);
         // The lines that the journal holds may not have come to the file.
         let journalled = self.plan.journalled().unwrap_or_default().1;
-        let shown = ours.count.saturating_sub(ours.skip);
-        let shown = shown.saturating_sub(merge::missing(log, &journalled)?);
+        let truncated = count_lines(&journalled).saturating_sub(shown);
+        let shown = shown.saturating_sub(merge::missing(log, &journalled, truncated)?);
         let others = lines_of(log)?.saturating_sub(shown.max(0));
         Ok(seen.max(ours.skip.min(others)))
     }

@@ -200,13 +200,14 @@ pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
     Ok(i64::try_from(extent.lines).unwrap_or(i64::MAX))
 }
 
-/// How many of these lines are not in `found`, neither as they were nor edited. A line that
-/// is older and bears the time of one of these counts as that one, edited: then a line less is
-/// hidden. Were an edited line taken for one that never arrived, the edit would be hidden.
+/// How many of these lines, without the `first` so many, are not in `found`, neither as they
+/// were nor edited. A line that is older and bears the time of one of these counts as that
+/// one, edited: then a line less is hidden. Were an edited line taken for one that never
+/// arrived, the edit would be hidden.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(super) fn missing(found: &Bytes, lines: &[u8]) -> io::Result<i64> {
+pub(super) fn missing(found: &Bytes, lines: &[u8], first: i64) -> io::Result<i64> {
     let marks = Marks::of(lines);
     let mut there = HashSet::new();
     // Lines that bear the time of one of ours: as many as these may be ours, edited.
@@ -219,14 +220,14 @@ pub(super) fn missing(found: &Bytes, lines: &[u8]) -> io::Result<i64> {
         }
     })?;
     let mut missing = 0;
-    each_line(&Bytes::of(lines.to_vec()), |_, raw| {
+    each_line(&Bytes::of(lines.to_vec()), |nth, raw| {
         if there.contains(&hash(raw.text)) {
             return;
         }
         let edited = marks.time(raw.text).and_then(|time| edited.get_mut(&time));
         match edited {
             Some(left) if *left > 0 => *left -= 1,
-            _ => missing += 1,
+            _ => missing += i64::from(nth >= first),
         }
     })?;
     Ok(missing)

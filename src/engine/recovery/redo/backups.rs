@@ -76,7 +76,7 @@ impl Redo<'_> {
     }
 
     /// Whether a file has nothing but what the journal says, as far as it was written.
-    fn is_exact(file: &dyn StorageFile, path: &Path, plan: &Plan) -> Result<bool> {
+    pub(super) fn is_exact(file: &dyn StorageFile, path: &Path, plan: &Plan) -> Result<bool> {
         let wrap = |e| Error::io("recover", path, e);
         let len = file.info().map_err(wrap)?.len;
         let Some(offset) = plan.base_end() else {

@@ -15,7 +15,7 @@ impl Redo<'_> {
         let path = log_path(self.dir, stem);
         let (offset, lines) = plan.journalled().unwrap_or_default();
         match &plan.base {
-            Base::Swapped(swap) => return self.swap(stem, swap, &lines),
+            Base::Swapped(swap) => return self.swap(stem, plan, swap, &lines),
             // Its copy may never have reached the disk.
             Base::Prefix(_) => {
                 let log = self.open_place(&path)?;
@@ -43,12 +43,17 @@ impl Redo<'_> {
         Ok(())
     }
 
-    fn swap(&mut self, stem: &str, swap: &Swap, lines: &[u8]) -> Result<()> {
+    fn swap(&mut self, stem: &str, plan: &Plan, swap: &Swap, lines: &[u8]) -> Result<()> {
         let path = log_path(self.dir, stem);
         let temp = self.dir.join(&swap.temp);
         let Some(file) = self.open_place(&temp)? else {
-            // Renamed before the crash.
-            if let Some(file) = self.open_place(&path)? {
+            let file = self.open_place(&path)?;
+            // Somebody may have removed the prepared file. If the journal holds it whole, what
+            // has the session's name may be the file before it: lines written over that would
+            // bring back what they do not cover.
+            if let Some(file) = file
+                && (swap.len > 0 || Self::is_exact(&*file, &path, plan)?)
+            {
                 return put(&*file, &path, swap.len, lines);
             }
             if swap.len == 0 {

@@ -32,6 +32,9 @@ const MAX_TAIL: u64 = 256 << 10;
 /// would never end.
 const ROUNDS: u32 = 8;
 
+/// How long a stale sidecar waits for a compaction.
+const WAITS: Duration = Duration::from_secs(4);
+
 impl Verb for Compact {
     type Output = ();
     const MANNER: Manner = Manner::Writes;
@@ -69,6 +72,13 @@ impl Session {
 }
 
 impl Shard {
+    /// Whether a session's sidecar is soon to say something else again: replaced before a
+    /// compaction and after it, it costs two files to make and to delete.
+    pub(in crate::engine::shard) fn awaits_compaction(&mut self, id: usize, now: Duration) -> bool {
+        let compaction = self.session(id).compaction.as_ref();
+        compaction.is_some_and(|compaction| now < compaction.began + WAITS)
+    }
+
     fn start_compaction(&mut self, id: usize, answers: Vec<Answer<()>>, turn: &mut Turn<'_>) {
         let began = turn.shared.clock.monotonic();
         turn.shared.counters.compactions_begun.add(1);

@@ -215,6 +215,10 @@ impl Worker {
 
     fn next_sidecar(&mut self) -> Option<Errand> {
         while let Some((shard, session)) = self.sidecars.pop_front() {
+            let now = self.shared.clock.monotonic();
+            if self.with(shard, |shard, _| shard.awaits_compaction(session, now)) {
+                continue;
+            }
             match self.begin_files(shard, session, Purpose::Sidecar) {
                 Ok(None) => {}
                 Ok(errand) => return errand,

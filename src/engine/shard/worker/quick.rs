@@ -9,11 +9,6 @@ use crate::engine::shard::change::Op;
 use crate::engine::shard::inflight::{Handed, Ops};
 use crate::engine::shard::request::Command;
 
-/// Records of a worker that the committer settles itself, at most, bytes: it is
-/// done before the worker's thread is awake. With more, the threads share the
-/// work, and the next commit does not wait for it.
-const SETTLED_HERE: usize = 4 << 10;
-
 impl Worker {
     /// Takes in what is in the mailboxes. A command that may have to wait for a
     /// file is held back for the worker's thread, with all that come after it.
@@ -68,9 +63,10 @@ impl Worker {
         overslept
     }
 
-    /// Settles, if no file is touched; whether it did.
-    pub(super) fn settle_quickly(&mut self, signal: &Signal) -> bool {
-        let quick = self.settles_quickly(signal);
+    /// Settles, if it is `most` bytes of records at most and no file is touched; whether it
+    /// did.
+    pub(super) fn settle_quickly(&mut self, signal: &Signal, most: usize) -> bool {
+        let quick = self.settles_quickly(signal, most);
         if quick {
             self.signal(signal.clone());
             self.end_turn();
@@ -78,13 +74,13 @@ impl Worker {
         quick
     }
 
-    fn settles_quickly(&self, signal: &Signal) -> bool {
+    fn settles_quickly(&self, signal: &Signal, most: usize) -> bool {
         let written = matches!(signal.outcome, Outcome::Written);
         let plain = written || matches!(signal.outcome, Outcome::Synced);
         let mut bytes = 0;
         let mut is_quick = |(batch, mut ops): (Handed, Ops<'_>)| {
             bytes += batch.bytes;
-            bytes <= SETTLED_HERE && ops.all(|op| self.is_quick(op))
+            bytes <= most && ops.all(|op| self.is_quick(op))
         };
         // What is shown is not shown again.
         let quick = if written {

@@ -129,13 +129,19 @@ impl Seat {
         seen_to
     }
 
-    /// Settles what the committer wrote or synced, if nobody drives the worker and
-    /// no file is touched. The callers to wake are added to `wakers`.
+    /// Settles what the committer wrote or synced, if it is `most` bytes of records at
+    /// most, nobody drives the worker and no file is touched. The callers to wake are added
+    /// to `wakers`.
     ///
     /// # Errors
     /// The signal, for the worker's thread.
-    pub(crate) fn settle(&self, signal: Signal, wakers: &mut Vec<Waker>) -> Result<(), Signal> {
-        match self.try_drive(|worker, _| worker.settle_quickly(&signal)) {
+    pub(crate) fn settle(
+        &self,
+        signal: Signal,
+        most: usize,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), Signal> {
+        match self.try_drive(|worker, _| worker.settle_quickly(&signal, most)) {
             // Whoever settles holds the journal, and looks at the queue again.
             Driven::Done(settled, left) => {
                 wakers.extend(left.wakers);

@@ -22,10 +22,11 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Of no more sessions than these one is written after each turn.
 const MANY: usize = 256;
 
-/// Of more, whose commands keep coming, lines whose time has come get one part in so many of
-/// what the turns take; a flush, and lines once [too many](UNWRITTEN_PART) wait, as much as the
-/// turns. Were it one session after each turn, whatever a turn brings, lines would pile up in
-/// memory and in the journal for as long as the load lasts.
+/// Of more, whose commands keep coming, lines whose time has come, and a flush, get one part in
+/// so many of what the turns take; as much as the turns, once [too many](UNWRITTEN_PART) lines
+/// wait, or the journal needs what the flush gives up. Were it one session after each turn,
+/// whatever a turn brings, lines would pile up in memory and in the journal for as long as the
+/// load lasts.
 const PER_TURN: u32 = 4;
 
 /// No turn is followed by more: a thread that was not let run for a while took no longer for
@@ -37,14 +38,19 @@ impl Worker {
     /// up with few sessions, and on a full disk leaves what space comes to the journal, too.
     pub(super) fn share(&self, took: Duration) -> Duration {
         let took = took.min(LONGEST_SHARE);
-        let flush = self.flush.as_ref();
-        if self.much_unwritten() || flush.is_some_and(|task| task.queue.len() > MANY) {
+        let flushes = self.flushes_many();
+        if self.much_unwritten() || flushes && self.pool.is_pressing() {
             took
-        } else if self.stuck.is_none() && self.unwritten_sessions() > MANY {
+        } else if flushes || self.stuck.is_none() && self.unwritten_sessions() > MANY {
             took / PER_TURN
         } else {
             Duration::ZERO
         }
+    }
+
+    fn flushes_many(&self) -> bool {
+        let flush = self.flush.as_ref();
+        flush.is_some_and(|task| task.queue.len() > MANY)
     }
 
     pub(super) fn much_unwritten(&self) -> bool {

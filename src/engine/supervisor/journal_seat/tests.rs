@@ -1,20 +1,22 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use time::OffsetDateTime;
 
 use crate::StoreOptions;
 use crate::disk::journal::committer::Ticket;
-use crate::disk::journal::group::GroupCommit;
+use crate::disk::journal::group::{GroupCommit, Taken};
 use crate::disk::journal::record::{self, Record};
+use crate::engine::Engine;
 use crate::engine::open::{self, Opened, Site};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::worker::limits::Limits;
 use crate::ground::clock::{Clock, SystemClock};
-use crate::ground::sync::slot::slot;
+use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::thread;
 use crate::testing::disk_model::MemoryStorage;
 use crate::{Durability, Result};
@@ -83,6 +85,60 @@ fn submit(group: &GroupCommit<Ticket>, number: u64) {
     group.submit(&records, ticket, false).unwrap();
 }
 
+/// Appends a line of so many bytes to a session.
+fn append(engine: &Engine, len: usize, level: Durability) -> Slot<Result<()>> {
+    let (answer, slot) = slot();
+    let append = Append {
+        lines: [&vec![b'x'; len][..], b"\n"].concat(),
+        count: 1,
+        once: None,
+        level,
+    };
+    let command = Command::new("a".into(), append, answer);
+    engine.submit(command).unwrap();
+    slot
+}
+
+/// Whether the committer settles a batch with a line of so many bytes, with more queued or
+/// with nothing.
+fn settles(len: usize, more: bool) -> bool {
+    let Opened {
+        engine, machine, ..
+    } = opened(Arc::new(SystemClock::default()));
+    let mut journal = machine.journal;
+    let group = &machine.alarm.group;
+    let mut commit = |more| {
+        assert_eq!(group.take(&mut journal.batch), Taken::Batch);
+        if more {
+            submit(group, 0);
+        }
+        let _ = journal.turn(Duration::ZERO);
+    };
+    let created = append(&engine, 1, Durability::Durable);
+    while machine.workers[0].step(false) {}
+    commit(false);
+    while machine.workers[0].step(false) {}
+    created.wait().unwrap().unwrap();
+    let said = append(&engine, len, Durability::Durable);
+    commit(more);
+    said.poll(&mut Context::from_waker(Waker::noop()))
+        .is_ready()
+}
+
+/// Who queued more waits while it settles. Nobody does if nothing is queued: then whoever
+/// is answered late comes late to the next batch.
+#[test]
+fn the_committer_settles_more_if_nobody_waits_for_it() {
+    assert_eq!(
+        [1, 8 << 10, 40 << 10].map(|len| settles(len, true)),
+        [true, false, false]
+    );
+    assert_eq!(
+        [1, 8 << 10, 40 << 10].map(|len| settles(len, false)),
+        [true, true, false]
+    );
+}
+
 /// A committer who finds something queued whenever it looks never finds the time at which
 /// nothing is.
 #[test]
@@ -112,16 +168,7 @@ fn what_a_caller_wrote_is_synced_soon() {
     for round in 0..20 {
         // Each round waits for its own sync: this one's is the next.
         let before = counters.syncs.read();
-        let (answer, slot) = slot::<Result<()>>();
-        let append = Append {
-            lines: b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec(),
-            count: 1,
-            once: None,
-            level: Durability::Buffered,
-        };
-        engine
-            .submit(Command::new("a".into(), append, answer))
-            .unwrap();
+        let slot = append(&engine, 1, Durability::Buffered);
         if round == 0 {
             // The session has to be loaded.
             while drivers[0].step(false) {}

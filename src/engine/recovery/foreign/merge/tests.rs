@@ -103,7 +103,7 @@ fn a_line_that_others_edited_is_not_missing_and_each_edit_stands_for_one_line() 
         line.into_bytes()
     };
     let ours = [timed("a"), timed("b")].concat();
-    let missing_of = |found: Vec<u8>| missing(&Bytes::of(found), &ours).unwrap();
+    let missing_of = |found: Vec<u8>| missing(&Bytes::of(found), &ours, 0).unwrap();
     assert_eq!(missing_of(timed("a")), 1);
     assert_eq!(missing_of([timed("a"), timed("edited")].concat()), 0);
     assert_eq!(missing_of(timed("edited")), 1);

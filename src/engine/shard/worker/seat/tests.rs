@@ -33,8 +33,12 @@ fn opened() -> Opened {
 }
 
 fn opened_with(clock: Arc<dyn Clock>, limits: Limits) -> Opened {
+    opened_on(&MemoryStorage::new(), clock, limits)
+}
+
+fn opened_on(storage: &MemoryStorage, clock: Arc<dyn Clock>, limits: Limits) -> Opened {
     let site = Site {
-        storage: Arc::new(MemoryStorage::new()),
+        storage: Arc::new(storage.clone()),
         clock,
         dir: Path::new("/sessions"),
         options: &StoreOptions::new(),
@@ -96,7 +100,7 @@ fn told(store: &Opened, number: u64, outcome: Outcome) -> bool {
         outcome,
     };
     let seat = store.machine.workers[0].seat();
-    seat.settle(signal, &mut Vec::new()).is_ok()
+    seat.settle(signal, usize::MAX, &mut Vec::new()).is_ok()
 }
 
 fn until_idle(store: &Opened) {

@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use super::{append, create, opened, opened_with, synced, told, until_idle};
+use super::{append, create, opened, opened_on, opened_with, synced, told, truncate, until_idle};
 use crate::Durability;
 use crate::disk::files;
-use crate::disk::journal::committer::Outcome;
+use crate::disk::journal::committer::{Outcome, Signal};
 use crate::disk::session_file;
 use crate::engine::open::Opened;
+use crate::engine::shard::flushed::FlushPart;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::shard::worker::limits::Limits;
+use crate::engine::supervisor::background;
 use crate::ground::clock::Clock;
-use crate::ground::sync::slot::slot;
+use crate::ground::sync::slot::{Slot, slot};
+use crate::testing::disk_model::MemoryStorage;
 
 /// Images that a flush stages of sessions in flight are nobody's commands.
 #[test]
@@ -59,6 +62,76 @@ fn sidecars_are_written_beside_lines_that_keep_coming() {
     assert_eq!((most > 0, stale()), (true, Some(0)));
 }
 
+/// What the sidecar of "a" says that is hidden.
+fn hidden(store: &Opened) -> i64 {
+    let shared = &store.engine.shared;
+    let sidecar = files::read_whole(&*shared.storage, &shared.dir.join("a.meta.json"));
+    session_file::decode_sidecar(&sidecar.unwrap())
+        .unwrap()
+        .skip
+}
+
+/// A store with session "a", whose sidecar was written and whose line is to be dropped.
+fn truncated(clock: &Arc<Ticking>) -> Opened {
+    let store = opened_with(clock.clone(), Limits::USUAL);
+    create(&store, 1, "a");
+    write_sidecars(&store, clock);
+    let _truncated = truncate(&store, "a");
+    settle(&store);
+    store
+}
+
+/// The worker's part of all that the journal holds by now.
+fn settle(store: &Opened) {
+    until_idle(store);
+    let seat = store.machine.workers[0].seat();
+    let number = seat.drive(|worker, _| worker.next_number - 1);
+    let signal = Signal {
+        producer: 0,
+        number: number.unwrap(),
+        outcome: Outcome::Synced,
+    };
+    store.machine.alarm.workers[0].send(Event::Journal(signal));
+    until_idle(store);
+}
+
+fn write_sidecars(store: &Opened, clock: &Ticking) {
+    // Three seconds: what was written before may have them wait.
+    clock.0.fetch_add(300_000, Ordering::Relaxed);
+    store.machine.alarm.workers[0].send(Event::Sidecars);
+    until_idle(store);
+}
+
+/// Else each truncation would cost two files more to make and to delete.
+#[test]
+fn a_sidecar_is_not_replaced_before_a_compaction_that_changes_it_again() {
+    let clock = Arc::new(Ticking::default());
+    let store = truncated(&clock);
+    write_sidecars(&store, &clock);
+    assert_eq!(hidden(&store), 0);
+    let machine = &store.machine;
+    while let Some(job) = machine.jobs.try_recv() {
+        background::run_job(job, &machine.shared, &machine.alarm);
+        settle(&store);
+    }
+    write_sidecars(&store, &clock);
+    let shared = &store.engine.shared;
+    assert_eq!(shared.counters.compactions.read(), 1);
+    // One of them is the new session file.
+    assert_eq!(shared.temp_counter.load(Ordering::Relaxed) - 1, 1);
+}
+
+/// Who reads it beside us would see what was truncated for as long as a long session takes.
+#[test]
+fn a_sidecar_does_not_wait_for_a_long_compaction() {
+    let clock = Arc::new(Ticking::default());
+    let store = truncated(&clock);
+    write_sidecars(&store, &clock);
+    assert_eq!(hidden(&store), 0);
+    write_sidecars(&store, &clock);
+    assert_eq!(hidden(&store), 1);
+}
+
 /// Others would look for lines that the file does not have.
 fn counts_what_is_there(store: &Opened) {
     let shared = &store.engine.shared;
@@ -102,11 +175,10 @@ impl Clock for Ticking {
     }
 }
 
-/// Of how many sessions, each with a line whose time has come, the line is left after a turn
-/// that took so long.
-fn left_of(sessions: u64, took: Duration) -> usize {
+/// A store with so many sessions, each with a line whose time has come to be written.
+fn lines_due(storage: &MemoryStorage, sessions: u64) -> Opened {
     let clock = Arc::new(Ticking::default());
-    let store = opened_with(clock.clone(), Limits::USUAL);
+    let store = opened_on(storage, clock.clone(), Limits::USUAL);
     let keys: Vec<String> = (1..=sessions).map(|number| format!("s{number}")).collect();
     for (number, key) in (1..).zip(&keys) {
         create(&store, number, key);
@@ -116,6 +188,15 @@ fn left_of(sessions: u64, took: Duration) -> usize {
         synced(&store, number);
     }
     clock.0.fetch_add(6_000_000, Ordering::Relaxed);
+    store
+}
+
+/// Of how many sessions the line is left after a turn that took so long.
+fn left_of(sessions: u64, took: Duration) -> usize {
+    left_in(&lines_due(&MemoryStorage::new(), sessions), took)
+}
+
+fn left_in(store: &Opened, took: Duration) -> usize {
     let driver = &store.machine.workers[0];
     assert_eq!(driver.write_for(took, false, true), Some(()));
     let sessions = driver.seat().drive(|worker, _| {
@@ -123,6 +204,37 @@ fn left_of(sessions: u64, took: Duration) -> usize {
         sessions.sum()
     });
     sessions.unwrap()
+}
+
+fn flush(store: &Opened) -> Slot<FlushPart> {
+    let (promise, part) = slot();
+    let seat = store.machine.workers[0].seat();
+    seat.drive(|worker, _| worker.start_flush(promise)).unwrap();
+    part
+}
+
+/// Else callers would wait as long again as their turn took for as long as the flush lasts; but
+/// the journal must not grow for ever.
+#[test]
+fn a_flush_of_many_takes_a_part_of_each_turn_and_more_if_the_journal_needs_what_it_gives_up() {
+    let took = Duration::from_millis(2);
+    let left = |pressing: bool| {
+        let storage = MemoryStorage::new();
+        let store = lines_due(&storage, 600);
+        storage.capacity(8 << 20);
+        let seat = store.machine.workers[0].seat();
+        let pool = seat.drive(|worker, _| worker.pool.clone()).unwrap();
+        while pressing && !pool.is_pressing() {
+            pool.filled(pool.next(0).unwrap(), 1);
+        }
+        let _part = flush(&store);
+        left_in(&store, took)
+    };
+    let (leisurely, hurried) = (600 - left(false), 600 - left(true));
+    assert!(
+        leisurely > 1 && hurried > leisurely * 2,
+        "{leisurely} {hurried}"
+    );
 }
 
 /// Else lines would pile up for as long as a load lasts that brings many in a turn; and a

@@ -3,7 +3,7 @@
 #
 # Uses the nightly toolchain's sanitizer and libFuzzer. New inputs stay in
 # fuzz/corpus; an input that fails goes to fuzz/artifacts and belongs, once its
-# bug is mended, into tests/fuzz/inputs, which `cargo test --test fuzz` replays.
+# bug is mended, into tests/it/fuzz/inputs, which `cargo test --test it fuzz::` replays.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -40,7 +40,7 @@ for target in "${targets[@]}"; do
         -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
         -malloc_limit_mb=256 -max_len=16384 -print_final_stats=1 \
         -artifact_prefix="artifacts/$target/" \
-        "corpus/$target" "../tests/fuzz/inputs/$target" 2>"artifacts/$target/log" || status=1
+        "corpus/$target" "../tests/it/fuzz/inputs/$target" 2>"artifacts/$target/log" || status=1
     grep -E '^(stat::|SUMMARY|Done|==.*ERROR)' "artifacts/$target/log" || true
 done
 exit "$status"

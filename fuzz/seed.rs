@@ -1,4 +1,4 @@
-//! Writes the inputs that fuzzing starts from to `tests/fuzz/inputs`: session
+//! Writes the inputs that fuzzing starts from to `tests/it/fuzz/inputs`: session
 //! files and sidecars as PicoClaw wrote them, journals as this crate writes
 //! them, and a few courses of commands.
 //!
@@ -19,7 +19,7 @@ const MAX_FILES: usize = 16;
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let inputs = root.join("tests/fuzz/inputs");
+    let inputs = root.join("tests/it/fuzz/inputs");
     for (kind, suffix, first) in [("log", ".jsonl", &[0x30][..]), ("sidecar", ".meta.json", &[])] {
         let mut files = Vec::new();
         find(&root.join("tests/golden/sessions"), suffix, &mut files);

@@ -1,7 +1,7 @@
 //! Kills the gateway at random moments and reopens its store: what it
 //! acknowledged is there, what it truncated is gone.
 //!
-//! `cargo test --test kill` runs a hundred rounds. A round runs the example
+//! `cargo test --test kill` runs twenty rounds, with `SESSIONLOG_LONG=1` a hundred. A round runs the example
 //! `bot_gateway`, kills it, in every third round kills the recovery as well, and
 //! then has `bot_gateway --verify-acks` compare the recovered store with the log
 //! of acknowledgements. Ten rounds share a store, so recoveries build on each
@@ -42,7 +42,10 @@ use trial::{Pacing, Trial};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Rounds where nobody asks for more.
-const ROUNDS: usize = 100;
+const ROUNDS: usize = 20;
+
+/// Rounds of `SESSIONLOG_LONG=1`.
+const ROUNDS_LONG: usize = 100;
 
 /// Rounds that share a store.
 const ROUNDS_PER_STORE: usize = 10;
@@ -67,7 +70,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let rounds = setting("SESSIONLOG_KILL_ROUNDS", ROUNDS)?;
+    let long = std::env::var("SESSIONLOG_LONG").is_ok_and(|value| value != "0");
+    let usual = if long { ROUNDS_LONG } else { ROUNDS };
+    let rounds = setting("SESSIONLOG_KILL_ROUNDS", usual)?;
     let seed = setting(
         "SESSIONLOG_KILL_SEED",
         RandomState::new().hash_one("seed") >> 32,

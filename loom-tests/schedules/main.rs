@@ -8,35 +8,35 @@
 //!
 //! `../README.md` says what they show.
 
-#[cfg(not(sessionlog_shuttle))]
+#[cfg(not(all(sessionlog_loom, feature = "shuttle")))]
 fn main() {
     eprintln!(
-        "No schedule was run: the cfg `sessionlog_shuttle` is not set.\n\
+        "No schedule was run: the cfg `sessionlog_loom` and the feature `shuttle` are not both set.\n\
          Run `cargo schedules`. A RUSTFLAGS variable overrides the flags of that alias; unset it."
     );
     std::process::exit(2);
 }
 
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod callers;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod dice;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod kimi;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod order;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod picoclaw;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod play;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod run;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod states;
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 mod trouble;
 
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 fn main() -> std::process::ExitCode {
     run::main()
 }

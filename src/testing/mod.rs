@@ -8,7 +8,7 @@ pub mod mailbox_conformance;
 mod parts;
 #[cfg(all(feature = "testing", sessionlog_loom))]
 pub mod rig;
-#[cfg(all(feature = "testing", sessionlog_shuttle))]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 pub mod running;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
 pub mod sim;

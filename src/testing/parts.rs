@@ -62,7 +62,7 @@ pub(super) fn take_apart(
 ///
 /// # Errors
 /// As there.
-#[cfg(any(not(sessionlog_loom), sessionlog_shuttle))]
+#[cfg(any(not(sessionlog_loom), feature = "shuttle"))]
 pub(super) fn read_only(storage: Arc<dyn Storage>) -> Result<StoreHandle> {
     let view = crate::engine::view::DirectoryView::open(storage, DIR.into())?;
     let side = Side::Reader(Arc::new(view));

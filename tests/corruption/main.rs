@@ -3,7 +3,7 @@
 //!
 //! * `SESSIONLOG_CORRUPTION="journal/flip 5 .sessionlog/journal/segment-…"` plays
 //!   the variants alone whose names contain that.
-//! * `SESSIONLOG_LONG=1` leaves no bit out and damages in more ways.
+//! * `SESSIONLOG_LONG=1` damages more stores, in more than seven times as many places.
 
 mod damage;
 mod image;
@@ -28,7 +28,7 @@ fn no_damage_loses_synced_data_silently_panics_or_cannot_be_repaired() {
     let count = sweep::all(long());
     tell(&count);
     assert!(count.violations.is_empty(), "{count}");
-    let least = if long() { 150_000 } else { 15_000 };
+    let least = if long() { 20_000 } else { 2_000 };
     let alone = std::env::var("SESSIONLOG_CORRUPTION").is_ok();
     assert!(alone || count.variants >= least, "{count}");
     let peak = peak_memory();

@@ -10,7 +10,7 @@ use sessionlog::{StoreOptions, VerifyReport};
 use crate::image::{self, Seen, Store, look};
 use crate::oracle::{self, Verdict, is_subsequence};
 use crate::sweep::in_parallel;
-use crate::tell;
+use crate::{long, tell};
 
 #[test]
 fn removed_files_cost_their_sessions_at_most_and_what_the_journal_holds_of_them_is_kept() {
@@ -18,6 +18,9 @@ fn removed_files_cost_their_sessions_at_most_and_what_the_journal_holds_of_them_
     let mut work: Vec<(&Store, Vec<String>)> = Vec::new();
     for store in &stores {
         work.extend(removals(store).into_iter().map(|paths| (store, paths)));
+    }
+    if !long() {
+        work = work.into_iter().step_by(3).collect();
     }
     let wrong = in_parallel(&work, |(store, paths)| {
         let verdict = catch_unwind(AssertUnwindSafe(|| judge(store, paths)));
@@ -30,7 +33,7 @@ fn removed_files_cost_their_sessions_at_most_and_what_the_journal_holds_of_them_
         wrong.len()
     ));
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(8)]);
-    assert!(work.len() >= 150, "{}", work.len());
+    assert!(work.len() >= 60, "{}", work.len());
 }
 
 #[test]

@@ -26,9 +26,9 @@ fn a_repair_cut_short_anywhere_is_carried_out_by_the_next_one() {
         let expected = look(&whole).expect("repaired, it reads");
         // Not the same calls of every damage: many repairs begin alike.
         let (step, nth) = if long() {
-            (1, 0)
+            (11, work.len() as u64)
         } else {
-            (23, work.len() as u64)
+            (89, work.len() as u64)
         };
         let calls = (nth % step..whole.steps()).step_by(step as usize);
         work.extend(calls.map(|call| (name.clone(), hurt.clone(), expected.clone(), call)));
@@ -50,7 +50,7 @@ fn a_repair_cut_short_anywhere_is_carried_out_by_the_next_one() {
         wrong.len()
     ));
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(8)]);
-    assert!(images >= 10_000, "{images}");
+    assert!(images >= 2_000, "{images}");
 }
 
 /// One damage of each kind that repair treats in its own way.

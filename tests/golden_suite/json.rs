@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{self, Field};
+use super::schema::{self, Field};
 
 /// A parsed value.
 #[derive(Clone, Debug, PartialEq)]

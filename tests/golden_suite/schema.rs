@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::json::{Json, quote};
+use super::json::{Json, quote};
 
 /// What a field holds.
 #[derive(Clone, Copy)]

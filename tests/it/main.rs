@@ -1,5 +1,6 @@
-//! A store from outside: what every verb promises, what broke the systems this
-//! one replaces, bad input, and reading beside a writer.
+//! A store from outside: what every verb promises, bad input, reading beside a writer, other
+//! programs at work on its files, a power cut before every call, and random histories beside
+//! plain models. `CONTRIBUTING.md` says how deep each suite goes and how to go deeper.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,16 +12,26 @@
 mod backends;
 mod bad_input;
 mod conversations;
+mod crash;
 mod defects;
+mod foreign;
+mod fuzz;
 mod intercept;
 mod kept;
 mod kimi_file;
 mod leaving;
+mod leftovers;
 mod manners;
+mod nothing_created;
 mod pacing;
+mod quarantine;
+mod random_conversations;
 mod read_only;
 mod replaced;
 mod scheduler;
+mod scope;
+mod simulation;
+mod stale_records;
 mod stress;
 mod support;
 mod trap;

@@ -92,6 +92,11 @@ pub(crate) fn sidecar(key: &str, summary: &str, skip: usize, count: usize) -> St
     )
 }
 
+/// Returns true if `SESSIONLOG_LONG` asks for the depth of `.ci/full`.
+pub(crate) fn is_long() -> bool {
+    std::env::var("SESSIONLOG_LONG").is_ok_and(|value| value != "0")
+}
+
 /// Every file below `dir` by its path in there.
 pub(crate) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();

@@ -23,7 +23,7 @@ const MAX_PREFIX_BYTES: usize = 80;
 
 /// How many shards a store has: as many as `PicoClaw` has locks. Two if loom
 /// explores them, and some for random schedules.
-pub(crate) const SHARDS: usize = if cfg!(sessionlog_shuttle) {
+pub(crate) const SHARDS: usize = if cfg!(all(sessionlog_loom, feature = "shuttle")) {
     4
 } else if cfg!(sessionlog_loom) {
     2

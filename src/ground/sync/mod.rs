@@ -33,6 +33,6 @@ pub mod wake;
 pub mod watch;
 
 pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, map, thread};
-#[cfg(sessionlog_shuttle)]
+#[cfg(all(sessionlog_loom, feature = "shuttle"))]
 pub use model::clock;
 pub use published::Published;

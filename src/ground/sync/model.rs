@@ -1,5 +1,5 @@
 //! The explored half: the same names over loom, or over shuttle if
-//! `cfg(sessionlog_shuttle)` is set as well.
+//! the feature `shuttle` is on as well.
 //!
 //! Loom explores every schedule of a few threads. Its limits shape the rest of the
 //! crate: a timed wait never expires, a condition never wakes spuriously, at most five
@@ -8,14 +8,14 @@
 //! `SeqCst`, and [time](clock) passes while threads wait for it. The locks of both poison
 //! when a thread panics; ours do not, in either half.
 
-#[cfg(sessionlog_shuttle)]
+#[cfg(feature = "shuttle")]
 pub mod clock;
 pub mod map;
 pub(super) mod watch;
 
-#[cfg(not(sessionlog_shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub(crate) use loom as explorer;
-#[cfg(sessionlog_shuttle)]
+#[cfg(feature = "shuttle")]
 pub(crate) use shuttle as explorer;
 
 use std::ops::{Deref, DerefMut};
@@ -68,7 +68,7 @@ impl<T> Mutex<T> {
         Self {
             lock: explorer::sync::Mutex::new(value),
             // Shuttle sees both by itself.
-            edges: (!cfg!(sessionlog_shuttle)).then_some(edges),
+            edges: (!cfg!(feature = "shuttle")).then_some(edges),
         }
     }
 
@@ -90,7 +90,7 @@ impl<T> Mutex<T> {
     /// If it was not made for that: a model would pass over what this explores.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         assert!(
-            self.edges.is_some() || cfg!(sessionlog_shuttle),
+            self.edges.is_some() || cfg!(feature = "shuttle"),
             "made by `new`"
         );
         self.meet();
@@ -140,7 +140,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 pub struct Condvar {
     told: explorer::sync::Condvar,
     /// How often anyone was told: those who wait for a time look at it.
-    #[cfg(sessionlog_shuttle)]
+    #[cfg(feature = "shuttle")]
     times: std::sync::atomic::AtomicUsize,
 }
 
@@ -165,14 +165,14 @@ impl Condvar {
 
     /// As [`wait`](Self::wait): under loom time never runs out, so a model
     /// proves that progress does not depend on it.
-    #[cfg(not(sessionlog_shuttle))]
+    #[cfg(not(feature = "shuttle"))]
     pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> bool {
         self.wait(guard);
         false
     }
 
     /// As [`wait`](Self::wait), for at most `timeout` if time passes. True if it ran out.
-    #[cfg(sessionlog_shuttle)]
+    #[cfg(feature = "shuttle")]
     pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         use atomic::Ordering::Relaxed;
         if !clock::passes() {
@@ -211,7 +211,7 @@ impl Condvar {
     }
 
     fn count(&self) {
-        #[cfg(sessionlog_shuttle)]
+        #[cfg(feature = "shuttle")]
         self.times.fetch_add(1, atomic::Ordering::Relaxed);
     }
 }

@@ -30,8 +30,11 @@ pub(crate) struct Model {
     pub(crate) runs: &'static [fn()],
 }
 
-/// Runs the one model named on the command line here, or all of them in child
-/// processes.
+/// A model with fewer executions than this ends within seconds.
+const QUICK: u64 = 8_000;
+
+/// Runs the one model that is named in full here, others in child processes: those that
+/// `--quick` and the beginnings of names select, or all.
 pub(crate) fn main(models: &[Model]) -> ExitCode {
     let arguments: Vec<_> = std::env::args()
         .skip(1)
@@ -40,14 +43,26 @@ pub(crate) fn main(models: &[Model]) -> ExitCode {
     let Ok(bound) = bound() else {
         return ExitCode::from(2);
     };
-    match arguments.as_slice() {
-        [] => explore_all(models, bound),
-        [name] => match models.iter().find(|model| model.name == name) {
-            Some(model) => explore_one(model, bound),
-            None => refuse(models, &format!("no model is called {name}")),
-        },
-        _ => refuse(models, "name one model, or none to run all"),
+    if let [name] = arguments.as_slice()
+        && let Some(model) = models.iter().find(|model| model.name == name)
+    {
+        return explore_one(model, bound);
     }
+    for name in &arguments {
+        let is_known = |model: &Model| model.name.starts_with(name.as_str());
+        if name != "--quick" && !models.iter().any(is_known) {
+            return refuse(models, &format!("the name of no model begins with {name}"));
+        }
+    }
+    let is_chosen = |model: &Model| {
+        arguments.iter().any(|name| match name.as_str() {
+            "--quick" => model.at_least < QUICK,
+            name => model.name.starts_with(name),
+        })
+    };
+    let mut chosen = models.to_vec();
+    chosen.retain(|model| arguments.is_empty() || is_chosen(model));
+    explore_all(&chosen, bound)
 }
 
 /// What `LOOM_MAX_PREEMPTIONS` says in the place of every model's own bound.

@@ -4,9 +4,9 @@
 //! # Hand-overs
 //!
 //! Every hand-over between threads: what must hold of it, why it holds, and the model in
-//! `loom-tests/` that explores it on the code that ships. `loom-tests/teeth.txt` lists
-//! the faults that each model has to catch, and those that are caught by `schedules`: the
-//! whole engine with two to four workers and callers of every kind, in random orders.
+//! `loom-tests/` that explores it on the code that ships. `tests/faults` has the faults
+//! that models must see, and those that are seen by `schedules`: the whole engine with two
+//! to four workers and callers of every kind, in random orders.
 //!
 //! **Commands.**
 //!
@@ -107,8 +107,8 @@
 //!   told is there. The one owner subscribes and tells, after it published.
 //!   `engine_subscribe`, `schedules`.
 //! * *Waking tasks* (`sync::wake`): nobody hangs on the task that wakes the others. Tokio
-//!   is below the seam, so there is no model; it is tested on real runtimes, with a bug in
-//!   `tests/ladder`.
+//!   is below the seam, so there is no model; it is tested on real runtimes, with a
+//!   fault in `tests/faults`.
 //!
 //! **The rest.**
 //!

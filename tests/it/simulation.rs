@@ -8,7 +8,7 @@
 //! What was acknowledged must be there, in order; what was not, wholly or not
 //! at all; what was truncated, replaced or deleted never again.
 //!
-//! * `SESSIONLOG_SEED=17 cargo test --test simulation` plays one seed alone and
+//! * `SESSIONLOG_SEED=17 cargo test --test it simulation::` plays one seed alone and
 //!   tells what happened.
 //! * `SESSIONLOG_LONG=1` plays three times as many seeds.
 
@@ -119,7 +119,7 @@ fn play_all(seeds: u64) -> (Tally, Vec<String>) {
                 wrong.fetch_add(1, Ordering::Relaxed);
                 let fault = fault.replace('·', "");
                 violations.push(format!(
-                    "SESSIONLOG_SEED={seed} cargo test --test simulation\n  {fault}"
+                    "SESSIONLOG_SEED={seed} cargo test --test it simulation::\n  {fault}"
                 ));
             }
         }

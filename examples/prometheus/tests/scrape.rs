@@ -26,9 +26,11 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        // The exporter cannot be handed a listener. A port that the system lends to whoever asks
+        // could be another program's by the time it listens; Linux lends none below 32,768.
+        let first = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();
+        let port = (first..32_768).find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+        let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap()));
         let dir = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_sessionlog-prometheus"))
             .arg("--dir")

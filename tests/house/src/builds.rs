@@ -46,11 +46,7 @@ impl Builds {
 fn holds(condition: &Meta, extras: Option<bool>) -> Option<bool> {
     match condition {
         Meta::Path(path) if path.is_ident("test") => Some(false),
-        Meta::Path(path)
-            if path.is_ident("sessionlog_loom") || path.is_ident("sessionlog_shuttle") =>
-        {
-            extras
-        }
+        Meta::Path(path) if path.is_ident("sessionlog_loom") => extras,
         Meta::NameValue(pair) if pair.path.is_ident("feature") => extras,
         Meta::List(list) => {
             let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);

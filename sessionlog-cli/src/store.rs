@@ -26,6 +26,9 @@ pub(crate) struct Writing {
     /// Open a directory that belongs to another user
     #[arg(long)]
     allow_other_owner: bool,
+    /// Open a directory on a file system without locks. No other process may write to it
+    #[arg(long)]
+    allow_missing_lock: bool,
 }
 
 /// A store open for reading, beside its writer if it has one.
@@ -72,7 +75,9 @@ impl Dir {
     /// # Errors
     /// As [`write`](Self::write).
     pub(crate) fn create_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
-        let options = options.allow_other_owner(how.allow_other_owner);
+        let options = options
+            .allow_other_owner(how.allow_other_owner)
+            .allow_missing_lock(how.allow_missing_lock);
         let options = match how.wait {
             Some(wait) => options.open_timeout(wait),
             None => options,
@@ -131,5 +136,9 @@ impl Reading {
 impl Writing {
     pub(crate) fn allows_other_owner(self) -> bool {
         self.allow_other_owner
+    }
+
+    pub(crate) fn allows_missing_lock(self) -> bool {
+        self.allow_missing_lock
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Home {
     lock: PathBuf,
     /// Whether directories may be another user's.
     any_owner: bool,
+    /// Whether the file system may keep no locks.
+    missing_lock: bool,
 }
 
 /// What the engine's directory is called.
@@ -65,12 +67,21 @@ impl Home {
             identity: home.join("identity"),
             lock: home.join("lock"),
             any_owner: false,
+            missing_lock: false,
         }
     }
 
     /// The same, in directories that may be another user's.
     pub(crate) fn of_any_owner(self, any_owner: bool) -> Self {
         Self { any_owner, ..self }
+    }
+
+    /// The same, on a file system that may keep no locks.
+    pub(crate) fn allow_missing_lock(self, missing_lock: bool) -> Self {
+        Self {
+            missing_lock,
+            ..self
+        }
     }
 
     /// Where the files of the store in `dir` are.
@@ -162,10 +173,33 @@ impl Home {
 
     fn lock_inner(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
         let note = std::process::id().to_string();
-        let held = storage
-            .try_lock(&self.lock, &note)
-            .map_err(|e| Error::io("lock", &self.lock, e))?;
-        held.ok_or_else(|| self.locked(storage, dir))
+        match storage.try_lock(&self.lock, &note) {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(self.locked(storage, dir)),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.missing_lock(dir, &error)
+            }
+            Err(error) => Err(Error::io("lock", &self.lock, error)),
+        }
+    }
+
+    /// What stands for the lock where the file system keeps none.
+    ///
+    /// # Errors
+    /// Unless the caller takes it upon itself that nothing else writes.
+    fn missing_lock(&self, dir: &Path, error: &io::Error) -> Result<Box<dyn LockGuard>> {
+        if self.missing_lock {
+            let dir = dir.display();
+            tracing::warn!(%dir, %error, "no lock keeps other processes from writing");
+            return Ok(Box::new(NoLock));
+        }
+        let words = format!(
+            "{error}; some network mounts and container volumes keep no locks, so that two \
+             processes could write at once. Move the store to a local disk, or, if you see to it \
+             that one process writes, open it with `allow_missing_lock`"
+        );
+        let error = io::Error::new(io::ErrorKind::Unsupported, words);
+        Err(Error::io("lock", &self.lock, error))
     }
 
     /// The storage, with the directories of the store open that syncs go through.
@@ -346,6 +380,12 @@ pub(crate) fn root(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Sto
     let rooted = rooted.map_err(|e| Error::io("open", dir, e))?;
     Ok(rooted.unwrap_or_else(|| storage.clone()))
 }
+
+/// Stands for a lock that the file system does not keep.
+#[derive(Debug)]
+struct NoLock;
+
+impl LockGuard for NoLock {}
 
 /// Two locks held as one.
 #[derive(Debug)]

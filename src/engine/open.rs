@@ -108,7 +108,9 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     for clamped in site.options.clamped() {
         tracing::warn!(%clamped, "an option is out of its bounds");
     }
-    let home = Home::of(site.dir).of_any_owner(site.options.allow_other_owner);
+    let home = Home::of(site.dir)
+        .of_any_owner(site.options.allow_other_owner)
+        .allow_missing_lock(site.options.allow_missing_lock);
     let (lock, rooted) = lock(site, &home)?;
     let shared = home.hold(&rooted, site.dir)?;
     let storage = &*shared;

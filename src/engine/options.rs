@@ -53,6 +53,7 @@ pub struct StoreOptions {
     pub(crate) max_batch_bytes: usize,
     pub(crate) resolve_aliases: bool,
     pub(crate) allow_other_owner: bool,
+    pub(crate) allow_missing_lock: bool,
     pub(crate) segments: Lengths,
     pub(crate) checkpoint_every: Duration,
     pub(crate) open_timeout: Duration,
@@ -85,6 +86,7 @@ impl StoreOptions {
             max_batch_bytes: 64 << 20,
             resolve_aliases: true,
             allow_other_owner: false,
+            allow_missing_lock: false,
             segments: Lengths::default(),
             checkpoint_every: Duration::from_secs(5),
             open_timeout: Duration::ZERO,
@@ -195,6 +197,16 @@ impl StoreOptions {
     #[must_use]
     pub fn allow_other_owner(mut self, allow: bool) -> Self {
         self.allow_other_owner = allow;
+        self
+    }
+
+    /// Opens a store also where the file system keeps no locks, as some network mounts and
+    /// container volumes do not. Nothing then refuses a second writer, and what two writers
+    /// acknowledge gets lost: see to it that one process writes. Default: `false`, such a
+    /// directory is refused with an error that says so.
+    #[must_use]
+    pub fn allow_missing_lock(mut self, allow: bool) -> Self {
+        self.allow_missing_lock = allow;
         self
     }
 

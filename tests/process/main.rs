@@ -20,6 +20,7 @@ mod stage;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
+use rustix::io::Errno;
 use sessionlog::{Error, Store};
 use stage::{Stage, told};
 
@@ -118,6 +119,48 @@ fn one_process_at_a_time_owns_a_directory_and_its_death_frees_it() {
     let store = Store::open(stage.store()).unwrap();
     assert_eq!(store.handle().history("cli").wait().unwrap().len(), 3);
     store.close().unwrap();
+}
+
+/// What `flock` does on 9p, on NFS mounted without locks, and on file systems that have none.
+const FLOCK: &str = r#"
+#include <errno.h>
+#include <stdlib.h>
+int flock(int file, int operation) {
+    const char *error = getenv("FLOCK_ERROR");
+    if (!error) return 0;
+    errno = atoi(error);
+    return -1;
+}
+"#;
+
+#[test]
+fn a_file_system_without_locks_is_refused_in_words_unless_the_user_vouches_for_one_writer() {
+    let stage = Stage::new();
+    fs::write(stage.path("flock.c"), FLOCK).unwrap();
+    let (source, library) = (stage.path("flock.c"), stage.path("flock.so"));
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: locks that do nothing: no C compiler");
+        return;
+    }
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let nothing_done = format!("{preload} $SELF without_locks");
+    let said = told(&stage.script(&nothing_done).unwrap());
+    assert!(said.contains("grants a lock that is held"), "{said}");
+    assert!(said.contains("`allow_missing_lock`"), "{said}");
+    for errno in [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS] {
+        let errno = errno.raw_os_error();
+        let refused =
+            format!("rm -r \"$MOUNT/sessions\"; {preload} FLOCK_ERROR={errno} $SELF without_locks");
+        let said = told(&stage.script(&refused).unwrap());
+        assert!(
+            said.contains("network mounts and container volumes"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

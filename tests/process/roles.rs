@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sessionlog::{Error, Health, Store, StoreHandle, StoreOptions, published_stats};
+use sessionlog::{Error, Health, RepairOptions, Store, StoreHandle, StoreOptions, published_stats};
 
 use crate::small_volume::{Volume, live};
 use crate::stage::SAYS;
@@ -43,10 +43,28 @@ pub(crate) fn play() {
         "read_only" => read_only(&dir),
         "own" => own(&dir),
         "no_descriptors" => no_descriptors(&dir),
+        "without_locks" => without_locks(&dir),
         "no_segments" => no_segments(&dir),
         "small_volume" => small_volume(&dir, &mount),
         other => panic!("no part is called {other}"),
     }
+}
+
+/// Opens a store where locks do nothing or are refused, and again at the user's own risk.
+fn without_locks(dir: &Path) {
+    let refused = Store::open(dir).unwrap_err();
+    say(&refused.to_string());
+    let repaired = Store::repair(dir, RepairOptions::new());
+    assert!(repaired.is_err(), "{repaired:?}");
+    let risked = StoreOptions::new().allow_missing_lock(true);
+    let store = Store::open_with(dir, risked).unwrap();
+    let chats = store.handle();
+    chats.add_message("cli", "user", "hi").wait().unwrap();
+    store.close().unwrap();
+    let repaired = Store::repair(dir, RepairOptions::new().allow_missing_lock(true));
+    assert!(repaired.unwrap().losses.is_empty());
+    let view = Store::open_read_only(dir).unwrap();
+    assert_eq!(view.handle().history("cli").wait().unwrap().len(), 1);
 }
 
 fn say(what: &str) {

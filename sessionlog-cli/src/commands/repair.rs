@@ -38,7 +38,8 @@ impl Repair {
         self.dir.is_store()?;
         let options = RepairOptions::new()
             .allow_data_loss(self.allow_data_loss)
-            .allow_other_owner(self.writing.allows_other_owner());
+            .allow_other_owner(self.writing.allows_other_owner())
+            .allow_missing_lock(self.writing.allows_missing_lock());
         let report = progress::while_reading(dir, "repairing", || Store::repair(dir, options))?;
         let mut out = Output::new();
         for line in report.to_string().lines() {

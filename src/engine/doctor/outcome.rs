@@ -8,6 +8,7 @@ use std::path::PathBuf;
 pub struct RepairOptions {
     pub(super) allow_data_loss: bool,
     pub(super) allow_other_owner: bool,
+    pub(super) allow_missing_lock: bool,
 }
 
 impl RepairOptions {
@@ -31,6 +32,14 @@ impl RepairOptions {
     #[must_use]
     pub fn allow_other_owner(mut self, allow: bool) -> Self {
         self.allow_other_owner = allow;
+        self
+    }
+
+    /// Repairs also where the file system keeps no locks; see
+    /// [`StoreOptions::allow_missing_lock`](crate::StoreOptions::allow_missing_lock).
+    #[must_use]
+    pub fn allow_missing_lock(mut self, allow: bool) -> Self {
+        self.allow_missing_lock = allow;
         self
     }
 }

@@ -33,7 +33,9 @@ pub(crate) fn repair(
     options: RepairOptions,
 ) -> Result<RepairReport> {
     storage.info(dir).map_err(|e| Error::io("open", dir, e))?;
-    let home = Home::of(dir).of_any_owner(options.allow_other_owner);
+    let home = Home::of(dir)
+        .of_any_owner(options.allow_other_owner)
+        .allow_missing_lock(options.allow_missing_lock);
     home.create(&**storage, dir)?;
     let storage = home::root(storage, dir)?;
     let (lock, storage) = (home.lock(&*storage, dir)?, home.hold(&storage, dir)?);

@@ -90,6 +90,12 @@ impl StoreOptions {
         self.max_batch_bytes
     }
 
+    /// See [`allow_missing_lock`](Self::allow_missing_lock).
+    #[must_use]
+    pub fn get_allow_missing_lock(&self) -> bool {
+        self.allow_missing_lock
+    }
+
     /// See [`allow_other_owner`](Self::allow_other_owner).
     #[must_use]
     pub fn get_allow_other_owner(&self) -> bool {

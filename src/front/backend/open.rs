@@ -108,7 +108,9 @@ pub(crate) fn open_on(
         Err(error) => {
             // The store gave its lock back, so another may have come and gone:
             // only under this one does what is found stay so.
-            let home = Home::of(dir).of_any_owner(options.allow_other_owner);
+            let home = Home::of(dir)
+                .of_any_owner(options.allow_other_owner)
+                .allow_missing_lock(options.allow_missing_lock);
             home.create_site(&**storage, dir)?;
             let storage = home::root(storage, dir)?;
             let lock = home.lock_only(&*storage, dir)?;

@@ -199,13 +199,11 @@ impl Storage for DiskStorage {
     }
 
     fn try_lock(&self, path: &Path, note: &str) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let (file, _) = self.open_regular(path, OFlags::RDWR | OFlags::CREATE)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(e)) => return Err(lock_error(e)),
-        }
-        let guard = DiskLock { file };
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        let (file, _) = self.open_regular(path, flags)?;
+        let Some(guard) = DiskLock::take(file, || Ok(self.open_regular(path, flags)?.0))? else {
+            return Ok(None);
+        };
         match guard.sign(note) {
             // The note is for people; a full disk must not keep a store from
             // opening, since opening is how it heals.
@@ -215,12 +213,8 @@ impl Storage for DiskStorage {
     }
 
     fn try_lock_dir(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let file = self.open_directory(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(DiskLock { file }))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(lock_error(e)),
-        }
+        let guard = DiskLock::take(self.open_directory(path)?, || self.open_directory(path))?;
+        Ok(guard.map(|guard| Box::new(guard) as Box<dyn LockGuard>))
     }
 
     fn current_user(&self) -> u32 {
@@ -246,6 +240,30 @@ struct DiskLock {
 }
 
 impl DiskLock {
+    /// Takes the lock of a file, without waiting. `None` if another has it.
+    ///
+    /// Some file systems grant every lock (9p, NFS mounted without locks). A second descriptor
+    /// must be refused, or two writers would each believe to be the only one.
+    ///
+    /// # Errors
+    /// `Unsupported` if the file system keeps no locks.
+    fn take(file: File, second: impl FnOnce() -> io::Result<File>) -> io::Result<Option<Self>> {
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(e)) => return Err(lock_error(e)),
+        }
+        let guard = Self { file };
+        match second()?.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(Some(guard)),
+            Err(TryLockError::Error(e)) => Err(lock_error(e)),
+            Ok(()) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the file system grants a lock that is held",
+            )),
+        }
+    }
+
     fn sign(&self, note: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(note.as_bytes(), 0)
@@ -270,12 +288,15 @@ fn not_regular(path: &Path) -> io::Error {
     )
 }
 
-/// A file system without locks must be told apart from a lock that is held.
+/// A file system without locks must be told apart from a lock that is held, and from other
+/// failures.
 fn lock_error(error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(Errno::NOLCK.raw_os_error()) {
-        return io::Error::new(io::ErrorKind::Unsupported, error);
+    match Errno::from_io_error(&error) {
+        Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::BADF | Errno::INVAL) => {
+            io::Error::new(io::ErrorKind::Unsupported, error)
+        }
+        _ => error,
     }
-    error
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::reader::visible;
 use super::snapshot::Snapshot;
 use super::stats::Counters;
 use crate::Message;
-use crate::disk::session_file::{self, Kind, Turns};
+use crate::disk::session_file::{self, Kind, Turns, answered_call};
 
 /// What a message takes of a budget: messages, bytes and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,12 @@ pub(crate) fn newest(
     each_line_back(snapshot, end, &mut |offset, raw| {
         if walk.is_full {
             walk.older += usize::from(session_file::classify(raw) == Kind::Message);
+            if walk.turns.is_open() && memchr::memmem::find(raw, b"tool_calls").is_some() {
+                let called = visible(raw, counters);
+                called
+                    .iter()
+                    .for_each(|called| walk.turns.take_calls(called));
+            }
         } else if let Some(message) = visible(raw, counters) {
             walk.take(offset, raw.len(), message);
         }
@@ -80,6 +86,7 @@ pub(crate) fn newest_of<P: Copy>(
     for (at, bytes, message) in messages {
         if walk.is_full {
             walk.older += 1;
+            walk.turns.take_calls(&message);
         } else {
             walk.take(at, bytes, message);
         }
@@ -87,16 +94,20 @@ pub(crate) fn newest_of<P: Copy>(
     walk.end()
 }
 
+/// Whole turns at the end of a session.
+#[derive(Debug, Clone, Copy)]
+struct Whole<P> {
+    messages: usize,
+    cost: Cost,
+    start: P,
+}
+
 struct Walk<'a, P> {
     limit: Cost,
     count: &'a dyn Fn(&Message) -> usize,
-    turns: Turns,
+    turns: Turns<Whole<P>>,
     /// The messages that fit, newest first.
     met: Newest<P>,
-    /// How many of them are whole turns, what those cost, and where they start.
-    turns_end: usize,
-    whole: Cost,
-    whole_start: P,
     /// How many messages did not fit.
     older: usize,
     is_full: bool,
@@ -115,9 +126,6 @@ impl<'a, P: Copy> Walk<'a, P> {
                 cost: Cost::default(),
                 is_partial: false,
             },
-            turns_end: 0,
-            whole: Cost::default(),
-            whole_start: end,
             older: 0,
             is_full: false,
         }
@@ -132,26 +140,32 @@ impl<'a, P: Copy> Walk<'a, P> {
         if !cost.fits(self.limit) {
             self.is_full = true;
             self.older = 1;
+            self.turns.take_calls(&message);
             return;
         }
-        let begins = self.turns.take_back(&message);
+        let whole = Whole {
+            messages: self.met.messages.len() + 1,
+            cost,
+            start: at,
+        };
+        self.turns.take_back(&message, Some(whole));
         self.met.messages.push(message);
         self.met.cost = cost;
         self.met.start = at;
-        if begins {
-            (self.turns_end, self.whole) = (self.met.messages.len(), cost);
-            self.whole_start = at;
-        }
     }
 
     fn end(self) -> Newest<P> {
         let mut met = self.met;
         met.older = self.older;
-        met.is_partial = self.is_full && self.turns_end == 0;
-        if self.is_full && self.turns_end > 0 {
-            met.older += met.messages.len() - self.turns_end;
-            met.messages.truncate(self.turns_end);
-            (met.cost, met.start) = (self.whole, self.whole_start);
+        if self.is_full {
+            match self.turns.oldest() {
+                Some(whole) => {
+                    met.older += met.messages.len() - whole.messages;
+                    met.messages.truncate(whole.messages);
+                    (met.cost, met.start) = (whole.cost, whole.start);
+                }
+                None => met.is_partial = true,
+            }
         }
         met.messages.reverse();
         met
@@ -172,8 +186,7 @@ pub(crate) fn unpaired(messages: &[Message]) -> (BTreeSet<usize>, Option<String>
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut answers: Vec<(usize, usize)> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        let id = message.tool_call_id();
-        if message.role() == "tool" || !id.is_empty() {
+        if let Some(id) = answered_call(message) {
             match open.iter().rposition(|(_, call)| *call == id) {
                 Some(call) => answers.push((open.remove(call).0, at)),
                 None => note(at, id, &mut unpaired),

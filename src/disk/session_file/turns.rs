@@ -1,27 +1,73 @@
 //! Where a conversation may be cut: no tool's result without the call that asked for it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::Message;
 
-/// The results met, walking back through messages, whose calls were not.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    open: BTreeSet<String>,
+/// Walks back through messages and finds where turns begin: at a message of a user with no
+/// result after it that answers a call before it.
+///
+/// Whether a result has a call is only known when the call is met, or the first message. So each
+/// message of a user counts until a call is met which a result after it answers. A result whose
+/// call is nowhere belongs to no turn and ends none.
+#[derive(Debug)]
+pub(crate) struct Turns<T> {
+    /// Where turns may begin, the newest first.
+    begins: Vec<T>,
+    /// The results without a call so far, by its id, each with how many of `begins` are newer.
+    open: BTreeMap<String, usize>,
 }
 
-impl Turns {
-    /// Takes in the message before those taken in. Whether a turn begins with it: it is a
-    /// user's, and nothing from it on answers a call before it.
-    pub(crate) fn take_back(&mut self, message: &Message) -> bool {
-        let answered = message.tool_call_id();
-        // Without ids, any call may be the one.
-        if message.role() == "tool" || !answered.is_empty() {
-            self.open.insert(answered.to_owned());
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self {
+            begins: Vec::new(),
+            open: BTreeMap::new(),
         }
-        for call in message.tool_calls() {
-            self.open.remove(&call.id);
-        }
-        self.open.is_empty() && message.role() == "user"
     }
+}
+
+impl<T> Turns<T> {
+    /// Takes in the message before those taken in. `begin` is what stands for a turn that begins
+    /// with it, if one may.
+    pub(crate) fn take_back(&mut self, message: &Message, begin: Option<T>) {
+        if let Some(id) = answered_call(message) {
+            let newer = self.begins.len();
+            self.open.entry(id.to_owned()).or_insert(newer);
+        }
+        self.take_calls(message);
+        if message.role() == "user" {
+            self.begins.extend(begin);
+        }
+    }
+
+    /// Takes in the calls of an older message in which no turn is to begin.
+    pub(crate) fn take_calls(&mut self, message: &Message) {
+        for call in message.tool_calls() {
+            if let Some(newer) = self.open.remove(&call.id) {
+                self.begins.truncate(newer);
+            }
+        }
+    }
+
+    /// Whether older messages may still show that a turn does not begin where it seems to.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The newest begin of a turn.
+    pub(crate) fn newest(&self) -> Option<&T> {
+        self.begins.first()
+    }
+
+    /// The oldest begin of a turn.
+    pub(crate) fn oldest(&self) -> Option<&T> {
+        self.begins.last()
+    }
+}
+
+/// The id of the call that a message answers, if it is a tool's result. The id may be empty.
+pub(crate) fn answered_call(message: &Message) -> Option<&str> {
+    let id = message.tool_call_id();
+    (message.role() == "tool" || !id.is_empty()).then_some(id)
 }

@@ -91,7 +91,7 @@ struct Search<'a> {
     /// Lines met so far, and messages among them.
     lines: u64,
     kept: usize,
-    turns: Turns,
+    turns: Turns<Located>,
     /// The nearest line at which a user begins to speak, if what is to stay begins there at
     /// the latest.
     spoken: Option<Located>,
@@ -137,11 +137,13 @@ impl<'a> Search<'a> {
         self.lines += u64::from(decoded != Decoded::Blank);
         if let Decoded::Message(message) = decoded {
             self.kept += 1;
-            let begins = self.turns.take_back(&message);
-            if self.kept >= n && message.role() == "user" {
-                let here = self.at(raw.begin);
-                self.spoken.get_or_insert(here);
-                return begins.then_some(here);
+            let here = (self.kept >= n).then(|| self.at(raw.begin));
+            self.turns.take_back(&message, here);
+            if message.role() == "user" {
+                self.spoken = self.spoken.or(here);
+            }
+            if !self.turns.is_open() {
+                return self.turns.newest().copied();
             }
         }
         None
@@ -170,7 +172,8 @@ impl<'a> Search<'a> {
 
     /// What was found when all lines were met.
     fn end(self) -> Located {
-        let found = self.cut.or(self.spoken);
+        let turn = self.turns.newest().copied();
+        let found = self.cut.or(turn).or(self.spoken);
         found.unwrap_or(match self.query.keep {
             Cut::Last(_) | Cut::Turns(_) if self.kept == 0 => Located::Nothing,
             Cut::From(offset) if offset > self.query.start => Located::Amiss,

@@ -223,6 +223,54 @@ fn a_window_is_whole_turns_within_its_budget() {
     store.close().unwrap();
 }
 
+#[test]
+fn a_result_whose_call_is_nowhere_ends_no_window() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    for (key, id) in [("gone", "gone"), ("empty", "")] {
+        let mut said = Vec::new();
+        for turn in 0..12 {
+            said.push(Message::user(&*format!("question {turn}")));
+            said.push(Message::assistant("answer"));
+        }
+        said.insert(21, Message::tool(id, "nobody asked"));
+        chats.append_all(key, said).wait().unwrap();
+        let budget = Budget::unlimited().messages(12);
+        let window = chats.window(key, budget).wait().unwrap();
+        assert_eq!((window.messages.len(), window.omitted), (10, 14), "{key}");
+        assert_eq!(window.messages[0].text(), "question 7", "{key}");
+        assert!(!window.is_partial);
+        let kept = chats.truncate_to(key, Keep::Turns(6));
+        kept.wait().unwrap();
+        assert_eq!(texts(&chats, key)[0], "question 9", "{key}");
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn no_window_begins_between_a_call_and_its_late_result() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let said = vec![
+        Message::user("start"),
+        Message::assistant("").with_tool_call("slow", "build", "{}"),
+        Message::user("and?"),
+        Message::assistant("still building"),
+        Message::tool("slow", "built"),
+        Message::user("thanks"),
+        Message::assistant("you are welcome"),
+    ];
+    chats.append_all("cli", said).wait().unwrap();
+    for (most, got) in [(2, 2), (4, 2), (5, 2), (6, 2), (7, 7)] {
+        let budget = Budget::unlimited().messages(most);
+        let window = chats.window("cli", budget).wait().unwrap();
+        assert_eq!(window.messages.len(), got, "{most}");
+    }
+    store.close().unwrap();
+}
+
 /// Messages as the store gives them back: with the time at which they were stored.
 trait Stamped {
     fn stamped(self, chats: &StoreHandle) -> Vec<Message>;

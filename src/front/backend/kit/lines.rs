@@ -156,13 +156,14 @@ pub fn turn_begins_at(
     for (at, message) in newest_first {
         kept += 1;
         let message = message.borrow();
-        let begins = turns.take_back(message);
-        if kept >= n && message.role() == "user" {
-            spoken = spoken.or(Some(at));
-            if begins {
-                return (Some(at), true);
-            }
+        let here = (kept >= n).then_some(at);
+        turns.take_back(message, here);
+        if message.role() == "user" {
+            spoken = spoken.or(here);
+        }
+        if let (false, Some(begin)) = (turns.is_open(), turns.newest()) {
+            return (Some(*begin), true);
         }
     }
-    (spoken, false)
+    (turns.newest().copied().or(spoken), false)
 }

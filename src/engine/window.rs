@@ -61,11 +61,11 @@ pub(crate) fn newest(
     each_line_back(snapshot, end, &mut |offset, raw| {
         if walk.is_full {
             walk.older += usize::from(session_file::classify(raw) == Kind::Message);
-            if walk.turns.is_open() && memchr::memmem::find(raw, b"tool_calls").is_some() {
-                let called = visible(raw, counters);
-                called
-                    .iter()
-                    .for_each(|called| walk.turns.take_calls(called));
+            if walk.turns.is_open()
+                && memchr::memmem::find(raw, b"tool_calls").is_some()
+                && let Some(called) = visible(raw, counters)
+            {
+                walk.turns.take_calls(&called);
             }
         } else if let Some(message) = visible(raw, counters) {
             walk.take(offset, raw.len(), message);

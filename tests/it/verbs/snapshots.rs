@@ -238,7 +238,7 @@ fn a_result_whose_call_is_nowhere_ends_no_window() {
         chats.append_all(key, said).wait().unwrap();
         let budget = Budget::unlimited().messages(12);
         let window = chats.window(key, budget).wait().unwrap();
-        assert_eq!((window.messages.len(), window.omitted), (10, 14), "{key}");
+        assert_eq!((window.messages.len(), window.omitted), (10, 15), "{key}");
         assert_eq!(window.messages[0].text(), "question 7", "{key}");
         assert!(!window.is_partial);
         let kept = chats.truncate_to(key, Keep::Turns(6));

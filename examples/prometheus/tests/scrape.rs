@@ -11,11 +11,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../grafana/sessionlog.json");
+
+/// An address that nobody listens on, each given once: the exporter cannot be handed a listener.
+/// A port that the system lends to whoever asks could be another program's by the time the
+/// exporter listens; Linux lends none below 32,768.
+fn fresh_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 20_000).unwrap();
+    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed))
+        .map(|nth| 10_000 + (first + nth % 20_000) % 20_000);
+    let port = ports.find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    SocketAddr::from(([127, 0, 0, 1], port.unwrap()))
+}
 
 /// A gateway that ends with the test.
 struct Gateway {
@@ -26,11 +39,7 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
-        // The exporter cannot be handed a listener. A port that the system lends to whoever asks
-        // could be another program's by the time it listens; Linux lends none below 32,768.
-        let first = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();
-        let port = (first..32_768).find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-        let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap()));
+        let address = fresh_address();
         let dir = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_sessionlog-prometheus"))
             .arg("--dir")

@@ -18,9 +18,9 @@ use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../grafana/sessionlog.json");
 
-/// An address that nobody listens on, each given once: the exporter cannot be handed a listener.
-/// A port that the system lends to whoever asks could be another program's by the time the
-/// exporter listens; Linux lends none below 32,768.
+/// An address at which no program listens. Each is returned once. The exporter cannot be handed a
+/// listener, and a port that the system lends could be another program's by the time the exporter
+/// listens. Linux lends no port below 32,768.
 fn fresh_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 20_000).unwrap();

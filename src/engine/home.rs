@@ -44,7 +44,7 @@ pub(crate) struct Home {
     lock: PathBuf,
     /// Whether directories may be another user's.
     any_owner: bool,
-    /// Whether the file system may keep no locks.
+    /// Set if the file system may keep no locks.
     missing_lock: bool,
 }
 

@@ -7,9 +7,9 @@ use super::Message;
 /// Walks back through messages and finds where turns begin: at a message of a user with no
 /// result after it that answers a call before it.
 ///
-/// Whether a result has a call is only known when the call is met, or the first message. So each
-/// message of a user counts until a call is met which a result after it answers. A result whose
-/// call is nowhere belongs to no turn and ends none.
+/// A result is known to have no call only when the first message was met. So each message of a
+/// user counts until an older call is met that a newer result answers. A result without a call
+/// belongs to no turn and ends none.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     /// Where turns may begin, the newest first.
@@ -50,7 +50,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Whether older messages may still show that a turn does not begin where it seems to.
+    /// Returns true while an older message may still show that a turn begins elsewhere.
     pub(crate) fn is_open(&self) -> bool {
         !self.open.is_empty()
     }

@@ -45,11 +45,18 @@ pub(crate) struct MetaText {
 impl MetaText {
     /// Whether it says of the session what `other` does, but for when it was made.
     pub(crate) fn says_what(&self, other: &Self) -> bool {
-        let scope = |text: &Self| text.scope.as_ref().map(|scope| scope.get().to_owned());
+        let Self {
+            key: _,
+            summary,
+            created_at: _,
+            scope,
+            aliases,
+        } = self;
+        let text = |scope: &Option<Box<RawValue>>| scope.as_ref().map(|it| it.get().to_owned());
         std::ptr::eq(self, other)
-            || self.summary == other.summary
-                && self.aliases == other.aliases
-                && scope(self) == scope(other)
+            || *summary == other.summary
+                && *aliases == other.aliases
+                && text(scope) == text(&other.scope)
     }
 }
 
@@ -78,17 +85,27 @@ impl Clone for Meta {
 
 impl Meta {
     pub(crate) fn of(meta: SessionMeta) -> Self {
+        let SessionMeta {
+            key,
+            summary,
+            skip,
+            count,
+            created_at,
+            updated_at,
+            scope,
+            aliases,
+        } = meta;
         Self {
-            skip: meta.skip,
-            count: meta.count,
-            updated_at: meta.updated_at.as_str().into(),
+            skip,
+            count,
+            updated_at: updated_at.as_str().into(),
             version: Version::ABSENT,
             text: Arc::new(MetaText {
-                key: meta.key,
-                summary: meta.summary,
-                created_at: meta.created_at,
-                scope: meta.scope,
-                aliases: meta.aliases,
+                key,
+                summary,
+                created_at,
+                scope,
+                aliases,
             }),
         }
     }

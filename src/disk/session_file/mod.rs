@@ -35,6 +35,7 @@
 //! present `scope` and `aliases`. Blanks stand after `count`: with room to grow it is
 //! written over in place.
 
+mod agreement;
 mod buffered;
 mod carried;
 #[cfg(test)]
@@ -65,6 +66,7 @@ mod text;
 mod timestamp;
 mod turns;
 
+pub(crate) use agreement::Agreement;
 pub(crate) use carried::{Carried, without_hidden, without_place};
 pub(crate) use control::{
     Control, encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,

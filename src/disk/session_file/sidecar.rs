@@ -32,6 +32,7 @@ const FIELDS: [&str; 8] = [
 /// What is known about a session beyond its messages. Serialises as the
 /// sidecar. Its `Debug` shows all of it, the summary too: log its key instead.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct SessionMeta {
     /// The session's key.
     pub key: String,

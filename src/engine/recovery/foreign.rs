@@ -4,22 +4,32 @@
 //! The journal says what both files were before its first record, and every state that
 //! they had since. A file in one of these, written as far as a crash may have left it, is
 //! ours, and the journal is carried out as ever. Any other was changed, and replayed over,
-//! it would lose what others wrote, double it, or bring back what they took away. So:
+//! it would lose what others wrote, double it, or bring back what they took away. Lines
+//! and fields are decided apart: what one side changed is that side's.
 //!
-//! * *Lines were added*: ours come where they belong, theirs after them.
-//! * *Rewritten*: theirs is the history. If lines that we acknowledged are not in it, ours
-//!   becomes a backup.
-//! * *Removed*: the session is deleted, and what we acknowledged is a backup.
-//! * *The sidecar*: field by field, theirs if they changed it, else ours. Lines that they
-//!   hid stay hidden.
+//! | found | lines | told as |
+//! |---|---|---|
+//! | our lines, others after them | ours, then theirs | added |
+//! | a file of theirs where the session had no line | ours, then theirs | added |
+//! | the same, beside a sidecar of ours that counts lines, or was one before | theirs | rewritten |
+//! | a file that shows nothing of ours, or ours in another order | theirs | rewritten |
+//! | an empty file, and a sidecar of theirs that counts none | none | cleared |
+//! | a part of ours, and a sidecar of theirs that shows just that, as none of ours did | theirs | rewritten |
+//! | no file, where one must be | none: the session is deleted | removed |
+//! | as a crash may leave ours | ours | nothing |
+//!
+//! Lines that either side hid are hidden. Where lines are theirs alone, ours become a
+//! backup if one is missing. [`fields`] has the table for the sidecar; the summary of a
+//! session that they cleared is theirs.
 //!
 //! What cannot be told from a crash is taken for one: a file cut within the lines that the
-//! journal holds, and the missing file of a session that began in the journal. A file
-//! that shows nothing of ours is taken for rewritten, and so is a file that was cut beside a
-//! sidecar of theirs that shows just the rest, though a power loss may have cut it before
-//! they wrote that: what we acknowledged is the backup then.
+//! journal holds, and the missing file of a session that began in the journal. So are a
+//! history of their own, written where a session had begun and its sidecar was not there
+//! yet: ours comes before it; and an empty file that a crash left beside which they wrote
+//! a sidecar: it looks cleared, and ours is the backup.
 
 mod case;
+mod fields;
 mod lineage;
 mod merge;
 pub(crate) mod sidecar;

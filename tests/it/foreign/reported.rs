@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::picoclaw::{InMemory, PicoClaw};
 use sessionlog::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
 use sessionlog::testing::sim::{DIR, Sim};
 use sessionlog::{BackupReason, Message, Reply, StoreOptions};
@@ -148,7 +149,7 @@ fn a_line_taken_out_that_is_as_long_as_the_last_doubles_nothing() {
 }
 
 #[test]
-fn a_new_history_that_another_program_replaced_or_removed_is_a_backup() {
+fn a_new_history_that_another_program_replaced_or_removed_is_a_backup_unless_there_was_none() {
     for removed in [false, true] {
         for flushed in [false, true] {
             let disk = MemoryStorage::new();
@@ -168,15 +169,16 @@ fn a_new_history_that_another_program_replaced_or_removed_is_a_backup() {
             let there: &[&str] = match (removed, flushed) {
                 // It may be that the crash came before there was a file.
                 (true, false) => &new,
+                (false, false) => &["x", "y", "z", "t"],
                 (true, true) => &[],
-                (false, _) => &["t"],
+                (false, true) => &["t"],
             };
             let what = format!("removed {removed}, flushed {flushed}");
             assert_eq!(history(&mut sim, "a"), there, "{what}");
             let listed = run(&mut sim, sessionlog::StoreHandle::list_sessions);
             assert_eq!(listed.is_empty(), there.is_empty(), "{what}: {listed:?}");
             let kept = backups(&mut sim, "a");
-            assert!(there == new || kept == [new], "{what}: {kept:?}");
+            assert!(!flushed || kept == [new], "{what}: {kept:?}");
         }
     }
 }
@@ -528,4 +530,35 @@ fn a_block_that_cannot_be_read_keeps_no_store_shut() {
         looks += 1;
     }
     assert!(looks > 0);
+}
+
+#[test]
+fn a_field_that_both_changed_is_theirs_and_ours_is_in_the_backup_and_told() {
+    let disk = MemoryStorage::new();
+    let mut sim = open(&disk).unwrap();
+    add(&mut sim, "a", &["one"]);
+    sim.flush().unwrap();
+    run(&mut sim, |chats| chats.set_summary("a", "ours"));
+    run(&mut sim, |chats| {
+        chats.upsert_session_meta("a", None, vec![String::from("name")])
+    });
+    drop(sim);
+    let disk = disk.image(Image::ProcessDeath);
+    let picoclaw = PicoClaw::new(InMemory::new(&disk, DIR), 1);
+    picoclaw.set_summary("a", "theirs").unwrap();
+
+    let mut sim = open(&disk).unwrap();
+    let findings = sim.report().findings.join("\n");
+    assert!(findings.contains("both changed its summary"), "{findings}");
+    let meta = run(&mut sim, |chats| chats.session_meta("a"));
+    assert_eq!(
+        (meta.summary.as_str(), &*meta.aliases),
+        ("theirs", &["name".to_owned()][..])
+    );
+    assert_eq!(history(&mut sim, "a"), ["one"]);
+    assert_eq!(backups(&mut sim, "a"), [["one"]]);
+    let is_backup = |path: &str| path.contains("/backups/a.") && path.ends_with(".meta.json");
+    let mut sidecars = disk.dump().into_iter().filter(|(path, _)| is_backup(path));
+    let of_ours = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("\"summary\": \"ours\"");
+    assert!(sidecars.any(|(_, bytes)| of_ours(&bytes)));
 }

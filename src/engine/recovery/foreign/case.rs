@@ -4,12 +4,14 @@ use std::io;
 
 use super::super::bytes::Bytes;
 use super::super::plan::{Plan, count_lines};
+use super::fields::{self, Fields};
 use super::lineage::Found;
 use super::merge::{self, Both, lines_of, misses};
 use super::sidecar::{self, OnDisk};
 use super::traces::shares;
 use super::{Changed, Conflict, Judged};
 use crate::disk::session_file::{self, SessionMeta};
+use crate::ground::clock::ZERO_TIME;
 
 /// Everything that is known of a session.
 pub(super) struct Case<'a> {
@@ -34,7 +36,11 @@ impl Case<'_> {
         if self.is_anothers() {
             return self.rewritten("is another session's now", true);
         }
-        if self.is_cut_by_them()? {
+        if self.is_cleared() {
+            self.found = Found::Rewritten;
+            return self.rewritten("was cleared", false);
+        }
+        if self.is_cut_by_them()? || self.is_of_theirs_alone()? {
             self.found = Found::Rewritten;
         }
         let from = match self.found {
@@ -43,13 +49,12 @@ impl Case<'_> {
             Found::Added { from, .. } => Some(from),
             Found::AsLeft | Found::Edited | Found::Doubtful => None,
         };
-        let Some(ours) = self.ours.take() else {
+        let Some(ours) = self.ours.clone() else {
             return self.incomplete();
         };
         if let (Some(from), Some(log)) = (from, &self.log)
             && shares(log, from, &ours)?
         {
-            self.ours = Some(ours);
             self.found = Found::Rewritten;
             return self.rewritten("was rewritten", false);
         }
@@ -71,19 +76,53 @@ impl Case<'_> {
         Judged::Ours { lines, finding }
     }
 
+    /// The file is there and empty, and they wrote a sidecar that counts no line. A crash
+    /// may leave the one or the other, but not both.
+    fn is_cleared(&self) -> bool {
+        let counts_none = |theirs: &SessionMeta| theirs.skip == 0 && theirs.count == 0;
+        self.their_meta().is_some_and(counts_none)
+            && self.log.as_ref().is_some_and(|log| log.size() == 0)
+    }
+
     /// The file may be what a crash left of ours, but they wrote a sidecar beside it that
-    /// shows just these lines, and nothing else that is new: they cut it.
+    /// shows just these lines, which none of ours did: they cut it.
     fn is_cut_by_them(&self) -> io::Result<bool> {
         let (Some(theirs), Some(log), Some(ours)) = (self.their_meta(), &self.log, &self.ours)
         else {
             return Ok(false);
         };
         let is_present = self.found == Found::AsLeft && self.present;
-        if !is_present || theirs.skip != 0 || merge::is_new(self.plan, theirs) {
+        if !is_present || theirs.skip != 0 || self.said(|said| said.count == theirs.count) {
             return Ok(false);
         }
         let lines = lines_of(log)?;
         Ok(theirs.count == lines && lines < lines_of(ours)?)
+    }
+
+    /// Nothing of ours is in the file of a session that began in the journal, and the
+    /// sidecar beside it is, or was before they wrote it, one of ours that counts lines.
+    /// Those came to the file before that sidecar: they replaced them.
+    fn is_of_theirs_alone(&self) -> io::Result<bool> {
+        let (Some(meta), Some(log), Found::Added { from: 0, .. }) =
+            (self.on_disk.meta(), &self.log, self.found)
+        else {
+            return Ok(false);
+        };
+        if self.their_meta().is_none() {
+            return Ok(meta.count > 0);
+        }
+        let is_dated = |said: &SessionMeta| said.created_at == meta.created_at;
+        let was_ours = meta.created_at != ZERO_TIME && self.said(is_dated);
+        if !was_ours || self.said(|said| is_dated(said) && said.count == 0) {
+            return Ok(false);
+        }
+        Ok(meta.skip == 0 && meta.count == lines_of(log)?)
+    }
+
+    /// Whether one of our sidecars is what is looked for.
+    fn said(&self, is_it: impl Fn(&SessionMeta) -> bool) -> bool {
+        let is_it = |said: Option<&SessionMeta>| said.is_some_and(&is_it);
+        self.plan.past.any_sidecar(self.their_meta(), is_it)
     }
 
     /// The key in the sidecar is another's that has this file name, too. One that leads to
@@ -115,16 +154,24 @@ impl Case<'_> {
         self.on_disk.meta().filter(|_| changed)
     }
 
-    fn merged_meta(&self) -> Option<SessionMeta> {
-        let ours = self.our_meta();
-        match self.their_meta() {
-            Some(theirs) => Some(merge::sidecar(self.plan, theirs, ours.as_ref())),
-            None => ours.or_else(|| self.on_disk.meta().cloned()),
+    fn merged(&self) -> Fields {
+        match (self.their_meta(), self.our_meta()) {
+            (Some(theirs), Some(ours)) => fields::merge(self.plan, theirs, &ours),
+            (Some(theirs), None) => Fields::of(theirs.clone()),
+            (None, Some(ours)) => Fields::of(ours),
+            (None, None) => Fields::of(match self.on_disk.meta() {
+                Some(meta) => meta.clone(),
+                None => SessionMeta::empty(""),
+            }),
         }
     }
 
     fn joined(self, what: &str, ours: Bytes, from: Option<u64>) -> io::Result<Judged> {
-        let meta = self.merged_meta();
+        let mut fields = self.merged();
+        let conflict = match fields.contested[..] {
+            [] => None,
+            _ => self.conflict(false, true)?,
+        };
         let both = Both {
             plan: self.plan,
             ours,
@@ -134,26 +181,31 @@ impl Case<'_> {
             theirs: self.their_meta(),
         };
         let (lines, skip) = both.join()?;
-        let count = lines_of(&lines)?;
-        let mut meta = meta.unwrap_or_else(|| SessionMeta::empty(""));
-        meta.skip = skip.clamp(0, count);
-        meta.count = count;
-        Ok(self.changed(what, Some(lines), Some(meta), None))
+        fields.meta.count = lines_of(&lines)?;
+        fields.meta.skip = skip.clamp(0, fields.meta.count);
+        Ok(self.changed(what, Some(lines), Some(fields), conflict))
     }
 
     /// Theirs is the history.
     fn rewritten(self, what: &str, displaced: bool) -> io::Result<Judged> {
-        let conflict = self.conflict(displaced)?;
-        let mut meta = if displaced {
-            self.on_disk.meta().cloned()
-        } else {
-            self.merged_meta()
+        let mut fields = match self.on_disk.meta() {
+            Some(meta) if displaced => Fields::of(meta.clone()),
+            _ => self.merged(),
         };
-        if let (Some(meta), Some(log)) = (&mut meta, &self.log) {
-            meta.count = lines_of(log)?;
-            meta.skip = self.hidden(log, displaced)?.clamp(0, meta.count);
+        if let Some(theirs) = self.their_meta().filter(|_| self.is_cleared())
+            && fields.meta.summary != theirs.summary
+        {
+            // The summary of what is gone goes with it.
+            fields.meta.summary.clone_from(&theirs.summary);
+            fields.contested.push("summary");
         }
-        Ok(self.changed(what, None, meta, conflict))
+        let conflict = self.conflict(displaced, !fields.contested.is_empty())?;
+        if let Some(log) = &self.log {
+            fields.meta.count = lines_of(log)?;
+            fields.meta.skip = self.hidden(log, displaced)?.clamp(0, fields.meta.count);
+        }
+        let says_something = self.on_disk.meta().is_some() || self.our_meta().is_some();
+        Ok(self.changed(what, None, says_something.then_some(fields), conflict))
     }
 
     /// How many lines of the file that was found are hidden: as many as they hid. If the
@@ -176,7 +228,7 @@ impl Case<'_> {
 
     /// Both files count as removed, if the one with the lines is.
     fn gone(self) -> io::Result<Judged> {
-        let conflict = self.conflict(false)?;
+        let conflict = self.conflict(false, false)?;
         Ok(self.changed("was removed", None, None, conflict))
     }
 
@@ -185,11 +237,9 @@ impl Case<'_> {
     fn incomplete(self) -> io::Result<Judged> {
         let what = "was to be made of a file that was removed";
         let lines = self.pieces.clone();
-        let mut meta = self.merged_meta();
-        if let Some(meta) = &mut meta {
-            show_the_last(meta, &lines)?;
-        }
-        let mut judged = self.changed(what, Some(lines), meta, None);
+        let mut fields = self.merged();
+        show_the_last(&mut fields.meta, &lines)?;
+        let mut judged = self.changed(what, Some(lines), Some(fields), None);
         if let Judged::Changed(changed) = &mut judged {
             changed.lost = true;
         }
@@ -200,7 +250,7 @@ impl Case<'_> {
         self,
         what: &str,
         lines: Option<Bytes>,
-        meta: Option<SessionMeta>,
+        fields: Option<Fields>,
         conflict: Option<Conflict>,
     ) -> Judged {
         let sidecar = match self.sidecar {
@@ -218,8 +268,21 @@ impl Case<'_> {
         let key = self.our_meta().or_else(|| self.on_disk.meta().cloned());
         let key = key.map(|meta| meta.key).unwrap_or_default();
         let path = &self.path;
+        let (meta, contested) = match fields {
+            Some(Fields { meta, contested }) => (Some(meta), contested),
+            None => (None, Vec::new()),
+        };
+        let contested = match contested[..] {
+            [] => String::new(),
+            _ => format!(
+                "; both changed its {}: theirs holds",
+                contested.join(" and ")
+            ),
+        };
         Judged::Changed(Box::new(Changed {
-            finding: format!("session {key:?}: {path} {what} by another program{sidecar}; {then}"),
+            finding: format!(
+                "session {key:?}: {path} {what} by another program{sidecar}; {then}{contested}"
+            ),
             lines,
             gone: self.found == Found::Gone,
             found: self.log,
@@ -229,8 +292,9 @@ impl Case<'_> {
         }))
     }
 
-    /// What we acknowledged, if not all of it is in the file that is there.
-    fn conflict(&self, displaced: bool) -> io::Result<Option<Conflict>> {
+    /// What we acknowledged, if not all of it holds: lines that are not in the file that is
+    /// there, or fields that both changed.
+    fn conflict(&self, displaced: bool, contested: bool) -> io::Result<Option<Conflict>> {
         let Some(mut meta) = self.our_meta() else {
             return Ok(None);
         };
@@ -242,7 +306,7 @@ impl Case<'_> {
         };
         let there = self.log.as_ref().filter(|_| !displaced);
         let hidden = self.on_disk.meta().map_or(0, |meta| meta.skip);
-        if !misses((there, hidden), &lines, meta.skip)? {
+        if !contested && !misses((there, hidden), &lines, meta.skip)? {
             return Ok(None);
         }
         meta.count = lines_of(&lines)?;

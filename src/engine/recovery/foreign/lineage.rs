@@ -42,6 +42,9 @@ struct Reference<'a> {
     base: Known<'a>,
     /// The lines that the journal puts after that.
     rest: Cow<'a, [u8]>,
+    /// Whether the session had no line before the journal's, and may have had no file since:
+    /// others add their first line as we do.
+    begins_empty: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -98,13 +101,19 @@ pub(super) fn find(
         let Some(sum) = known(base, past) else {
             continue;
         };
-        let (base, rest) = (sum, lines_after(base, appended));
-        let (present, of) = (nth == 0, Reference { base, rest });
+        let of = Reference {
+            base: sum,
+            rest: lines_after(base, appended),
+            begins_empty: plan.may_be_absent(waits)
+                && matches!(base, Base::OnDisk | Base::Deleted)
+                && sum.sum().0 == 0,
+        };
+        let present = nth == 0;
         let (found, same) = of.fit(planned, (path, file, log.len), &sums)?;
         if found == Found::AsLeft {
             return Ok((Found::AsLeft, present));
         }
-        let possible = !(present && waits);
+        let possible = found != Found::Rewritten && !(present && waits);
         if possible && best.as_ref().is_none_or(|(best, _)| best.same < same) {
             best = Some((Fit { found, same, of }, present));
         }
@@ -229,7 +238,7 @@ impl Reference<'_> {
             (false, None) if whole > 0 => (Found::Edited, same),
             (false, None) => (Found::Doubtful, 0),
             // Of a file that shows nothing of ours nothing tells that it is ours.
-            (_, Some(_)) if whole > 0 || sound && base > 0 => {
+            (_, Some(_)) if whole > 0 || sound && (base > 0 || self.begins_empty) => {
                 (Found::Added { from: same, sound }, same)
             }
             _ => (Found::Rewritten, 0),

@@ -11,75 +11,6 @@ use crate::disk::files::extent;
 use crate::disk::files::lines::Raw;
 use crate::disk::session_file::{self, Decoded, Kind, SessionMeta};
 
-/// Which of the fields of a sidecar are known from our own: another program left them as
-/// it found them.
-#[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "one for each field of a sidecar"
-)]
-struct Unchanged {
-    summary: bool,
-    scope: bool,
-    aliases: bool,
-    created_at: bool,
-    skip: bool,
-    least_skip: Option<i64>,
-}
-
-impl Unchanged {
-    fn of(plan: &Plan, theirs: &SessionMeta, added: i64) -> Self {
-        let mut known = Self::default();
-        let scope = |meta: &SessionMeta| meta.scope.as_ref().map(|scope| scope.get().to_owned());
-        plan.past.any_sidecar(Some(theirs), |said| {
-            let Some(said) = said else { return false };
-            let count = theirs.count.saturating_sub(said.count);
-            known.summary |= said.summary == theirs.summary;
-            known.scope |= scope(said) == scope(theirs);
-            known.aliases |= said.aliases == theirs.aliases;
-            known.created_at |= said.created_at == theirs.created_at;
-            known.skip |= said.skip == theirs.skip && count == added;
-            let least = known.least_skip.get_or_insert(said.skip);
-            *least = said.skip.min(*least);
-            false
-        });
-        known
-    }
-}
-
-/// Whether another program's sidecar says of more than lines what none of ours said.
-pub(super) fn is_new(plan: &Plan, theirs: &SessionMeta) -> bool {
-    let known = Unchanged::of(plan, theirs, 0);
-    !(known.summary && known.scope && known.aliases)
-}
-
-/// A sidecar of both: theirs as far as they changed it, ours as far as they did not.
-pub(super) fn sidecar(
-    plan: &Plan,
-    theirs: &SessionMeta,
-    ours: Option<&SessionMeta>,
-) -> SessionMeta {
-    let mut meta = theirs.clone();
-    let Some(ours) = ours else { return meta };
-    let known = Unchanged::of(plan, theirs, 0);
-    if known.summary {
-        meta.summary.clone_from(&ours.summary);
-    }
-    if known.scope {
-        meta.scope.clone_from(&ours.scope);
-    }
-    if known.aliases {
-        meta.aliases.clone_from(&ours.aliases);
-    }
-    if known.created_at {
-        meta.created_at.clone_from(&ours.created_at);
-    }
-    if !ours.key.is_empty() {
-        meta.key.clone_from(&ours.key);
-    }
-    meta
-}
-
 /// A session of which both have lines.
 pub(super) struct Both<'a> {
     pub(super) plan: &'a Plan,
@@ -128,11 +59,18 @@ impl Both<'_> {
         let Some(theirs) = self.theirs else {
             return Hidden::AsOurs;
         };
-        let known = Unchanged::of(self.plan, theirs, added);
-        match known.least_skip {
-            _ if known.skip => Hidden::AsOurs,
-            Some(least) if theirs.skip < least => Hidden::Fewer(theirs.skip.max(0)),
-            _ => Hidden::First(theirs.skip.max(0)),
+        let mut least = i64::MAX;
+        let is_ours = self.plan.past.any_sidecar(Some(theirs), |said| {
+            let Some(said) = said else { return false };
+            least = least.min(said.skip);
+            said.skip == theirs.skip && theirs.count.saturating_sub(said.count) == added
+        });
+        let first = theirs.skip.max(0);
+        match least {
+            _ if is_ours => Hidden::AsOurs,
+            i64::MAX => Hidden::First(first),
+            least if theirs.skip < least => Hidden::Fewer(first),
+            _ => Hidden::First(first),
         }
     }
 

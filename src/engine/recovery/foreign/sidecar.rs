@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::plan::Plan;
 use super::traces::arrived;
 use crate::disk::files::{is_taken, sidecar};
-use crate::disk::session_file::{self, SessionMeta};
+use crate::disk::session_file::{self, Agreement, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::clock::ZERO_TIME;
 use crate::ground::storage::Storage;
@@ -97,23 +97,20 @@ impl OnDisk {
 }
 
 fn is_same(said: &SessionMeta, found: &SessionMeta) -> bool {
-    let scope = |meta: &SessionMeta| meta.scope.as_ref().map(|scope| scope.get().to_owned());
-    (said.skip, said.count) == (found.skip, found.count)
-        && said.updated_at == found.updated_at
-        && (said.key == found.key || found.key.is_empty())
-        // The first append gives it a date.
-        && (said.created_at == found.created_at || found.created_at == ZERO_TIME)
-        && said.summary == found.summary
-        && said.aliases == found.aliases
-        && (scope(said) == scope(found) || encoded(said) == encoded(found))
-}
-
-fn encoded(meta: &SessionMeta) -> Vec<u8> {
-    session_file::encode_sidecar(&SessionMeta {
-        key: String::new(),
-        created_at: String::new(),
-        ..meta.clone()
-    })
+    let Agreement {
+        key,
+        summary,
+        skip,
+        count,
+        created_at,
+        updated_at,
+        scope,
+        aliases,
+    } = said.agreement(found);
+    // The first append gives it a date.
+    let created_at = created_at || found.created_at == ZERO_TIME;
+    let key = key || found.key.is_empty();
+    key && summary && skip && count && created_at && updated_at && scope && aliases
 }
 
 /// What a disk writes at once, bytes.

@@ -8,7 +8,7 @@ use sessionlog::testing::sim::{DIR, Sim, read_now, read_only};
 
 use super::opened;
 use super::others::Deed;
-use super::ours::{KEY, Known, Script};
+use super::ours::{Fields, KEY, Known, Script};
 use crate::foreign::picoclaw::{Files as _, InMemory, PicoClaw, Sidecar, log_name, sidecar_name};
 
 /// What both sides know, after the crash and after what others did.
@@ -38,8 +38,8 @@ pub(super) struct After {
     took_sidecar: bool,
     /// Whether they removed files that may not have been there.
     untold: bool,
-    summary: Option<&'static str>,
-    no_sidecar: bool,
+    /// What the sidecar must say beyond lines.
+    fields: Fields,
     /// What sidecars said of hidden lines.
     hidden: Vec<Option<(i64, i64)>>,
     pub(super) changed: bool,
@@ -50,7 +50,7 @@ pub(super) struct After {
 impl After {
     pub(super) fn crash(known: Known, script: &Script) -> Self {
         Self {
-            summary: known.summary,
+            fields: known.fields.clone(),
             known,
             may_lack_files: script.may_lack_files(),
             added: BTreeSet::new(),
@@ -62,7 +62,6 @@ impl After {
             rewritten: false,
             took_sidecar: false,
             untold: false,
-            no_sidecar: false,
             hidden: Vec::new(),
             changed: false,
             twice: false,
@@ -115,7 +114,8 @@ impl After {
             let (had, has) = (texts_in(found[0].as_ref()), texts_in(left[0].as_ref()));
             self.dropped.extend(had.difference(&has).cloned());
         }
-        let whole = ["set", "set_add", "clear"].contains(&deed.name) && rewrites;
+        let whole = deed.name.starts_with("set") || deed.name.starts_with("clear");
+        let whole = whole && rewrites;
         if self.deeds == 1 && (whole || removed) {
             let lost = self.known.journalled.difference(&after);
             self.taken.extend(lost.cloned());
@@ -161,15 +161,21 @@ impl After {
         }
         self.added.retain(|text| !self.dropped.contains(text));
         self.changed |= found != left;
-        // The end of a file that is gone may not have been written.
+        // The end of a file that is gone may not have been written, but for who says so.
+        let cleared = left[0].as_ref().is_some_and(Vec::is_empty) && hidden == Some((0, 0));
         let cut = rewrites
+            && !cleared
             && found[0]
                 .as_ref()
                 .zip(left[0].as_ref())
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
         self.untold |= self.may_lack_files && (removed || unhidden);
-        self.summarizes(deed, [&found[1], &left[1]], unhidden || removed || rewrites);
+        // Nor had the file a line before: what they wrote may as well be added to none.
+        let has_ours = !self.known.ever.is_disjoint(&texts_in(left[0].as_ref()));
+        let theirs_alone = left[0].is_some() && !cleared && !has_ours;
+        self.untold |= self.may_lack_files && theirs_alone && (rewrites || self.rewritten);
+        self.says(deed, [&found, &left], unhidden || removed);
         self.seen = after;
     }
 
@@ -200,16 +206,46 @@ impl After {
         self.untold |= left.is_some_and(zeros);
     }
 
-    /// What the summary is after the deed, if that is certain.
-    fn summarizes(&mut self, deed: &Deed, sidecars: [&Option<Vec<u8>>; 2], doubtful: bool) {
-        let [found, left] = sidecars;
-        let kept = self.summary.filter(|_| !self.no_sidecar && !doubtful);
-        self.no_sidecar = left.is_none();
-        self.summary = match deed.name {
-            "summary" if found != left => Some("theirs"),
-            "edit_summary" if found != left => Some("edited"),
-            _ => kept,
+    /// What they changed of the sidecar is theirs, unless it is what ours said once: then
+    /// nobody can tell. Who takes a sidecar away may have meant what it said or not.
+    fn says(&mut self, deed: &Deed, files: [&[Option<Vec<u8>>; 2]; 2], doubtful: bool) {
+        let [found, left] = files.map(|[_, sidecar]| Sidecar::decode(sidecar.as_deref()?));
+        // Without its lines a session is deleted.
+        let deleted = files[1][0].is_none() && !self.may_lack_files;
+        let Some(left) = left.filter(|_| !doubtful && !deleted) else {
+            self.fields = Fields::default();
+            return;
         };
+        let found = found.unwrap_or_else(|| Sidecar::new(KEY));
+        let scope = |sidecar: &Sidecar| {
+            let scope = sidecar
+                .scope
+                .as_ref()
+                .map(|scope| scope.to_value().to_string());
+            scope.unwrap_or_default()
+        };
+        let is_new = |is_it: &dyn Fn(&Fields) -> bool| !self.known.said.iter().any(is_it);
+        let [was_empty, is_empty] = files.map(|[log, _]| log.as_ref().is_some_and(Vec::is_empty));
+        let clears = deed.name.starts_with("clear") && is_empty;
+        if clears || left.summary != found.summary {
+            let summary = Some(left.summary.clone());
+            let certain = clears || is_new(&|said| said.summary == summary);
+            self.fields.summary = summary.filter(|_| certain);
+        } else if was_empty || deed.rewrites && is_empty {
+            // An empty file that a crash had left looks cleared, and one that they cleared
+            // does not any more once it has a line.
+            self.fields.summary = None;
+        }
+        if scope(&left) != scope(&found) {
+            let scope = Some(scope(&left));
+            let certain = is_new(&|said| said.scope == scope);
+            self.fields.scope = scope.filter(|_| certain);
+        }
+        if left.aliases != found.aliases {
+            let aliases = Some(left.aliases);
+            let certain = is_new(&|said| said.aliases == aliases);
+            self.fields.aliases = aliases.filter(|_| certain);
+        }
     }
 }
 
@@ -261,7 +297,7 @@ pub(super) fn check(disk: &MemoryStorage, after: &After) -> Result<(), String> {
     }
     lines(disk, after, &history).map_err(|e| format!("{e}: {history:?}, {findings:?}"))?;
     backups_are_listed(disk, &mut sim)?;
-    meta(&mut sim, after, &history)?;
+    meta(&mut sim, after)?;
     if after.changed && findings.len() != 1 && !after.untold && !after.twice {
         return Err(format!("{} findings: {findings:?}", findings.len()));
     }
@@ -347,17 +383,38 @@ fn backups_are_listed(disk: &MemoryStorage, sim: &mut Sim) -> Result<(), String>
     Ok(())
 }
 
-fn meta(sim: &mut Sim, after: &After, history: &[String]) -> Result<(), String> {
+fn compact(json: &str) -> String {
+    let value: Option<serde_json::Value> = serde_json::from_str(json).ok();
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// What the sidecar says beyond lines, and where each alias leads.
+fn meta(sim: &mut Sim, after: &After) -> Result<(), String> {
     let reply = sim.handle().exact_keys().session_meta(KEY);
     let meta = sim.run(reply).map_err(|e| format!("meta: {e}"))?;
-    if let Some(summary) = after.summary
-        && !history.is_empty()
-        && meta.summary != summary
-    {
-        return Err(format!(
-            "the summary is {:?}, not {summary:?}",
-            meta.summary
-        ));
+    let scope = meta.scope.as_ref().map_or("", |scope| scope.get());
+    let says = Fields {
+        summary: Some(meta.summary.clone()),
+        scope: Some(compact(scope)),
+        aliases: Some(meta.aliases.clone()),
+    };
+    let Fields {
+        summary,
+        scope,
+        aliases,
+    } = &after.fields;
+    let is_it = (summary.is_none() || *summary == says.summary)
+        && (scope.is_none() || *scope == says.scope)
+        && (aliases.is_none() || *aliases == says.aliases);
+    if !is_it {
+        return Err(format!("it says {says:?}, not {:?}", after.fields));
+    }
+    for alias in &meta.aliases {
+        let reply = sim.handle().session_meta(alias);
+        let leads = sim.run(reply).map_err(|e| format!("{alias}: {e}"))?.key;
+        if leads != KEY {
+            return Err(format!("{alias} leads to {leads:?}"));
+        }
     }
     Ok(())
 }

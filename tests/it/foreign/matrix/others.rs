@@ -14,7 +14,7 @@ pub(super) struct Deed {
     pub(super) rewrites: bool,
 }
 
-const ADDS: [&str; 9] = [
+const ADDS: [&str; 12] = [
     "add",
     "add_delete_sidecar",
     "add_two",
@@ -24,6 +24,9 @@ const ADDS: [&str; 9] = [
     "truncate_compact_add",
     "typo",
     "typo_last",
+    "truncate_all_add",
+    "add_summary",
+    "upsert_add",
 ];
 
 /// All of them. What fails was not done: PicoClaw refuses what it cannot read.
@@ -61,8 +64,40 @@ pub(super) fn deeds() -> Vec<Deed> {
             set(p, tag);
             add(p, "user", "theirs", tag);
         }),
-        rewrite("clear", |p, _| {
+        rewrite("set_none", |p, _| {
             p.set_history(KEY, &[]).unwrap_or_default();
+        }),
+        rewrite("clear", clear),
+        rewrite("clear_truncating", |p, _| {
+            let _ = p.truncate(KEY, 0);
+            let _ = p.compact(KEY);
+            let _ = p.set_summary(KEY, "");
+        }),
+        rewrite("clear_summary", |p, tag| {
+            clear(p, tag);
+            let _ = p.set_summary(KEY, "theirs");
+        }),
+        rewrite("clear_upsert", |p, tag| {
+            clear(p, tag);
+            let _ = p.upsert(KEY, Some("{\"k\":1}"), &["other"]);
+        }),
+        deed("truncate_none", |p, _| {
+            p.truncate(KEY, 100).unwrap_or_default();
+        }),
+        deed("truncate_all_add", |p, tag| {
+            let _ = p.truncate(KEY, 0);
+            add(p, "user", "theirs", tag);
+        }),
+        deed("add_summary", |p, tag| {
+            add(p, "user", "theirs", tag);
+            let _ = p.set_summary(KEY, "theirs");
+        }),
+        deed("upsert_add", |p, tag| {
+            let _ = p.upsert(KEY, Some("{\"k\":1}"), &["other"]);
+            add(p, "user", "theirs", tag);
+        }),
+        deed("unname", |p, _| {
+            let _ = p.upsert(KEY, None, &[]);
         }),
         rewrite("truncate_all_compact", |p, _| {
             let _ = p.truncate(KEY, 0);
@@ -110,6 +145,13 @@ pub(super) fn deeds() -> Vec<Deed> {
 /// A message. `tag` keeps the text from being there already.
 fn add(p: &PicoClaw<InMemory>, role: &str, text: &str, tag: &str) {
     let _ = p.add(KEY, role, &format!("{text}{tag}"));
+}
+
+/// As its command does.
+fn clear(p: &PicoClaw<InMemory>, _: &str) {
+    let _ = p.set_history(KEY, &[]);
+    let _ = p.set_summary(KEY, "");
+    let _ = p.compact(KEY);
 }
 
 fn set(p: &PicoClaw<InMemory>, tag: &str) {

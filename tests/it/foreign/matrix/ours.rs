@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use sessionlog::testing::disk_model::MemoryStorage;
 use sessionlog::testing::sim::{Sim, Ticket};
 use sessionlog::{Durability, Message, StoreHandle};
@@ -11,6 +12,12 @@ use super::opened;
 
 /// The session of every case.
 pub(super) const KEY: &str = "a";
+
+/// Another session, which the session of every case may inherit.
+pub(super) const ELDER: &str = "telegram:elder";
+
+/// Where the session belongs, as we say it.
+const SCOPE: &str = r#"{"chat":"ours"}"#;
 
 /// One thing that our store does.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +28,12 @@ pub(super) enum Op {
     Compact,
     Set(&'static [&'static str]),
     Summary(&'static str),
-    Aliases,
+    /// Names for the session, and where it belongs.
+    Named,
+    /// The same, with what another session has: it leads here then.
+    Inherit,
+    /// A message of that other session.
+    Elder,
     Checkpoint,
     Revert,
     Clear,
@@ -37,7 +49,7 @@ pub(super) struct Script {
     pub(super) name: &'static str,
     base: Vec<Op>,
     last: Vec<Op>,
-    /// Whether the session began after the last checkpoint: a file of it that is
+    /// Whether the session had no line at the last checkpoint: a file of it that is
     /// missing may not have been there.
     fresh: bool,
 }
@@ -56,10 +68,43 @@ pub(super) struct Known {
     pub(super) must: BTreeSet<String>,
     /// Of these, what no checkpoint covers.
     pub(super) journalled: BTreeSet<String>,
+    /// All that was ever written.
+    pub(super) ever: BTreeSet<String>,
     /// Taken away, and that acknowledged.
     pub(super) gone: BTreeSet<String>,
-    /// The summary, if it is certain.
-    pub(super) summary: Option<&'static str>,
+    /// What the sidecar says beyond lines, as far as it is certain.
+    pub(super) fields: Fields,
+    /// All that sidecars may have said since the session began.
+    pub(super) said: Vec<Fields>,
+}
+
+/// What a sidecar says beyond lines: a field is `None` if either of two things may stand
+/// there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Fields {
+    pub(super) summary: Option<String>,
+    pub(super) scope: Option<String>,
+    pub(super) aliases: Option<Vec<String>>,
+}
+
+impl Fields {
+    /// Those of a session that nobody said anything of.
+    fn empty() -> Self {
+        Self {
+            summary: Some(String::new()),
+            scope: Some(String::new()),
+            aliases: Some(Vec::new()),
+        }
+    }
+
+    /// What holds whichever of the two does.
+    fn either(self, other: &Self) -> Self {
+        Self {
+            summary: self.summary.filter(|it| other.summary.as_ref() == Some(it)),
+            scope: self.scope.filter(|it| other.scope.as_ref() == Some(it)),
+            aliases: self.aliases.filter(|it| other.aliases.as_ref() == Some(it)),
+        }
+    }
 }
 
 pub(super) fn scripts() -> Vec<Script> {
@@ -69,11 +114,14 @@ pub(super) fn scripts() -> Vec<Script> {
     let hidden = vec![Add(&["one", "two", "three", "four"]), Truncate(2), Flush];
     let talk = vec![Add(&["one"]), Checkpoint, Add(&["two", "three"]), Flush];
     let backup = vec![Add(&["one", "two"]), Clear, Add(&["three"]), Flush];
+    let plain = vec![Add(&["one", "two"]), Flush];
+    let emptied = vec![Add(&["one"]), Set(&[]), Flush];
+    let elder = vec![Elder, Flush];
     let script = |name, base: &Vec<Op>, last: Vec<Op>| Script {
         name,
         base: base.clone(),
         last,
-        fresh: base.is_empty(),
+        fresh: !base.iter().any(|op| matches!(op, Add(_))) || matches!(base[..], [.., Set([]), _]),
     };
     vec![
         script(
@@ -100,8 +148,40 @@ pub(super) fn scripts() -> Vec<Script> {
         script(
             "aliases",
             &flushed,
-            vec![Aliases, Add(&["four"]), Pause(1000)],
+            vec![Named, Add(&["four"]), Pause(1000)],
         ),
+        script(
+            "named_first",
+            &vec![],
+            vec![Named, Add(&["one"]), Pause(50), Add(&["two"])],
+        ),
+        script(
+            "summary_first",
+            &vec![],
+            vec![Summary("ours"), Add(&["one"]), Pause(1000), Named],
+        ),
+        script(
+            "inherit_first",
+            &elder,
+            vec![Inherit, Add(&["one"]), Pause(1000)],
+        ),
+        script(
+            "begun_truncated",
+            &vec![],
+            vec![Add(&["one"]), Truncate(0), Add(&["two"]), Pause(1000)],
+        ),
+        script("emptied", &emptied, vec![Add(&["two"]), Pause(50)]),
+        script(
+            "set_begun",
+            &vec![],
+            vec![Set(&["one"]), Add(&["two"]), Pause(50), Add(&["three"])],
+        ),
+        script(
+            "add_truncate",
+            &plain,
+            vec![Add(&["three"]), Truncate(1), Add(&["four"]), Pause(50)],
+        ),
+        script("summary_last", &plain, vec![Summary("ours"), Pause(1000)]),
         script(
             "truncate",
             &flushed,
@@ -178,8 +258,8 @@ struct Play {
     since: BTreeSet<String>,
     marked: usize,
     backup: Vec<String>,
-    summary: &'static str,
-    sure: bool,
+    fields: Fields,
+    said: Vec<Fields>,
 }
 
 impl Play {
@@ -193,8 +273,8 @@ impl Play {
             since: BTreeSet::new(),
             marked: 0,
             backup: Vec::new(),
-            summary: "",
-            sure: true,
+            fields: Fields::empty(),
+            said: vec![Fields::empty()],
         }
     }
 
@@ -214,10 +294,15 @@ impl Play {
                 // A store that is idle for 300 ms makes a checkpoint.
                 Op::Flush | Op::Pause(300..) => self.since.clear(),
                 Op::Buffered(text) => drop(self.loose.insert((*text).to_owned())),
-                Op::Summary(text) => (self.summary, self.sure) = (*text, answered),
-                Op::Delete => self.sure = false,
                 _ => {}
             }
+            let fields = self.fields_after(*op);
+            self.said.push(fields.clone());
+            self.fields = if answered {
+                fields
+            } else {
+                fields.either(&self.fields)
+            };
             if answered {
                 self.now = after;
             } else {
@@ -239,9 +324,32 @@ impl Play {
             Op::Clear => self.backup = std::mem::take(&mut now),
             Op::Restore => now.clone_from(&self.backup),
             Op::Delete => now.clear(),
-            Op::Compact | Op::Summary(_) | Op::Aliases | Op::Flush | Op::Pause(_) => {}
+            Op::Inherit if now.is_empty() => now.push(ELDER.to_owned()),
+            Op::Compact
+            | Op::Summary(_)
+            | Op::Named
+            | Op::Inherit
+            | Op::Elder
+            | Op::Flush
+            | Op::Pause(_) => {}
         }
         now
+    }
+
+    /// What the sidecar says once `op` has taken effect.
+    fn fields_after(&self, op: Op) -> Fields {
+        let mut fields = self.fields.clone();
+        match op {
+            Op::Summary(text) => fields.summary = Some(text.to_owned()),
+            Op::Named | Op::Inherit => {
+                fields.scope = Some(SCOPE.to_owned());
+                fields.aliases = Some(names(op));
+            }
+            // A power loss may leave the session that was deleted, and they act on that.
+            Op::Clear | Op::Revert | Op::Restore | Op::Delete => fields = Fields::default(),
+            _ => {}
+        }
+        fields
     }
 
     fn acknowledged(&mut self, op: Op) -> bool {
@@ -255,6 +363,12 @@ impl Play {
         }
         if let Op::Checkpoint = op {
             let ticket = self.sim.submit(ours.context(KEY).checkpoint(false));
+            return is_ok(&mut self.sim, &ticket);
+        }
+        if let Op::Inherit = op {
+            let ticket =
+                self.sim
+                    .submit(ours.ensure_session_metadata(KEY, Some(scope()), names(op)));
             return is_ok(&mut self.sim, &ticket);
         }
         let ticket = submit(&mut self.sim, &ours, op);
@@ -274,7 +388,9 @@ impl Play {
             journalled: must.intersection(&self.since).cloned().collect(),
             must,
             gone,
-            summary: self.sure.then_some(self.summary),
+            ever: self.ever,
+            fields: self.fields,
+            said: self.said,
         }
     }
 }
@@ -295,12 +411,25 @@ fn submit(sim: &mut Sim, ours: &StoreHandle, op: Op) -> Ticket<()> {
         Op::Compact => ours.compact(KEY),
         Op::Set(texts) => ours.set_history(KEY, messages(texts)),
         Op::Summary(text) => ours.set_summary(KEY, text),
-        Op::Aliases => ours.upsert_session_meta(KEY, None, vec![String::from("alias")]),
+        Op::Named => ours.upsert_session_meta(KEY, Some(scope()), names(op)),
+        Op::Elder => ours.add_message(ELDER, "user", ELDER),
         Op::Revert => ours.context(KEY).revert_to(0),
         Op::Clear => ours.context(KEY).clear(),
         Op::Restore => ours.restore_backup(KEY, 1),
         Op::Delete => ours.delete_session(KEY),
-        Op::Checkpoint | Op::Flush | Op::Pause(_) => unreachable!("done elsewhere"),
+        Op::Checkpoint | Op::Inherit | Op::Flush | Op::Pause(_) => {
+            unreachable!("done elsewhere")
+        }
     };
     sim.submit(reply)
+}
+
+/// What else the session is called.
+fn names(op: Op) -> Vec<String> {
+    let inherits = matches!(op, Op::Inherit);
+    vec![String::from(if inherits { ELDER } else { "alias" })]
+}
+
+fn scope() -> Box<RawValue> {
+    RawValue::from_string(SCOPE.to_owned()).expect("it is JSON")
 }

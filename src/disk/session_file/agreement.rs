@@ -1,0 +1,79 @@
+//! Two sidecars, field by field.
+
+use serde_json::value::RawValue;
+
+use super::SessionMeta;
+use super::encode::write_html_safe;
+use super::layout::flatten;
+
+/// In which fields two sidecars agree. Who compares or merges sidecars takes this apart
+/// field by field: one that a sidecar has and this has not would be lost in a merge.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each field of a sidecar"
+)]
+pub(crate) struct Agreement {
+    pub(crate) key: bool,
+    pub(crate) summary: bool,
+    pub(crate) skip: bool,
+    pub(crate) count: bool,
+    pub(crate) created_at: bool,
+    pub(crate) updated_at: bool,
+    pub(crate) scope: bool,
+    pub(crate) aliases: bool,
+}
+
+impl SessionMeta {
+    /// In which fields this says what `other` says.
+    pub(crate) fn agreement(&self, other: &Self) -> Agreement {
+        let Self {
+            key,
+            summary,
+            skip,
+            count,
+            created_at,
+            updated_at,
+            scope,
+            aliases,
+        } = self;
+        Agreement {
+            key: *key == other.key,
+            summary: *summary == other.summary,
+            skip: *skip == other.skip,
+            count: *count == other.count,
+            created_at: *created_at == other.created_at,
+            updated_at: *updated_at == other.updated_at,
+            scope: is_same_scope(scope.as_deref(), other.scope.as_deref()),
+            aliases: *aliases == other.aliases,
+        }
+    }
+}
+
+impl Agreement {
+    /// In which fields one of two agrees.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            key: self.key || other.key,
+            summary: self.summary || other.summary,
+            skip: self.skip || other.skip,
+            count: self.count || other.count,
+            created_at: self.created_at || other.created_at,
+            updated_at: self.updated_at || other.updated_at,
+            scope: self.scope || other.scope,
+            aliases: self.aliases || other.aliases,
+        }
+    }
+}
+
+fn is_same_scope(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
+    let written = |scope: &RawValue| {
+        let mut out = Vec::new();
+        write_html_safe(scope.get().as_bytes(), &mut out);
+        flatten(&out)
+    };
+    match (one, other) {
+        (Some(one), Some(other)) => one.get() == other.get() || written(one) == written(other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}

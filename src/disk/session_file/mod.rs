@@ -100,4 +100,5 @@ pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
     encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, on_the_way,
 };
+pub(crate) use text::without_mark;
 pub(crate) use turns::{Turns, answered_call};

@@ -104,9 +104,10 @@ pub(crate) fn survey(
             report.findings.push(finding);
         }
     }
+    let have_logs: HashSet<&String> = logs.iter().collect();
     for stem in sidecars.iter().chain(&logs) {
         if !catalog.found(stem) && !is_twins(storage, dir, &catalog, stem) {
-            catalog.enter_orphan(stem);
+            catalog.enter_orphan(stem, have_logs.contains(stem));
         }
     }
     // With a log beside it the name is in use; the file is set aside, as a
@@ -136,24 +137,23 @@ fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     entries.map_err(|e| Error::io("list", dir, e))
 }
 
-/// Tells names of sessions from others. A directory, link or pipe in the place of a session file
-/// keeps its name from every session, and the sidecar beside it is nobody's. A
-/// directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
+/// Tells names of sessions from others. A directory, link or pipe in the place of a session
+/// file is that session's, which answers with an error: taken for no file, the next message
+/// would begin a second session beside it. A directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
 /// the history is there, and it goes out of the way when a sidecar is written. A
 /// link there is as good as one that cannot be read: behind it may stand how much
 /// of the session is hidden.
 fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
     let mut listed = Listed::default();
-    let (mut no_logs, mut no_sidecars) = (HashSet::new(), Vec::new());
+    let mut no_sidecars = Vec::new();
     for DirEntry { name, kind } in entries {
         let log = name.strip_suffix(LOG);
         let Some(stem) = log.or_else(|| name.strip_suffix(SIDECAR)) else {
             continue;
         };
         match (kind, log) {
-            (FileKind::File, Some(_)) => listed.logs.push(stem.into()),
+            (_, Some(_)) => listed.logs.push(stem.into()),
             (FileKind::File, None) => listed.sidecars.push(stem.into()),
-            (_, Some(_)) => drop(no_logs.insert(stem.to_owned())),
             (kind, None) => {
                 no_sidecars.push(stem.to_owned());
                 if kind == FileKind::Symlink {
@@ -170,9 +170,8 @@ fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
             report.findings.push(format!("{name} is {what}"));
         }
     }
-    listed.sidecars.retain(|stem| !no_logs.contains(stem));
     no_sidecars.retain(|stem| !listed.logs.contains(stem));
-    listed.blocked = no_logs.into_iter().chain(no_sidecars).collect();
+    listed.blocked = no_sidecars;
     listed
 }
 

@@ -64,6 +64,11 @@ impl<'a> Listing<'a> {
         self.ahead.lock().is_empty() && self.view.is_current(&self.moment)
     }
 
+    /// See [`Catalog::all`](crate::engine::catalog::Catalog::all).
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        self.moment.catalog.all()
+    }
+
     /// See [`Catalog::listed`](crate::engine::catalog::Catalog::listed).
     pub(crate) fn listed(&self) -> Vec<(String, String)> {
         self.moment.catalog.listed()

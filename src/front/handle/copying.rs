@@ -147,7 +147,7 @@ impl Copy {
         let mut report = BackupReport::default();
         // First: one that is adopted meanwhile is in this list or the next.
         let orphans = shared.catalog.orphans();
-        let listed = store.listed();
+        let listed = shared.catalog.listed();
         let copied = glance::each(&listed, WORTH, &|session| {
             self.session(session, store.original(session))
         });

@@ -114,6 +114,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let (lock, rooted) = lock(site, &home)?;
     let shared = home.hold(&rooted, site.dir)?;
     let storage = &*shared;
+    let cleared = home.clear_ways(storage)?;
     let id = home.identity(storage)?;
     let recovery = tracing::info_span!("recovery").entered();
     let began = site.clock.monotonic();
@@ -149,6 +150,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
     let mut report = recovered.report;
     let took = site.clock.monotonic().saturating_sub(began);
+    report.findings.splice(0..0, cleared);
     told::recovered(&report, &counters, took);
     drop(recovery);
     let catalog = match known {

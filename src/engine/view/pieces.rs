@@ -26,7 +26,7 @@ use crate::ground::storage::{OpenMode, Storage};
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Pieces> {
-    let (meta, sidecar) = sidecar::read_sidecar(storage, dir, stem, key)?;
+    let (mut meta, sidecar) = sidecar::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
     let exists = file.is_some() || sidecar != Sidecar::Missing;
     let bytes = Bytes::whole(file, dir)?;
@@ -122,6 +122,15 @@ impl Pieces {
     pub(crate) fn snapshot(self) -> io::Result<Snapshot> {
         let start = self.extent()?.start;
         Ok(self.from(start))
+    }
+
+    /// All lines, and where the live ones begin.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn whole(self) -> io::Result<(Snapshot, u64)> {
+        let start = self.extent()?.start;
+        Ok((self.from(0), start))
     }
 
     /// All lines, and what they say of the conversation.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Message;
+use crate::ground::storage::has_no_inodes;
 
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -111,10 +112,10 @@ pub enum Error {
         waiting: usize,
     },
 
-    /// The disk, a quota or the limit on file sizes is exhausted. The command
+    /// The disk, its inodes, a quota or the limit on file sizes is exhausted. The command
     /// took no effect; what was acknowledged before is kept. Try again: the
     /// store accepts writes as soon as there is space.
-    #[error("no space left for {path}")]
+    #[error("no {} left for {path}", lack_at(.path))]
     StorageFull {
         /// What could not be written.
         path: PathBuf,
@@ -353,6 +354,15 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+/// What a full disk lacks, as far as it can be told now.
+fn lack_at(path: &Path) -> &'static str {
+    if has_no_inodes(path) {
+        "inodes (files that the file system can have)"
+    } else {
+        "space"
+    }
 }
 
 /// Checkpoint ids for a person: neighbours are drawn together.

@@ -148,9 +148,10 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         producer: site.workers,
     };
     ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
+    pool.keep_reserve();
     let mut report = recovered.report;
-    let took = site.clock.monotonic().saturating_sub(began);
     report.findings.splice(0..0, cleared);
+    let took = site.clock.monotonic().saturating_sub(began);
     told::recovered(&report, &counters, took);
     drop(recovery);
     let catalog = match known {

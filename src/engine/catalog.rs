@@ -10,7 +10,7 @@ mod table;
 use std::sync::Arc;
 
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file;
+use crate::disk::session_file::{self, NameRule};
 use crate::engine::snapshot::View;
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
@@ -46,11 +46,13 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Of sessions found on disk. `None` if two have one key.
-    pub(crate) fn of(rows: Rows) -> Option<Self> {
-        let table = Table::of(rows)?;
+    /// Of sessions found on disk, where names are told apart by a rule. `None` if two have one
+    /// key.
+    pub(crate) fn of(rows: Rows, rule: NameRule) -> Option<Self> {
+        let table = Table::of(rows, rule)?;
         Some(Self {
             aliases: Aliases::of(&table),
+            names: Names::of(rule),
             table,
             ..Self::default()
         })

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::journal::segment::StoreId;
+use crate::disk::session_file::NameRule;
 use crate::engine::recovery::redo::Places;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
@@ -398,6 +399,18 @@ impl Home {
         storage
             .sync_dir(home)
             .map_err(|e| Error::io("sync", home, e))
+    }
+}
+
+/// Which names are one in `dir`, told by the name of the engine's directory in capitals. Asked
+/// at each open: a copy of the store may be on another file system. Where the engine has no
+/// directory yet, nothing is known.
+pub(crate) fn name_rule(storage: &dyn Storage, dir: &Path) -> NameRule {
+    let [own, other] = [NAME, &NAME.to_uppercase()].map(|name| storage.info(&dir.join(name)));
+    match (own, other) {
+        (Ok(own), Ok(other)) if own.inode != other.inode => NameRule::TellsCase,
+        (Ok(_), Err(e)) if e.kind() == io::ErrorKind::NotFound => NameRule::TellsCase,
+        _ => NameRule::Folds,
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) use control::{
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};
 pub(crate) use encode::encode_string;
-pub(crate) use fold::{fold, fold_name};
+pub(crate) use fold::{NameRule, fold, fold_name};
 pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,

@@ -12,8 +12,9 @@ use super::report::RecoveryReport;
 use crate::disk::catalog_file::Rows;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files;
-use crate::disk::session_file::{self, LOG, SIDECAR, SessionMeta};
+use crate::disk::session_file::{self, LOG, NameRule, SIDECAR, SessionMeta};
 use crate::engine::catalog::Catalog;
+use crate::engine::home;
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
@@ -97,7 +98,7 @@ pub(crate) fn survey(
             }
         }
     }
-    let catalog = entered(metas, report);
+    let catalog = entered(metas, home::name_rule(storage, dir), report);
     enter_restored(&catalog, &mut restored, report);
     for (stem, finding) in damaged {
         if !restored.contains_key(&stem) {
@@ -190,7 +191,11 @@ fn is_twins(storage: &dyn Storage, dir: &Path, catalog: &Catalog, stem: &str) ->
 /// The key is listed once, and the winner's aliases alone lead to it. The others stay
 /// on disk as they are, told in a finding, and their names are nobody's: given to the
 /// key that they spell, they would show it another's history.
-fn entered(mut metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) -> Catalog {
+fn entered(
+    mut metas: Vec<(String, SessionMeta)>,
+    rule: NameRule,
+    report: &mut RecoveryReport,
+) -> Catalog {
     metas.retain(|(_, meta)| !meta.key.is_empty());
     metas.sort_by(|(a, _), (b, _)| session_file::file_order(a, b));
     let winners = winners(&metas);
@@ -206,7 +211,7 @@ fn entered(mut metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) -
             left.push((stem, meta));
         }
     }
-    let catalog = Catalog::of(rows).unwrap_or_else(|| unreachable!("each key has one winner"));
+    let catalog = Catalog::of(rows, rule).unwrap_or_else(|| unreachable!("each key has one winner"));
     for (stem, meta) in left {
         catalog.enter(&meta.key, stem, &meta.aliases);
     }

@@ -9,8 +9,8 @@
 
 mod sites;
 
-pub(crate) use self::sites::create_all;
 use self::sites::{check_dir, parent, sync_names};
+pub(crate) use self::sites::{create_all, name_rule};
 
 use crate::disk::files;
 use std::io;
@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::journal::segment::StoreId;
-use crate::disk::session_file::NameRule;
 use crate::engine::recovery::redo::Places;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
@@ -399,18 +398,6 @@ impl Home {
         storage
             .sync_dir(home)
             .map_err(|e| Error::io("sync", home, e))
-    }
-}
-
-/// Which names are one in `dir`, told by the name of the engine's directory in capitals. Asked
-/// at each open: a copy of the store may be on another file system. Where the engine has no
-/// directory yet, nothing is known.
-pub(crate) fn name_rule(storage: &dyn Storage, dir: &Path) -> NameRule {
-    let [own, other] = [NAME, &NAME.to_uppercase()].map(|name| storage.info(&dir.join(name)));
-    match (own, other) {
-        (Ok(own), Ok(other)) if own.inode != other.inode => NameRule::TellsCase,
-        (Ok(_), Err(e)) if e.kind() == io::ErrorKind::NotFound => NameRule::TellsCase,
-        _ => NameRule::Folds,
     }
 }
 

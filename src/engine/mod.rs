@@ -225,7 +225,7 @@ use std::task::{Context, Poll};
 
 use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::group::{GroupCommit, Lead, Led};
-use crate::disk::journal::pool::{SegmentPool, reserve};
+use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::Command;
@@ -308,18 +308,6 @@ impl Engine {
         if self.seats[shard].submit(shard, command, lead) == Led::Here {
             self.journal.lead(lead);
         }
-    }
-
-    /// Gives up the space that is [kept](crate::disk::journal::pool::reserve) for letting go;
-    /// whether there was any. What needs it is to follow at once.
-    pub(crate) fn release_reserve(&self) -> bool {
-        let pool = self.pool.upgrade();
-        let Some(pool) = pool else { return false };
-        let released = reserve::release(&*self.shared.storage, pool.dir());
-        released.unwrap_or_else(|error| {
-            self.shared.warn(&error, "the space that is kept stays");
-            false
-        })
     }
 
     /// Why a command was not answered.

@@ -69,7 +69,12 @@ fn a_volume_that_the_store_filled_is_emptied_by_the_store() {
         empty("a tmpfs of 6 MiB", &Stage::new(), tmpfs, how);
         let inodes = "mount -t tmpfs -o size=64m,nr_inodes=100,mode=0700 none \"$MOUNT\"";
         if how == "running" {
-            empty("a tmpfs of 100 inodes", &Stage::new(), inodes, "without_inodes");
+            empty(
+                "a tmpfs of 100 inodes",
+                &Stage::new(),
+                inodes,
+                "without_inodes",
+            );
         }
         if how != "killed" {
             continue;

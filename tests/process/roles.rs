@@ -193,9 +193,17 @@ fn let_go(store: &Store, scratch: &Path) {
     while let Err(error) = chats.add_message("new", "user", "hi").wait() {
         assert!(begun.elapsed() < PATIENCE, "there is room: {error}");
     }
-    let gone: Vec<_> = report.deleted.iter().map(|one| one.session.key.clone()).collect();
+    let gone: Vec<_> = report
+        .deleted
+        .iter()
+        .map(|one| one.session.key.clone())
+        .collect();
     for nth in 3..ALONE {
-        let expected = if gone.contains(&chat(nth)) { Vec::new() } else { said(nth) };
+        let expected = if gone.contains(&chat(nth)) {
+            Vec::new()
+        } else {
+            said(nth)
+        };
         assert_eq!(shown(nth), expected, "{}", chat(nth));
     }
     say(&format!("{} let go", gone.len() + 2));

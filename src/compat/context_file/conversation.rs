@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::Message;
-use crate::disk::session_file::{self, free_checkpoint};
 use crate::disk::session_file::kimi::{self, Record};
+use crate::disk::session_file::{self, free_checkpoint};
 use crate::error::Error;
 
 /// The state of a conversation.

@@ -74,8 +74,7 @@ pub fn export_picoclaw(dir: impl AsRef<Path>, handle: &StoreHandle) -> Result<Pi
     let mut keys: BTreeSet<String> = handle.list_sessions().wait()?.into_iter().collect();
     let nameless: BTreeSet<String> = handle.nameless()?.into_iter().collect();
     keys.retain(|key| !nameless.contains(key));
-    let has_a_key =
-        |stem: &String| session_file::plain_stem(stem) == *stem && !keys.contains(stem);
+    let has_a_key = |stem: &String| session_file::plain_stem(stem) == *stem && !keys.contains(stem);
     let orphans = handle.orphans()?.into_iter();
     let (orphans, lost): (Vec<_>, Vec<_>) = orphans.partition(has_a_key);
     let mut export = Export::into(dir.as_ref(), handle)?;

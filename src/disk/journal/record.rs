@@ -141,7 +141,9 @@ impl Record<'_> {
     pub(crate) fn frees_space(&self) -> bool {
         match self {
             Self::Delete { .. } | Self::Swap { .. } | Self::Checkpoint { .. } => true,
-            Self::Append { .. } | Self::Meta { .. } | Self::Rebase { .. } | Self::Commit(_) => false,
+            Self::Append { .. } | Self::Meta { .. } | Self::Rebase { .. } | Self::Commit(_) => {
+                false
+            }
         }
     }
 }

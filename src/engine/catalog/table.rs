@@ -115,9 +115,7 @@ impl Table {
         let found = (!self.names.is_empty()).then(|| {
             let folded = self.rule.fold(stem);
             let rows = self.names.iter_hash(self.hasher.hash_one(&*folded));
-            rows.filter(move |row| {
-                self.rule.fold(self.rows.stem(**row as usize)) == folded
-            })
+            rows.filter(move |row| self.rule.fold(self.rows.stem(**row as usize)) == folded)
         });
         found.into_iter().flatten().map(|row| *row as usize)
     }

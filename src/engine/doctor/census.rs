@@ -38,7 +38,9 @@ impl Census {
         for entry in entries {
             if entry.kind != FileKind::File {
                 // A session that cannot be read is told of.
-                census.stems.extend(entry.name.strip_suffix(LOG).map(str::to_owned));
+                census
+                    .stems
+                    .extend(entry.name.strip_suffix(LOG).map(str::to_owned));
             } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
                 census.stems.insert(stem.to_owned());
             } else if let Some(stem) = entry.name.strip_suffix(LOG) {

@@ -201,17 +201,16 @@ impl<'a> Redo<'a> {
     /// one while all are changed does.
     fn with_room(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let (renames, removals) = (self.renames.len(), self.removals.len());
-        let findings = self.report.findings.len();
+        let (findings, scratch) = (self.report.findings.len(), self.counter);
         match attempt(self) {
             Err(Error::StorageFull { .. }) if renames + removals > 0 => {}
             done => return done,
         }
         self.report.findings.truncate(findings);
         self.removals.truncate(removals);
-        for (from, _) in self.renames.split_off(renames) {
-            if from.file_name().and_then(|name| name.to_str()).is_some_and(is_scratch_name) {
-                remove(self.storage, &from)?;
-            }
+        self.renames.truncate(renames);
+        for number in scratch..self.counter {
+            remove(self.storage, &self.scratch_path(number))?;
         }
         let (storage, dir) = (self.storage, self.dir);
         let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));

@@ -211,7 +211,8 @@ fn entered(
             left.push((stem, meta));
         }
     }
-    let catalog = Catalog::of(rows, rule).unwrap_or_else(|| unreachable!("each key has one winner"));
+    let catalog =
+        Catalog::of(rows, rule).unwrap_or_else(|| unreachable!("each key has one winner"));
     for (stem, meta) in left {
         catalog.enter(&meta.key, stem, &meta.aliases);
     }

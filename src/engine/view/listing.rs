@@ -147,7 +147,9 @@ impl<'a> Listing<'a> {
                 if pieces.changed {
                     self.ahead.lock().insert(key.to_owned());
                 }
-                pieces.whole().map_err(|e| Error::io("read", Path::new(key), e))
+                pieces
+                    .whole()
+                    .map_err(|e| Error::io("read", Path::new(key), e))
             }
             _ => self.view.session(key, false, Pieces::whole),
         };

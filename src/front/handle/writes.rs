@@ -11,7 +11,7 @@ use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::supervisor::Request;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::front::reply::Reply;
 
 /// Writing.
@@ -149,25 +149,12 @@ impl StoreHandle {
     /// arrives when the new file is in place, after the compactions that began before it;
     /// beside messages that are written, each is followed by a rest of twice its time, at
     /// most 20 ms. Needs space for the new file beside the old one; on a full disk that
-    /// is what the store keeps for this, 512 KiB at most. Always durable.
+    /// is what the store keeps for this, 1 MiB at most. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.
     pub fn compact(&self, key: &str) -> Reply<()> {
-        let (this, key) = (self.clone(), key.to_owned());
-        Reply::lookup(move |place| {
-            Box::pin(async move {
-                let compacted = this.ask(&key, Compact).at(place).await;
-                match (compacted, &this.side) {
-                    (Err(Error::StorageFull { .. }), Side::Writer(engine))
-                        if engine.release_reserve() =>
-                    {
-                        this.ask(&key, Compact).at(place).await
-                    }
-                    (compacted, _) => compacted,
-                }
-            })
-        })
+        self.ask(key, Compact)
     }
 
     /// Deletes a session: both its files, and its aliases and

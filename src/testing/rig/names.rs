@@ -24,7 +24,11 @@ impl Names {
     pub fn found(key: &str, alias: &str) -> Self {
         let mut rows = Rows::default();
         let is_room = rows.push(key, key, &[alias.to_owned()], None);
-        Self(Catalog::of(rows, NameRule::Folds).filter(|_| is_room).expect("one session"))
+        Self(
+            Catalog::of(rows, NameRule::Folds)
+                .filter(|_| is_room)
+                .expect("one session"),
+        )
     }
 
     /// As a shard enters a session.

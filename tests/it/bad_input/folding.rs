@@ -94,7 +94,7 @@ fn the_first_has_the_name_that_picoclaw_gives_it_and_the_second_one_that_no_case
 
 fn sessions(disk: &MemoryStorage) -> Vec<String> {
     let files = disk.dump().into_keys();
-    let names = files.filter_map(|path| Some(path.strip_prefix("/s/")?.to_owned()));
+    let names = files.filter_map(|path| Some(path.strip_prefix("s/")?.to_owned()));
     let logs = names.filter(|name| !name.contains('/') && name.ends_with(".jsonl"));
     logs.collect()
 }
@@ -126,7 +126,8 @@ fn where_case_is_told_apart_each_key_has_the_name_that_picoclaw_gives_it() {
         assert_eq!(texts(&store.handle(), key), [key]);
     }
     store.close().unwrap();
-    let composed = |key: &str| sessions(&disk).contains(&format!("{}.jsonl", key.replace(':', "_")));
+    let composed =
+        |key: &str| sessions(&disk).contains(&format!("{}.jsonl", key.replace(':', "_")));
     assert_eq!(COMPOSED.map(composed), [true, false, true]);
 }
 

@@ -6,13 +6,11 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::{
-    Appended, BackupLimits, Erase, Error, Message, SessionQuery, Store, StoreHandle,
-};
+use sessionlog::{Appended, BackupLimits, Erase, Error, Message, SessionQuery, Store, StoreHandle};
 
 use crate::support::{
-    add_numbers, files, in_memory, line, manual, numbers, open, open_memory, scratch, sidecar, texts,
-    visible_names,
+    add_numbers, files, in_memory, line, manual, numbers, open, open_memory, scratch, sidecar,
+    texts, visible_names,
 };
 
 /// Puts something that is no file at `path`.

@@ -34,7 +34,11 @@ fn session_files_alone_are_listed_searched_and_counted() {
         fs::write(dir.path().join(format!("{name}.jsonl")), &log).unwrap();
     }
     fs::write(dir.path().join("named.jsonl"), &log).unwrap();
-    fs::write(dir.path().join("named.meta.json"), sidecar("named", "", 0, 4)).unwrap();
+    fs::write(
+        dir.path().join("named.meta.json"),
+        sidecar("named", "", 0, 4),
+    )
+    .unwrap();
     let all = [("named", 4), ("telegram_1", 4), ("telegram_2", 4)].map(|(key, n)| given(key, n));
     let view = Store::open_read_only(dir.path()).unwrap();
     let store = open(dir.path());

@@ -495,8 +495,11 @@ fn an_erasure_cut_short_leaves_no_session_without_the_ids_of_its_messages() {
         let disk = MemoryStorage::new();
         // Another session had the name of the second one's files once.
         let theirs = "{\"key\":\"person:7\",\"id\":\"old\"}\n";
-        disk.write_foreign(in_memory(".sessionlog/once/other.ids.jsonl"), theirs.as_bytes())
-            .unwrap();
+        disk.write_foreign(
+            in_memory(".sessionlog/once/other.ids.jsonl"),
+            theirs.as_bytes(),
+        )
+        .unwrap();
         let store = open_memory(&disk).unwrap();
         let chats = store.handle();
         for key in ["person:7", "other"] {
@@ -529,7 +532,11 @@ fn an_erasure_cut_short_leaves_no_session_without_the_ids_of_its_messages() {
                 let text = vec![Message::user("hi")];
                 let again = chats.append_once(key, "update-1", text).wait().unwrap();
                 let is_known = matches!(again, Appended::Duplicate(_));
-                assert_eq!(is_known, count == 1, "{key} at {step} of {begin}..{end}, {image:?}");
+                assert_eq!(
+                    is_known,
+                    count == 1,
+                    "{key} at {step} of {begin}..{end}, {image:?}"
+                );
                 living += usize::from(key == "person:7" && is_known);
             }
         }

@@ -336,7 +336,11 @@ fn what_a_truncation_hid_is_found_with_the_archive_before_and_after_a_compaction
         chats.flush().wait().unwrap();
         agree(&[lines(0..2, "hidden"), lines(2..8, "shown")]);
         chats.compact("c").wait().unwrap();
-        let archived = if keeps { lines(0..2, "archived") } else { Vec::new() };
+        let archived = if keeps {
+            lines(0..2, "archived")
+        } else {
+            Vec::new()
+        };
         agree(&[archived.clone(), lines(2..8, "shown")]);
         add(8..10);
         chats.truncate_history("c", 3).wait().unwrap();
@@ -377,7 +381,8 @@ fn hidden_lines_are_found_once_beside_compactions() {
                 let query = SearchQuery::new().text("line").archived(true);
                 let mut search = chats.search(query);
                 let hits = std::iter::from_fn(|| search.wait_next());
-                let found: Vec<String> = hits.map(|hit| hit.unwrap().message.text().into()).collect();
+                let found: Vec<String> =
+                    hits.map(|hit| hit.unwrap().message.text().into()).collect();
                 let whole: Vec<String> = (0..found.len()).map(|n| format!("line {n}")).collect();
                 assert_eq!(found, whole);
                 assert!(found.len() >= before, "{} of {before}", found.len());

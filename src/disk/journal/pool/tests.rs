@@ -166,7 +166,10 @@ fn a_full_disk_gets_its_next_segment_from_a_spare() {
     pool.filled(active, 2);
     let spare = pool.next(0, false).unwrap();
     pool.filled(spare, 3);
-    assert!(matches!(pool.next(0, false), Err(Error::StorageFull { .. })));
+    assert!(matches!(
+        pool.next(0, false),
+        Err(Error::StorageFull { .. })
+    ));
     assert!(pool.is_long() && pool.is_pressing());
 }
 
@@ -190,7 +193,10 @@ fn no_segment_is_made_in_the_space_that_the_lines_of_others_need() {
 fn a_segment_too_small_for_a_batch_that_finds_no_space_serves_the_next() {
     let (_storage, pool) = roomy(1 << 20);
     pool.prepare().unwrap();
-    assert!(matches!(pool.next(8 << 20, false), Err(Error::StorageFull { .. })));
+    assert!(matches!(
+        pool.next(8 << 20, false),
+        Err(Error::StorageFull { .. })
+    ));
     assert_eq!(pool.next(0, false).unwrap().number, 1);
 }
 
@@ -201,7 +207,10 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     let (storage, pool) = roomy(u64::MAX);
     // The directory, the space there is, the file, its zeros, its header, its sync.
     storage.fail_at(storage.steps() + 5, Fault::Enospc, Repeat::Once);
-    assert!(matches!(pool.next(0, false), Err(Error::StorageFull { .. })));
+    assert!(matches!(
+        pool.next(0, false),
+        Err(Error::StorageFull { .. })
+    ));
     assert_eq!(storage.faults_hit(), 1);
     assert!(storage.last_calls(2)[0].contains("sync_data"));
     let created = |storage: &MemoryStorage| {

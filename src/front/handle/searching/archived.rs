@@ -128,7 +128,11 @@ impl Rest {
         let begun = in_order(parts.to_vec()).pop();
         let begun = begun.and_then(|part| part.under_way);
         let begun = begun.filter(|begun| begun.upto <= self.shown);
-        let is_its = |begun: &UnderWay| self.lines.checksum(begun.upto).is_ok_and(|check| check == begun.check);
+        let is_its = |begun: &UnderWay| {
+            self.lines
+                .checksum(begun.upto)
+                .is_ok_and(|check| check == begun.check)
+        };
         begun.filter(is_its).map_or(0, |begun| begun.upto)
     }
 }

@@ -95,7 +95,7 @@ fn the_first_has_the_name_that_picoclaw_gives_it_and_the_second_one_that_no_case
 fn sessions(disk: &MemoryStorage) -> Vec<String> {
     let files = disk.dump().into_keys();
     let names = files.filter_map(|path| Some(path.strip_prefix("s/")?.to_owned()));
-    let logs = names.filter(|name| !name.contains('/') && name.ends_with(".jsonl"));
+    let logs = names.filter(|name| !name.contains('/') && !name.contains(".meta."));
     logs.collect()
 }
 

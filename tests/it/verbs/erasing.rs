@@ -524,7 +524,7 @@ fn an_erasure_cut_short_leaves_no_session_without_the_ids_of_its_messages() {
         let _ = erase(&store);
         drop(store);
         for image in [Image::ProcessDeath, Image::AllLost, Image::Random(step)] {
-            let disk = disk.image(image.clone());
+            let disk = disk.image(image);
             let store = open_memory(&disk).unwrap();
             let chats = store.handle();
             for key in ["person:7", "other"] {

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Message;
-use crate::ground::storage::has_no_inodes;
 
 /// The crate's result.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -115,7 +114,7 @@ pub enum Error {
     /// The disk, its inodes, a quota or the limit on file sizes is exhausted. The command
     /// took no effect; what was acknowledged before is kept. Try again: the
     /// store accepts writes as soon as there is space.
-    #[error("no {} left for {path}", lack_at(.path))]
+    #[error("no space left for {path}, or no inodes")]
     StorageFull {
         /// What could not be written.
         path: PathBuf,
@@ -354,15 +353,6 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
-}
-
-/// What a full disk lacks, as far as it can be told now.
-fn lack_at(path: &Path) -> &'static str {
-    if has_no_inodes(path) {
-        "inodes (files that the file system can have)"
-    } else {
-        "space"
-    }
 }
 
 /// Checkpoint ids for a person: neighbours are drawn together.

@@ -83,14 +83,6 @@ impl DiskStorage {
     }
 }
 
-/// Whether the file system of `path` can have no more files for this process, whatever space it
-/// has. Some make inodes as they need them, and are never out of them.
-pub(crate) fn has_no_inodes(path: &Path) -> bool {
-    let mut places = path.ancestors();
-    let found = places.find_map(|place| rustix::fs::statvfs(place).ok());
-    found.is_some_and(|found| found.f_files > 0 && found.f_favail == 0)
-}
-
 /// What a path says after the directory, if it names something in there. Byte by byte: to
 /// take both apart took five sixths of the instructions of opening a file.
 fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {

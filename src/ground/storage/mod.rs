@@ -29,7 +29,7 @@
 mod disk;
 mod held;
 
-pub(crate) use disk::{DiskStorage, has_no_inodes};
+pub(crate) use disk::DiskStorage;
 pub(crate) use held::HeldDirs;
 
 use std::io;

@@ -111,10 +111,10 @@ pub enum Error {
         waiting: usize,
     },
 
-    /// The disk, a quota or the limit on file sizes is exhausted. The command
+    /// The disk, its inodes, a quota or the limit on file sizes is exhausted. The command
     /// took no effect; what was acknowledged before is kept. Try again: the
     /// store accepts writes as soon as there is space.
-    #[error("no space left for {path}")]
+    #[error("no space left for {path}, or no inodes")]
     StorageFull {
         /// What could not be written.
         path: PathBuf,

@@ -21,6 +21,7 @@
 //! <dir>/.sessionlog/sidecars.tmp              the same, not yet in place
 //! <dir>/.sessionlog/journal/segment-<16 hex>.log
 //! <dir>/.sessionlog/journal/{segment,spare}-<16 hex>.tmp
+//! <dir>/.sessionlog/journal/reserve-<n>        64 KiB of zeros each, where little space is left
 //! <dir>/.sessionlog/quarantine/<name>[.<n>]   set aside, never overwritten
 //! <dir>/.sessionlog/backups/<stem>.<n>-<reason>-<milliseconds>-<skip>.jsonl
 //! <dir>/.sessionlog/backups/<...>.meta.json   beside a `conflict`: the sidecar then
@@ -33,7 +34,8 @@
 //! [`archive`] what the archive holds, [`stats_file`] what is told.
 //!
 //! Directories are made 0700 and files 0600. The store's directory must be the user's
-//! own. A symbolic link is never followed as the store's directory or as a session file.
+//! own. A symbolic link is never followed as the store's directory or as a session file: its
+//! session answers with an error that names it.
 //!
 //! A writer locks the directory itself first, then the lock file. If something is in
 //! the way of `.sessionlog`, a store of PicoClaw's older files makes do with the first

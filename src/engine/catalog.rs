@@ -10,7 +10,7 @@ mod table;
 use std::sync::Arc;
 
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file;
+use crate::disk::session_file::{self, NameRule};
 use crate::engine::snapshot::View;
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +37,8 @@ pub(crate) struct Catalog {
     entries: Map<Arc<str>, Arc<Entry>>,
     names: Names,
     /// File names whose files name no owner: without sidecar, or with one that
-    /// does not decode.
-    orphans: Map<Arc<str>, ()>,
+    /// does not decode. And whether there is a session file among them.
+    orphans: Map<Arc<str>, bool>,
     aliases: Aliases,
     /// Whether the directory must be read again: a file turned out to be another
     /// session's. Read when everything else has ended.
@@ -46,11 +46,13 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Of sessions found on disk. `None` if two have one key.
-    pub(crate) fn of(rows: Rows) -> Option<Self> {
-        let table = Table::of(rows)?;
+    /// Of sessions found on disk, where names are told apart by a rule. `None` if two have one
+    /// key.
+    pub(crate) fn of(rows: Rows, rule: NameRule) -> Option<Self> {
+        let table = Table::of(rows, rule)?;
         Some(Self {
             aliases: Aliases::of(&table),
+            names: Names::of(rule),
             table,
             ..Self::default()
         })
@@ -159,13 +161,13 @@ impl Catalog {
             .insert(key.clone(), Entry::new(key, stem, false, false, None));
     }
 
-    /// Enters files that name no owner.
-    pub(crate) fn enter_orphan(&self, stem: &str) {
+    /// Enters files that name no owner, and whether a session file is among them.
+    pub(crate) fn enter_orphan(&self, stem: &str, has_log: bool) {
         self.bring_in_named(stem);
         if self.names.owner(stem).is_none() {
             let stem: Arc<str> = stem.into();
             self.names.enter(&stem, None);
-            self.orphans.insert(stem, ());
+            self.orphans.insert(stem, has_log);
         }
     }
 
@@ -351,9 +353,25 @@ impl Catalog {
         orphans
     }
 
-    /// How many sessions are entered.
+    /// The session files that name no session and whose name, taken as a key, leads to them,
+    /// in no particular order. Until a write shows whose they are, they are listed under it.
+    pub(crate) fn nameless(&self) -> Vec<String> {
+        let with_log = self.orphans.iter().filter(|orphan| *orphan.value());
+        let stems = with_log.map(|orphan| orphan.key().clone());
+        let leads_there = |stem: &Arc<str>| {
+            session_file::validate_key(stem).is_ok()
+                && !self.has(stem)
+                && self.orphan_of(stem).as_ref() == Some(stem)
+        };
+        // Collected first: the map is not to be asked while it is walked.
+        let stems: Vec<Arc<str>> = stems.collect();
+        let leading = stems.into_iter().filter(leads_there);
+        leading.map(|stem| stem.to_string()).collect()
+    }
+
+    /// How many sessions are entered, those without a name included.
     pub(crate) fn len(&self) -> usize {
-        self.table.held().count() + self.entries.len()
+        self.table.held().count() + self.entries.len() + self.nameless().len()
     }
 }
 

@@ -63,12 +63,18 @@ struct Put {
 }
 
 impl CopyDir {
-    /// Gets ready to put a copy of the store `of` together that will stand at `dir`.
+    /// Gets ready to put a copy of the store `of` together that will stand at `dir`, where a copy
+    /// of it may be that was made when it had one of the names `before`.
     ///
     /// # Errors
     /// `InStore` if `dir` is a store's or in one, `Io` if something is there that is no copy of that
     /// store; `Locked` if it is being put together.
-    pub(crate) fn prepare(storage: Arc<dyn Storage>, dir: &Path, of: &str) -> Result<Self> {
+    pub(crate) fn prepare(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        of: &str,
+        before: &[String],
+    ) -> Result<Self> {
         let dir = std::path::absolute(dir).map_err(|e| Error::io("open", dir, e))?;
         // After a slash, a symbolic link would be followed.
         let dir: PathBuf = dir.components().collect();
@@ -88,9 +94,17 @@ impl CopyDir {
             return Err(Error::io("back up to", &dir, reason));
         };
         let note = format!("sessionlog copy of {of}");
-        check(&*storage, &dir, &note, Marked::Always)?;
-        check(&*storage, &next, &note, Marked::Always)?;
-        check(&*storage, &replaced, &note, Marked::Perhaps)?;
+        let formerly = before.iter().map(|of| format!("sessionlog copy of {of}"));
+        let formerly = formerly.filter(|old| *old != note);
+        let notes: Vec<String> = std::iter::once(note.clone()).chain(formerly).collect();
+        check(&*storage, &dir, &notes, Marked::Always)?;
+        check(&*storage, &next, &notes, Marked::Always)?;
+        check(&*storage, &replaced, &notes, Marked::Perhaps)?;
+        // Were it marked anew, a crash could leave files without a mark.
+        let marked = files::read_whole(&*storage, &next.join(MARKER)).ok();
+        if marked.is_some_and(|marked| notes[1..].iter().any(|old| old.as_bytes() == marked)) {
+            remove(&*storage, &next)?;
+        }
         // After a sync that failed, nothing that is there can be believed.
         let discard = |error| remove(&*storage, &next).and(Err(error));
         for site in SITES {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use self::names::{is_archived, is_aside, is_backup, is_mixed, is_once, is_session, unnumbered};
 use super::traces::Texts;
-use crate::disk::files::{self, sidecar};
+use crate::disk::files::{self, once, sidecar};
 use crate::disk::journal::segment;
 use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionMeta, encode_string};
 use crate::error::{Error, Result};
@@ -116,7 +116,16 @@ impl<'a> Estate<'a> {
             let (site, name) = file.rsplit_once('/').unwrap_or(("", file));
             let is_theirs = match site {
                 "" => self.is_older(name),
-                ".sessionlog/once" => self.has_taken(file)?,
+                ".sessionlog/once" => match once::stem_of(name) {
+                    // It goes with the session. Cut short in between, a session that is there
+                    // would take its messages again.
+                    Some(stem) if self.stems.contains(stem) => false,
+                    Some(stem) if listed.contains(stem) => {
+                        self.blank_taken(file)?;
+                        false
+                    }
+                    _ => self.has_taken(file)?,
+                },
                 _ if !is_aside(site) || files::is_temp_name(unnumbered(name)) => false,
                 _ => match self.stem_of(name) {
                     Some(stem) => !others.contains(&(site, stem.to_owned())),
@@ -204,14 +213,23 @@ impl<'a> Estate<'a> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             read => read.map_err(|e| Error::io("read", &path, e))?,
         };
-        let begins = keyed(self.names.iter().collect()).map(|key| format!("{{{key},"));
-        let begins: Vec<String> = begins.collect();
+        let begins = self.once_begins();
         let mut lines = bytes.split(|&byte| byte == b'\n');
-        Ok(lines.any(|line| {
-            begins
-                .iter()
-                .any(|begin| line.starts_with(begin.as_bytes()))
-        }))
+        Ok(lines.any(|line| once::is_of(line, &begins)))
+    }
+
+    /// Leaves nothing of theirs among the ids of another session, which had its files' name
+    /// after one of them.
+    fn blank_taken(&self, file: &str) -> Result<()> {
+        let path = self.dir.join(file);
+        let blanked = once::blank(self.storage, &path, &self.once_begins());
+        blanked.map(drop).map_err(|e| Error::io("write", &path, e))
+    }
+
+    /// What lines begin with that say which messages they took once.
+    fn once_begins(&self) -> Vec<String> {
+        let begins = keyed(self.names.iter().collect()).map(|key| format!("{{{key},"));
+        begins.collect()
     }
 
     /// Whether it is an older file of one of them, imported or not: the next import would

@@ -103,6 +103,21 @@ impl Lines {
         Ok(())
     }
 
+    /// The CRC-32 of the first `len` bytes.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if there are fewer, and as the operating system reports them.
+    pub(crate) fn checksum(&self, len: u64) -> io::Result<u32> {
+        let (mut check, mut block, mut at) = (crc32fast::Hasher::new(), Vec::new(), 0);
+        while at < len {
+            block.resize((len - at).min(BLOCK as u64) as usize, 0);
+            self.read_exact_at(&mut block, at)?;
+            check.update(&block);
+            at += block.len() as u64;
+        }
+        Ok(check.finalize())
+    }
+
     /// The first and the last words, given how many lines are hidden.
     ///
     /// # Errors

@@ -9,8 +9,8 @@
 
 mod sites;
 
-pub(crate) use self::sites::create_all;
 use self::sites::{check_dir, parent, sync_names};
+pub(crate) use self::sites::{create_all, name_rule};
 
 use crate::disk::files;
 use std::io;
@@ -21,7 +21,7 @@ use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::journal::segment::StoreId;
 use crate::engine::recovery::redo::Places;
 use crate::error::{Error, Result};
-use crate::ground::storage::{HeldDirs, LockGuard, OpenMode, Storage};
+use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
 
 /// The engine's own directory.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Home {
         let home = dir.join(NAME);
         Self {
             journal: home.join("journal"),
-            quarantine: home.join("quarantine"),
+            quarantine: home.join(files::QUARANTINE),
             backups: home.join("backups"),
             once: home.join("once"),
             archive: home.join("archive"),
@@ -82,6 +82,38 @@ impl Home {
             missing_lock,
             ..self
         }
+    }
+
+    /// Sets aside what is no directory and has the name of one of these, or no file and has the
+    /// name of a file: it costs what was in its place, and not the store. Says what it did.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn clear_ways(&self, storage: &dyn Storage) -> Result<Vec<String>> {
+        let own = [
+            (&self.once, FileKind::Directory),
+            (&self.archive, FileKind::Directory),
+            (&self.copies, FileKind::File),
+            (&self.catalog, FileKind::File),
+            (&self.stats, FileKind::File),
+        ];
+        let mut findings = Vec::new();
+        for (path, kind) in own {
+            if files::is_impostor(storage, path, kind) {
+                let aside = files::set_aside(storage, path, &self.quarantine);
+                let aside = aside.map_err(|e| Error::io("set aside", path, e))?;
+                let (path, aside) = (path.display(), aside.display());
+                let what = match kind {
+                    FileKind::Directory => "no directory",
+                    _ => "no file",
+                };
+                findings.push(format!("{path} was {what}; it is now {aside}"));
+            }
+        }
+        if !findings.is_empty() {
+            self.sync(storage)?;
+        }
+        Ok(findings)
     }
 
     /// Where the files of the store in `dir` are.

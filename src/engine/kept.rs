@@ -24,7 +24,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 
 use super::catalog::Catalog;
-use super::home::Home;
+use super::home::{self, Home};
 use crate::disk::catalog_file::{self, Rows, Version};
 use crate::disk::files::{self, is_temp_name, sidecar};
 use crate::disk::journal::segment::StoreId;
@@ -81,7 +81,8 @@ impl Kept {
     pub(crate) fn look(&self, storage: &dyn Storage, dir: &Path) -> Option<Catalog> {
         let bytes = files::read_whole(storage, &self.path).ok()?;
         let version = Version::of(&storage.info(dir).ok()?);
-        Catalog::of(catalog_file::decode(&bytes, &self.id, version)?)
+        let rows = catalog_file::decode(&bytes, &self.id, version)?;
+        Catalog::of(rows, home::name_rule(storage, dir))
     }
 
     /// Whether anything was there.

@@ -114,6 +114,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let (lock, rooted) = lock(site, &home)?;
     let shared = home.hold(&rooted, site.dir)?;
     let storage = &*shared;
+    let cleared = home.clear_ways(storage)?;
     let id = home.identity(storage)?;
     let recovery = tracing::info_span!("recovery").entered();
     let began = site.clock.monotonic();
@@ -147,7 +148,9 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         producer: site.workers,
     };
     ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
+    pool.keep_reserve();
     let mut report = recovered.report;
+    report.findings.splice(0..0, cleared);
     let took = site.clock.monotonic().saturating_sub(began);
     told::recovered(&report, &counters, took);
     drop(recovery);

@@ -152,6 +152,14 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.list())
     }
 
+    /// See [`Catalog::nameless`](crate::engine::catalog::Catalog::nameless).
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub(crate) fn nameless(&self) -> Result<Vec<String>> {
+        Ok(self.look_again()?.catalog.nameless())
+    }
+
     /// See [`Catalog::orphans`](crate::engine::catalog::Catalog::orphans).
     ///
     /// # Errors

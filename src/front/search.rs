@@ -73,8 +73,9 @@ impl SearchQuery {
         self
     }
 
-    /// Whether what compactions dropped is searched, too, before what is left of each session;
-    /// it is not, by default. See [`StoreOptions::archive`](crate::StoreOptions::archive).
+    /// Also searches what is hidden of each session, before the rest: what truncations hid and is
+    /// still in its file, and what compactions dropped, if the store keeps that. It does not, by
+    /// default. See [`StoreOptions::archive`](crate::StoreOptions::archive).
     pub fn archived(mut self, with: bool) -> Self {
         self.archived = with;
         self
@@ -100,6 +101,9 @@ pub struct SearchHit {
     /// The month in which it was archived, if it was.
     #[serde(default)]
     pub archived: Option<String>,
+    /// Truncated, and still in the session's file.
+    #[serde(default)]
+    pub hidden: bool,
     /// The message.
     pub message: Message,
     /// Where in its [text](Message::text) the first match is, in bytes.

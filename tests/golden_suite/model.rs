@@ -46,6 +46,8 @@ pub(crate) struct Model {
     /// By file stem; `None` does not decode.
     pub(crate) metas: BTreeMap<String, Option<Map<String, Value>>>,
     pub(crate) rest: Tree,
+    /// The keys under which files that name none were written to, by file stem.
+    pub(crate) claimed: BTreeMap<String, String>,
     /// The rules that made a difference so far.
     pub(crate) applied: Applied,
 }
@@ -68,6 +70,7 @@ impl Model {
             logs: BTreeMap::new(),
             metas: BTreeMap::new(),
             rest: Tree::new(),
+            claimed: BTreeMap::new(),
             applied: Applied::default(),
         };
         for (name, bytes) in tree {
@@ -99,6 +102,14 @@ impl Model {
         if raw.is_empty() {
             return None;
         }
+        let marked = raw.strip_prefix("\u{feff}".as_bytes());
+        let raw = match marked.filter(|_| self.dialect == Dialect::Ours) {
+            Some(bare) => {
+                self.applied.note(Rule::OneLine);
+                bare
+            }
+            None => raw,
+        };
         let Some(json) = Json::parse(raw) else {
             return Some(Line::Corrupt);
         };
@@ -197,7 +208,13 @@ impl Model {
                 if found.is_some() {
                     self.applied.note(Rule::BrokenSidecar);
                 }
-                schema::decode(&META, &Json::Null).ok_or(Failed)?
+                let mut meta = schema::decode(&META, &Json::Null).ok_or(Failed)?;
+                let lines = self.lines(key).len();
+                if self.dialect == Dialect::Ours && lines > 0 {
+                    self.applied.note(Rule::BrokenSidecar);
+                    meta.insert("count".into(), lines.into());
+                }
+                meta
             }
         };
         if meta["key"] == "" {
@@ -264,13 +281,26 @@ impl Model {
         state
     }
 
-    /// The keys of every sidecar that decodes and names one, by file name.
+    /// The keys of every sidecar that decodes and names one, by file name. We list the names of
+    /// the other histories as well.
     pub(crate) fn list(&self) -> Vec<String> {
         let mut keys: Vec<_> = self
             .metas
             .keys()
             .filter_map(|stem| Some((format!("{stem}.meta.json"), self.owner(stem)?.to_owned())))
             .collect();
+        if self.dialect == Dialect::Ours {
+            let known: Vec<String> = keys.iter().map(|(_, key)| key.clone()).collect();
+            let stems = self.logs.keys().filter(|stem| self.owner(stem).is_none());
+            let named = stems.filter(|stem| file_stem(stem) == **stem && !known.contains(stem));
+            let key = |stem: &String| self.claimed.get(stem).unwrap_or(stem).clone();
+            let named = named.map(|stem| (format!("{stem}.meta.json"), key(stem)));
+            let named: Vec<_> = named.collect();
+            if !named.is_empty() {
+                self.applied.note(Rule::BrokenSidecar);
+            }
+            keys.extend(named);
+        }
         keys.sort();
         keys.into_iter().map(|(_, key)| key).collect()
     }

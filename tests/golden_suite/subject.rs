@@ -187,6 +187,9 @@ pub(crate) fn apply_to_model(
     args: &Value,
 ) -> Result<Value, Failed> {
     let given = |name: &str| args[name].as_str().unwrap_or("");
+    if ["compact", "truncate"].contains(&op) {
+        model.claimed.insert(model.stem(key), key.to_owned());
+    }
     match op {
         "add" => model.add(
             key,

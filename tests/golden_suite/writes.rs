@@ -268,9 +268,17 @@ impl Model {
             Dialect::Reference => &schema::REFERENCE_LEGACY,
             Dialect::Ours => &schema::OUR_LEGACY,
         };
-        let Some(session) =
-            Json::parse(&self.rest[name]).and_then(|json| schema::decode(fields, &json))
-        else {
+        let bytes = &self.rest[name][..];
+        let marked = bytes.strip_prefix("\u{feff}".as_bytes());
+        let bytes = match marked.filter(|_| self.dialect == Dialect::Ours) {
+            Some(bare) => {
+                self.applied.note(Rule::OneLine);
+                bare
+            }
+            None => bytes,
+        };
+        let json = Json::parse(bytes);
+        let Some(session) = json.and_then(|json| schema::decode(fields, &json)) else {
             return Ok(false);
         };
         let named = session["key"].as_str().filter(|key| !key.is_empty());

@@ -6,4 +6,5 @@ mod cost;
 mod crashes;
 mod damaged_files;
 mod lost_sidecars;
+mod only_logs;
 mod sharing;

@@ -232,7 +232,9 @@ fn a_new_session_gets_no_file_name_that_a_kept_one_has() {
     assert_eq!(texts(&mut sim, "chat:1"), ["1"]);
     sim.close().unwrap();
     assert!(disk.read_foreign(path("chat_1.jsonl")).is_some());
-    assert!(disk.read_foreign(path("CHAT_1.jsonl")).is_none());
+    // This disk tells case apart.
+    assert!(disk.read_foreign(path("CHAT_1.jsonl")).is_some());
+    assert!(disk.read_foreign(path("chat_0.jsonl")).is_some());
 }
 
 /// What another program did, and the sessions that there are then.

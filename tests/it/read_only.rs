@@ -63,7 +63,8 @@ fn a_directory_of_picoclaws_is_read_as_it_is() {
     let before = files(dir.path());
     let store = reader(dir.path());
     let chats = store.handle();
-    assert_eq!(chats.list_sessions().wait().unwrap(), ["telegram:1"]);
+    let listed = chats.list_sessions().wait().unwrap();
+    assert_eq!(listed, ["orphan", "telegram:1"]);
     assert_eq!(texts(&chats, "a"), ["1", "2"]);
     assert_eq!(chats.summary("a").wait().unwrap(), "s");
     assert_eq!(chats.tail("telegram:1", 1).wait().unwrap()[0].text(), "2");

@@ -61,6 +61,44 @@ fn fill_up(what: &str, stage: &Stage, setup: &str) {
     }
 }
 
+/// The volume is the store's alone: nobody else can make room.
+#[test]
+fn a_volume_that_the_store_filled_is_emptied_by_the_store() {
+    for how in ["killed", "closed", "running"] {
+        let tmpfs = "mount -t tmpfs -o size=6m,mode=0700 none \"$MOUNT\"";
+        empty("a tmpfs of 6 MiB", &Stage::new(), tmpfs, how);
+        let inodes = "mount -t tmpfs -o size=64m,nr_inodes=100,mode=0700 none \"$MOUNT\"";
+        if how == "running" {
+            empty(
+                "a tmpfs of 100 inodes",
+                &Stage::new(),
+                inodes,
+                "without_inodes",
+            );
+        }
+        if how != "killed" {
+            continue;
+        }
+        let stage = Stage::new();
+        let file = fs::File::create(stage.path("image")).unwrap();
+        file.set_len(12 << 20).unwrap();
+        drop(file);
+        let ext4 = "mkfs.ext4 -q -F \"$IMAGE\" && mount -o loop \"$IMAGE\" \"$MOUNT\"";
+        empty("an ext4 of 12 MiB", &stage, ext4, how);
+    }
+}
+
+fn empty(what: &str, stage: &Stage, setup: &str, how: &str) {
+    let play = match how {
+        "running" | "without_inodes" => format!("$SELF let_go_{how}"),
+        _ => format!("$SELF fill_alone_{how} && $SELF let_go"),
+    };
+    match stage.mounted(setup, &play) {
+        Ok(output) => println!("{what}, {how}: {}", told(&output)),
+        Err(reason) => println!("SKIPPED: {what}: {reason}"),
+    }
+}
+
 #[test]
 fn a_small_ext4_holds_sessions_without_a_refusal_and_serves_again_after_a_full_one() {
     let stage = Stage::new();

@@ -5,7 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sessionlog::{Error, Health, RepairOptions, Store, StoreHandle, StoreOptions, published_stats};
+use sessionlog::{
+    Erase, Error, Health, RepairOptions, RetentionPolicy, Store, StoreHandle, StoreOptions,
+    published_stats,
+};
 
 use crate::small_volume::{Volume, live};
 use crate::stage::SAYS;
@@ -38,6 +41,35 @@ pub(crate) fn play() {
     let dir = mount.join("sessions");
     match part.as_str() {
         "fill" => fill(&dir, &mount, &scratch),
+        "fill_alone_killed" => {
+            let _store = fill_alone(&dir, &scratch);
+            std::process::exit(0);
+        }
+        "fill_alone_closed" => {
+            // On a full disk it may not be able to: that is a death as any.
+            let closed = fill_alone(&dir, &scratch).close();
+            say(&format!("closed: {}", closed.is_ok()));
+        }
+        "let_go" => let_go(&Store::open(&dir).unwrap(), &scratch),
+        "let_go_running" => {
+            let store = fill_alone(&dir, &scratch);
+            let_go(&store, &scratch);
+            store.close().unwrap();
+        }
+        "let_go_without_inodes" => {
+            let store = fill_alone(&dir, &scratch);
+            let chats = store.handle();
+            let add = |nth: usize| chats.add_message(&chat(nth), "user", "hi").wait();
+            let refused = (0..ALONE).find_map(|nth| add(nth).err());
+            let told = refused.expect("the volume is full").to_string();
+            assert!(told.contains("no inodes"), "{told}");
+            // An erasure needs a flush, and that a sidecar for each session.
+            for nth in ALONE / 4..ALONE {
+                chats.delete_session(&chat(nth)).wait().unwrap();
+            }
+            chats.flush().wait().unwrap();
+            store.close().unwrap();
+        }
         "recover_full" => recover_full(&dir, &scratch),
         "verify_filled" => verify_filled(&dir, &scratch),
         "read_only" => read_only(&dir),
@@ -100,6 +132,81 @@ fn fill(dir: &Path, mount: &Path, scratch: &Path) {
     say(&format!("{accepted} accepted, {refused} refused"));
     // Without closing: its process is gone in the middle of everything.
     std::process::exit(0);
+}
+
+/// Chats of a store that fills its volume.
+const ALONE: usize = 60;
+
+/// Writes until nothing more is taken.
+fn fill_alone(dir: &Path, scratch: &Path) -> Store {
+    let store = Store::open(dir).unwrap();
+    let chats = store.handle();
+    let mut acks = File::create(scratch.join("acks")).unwrap();
+    let (mut accepted, mut refused) = (0, 0);
+    for turn in 0..MANY {
+        let key = chat(turn % ALONE);
+        let text = format!("{turn} {}", "·".repeat(turn % 7 * 60));
+        match chats.add_message(&key, "user", &text).wait() {
+            Ok(()) => {
+                accepted += 1;
+                writeln!(acks, "{key}\t{turn}").unwrap();
+            }
+            Err(Error::StorageFull { .. }) => refused += 1,
+            Err(other) => panic!("a full disk is reported as {other:?}"),
+        }
+        if refused > 2 * ALONE {
+            break;
+        }
+    }
+    assert!(refused > 2 * ALONE, "the volume does not fill");
+    say(&format!("{accepted} accepted"));
+    store
+}
+
+/// Nothing but the store makes room: each verb that lets go works on the full volume, and
+/// what stays is what was acknowledged.
+fn let_go(store: &Store, scratch: &Path) {
+    let chats = store.handle();
+    let acks = fs::read_to_string(scratch.join("acks")).unwrap();
+    let said = |nth: usize| {
+        let own = acks.lines().filter_map(|line| line.split_once('\t'));
+        let own = own.filter(move |(of, _)| *of == chat(nth));
+        own.map(|(_, turn)| turn.to_owned()).collect::<Vec<_>>()
+    };
+    let shown = |nth: usize| {
+        let all = chats.history(&chat(nth)).wait().unwrap();
+        let turn = |m: &sessionlog::Message| m.text().split(' ').next().unwrap().to_owned();
+        all.iter().map(turn).collect::<Vec<_>>()
+    };
+    for nth in 0..ALONE {
+        assert_eq!(shown(nth), said(nth));
+    }
+    chats.delete_session(&chat(0)).wait().unwrap();
+    let erased = chats.erase(Erase::key(chat(1))).wait().unwrap();
+    assert_eq!(erased.sessions, [chat(1)]);
+    chats.truncate_history(&chat(2), 1).wait().unwrap();
+    chats.compact(&chat(2)).wait().unwrap();
+    let policy = RetentionPolicy::new().count(ALONE / 2);
+    let report = chats.retention(policy).apply().wait().unwrap();
+    assert!(report.unreadable.is_empty(), "{report:?}");
+    let begun = Instant::now();
+    while let Err(error) = chats.add_message("new", "user", "hi").wait() {
+        assert!(begun.elapsed() < PATIENCE, "there is room: {error}");
+    }
+    let gone: Vec<_> = report
+        .deleted
+        .iter()
+        .map(|one| one.session.key.clone())
+        .collect();
+    for nth in 3..ALONE {
+        let expected = if gone.contains(&chat(nth)) {
+            Vec::new()
+        } else {
+            said(nth)
+        };
+        assert_eq!(shown(nth), expected, "{}", chat(nth));
+    }
+    say(&format!("{} let go", gone.len() + 2));
 }
 
 /// Others see that the disk is full, though there is no space to tell them in but what was

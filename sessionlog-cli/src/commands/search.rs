@@ -51,7 +51,7 @@ pub(crate) struct Search {
     session: Option<String>,
     #[command(flatten)]
     select: Select,
-    /// Also in what compactions dropped and the archive keeps
+    /// Also in what truncations hid, and what compactions dropped and the archive keeps
     #[arg(long)]
     archived: bool,
     /// Sessions changed last come first; else by file name
@@ -179,6 +179,8 @@ struct Line<'a> {
     session: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     archived: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hidden: bool,
     /// Where in the text the first match is, bytes.
     matched: [usize; 2],
     message: &'a sessionlog::Message,
@@ -199,6 +201,7 @@ impl Found<'_> {
             return self.out.json(&Line {
                 session: &hit.key,
                 archived: hit.archived.as_deref(),
+                hidden: hit.hidden,
                 matched: [hit.matched.start, hit.matched.end],
                 message: &hit.message,
             });
@@ -221,10 +224,10 @@ impl Found<'_> {
         let out = &self.out;
         let key = out.paint(KEY, &safe::line(&hit.key));
         let time = times::shown(hit.message.created_at().unwrap_or_default());
-        let archived = if hit.archived.is_some() {
-            " (archived)"
-        } else {
-            ""
+        let archived = match (&hit.archived, hit.hidden) {
+            (Some(_), _) => " (archived)",
+            (None, true) => " (hidden)",
+            (None, false) => "",
         };
         let about = out.paint(
             DIM,

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::Message;
-use crate::disk::session_file::free_checkpoint;
 use crate::disk::session_file::kimi::{self, Record};
+use crate::disk::session_file::{self, free_checkpoint};
 use crate::error::Error;
 
 /// The state of a conversation.
@@ -139,7 +139,7 @@ pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(line.len() + 1 + file.len());
     bytes.extend_from_slice(line.as_bytes());
     bytes.push(b'\n');
-    let mut rest = unmarked(file);
+    let mut rest = session_file::without_mark(file);
     while let Some(end) = memchr::memchr(b'\r', rest) {
         bytes.extend_from_slice(&rest[..end]);
         bytes.push(b'\n');
@@ -158,7 +158,7 @@ pub(crate) fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
 
 /// [`lines`] as bytes.
 pub(crate) fn raw_lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = unmarked(file);
+    let mut rest = session_file::without_mark(file);
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
@@ -172,10 +172,4 @@ pub(crate) fn raw_lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
         };
         Some(line)
     })
-}
-
-/// A file without its byte order mark. Behind something else it would be part of
-/// a line, and cost it.
-fn unmarked(file: &[u8]) -> &[u8] {
-    file.strip_prefix("\u{feff}".as_bytes()).unwrap_or(file)
 }

@@ -72,6 +72,7 @@ pub(crate) fn write(messages: &[Message], format: Format) -> String {
 /// # Errors
 /// [`Error::InvalidMessage`], which says the place of the one that is none.
 pub fn import(text: &str, format: Format) -> Result<Vec<Message>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match format {
         Format::Jsonl => lines(text),
         Format::OpenAi => openai::read(text),

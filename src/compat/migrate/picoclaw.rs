@@ -71,10 +71,12 @@ use crate::error::{Error, Result};
 /// reported.
 pub fn export_picoclaw(dir: impl AsRef<Path>, handle: &StoreHandle) -> Result<PicoclawExport> {
     let handle = handle.exact_keys();
-    let keys: BTreeSet<String> = handle.list_sessions().wait()?.into_iter().collect();
-    let orphans = handle.orphans()?;
+    let mut keys: BTreeSet<String> = handle.list_sessions().wait()?.into_iter().collect();
+    let nameless: BTreeSet<String> = handle.nameless()?.into_iter().collect();
+    keys.retain(|key| !nameless.contains(key));
     let has_a_key = |stem: &String| session_file::plain_stem(stem) == *stem && !keys.contains(stem);
-    let (orphans, lost): (Vec<_>, Vec<_>) = orphans.into_iter().partition(has_a_key);
+    let orphans = handle.orphans()?.into_iter();
+    let (orphans, lost): (Vec<_>, Vec<_>) = orphans.partition(has_a_key);
     let mut export = Export::into(dir.as_ref(), handle)?;
     for stem in lost {
         export.skip(stem, "no key leads to its file");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Copy, line};
 use crate::disk::session_file::{LOG, SIDECAR};
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 /// Bytes by which the file may outgrow twice what was needed of it.
 const SLACK: u64 = 64 << 10;
@@ -95,7 +95,7 @@ impl CopyFile {
         if !files::is_there(&*self.storage, &self.path)? {
             return Ok(());
         }
-        let written = self.rewrite();
+        let written = self.clear_way().and_then(|()| self.rewrite());
         written.map_err(|e| Error::io("write", &self.path, e))
     }
 
@@ -124,7 +124,22 @@ impl CopyFile {
         self.name_owed = false;
     }
 
+    /// Sets aside what is no file and has the name of this one: it costs what was said in its
+    /// place, and nothing else.
+    fn clear_way(&mut self) -> io::Result<()> {
+        if !files::is_impostor(&*self.storage, &self.path, FileKind::File) {
+            return Ok(());
+        }
+        self.name_owed = true;
+        let quarantine = self.path.with_file_name(files::QUARANTINE);
+        let aside = files::set_aside(&*self.storage, &self.path, &quarantine)?;
+        let (path, aside) = (self.path.display(), aside.display());
+        tracing::warn!(%path, %aside, "what has the name of a file of the store is set aside");
+        Ok(())
+    }
+
     fn append(&mut self) -> io::Result<()> {
+        self.clear_way()?;
         let file = match self.storage.open(&self.path, OpenMode::ReadWrite) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return self.rewrite(),
             other => other?,

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::{Said, line};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 /// The copies of a directory, read when the first sidecar is missed.
 #[derive(Debug)]
@@ -83,6 +83,7 @@ impl<'a> Copies<'a> {
 fn read(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Said>> {
     let bytes = match files::read_whole(storage, path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(_) if files::is_impostor(storage, path, FileKind::File) => Vec::new(),
         other => other?,
     };
     let mut said = HashMap::new();

@@ -72,6 +72,11 @@ pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
     Some(storage.info(path).ok()?.kind)
 }
 
+/// Whether something else than a `kind` has a name.
+pub(crate) fn is_impostor(storage: &dyn Storage, path: &Path, kind: FileKind) -> bool {
+    kind_of(storage, path).is_some_and(|found| found != kind)
+}
+
 /// Gives a file a second name, or if the file system knows none, makes a copy.
 ///
 /// # Errors
@@ -138,6 +143,24 @@ pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> Result
     }
     Ok(path)
 }
+
+/// Moves what has the name of a file of ours to the quarantine; where it is then.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn set_aside(
+    storage: &dyn Storage,
+    path: &Path,
+    quarantine: &Path,
+) -> io::Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = free_path(storage, quarantine, &name).map_err(io::Error::other)?;
+    storage.rename(path, &aside)?;
+    Ok(aside)
+}
+
+/// What the engine calls the directory for what is set aside.
+pub(crate) const QUARANTINE: &str = "quarantine";
 
 /// What most file systems take, bytes.
 const LONGEST_NAME: usize = 255;

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::read_whole;
-use crate::ground::storage::{OpenMode, Storage};
+use crate::ground::storage::{FileKind, OpenMode, Storage};
 
 /// The id of a message, and whose it is.
 #[derive(Serialize)]
@@ -76,15 +76,64 @@ pub(crate) fn read(storage: &dyn Storage, [newest, old]: &[PathBuf; 2]) -> io::R
     Ok(Taken::of([&newest, &old]))
 }
 
-/// What stands in one of them; nothing if it is not there.
+/// What stands in one of them; nothing if it is not there, or if what has the name of their
+/// directory is none: behind a link, the files are somebody's.
 ///
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn read_file(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8>> {
+    let home = path.parent().map(|home| storage.info(home)).transpose();
+    match home {
+        Ok(home) if home.is_some_and(|home| home.kind != FileKind::Directory) => {
+            return Ok(Vec::new());
+        }
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
     match read_whole(storage, path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     }
+}
+
+/// Writes blanks over the lines that begin with one of `begins`, in place and synced: lines
+/// that others have in the file stay at every step, and so do those that are added meanwhile.
+/// Whether there were any.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn blank(storage: &dyn Storage, path: &Path, begins: &[String]) -> io::Result<bool> {
+    let file = match storage.open(path, OpenMode::ReadWrite) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    let mut bytes = vec![0; file.info()?.len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let (mut at, mut any) = (0, false);
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        if is_of(line, begins) {
+            let len = line.strip_suffix(b"\n").unwrap_or(line).len();
+            file.write_all_at(&vec![b' '; len], at)?;
+            any = true;
+        }
+        at += line.len() as u64;
+    }
+    if any {
+        file.sync_data()?;
+    }
+    Ok(any)
+}
+
+/// Whether a line begins with one of `begins`.
+pub(crate) fn is_of(line: &[u8], begins: &[String]) -> bool {
+    let mut begins = begins.iter();
+    begins.any(|begin| line.starts_with(begin.as_bytes()))
+}
+
+/// The stem of the session whose ids a file of that name has.
+pub(crate) fn stem_of(name: &str) -> Option<&str> {
+    let stem = name.strip_suffix(".ids.jsonl");
+    stem.or_else(|| name.strip_suffix(".old.jsonl"))
 }
 
 /// Adds lines to the file at `path`, made if it is not there.

@@ -29,6 +29,8 @@ pub(crate) struct Ticket {
     pub(crate) len: usize,
     /// How many changes they are.
     pub(crate) records: usize,
+    /// Whether one of them frees space once it holds.
+    pub(crate) frees: bool,
 }
 
 impl Ticket {
@@ -89,7 +91,7 @@ impl Committer {
         progress: Arc<Progress>,
         counters: Arc<Counters>,
     ) -> Result<Self> {
-        let segment = pool.next(0)?;
+        let segment = pool.next(0, true)?;
         progress.written.store(sequence, Ordering::Relaxed);
         progress.synced.store(sequence, Ordering::Relaxed);
         Ok(Self {
@@ -265,7 +267,8 @@ impl Committer {
         // Not while the segment is synced: what was written to it could be missing after a
         // power loss when what follows in the next is there.
         if !stays || self.is_outdated() && !self.syncs {
-            self.rotate(records.len() as u64)?;
+            let frees = batch.tickets.iter().any(|ticket| ticket.frees);
+            self.rotate(records.len() as u64, frees)?;
         }
         record::seal(records, self.cursor.segment().seed);
         let is_synced_next = batch.durable && !self.has_unsynced();
@@ -291,8 +294,8 @@ impl Committer {
 
     /// Goes on in the next segment. What the old one holds is synced first:
     /// later syncs no longer reach it.
-    fn rotate(&mut self, batch_len: u64) -> Result<()> {
-        let next = self.pool.next(HEADER as u64 + batch_len + RESERVE)?;
+    fn rotate(&mut self, batch_len: u64, frees: bool) -> Result<()> {
+        let next = self.pool.next(HEADER as u64 + batch_len + RESERVE, frees)?;
         let began = self.counters.now();
         if self.has_unsynced() {
             // Not `StorageFull`, which may pass: a sync is never tried again.

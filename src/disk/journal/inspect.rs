@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 
+use super::pool::reserve;
 use super::record::{self, COMMIT_MAGIC, Record};
 use super::scan::{self, Batch, Span};
 use super::segment::{self, HEADER, StoreId};
@@ -72,6 +73,7 @@ impl Inspection {
                     inspection.checkpoint = inspection.checkpoint.max(checkpoint);
                     inspection.segments.push(segment);
                 }
+                _ if reserve::is_reserve(&entry.name) => {}
                 _ => inspection.strays.push(entry.name),
             }
         }

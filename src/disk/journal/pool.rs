@@ -2,6 +2,7 @@
 //! recovery, those free to be used again.
 
 mod renewal;
+pub(crate) mod reserve;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -112,11 +113,12 @@ impl SegmentPool {
 
     /// The next segment, with room for `min_len` bytes. Made on the spot, while
     /// the committer waits, only if none is ready or the ready one is small;
-    /// one that is being made is waited for.
+    /// one that is being made is waited for. `frees`: it is for a record that frees space, and
+    /// may take what is [kept for such](reserve).
     ///
     /// # Errors
     /// `StorageFull` leaves nothing behind; asking again is right.
-    pub(crate) fn next(&self, min_len: u64) -> Result<Segment> {
+    pub(crate) fn next(&self, min_len: u64, frees: bool) -> Result<Segment> {
         let (small, _making) = {
             let mut state = self.state.lock();
             while state.making {
@@ -131,7 +133,7 @@ impl SegmentPool {
                 small => (small, Making::begin(self, &mut state)),
             }
         };
-        let made = self.create(min_len, Filling::AtOnce);
+        let made = self.create(min_len, Filling::AtOnce, frees);
         match (small, &made) {
             (Some(small), Ok(_)) => self.remove(&self.dir.join(segment::name(small.number)))?,
             // It serves the next batch that is not as large.
@@ -164,12 +166,12 @@ impl SegmentPool {
             Making::begin(self, &mut state)
         };
         let is_urgent = || self.state.lock().urgent;
-        let segment = self.create(0, Filling::InSteps(&is_urgent))?;
+        let segment = self.create(0, Filling::InSteps(&is_urgent), false)?;
         self.state.lock().ready = Some(segment);
         Ok(())
     }
 
-    fn create(&self, min_len: u64, filling: Filling<'_>) -> Result<Segment> {
+    fn create(&self, min_len: u64, filling: Filling<'_>, frees: bool) -> Result<Segment> {
         let (space, budget) = self.look();
         let min_len = min_len.next_multiple_of(4096);
         let (number, len) = {
@@ -179,7 +181,12 @@ impl SegmentPool {
             (state.next_number - 1, len)
         };
         let least = budget.least.min(len).max(min_len);
-        let blank = self.blank(number, len, least, space, filling);
+        let blank = match self.blank(number, len, least, space, filling) {
+            Err(full @ Error::StorageFull { .. }) if frees => {
+                self.draw_on_reserve(min_len)?.ok_or(full)
+            }
+            made => made,
+        };
         let blank = blank.inspect_err(|error| {
             self.state.lock().short = matches!(error, Error::StorageFull { .. });
         })?;

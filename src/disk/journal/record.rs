@@ -135,6 +135,19 @@ pub(crate) enum Record<'a> {
     Commit(Commit),
 }
 
+impl Record<'_> {
+    /// Whether space is freed once it holds: files are removed, replaced by shorter ones, or
+    /// segments given up.
+    pub(crate) fn frees_space(&self) -> bool {
+        match self {
+            Self::Delete { .. } | Self::Swap { .. } | Self::Checkpoint { .. } => true,
+            Self::Append { .. } | Self::Meta { .. } | Self::Rebase { .. } | Self::Commit(_) => {
+                false
+            }
+        }
+    }
+}
+
 /// What a commit record says of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Commit {

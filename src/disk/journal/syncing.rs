@@ -51,6 +51,7 @@ mod tests {
             refusals: 0,
             len: 8,
             records: 1,
+            frees: false,
         });
         committer.commit(&mut batch, &mut |_| {}).unwrap();
     }

@@ -52,6 +52,30 @@ pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(folded.nfc().collect())
 }
 
+/// Which file names a file system takes for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// Perhaps all that [`fold_name`] makes the same.
+    #[default]
+    Folds,
+    /// It tells case apart, and perhaps not how characters are composed.
+    TellsCase,
+}
+
+impl NameRule {
+    /// What is left of a name: two that differ in it have two files.
+    pub(crate) fn fold(self, name: &str) -> Cow<'_, str> {
+        match self {
+            Self::Folds => fold_name(name),
+            Self::TellsCase if name.is_ascii() => Cow::Borrowed(name),
+            Self::TellsCase => {
+                let shown = name.nfd().filter(|character| !is_ignorable(*character));
+                Cow::Owned(shown.nfc().collect())
+            }
+        }
+    }
+}
+
 /// Unicode's `Default_Ignorable_Code_Point`.
 fn is_ignorable(character: char) -> bool {
     matches!(

@@ -244,7 +244,7 @@ mod tests {
             "hello",
             "[]",
             "{} {}",
-            "\u{feff}{}",
+            "\u{feff}\u{feff}{}",
             r#"{"key":1}"#,
             r#"{"messages":{}}"#,
             r#"{"messages":[{"role":"user"},5]}"#,

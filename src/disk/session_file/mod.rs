@@ -74,7 +74,7 @@ pub(crate) use control::{
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};
 pub(crate) use encode::encode_string;
-pub(crate) use fold::{fold, fold_name};
+pub(crate) use fold::{NameRule, fold, fold_name};
 pub(crate) use legacy::{
     LegacySession, decode as decode_legacy, encode as encode_legacy, holds_own_session,
     holds_session,
@@ -102,4 +102,5 @@ pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
     encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, on_the_way,
 };
+pub(crate) use text::without_mark;
 pub(crate) use turns::{Turns, answered_call};

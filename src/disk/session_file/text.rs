@@ -131,9 +131,16 @@ fn code_unit(escape: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// `raw` as text, every byte that is not UTF-8 replaced by one U+FFFD, as Go
-/// counts them.
+/// `raw` without a byte order mark in front. Editors put one at the start of a file, and
+/// joined files have it in the middle.
+pub(crate) fn without_mark(raw: &[u8]) -> &[u8] {
+    raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(raw)
+}
+
+/// `raw` as text without its byte order mark, every byte that is not UTF-8 replaced by one
+/// U+FFFD, as Go counts them.
 pub(super) fn to_text(raw: &[u8]) -> Cow<'_, str> {
+    let raw = without_mark(raw);
     match simdutf8::basic::from_utf8(raw) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(replace_invalid(raw)),

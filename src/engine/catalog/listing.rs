@@ -8,17 +8,26 @@ use crate::disk::session_file;
 use crate::ground::sync::atomic::Ordering;
 
 impl Catalog {
-    /// Every listed key, in the order of file names, as PicoClaw lists them.
+    /// Every listed key, in the order of file names, as PicoClaw lists them; and the names of
+    /// [nameless](Self::nameless) files.
     pub(crate) fn list(&self) -> Vec<String> {
-        let mut keys = Vec::new();
-        self.each_listed(|_, key, _| {
-            keys.push(key.to_owned());
-            true
-        });
-        keys
+        let all = self.all().into_iter();
+        all.map(|(_, key)| key).collect()
     }
 
-    /// The stem and the key of every listed session, in that order.
+    /// The stem and the key of all sessions, in that order. A name stands for the key of files
+    /// that name none.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        let mut all = self.listed();
+        let nameless = self.nameless();
+        if !nameless.is_empty() {
+            all.extend(nameless.into_iter().map(|stem| (stem.clone(), stem)));
+            all.sort_by(|(a, _), (b, _)| session_file::file_order(a, b));
+        }
+        all
+    }
+
+    /// The stem and the key of every session whose key is known, in that order.
     pub(crate) fn listed(&self) -> Vec<(String, String)> {
         let mut listed = Vec::new();
         self.each_listed(|stem, key, _| {
@@ -33,7 +42,10 @@ impl Catalog {
     fn each_listed(&self, mut tell: impl FnMut(&str, &str, Option<usize>) -> bool) -> bool {
         // In this order: one that goes out of the table meanwhile is found twice, not never.
         let mut found = self.table.held().collect::<Vec<_>>().into_iter().peekable();
-        let listed = |entry: &Arc<Entry>| entry.listed.load(Ordering::Acquire);
+        // One that took files which cannot be read is not written to, and there.
+        let listed = |entry: &Arc<Entry>| {
+            entry.listed.load(Ordering::Acquire) || entry.exists.load(Ordering::Relaxed)
+        };
         let since = self.entries.iter().map(|entry| entry.value().clone());
         let mut since: Vec<_> = since.filter(listed).collect();
         since.sort_unstable_by(|a, b| session_file::file_order(&a.stem, &b.stem));

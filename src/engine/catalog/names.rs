@@ -1,20 +1,20 @@
 //! Whose a file name is.
 //!
-//! A name is held by what is left of it on file systems that tell neither case nor
-//! ways of writing a character apart, so that two sessions never share a file
-//! there. Only what lies on disk under two such names, as it may if the file
-//! system tells them apart, has both.
+//! A name is held by what is left of it where the store is: on a file system that tells neither
+//! case nor ways of writing a character apart, two sessions never share a file. Only what lies
+//! on disk under two such names, as it may if the file system tells them apart, has both.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::disk::session_file;
+use crate::disk::session_file::NameRule;
 use crate::ground::sync::map::Map;
 
 /// Maps folded file names to those held under them, nearly always one.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     held: Map<Arc<str>, Vec<Held>>,
+    rule: NameRule,
 }
 
 #[derive(Debug)]
@@ -27,16 +27,23 @@ struct Held {
 }
 
 impl Names {
+    pub(super) fn of(rule: NameRule) -> Self {
+        Self {
+            rule,
+            ..Self::default()
+        }
+    }
+
     /// Who owns a file name, if anybody does.
     pub(super) fn owner(&self, stem: &str) -> Option<Arc<str>> {
-        let held = self.held.get(&*session_file::fold_name(stem))?;
+        let held = self.held.get(&*self.rule.fold(stem))?;
         let mut own = held.iter().filter(|held| *held.stem == *stem);
         own.next()?.owner.clone()
     }
 
     /// Other spellings of a file name that are held.
     pub(super) fn twins(&self, stem: &str) -> Vec<Arc<str>> {
-        let held = self.held.get(&*session_file::fold_name(stem));
+        let held = self.held.get(&*self.rule.fold(stem));
         let held = held.iter().flat_map(|held| held.iter());
         let twins = held.filter(|held| *held.stem != *stem);
         twins.map(|held| held.stem.clone()).collect()
@@ -44,7 +51,7 @@ impl Names {
 
     /// Enters a name found on disk, beside its twins if there are any.
     pub(super) fn enter(&self, stem: &Arc<str>, owner: Option<Arc<str>>) {
-        let mut place = self.held.entry(folded(stem)).or_default();
+        let mut place = self.held.entry(self.folded(stem)).or_default();
         match place.iter_mut().find(|held| held.stem == *stem) {
             Some(held) => held.owner = owner,
             None => place.push(Held {
@@ -58,7 +65,7 @@ impl Names {
     /// one step: two keys that map to one name would otherwise write into one
     /// file.
     pub(super) fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
-        let mut place = self.held.entry(folded(stem)).or_default();
+        let mut place = self.held.entry(self.folded(stem)).or_default();
         if place.is_empty() {
             place.push(Held {
                 stem: stem.clone(),
@@ -72,7 +79,7 @@ impl Names {
 
     /// Leaves a name without an owner, if it is `owner`'s.
     pub(super) fn disown(&self, stem: &str, owner: &str) {
-        let folded = session_file::fold_name(stem);
+        let folded = self.rule.fold(stem);
         self.held.remove_if_mut(&*folded, |_, place| {
             let is_own =
                 |held: &&mut Held| *held.stem == *stem && held.owner.as_deref() == Some(owner);
@@ -82,11 +89,11 @@ impl Names {
             false
         });
     }
-}
 
-fn folded(stem: &Arc<str>) -> Arc<str> {
-    match session_file::fold_name(stem) {
-        Cow::Borrowed(_) => stem.clone(),
-        Cow::Owned(folded) => folded.into(),
+    fn folded(&self, stem: &Arc<str>) -> Arc<str> {
+        match self.rule.fold(stem) {
+            Cow::Borrowed(_) => stem.clone(),
+            Cow::Owned(folded) => folded.into(),
+        }
     }
 }

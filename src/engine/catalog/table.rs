@@ -7,7 +7,7 @@ use hashbrown::hash_table::Entry as Place;
 use std::hash::BuildHasher;
 
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file;
+use crate::disk::session_file::NameRule;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::thread;
 
@@ -18,6 +18,8 @@ const MANY: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Rows,
+    /// Which names are one.
+    rule: NameRule,
     /// Rows by key.
     keys: HashTable<u32>,
     /// Rows by what is left of their stems on file systems that fold names.
@@ -51,15 +53,15 @@ struct Group {
 
 impl Table {
     /// `None` if two sessions have one key.
-    pub(super) fn of(rows: Rows) -> Option<Self> {
+    pub(super) fn of(rows: Rows, rule: NameRule) -> Option<Self> {
         let hasher = RandomState::default();
         let ((keys, names), aliases) = if rows.len() < MANY {
-            let keys_and_names = (by_key(&rows, &hasher), by_name(&rows, &hasher));
+            let keys_and_names = (by_key(&rows, &hasher), by_name(&rows, rule, &hasher));
             (keys_and_names, Aliases::of(&rows, &hasher))
         } else {
             let keys_and_names = || {
                 let keys = || by_key(&rows, &hasher);
-                thread::both(keys, || by_name(&rows, &hasher))
+                thread::both(keys, || by_name(&rows, rule, &hasher))
             };
             thread::both(keys_and_names, || Aliases::of(&rows, &hasher))
         };
@@ -69,6 +71,7 @@ impl Table {
             aliases,
             out: (0..rows.len()).map(|_| AtomicBool::new(false)).collect(),
             rows,
+            rule,
             hasher,
         })
     }
@@ -110,11 +113,9 @@ impl Table {
     /// The sessions of a file name and its other spellings, whether they went out or not.
     pub(super) fn rows_named(&self, stem: &str) -> impl Iterator<Item = usize> {
         let found = (!self.names.is_empty()).then(|| {
-            let folded = session_file::fold_name(stem);
+            let folded = self.rule.fold(stem);
             let rows = self.names.iter_hash(self.hasher.hash_one(&*folded));
-            rows.filter(move |row| {
-                session_file::fold_name(self.rows.stem(**row as usize)) == folded
-            })
+            rows.filter(move |row| self.rule.fold(self.rows.stem(**row as usize)) == folded)
         });
         found.into_iter().flatten().map(|row| *row as usize)
     }
@@ -167,8 +168,8 @@ fn by_key(rows: &Rows, hasher: &RandomState) -> Option<HashTable<u32>> {
     Some(table)
 }
 
-fn by_name(rows: &Rows, hasher: &RandomState) -> HashTable<u32> {
-    let hash = |row: usize| hasher.hash_one(&*session_file::fold_name(rows.stem(row)));
+fn by_name(rows: &Rows, rule: NameRule, hasher: &RandomState) -> HashTable<u32> {
+    let hash = |row: usize| hasher.hash_one(&*rule.fold(rows.stem(row)));
     let mut table = HashTable::with_capacity(rows.len());
     for row in 0..rows.len() {
         table.insert_unique(hash(row), row as u32, |other| hash(*other as usize));
@@ -274,7 +275,7 @@ mod tests {
             let aliases: Vec<_> = aliases.iter().map(ToString::to_string).collect();
             assert!(rows.push(key, key, &aliases, None));
         }
-        Table::of(rows).expect("each key is there once")
+        Table::of(rows, NameRule::Folds).expect("each key is there once")
     }
 
     #[test]

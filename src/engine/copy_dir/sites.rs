@@ -50,12 +50,17 @@ pub(super) enum Marked {
     Perhaps,
 }
 
-/// Whether nothing is at `dir`, or nothing but what a copy of that note has: all of it will
-/// be removed.
+/// Whether nothing is at `dir`, or nothing but what a copy of one of those notes has: all of
+/// it will be removed.
 ///
 /// # Errors
 /// `Io` if it is not so.
-pub(super) fn check(storage: &dyn Storage, dir: &Path, note: &str, marked: Marked) -> Result<()> {
+pub(super) fn check(
+    storage: &dyn Storage,
+    dir: &Path,
+    notes: &[String],
+    marked: Marked,
+) -> Result<()> {
     match storage.info(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Ok(info) if info.kind == FileKind::Directory => {}
@@ -83,7 +88,7 @@ pub(super) fn check(storage: &dyn Storage, dir: &Path, note: &str, marked: Marke
         return Ok(());
     }
     match files::read_whole(storage, &dir.join(MARKER)) {
-        Ok(found) if found == note.as_bytes() => Ok(()),
+        Ok(found) if notes.iter().any(|note| found == note.as_bytes()) => Ok(()),
         Ok(found) => {
             let found = String::from_utf8_lossy(&found);
             refuse(dir, &format!("it is a {found:?}, not of this store"))

@@ -26,7 +26,7 @@ const STATES: [&[(&str, &str)]; 2] = [
 
 fn copy(disk: &MemoryStorage, state: usize) -> Result<u64> {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let copy = CopyDir::prepare(storage, Path::new("/copies/c"), "a store")?;
+    let copy = CopyDir::prepare(storage, Path::new("/copies/c"), "a store", &[])?;
     for (name, text) in STATES[state] {
         copy.put(name, &text.as_bytes().to_vec().into())?;
     }
@@ -146,7 +146,7 @@ fn what_is_no_copy_is_not_replaced() {
     ));
     let disk = first();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let other = CopyDir::prepare(storage, Path::new("/copies/c"), "another store");
+    let other = CopyDir::prepare(storage, Path::new("/copies/c"), "another store", &[]);
     assert!(other.unwrap_err().to_string().contains("a store"));
     assert_eq!(found(&disk, "c"), state(0));
 }
@@ -158,7 +158,7 @@ fn an_empty_directory_in_its_place_does_not_cost_the_copy() {
     disk.rename(dir, replaced).unwrap();
     disk.create_dir(dir).unwrap();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let copy = CopyDir::prepare(storage, dir, "a store").unwrap();
+    let copy = CopyDir::prepare(storage, dir, "a store", &[]).unwrap();
     assert_eq!(found(&disk, "c"), state(0));
     copy.keep(&[String::from("a.jsonl")]).unwrap();
     assert_eq!(copy.finish().unwrap(), 0);

@@ -35,11 +35,13 @@ impl Census {
         let entries = storage
             .read_dir(dir)
             .map_err(|e| Error::io("list", dir, e))?;
-        for entry in entries
-            .into_iter()
-            .filter(|entry| entry.kind == FileKind::File)
-        {
-            if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
+        for entry in entries {
+            if entry.kind != FileKind::File {
+                // A session that cannot be read is told of.
+                census
+                    .stems
+                    .extend(entry.name.strip_suffix(LOG).map(str::to_owned));
+            } else if let Some(stem) = entry.name.strip_suffix(SIDECAR) {
                 census.stems.insert(stem.to_owned());
             } else if let Some(stem) = entry.name.strip_suffix(LOG) {
                 census.stems.insert(stem.to_owned());

@@ -48,6 +48,8 @@ pub(crate) fn repair(
         backup: None,
         temps: 0,
     };
+    let cleared = home.clear_ways(&*storage)?;
+    repair.report.done.extend(cleared);
     if let Some(id) = repair.identity()?
         && repair.journal(&id)?
     {

@@ -20,7 +20,7 @@ pub(super) fn is_aside(site: &str) -> bool {
 /// Whether a file that was set aside may speak of many sessions.
 pub(super) fn is_mixed(name: &str) -> bool {
     let name = unnumbered(name);
-    let is_once = name.ends_with(".ids.jsonl") || name.ends_with(".old.jsonl");
+    let is_once = once::stem_of(name).is_some();
     let is_sessions = name.ends_with(LOG) || name.ends_with(SIDECAR);
     segment::number_of(name).is_some() || name == "sidecars.jsonl" || is_once || !is_sessions
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use super::NAME;
+use crate::disk::session_file::NameRule;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
 
@@ -84,4 +86,16 @@ pub(super) fn check_dir(storage: &dyn Storage, path: &Path, any_owner: bool) -> 
         );
     }
     Ok(())
+}
+
+/// Which names are one in `dir`, told by the name of the engine's directory in capitals. Asked
+/// at each open: a copy of the store may be on another file system. Where the engine has no
+/// directory yet, nothing is known.
+pub(crate) fn name_rule(storage: &dyn Storage, dir: &Path) -> NameRule {
+    let [own, other] = [NAME, &NAME.to_uppercase()].map(|name| storage.info(&dir.join(name)));
+    match (own, other) {
+        (Ok(own), Ok(other)) if own.inode != other.inode => NameRule::TellsCase,
+        (Ok(_), Err(e)) if e.kind() == io::ErrorKind::NotFound => NameRule::TellsCase,
+        _ => NameRule::Folds,
+    }
 }

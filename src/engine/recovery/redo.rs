@@ -179,11 +179,11 @@ impl<'a> Redo<'a> {
         }
         for (stem, plan) in &plans.sessions {
             if !changed.contains(&**stem) {
-                self.session(planned, stem, plan, copies)?;
+                self.with_room(|redo| redo.session(planned, stem, plan, copies))?;
             }
         }
         for (stem, once) in &plans.once {
-            self.once(stem, once)?;
+            self.with_room(|redo| redo.once(stem, once))?;
         }
         self.archived(plans)?;
         self.remove_backups(plans, &adopted.made)?;
@@ -194,6 +194,30 @@ impl<'a> Redo<'a> {
         self.clear_temps(plans, &adopted.temps)?;
         sync()?;
         Ok(adopted)
+    }
+
+    /// Tries again where there is no space left, once what was prepared before has its names:
+    /// each file that was replaced is a file less. A crash then leaves some names changed, as
+    /// one while all are changed does.
+    fn with_room(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let (renames, removals) = (self.renames.len(), self.removals.len());
+        let (findings, scratch) = (self.report.findings.len(), self.counter);
+        match attempt(self) {
+            Err(Error::StorageFull { .. }) if renames + removals > 0 => {}
+            done => return done,
+        }
+        self.report.findings.truncate(findings);
+        self.removals.truncate(removals);
+        self.renames.truncate(renames);
+        for number in scratch..self.counter {
+            remove(self.storage, &self.scratch_path(number))?;
+        }
+        let (storage, dir) = (self.storage, self.dir);
+        let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
+        sync()?;
+        self.change_names()?;
+        sync()?;
+        attempt(self)
     }
 
     fn planned<'p>(&self, plans: &'p Plans) -> Planned<'p>
@@ -297,6 +321,10 @@ impl<'a> Redo<'a> {
     fn change_names(&mut self) -> Result<()> {
         for (from, to) in std::mem::take(&mut self.renames) {
             self.rename(&from, &to)?;
+            let moved = self.kept.values_mut().find(|place| **place == from);
+            if let Some(place) = moved {
+                *place = to;
+            }
         }
         for path in self.removals.drain(..) {
             match remove(self.storage, &path) {

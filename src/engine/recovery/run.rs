@@ -11,6 +11,7 @@ use crate::disk::copies::lost::Copies;
 use crate::disk::files;
 use crate::disk::journal::committer::{Committer, Outcome, Ticket};
 use crate::disk::journal::group::Batch;
+use crate::disk::journal::pool::reserve;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::scan::Scan;
 use crate::engine::home::Home;
@@ -26,13 +27,30 @@ pub(crate) struct Recovered {
 }
 
 /// Brings the session files up to the journal, but for those that another program
-/// changed: what becomes of them is [journalled first](Ending::supersede).
+/// changed: what becomes of them is [journalled first](Ending::supersede). On a full disk it
+/// takes the space that is [kept](reserve) for that.
 ///
 /// `known`: whether the directory is known not to have changed since a clean end.
 ///
 /// # Errors
 /// As the operating system reports them; the journal is whole then.
 pub(crate) fn recover(
+    storage: &dyn Storage,
+    dir: &Path,
+    home: &Home,
+    scan: &Scan,
+    copy_file: &mut CopyFile,
+    known: bool,
+) -> Result<Recovered> {
+    match try_recover(storage, dir, home, scan, copy_file, known) {
+        Err(Error::StorageFull { .. }) if reserve::release(storage, &home.journal)? => {
+            try_recover(storage, dir, home, scan, copy_file, known)
+        }
+        recovered => recovered,
+    }
+}
+
+fn try_recover(
     storage: &dyn Storage,
     dir: &Path,
     home: &Home,
@@ -160,6 +178,7 @@ pub(crate) fn commit_checkpoint(
         refusals: 0,
         len: batch.bytes.len(),
         records: 0,
+        frees: true,
     });
     batch.durable = true;
     let mut refused = None;

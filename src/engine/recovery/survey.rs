@@ -12,8 +12,9 @@ use super::report::RecoveryReport;
 use crate::disk::catalog_file::Rows;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files;
-use crate::disk::session_file::{self, LOG, SIDECAR, SessionMeta};
+use crate::disk::session_file::{self, LOG, NameRule, SIDECAR, SessionMeta};
 use crate::engine::catalog::Catalog;
+use crate::engine::home;
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
@@ -97,16 +98,17 @@ pub(crate) fn survey(
             }
         }
     }
-    let catalog = entered(metas, report);
+    let catalog = entered(metas, home::name_rule(storage, dir), report);
     enter_restored(&catalog, &mut restored, report);
     for (stem, finding) in damaged {
         if !restored.contains_key(&stem) {
             report.findings.push(finding);
         }
     }
+    let have_logs: HashSet<&String> = logs.iter().collect();
     for stem in sidecars.iter().chain(&logs) {
         if !catalog.found(stem) && !is_twins(storage, dir, &catalog, stem) {
-            catalog.enter_orphan(stem);
+            catalog.enter_orphan(stem, have_logs.contains(stem));
         }
     }
     // With a log beside it the name is in use; the file is set aside, as a
@@ -136,24 +138,23 @@ fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     entries.map_err(|e| Error::io("list", dir, e))
 }
 
-/// Tells names of sessions from others. A directory, link or pipe in the place of a session file
-/// keeps its name from every session, and the sidecar beside it is nobody's. A
-/// directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
+/// Tells names of sessions from others. A directory, link or pipe in the place of a session
+/// file is that session's, which answers with an error: taken for no file, the next message
+/// would begin a second session beside it. A directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
 /// the history is there, and it goes out of the way when a sidecar is written. A
 /// link there is as good as one that cannot be read: behind it may stand how much
 /// of the session is hidden.
 fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
     let mut listed = Listed::default();
-    let (mut no_logs, mut no_sidecars) = (HashSet::new(), Vec::new());
+    let mut no_sidecars = Vec::new();
     for DirEntry { name, kind } in entries {
         let log = name.strip_suffix(LOG);
         let Some(stem) = log.or_else(|| name.strip_suffix(SIDECAR)) else {
             continue;
         };
         match (kind, log) {
-            (FileKind::File, Some(_)) => listed.logs.push(stem.into()),
+            (_, Some(_)) => listed.logs.push(stem.into()),
             (FileKind::File, None) => listed.sidecars.push(stem.into()),
-            (_, Some(_)) => drop(no_logs.insert(stem.to_owned())),
             (kind, None) => {
                 no_sidecars.push(stem.to_owned());
                 if kind == FileKind::Symlink {
@@ -170,9 +171,8 @@ fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
             report.findings.push(format!("{name} is {what}"));
         }
     }
-    listed.sidecars.retain(|stem| !no_logs.contains(stem));
     no_sidecars.retain(|stem| !listed.logs.contains(stem));
-    listed.blocked = no_logs.into_iter().chain(no_sidecars).collect();
+    listed.blocked = no_sidecars;
     listed
 }
 
@@ -191,7 +191,11 @@ fn is_twins(storage: &dyn Storage, dir: &Path, catalog: &Catalog, stem: &str) ->
 /// The key is listed once, and the winner's aliases alone lead to it. The others stay
 /// on disk as they are, told in a finding, and their names are nobody's: given to the
 /// key that they spell, they would show it another's history.
-fn entered(mut metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) -> Catalog {
+fn entered(
+    mut metas: Vec<(String, SessionMeta)>,
+    rule: NameRule,
+    report: &mut RecoveryReport,
+) -> Catalog {
     metas.retain(|(_, meta)| !meta.key.is_empty());
     metas.sort_by(|(a, _), (b, _)| session_file::file_order(a, b));
     let winners = winners(&metas);
@@ -207,7 +211,8 @@ fn entered(mut metas: Vec<(String, SessionMeta)>, report: &mut RecoveryReport) -
             left.push((stem, meta));
         }
     }
-    let catalog = Catalog::of(rows).unwrap_or_else(|| unreachable!("each key has one winner"));
+    let catalog =
+        Catalog::of(rows, rule).unwrap_or_else(|| unreachable!("each key has one winner"));
     for (stem, meta) in left {
         catalog.enter(&meta.key, stem, &meta.aliases);
     }

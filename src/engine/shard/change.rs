@@ -119,6 +119,8 @@ pub(crate) struct Staging {
     pub(crate) records: Vec<u8>,
     pub(crate) ops: VecDeque<Op>,
     pub(crate) durable: bool,
+    /// Whether a record frees space.
+    pub(crate) frees: bool,
 }
 
 impl Staging {
@@ -132,6 +134,7 @@ impl Staging {
     pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) {
         record::encode(&mut self.records, record);
         self.durable |= level == Durability::Durable;
+        self.frees |= record.frees_space();
     }
 }
 

@@ -14,7 +14,7 @@ use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::copies::{Copy, Said};
 use crate::disk::files::sidecar::Sidecar;
-use crate::disk::files::{free_path, is_taken, kind_of};
+use crate::disk::files::{self, is_taken, kind_of};
 use crate::disk::session_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
@@ -215,14 +215,11 @@ fn create_in_place_of(
 
 /// Moves what has the name of a file of ours to the quarantine.
 pub(super) fn set_aside(path: &Path, shared: &Shared) -> io::Result<()> {
-    let storage = &*shared.storage;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = free_path(storage, &shared.quarantine, &name).map_err(io::Error::other)?;
-    match storage.rename(path, &aside) {
+    match files::set_aside(&*shared.storage, path, &shared.quarantine) {
         // Set aside before, by an attempt that then found no space.
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         renamed => {
-            renamed?;
+            let aside = renamed?;
             let (path, aside) = (path.display(), aside.display());
             tracing::warn!(%path, %aside, "what has the name of a file of the store is set aside");
             shared.names_changed();

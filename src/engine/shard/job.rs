@@ -11,8 +11,9 @@ use super::shared::Shared;
 use super::source::Source;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::conversation;
-use crate::disk::journal::pool::SegmentPool;
+use crate::disk::journal::pool::{SegmentPool, reserve};
 use crate::disk::session_file::{Conversation, Meta};
+use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
@@ -163,8 +164,12 @@ impl Job {
                 temp,
                 source,
             } => {
-                let prepared = rewrite::prepare(shared, &temp, &source);
+                let mut prepared = rewrite::prepare(shared, &temp, &source);
                 if matches!(source, Source::Live { .. }) {
+                    if matches!(prepared, Err(Error::StorageFull { .. })) && release_reserve(shared)
+                    {
+                        prepared = rewrite::prepare(shared, &temp, &source);
+                    }
                     count_copied(shared, 0, &prepared);
                 }
                 (owner, Done::Rewritten { temp, prepared })
@@ -196,6 +201,16 @@ impl Job {
         };
         Some(Outcome::Done { owner, done })
     }
+}
+
+/// Gives up the space that is kept for what frees some, as a compaction does; whether there was
+/// any.
+fn release_reserve(shared: &Shared) -> bool {
+    let journal = Home::of(&shared.dir).journal;
+    reserve::release(&*shared.storage, &journal).unwrap_or_else(|error| {
+        shared.warn(&error, "the space that is kept stays");
+        false
+    })
 }
 
 /// Counts what a compaction's copy has more than `before`.

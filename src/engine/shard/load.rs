@@ -100,13 +100,18 @@ impl Shard {
         session.watch = self.early.remove(&entry.key);
         session.exists = loaded.file.is_some() || loaded.sidecar != Sidecar::Missing;
         session.sidecar = loaded.sidecar;
+        let mut meta = loaded.meta;
+        if !loaded.sidecar.is_read() {
+            // What it had before counts, too.
+            meta.count = i64::try_from(loaded.extent.lines).unwrap_or(i64::MAX);
+        }
         session.start = loaded.extent.start;
         session.settled = Position {
             end: loaded.extent.end,
             crc: loaded.extent.crc,
             lines: loaded.extent.lines,
             torn: loaded.extent.torn,
-            meta: loaded.meta,
+            meta,
         };
         session.versions = first;
         session.numbering = Numbering::new(first);

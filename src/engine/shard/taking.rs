@@ -10,7 +10,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::turn::Turn;
 use crate::disk::files::once::{self, Taken};
-use crate::disk::files::{is_taken, kind_of};
+use crate::disk::files::{is_impostor, is_taken};
 use crate::error::{Error, Result};
 use crate::ground::storage::FileKind;
 
@@ -128,13 +128,16 @@ fn read(shared: &Shared, path: &Path) -> Result<Vec<u8>> {
 fn put(shared: &Shared, [newest, _]: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
     let storage = &*shared.storage;
     let wrap = |e| Error::io("write", newest, e);
-    match storage.create_dir(&shared.once) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrap(e)),
-        // Behind a link, the files are somebody's.
-        Err(_) if kind_of(storage, &shared.once) != Some(FileKind::Directory) => {
-            return Err(wrap(io::ErrorKind::NotADirectory.into()));
-        }
-        _ => {}
+    let create = || match storage.create_dir(&shared.once) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    create().map_err(wrap)?;
+    // Were that an error, no flush would succeed while it is there. Behind a link, the files
+    // are somebody's.
+    if is_impostor(storage, &shared.once, FileKind::Directory) {
+        let made = set_aside(&shared.once, shared).and_then(|()| create());
+        made.map_err(wrap)?;
     }
     let added = match once::add(storage, newest, lines) {
         Err(e) if is_taken(&e) => {

@@ -333,6 +333,7 @@ impl Worker {
             refusals: self.refusals,
             len: bytes,
             records: self.staging.ops.len(),
+            frees: self.staging.frees,
         };
         // Nothing more is taken in until some of what is in flight is synced: nobody else
         // would ask for that.
@@ -344,7 +345,7 @@ impl Worker {
             .push(ticket.number, &mut self.staging.ops, bytes);
         self.next_number += 1;
         self.staging.records.clear();
-        self.staging.durable = false;
+        (self.staging.durable, self.staging.frees) = (false, false);
         submitted.unwrap_or_else(|refused| {
             self.fail_from(refused.ticket.number, &refused.reason.into());
             Led::Elsewhere

@@ -157,6 +157,7 @@ impl Supervisor {
         if let Err(error) = self.pool.fit() {
             self.warn(&error, "spare journal segments stay");
         }
+        self.pool.keep_reserve();
         let old = now >= self.uncovered_since.saturating_add(self.checkpoint_every);
         if now >= self.changed_at + IDLE {
             Due::Idle
@@ -284,6 +285,7 @@ impl Supervisor {
             refusals: self.tickets,
             len: records.len(),
             records: 0,
+            frees: true,
         };
         let submitted = self.alarm.group.submit(records, ticket, true);
         submitted.map_err(|refused| refused.reason.into())

@@ -64,6 +64,11 @@ impl<'a> Listing<'a> {
         self.ahead.lock().is_empty() && self.view.is_current(&self.moment)
     }
 
+    /// See [`Catalog::all`](crate::engine::catalog::Catalog::all).
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        self.moment.catalog.all()
+    }
+
     /// See [`Catalog::listed`](crate::engine::catalog::Catalog::listed).
     pub(crate) fn listed(&self) -> Vec<(String, String)> {
         self.moment.catalog.listed()
@@ -131,23 +136,24 @@ impl<'a> Listing<'a> {
         Lines::of_file(&*view.storage, &view.dir, stem).map(Some)
     }
 
-    /// A session as one moment, an empty one if it is gone; `alone` if it is to be read
-    /// until it stands still.
+    /// All lines of a session at one moment, none if it is gone, and where those begin that are
+    /// not hidden; `alone` if it is to be read until it stands still.
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn snapshot(&self, key: &str, alone: bool) -> Result<Arc<Snapshot>> {
-        let pieces = match self.view.pieces(&self.moment, key, false) {
-            Ok(pieces) if !alone => pieces,
-            _ => return self.view.snapshot(key, false),
+    pub(crate) fn whole(&self, key: &str, alone: bool) -> Result<(Arc<Snapshot>, u64)> {
+        let whole = match self.view.pieces(&self.moment, key, false) {
+            Ok(pieces) if !alone => {
+                if pieces.changed {
+                    self.ahead.lock().insert(key.to_owned());
+                }
+                pieces
+                    .whole()
+                    .map_err(|e| Error::io("read", Path::new(key), e))
+            }
+            _ => self.view.session(key, false, Pieces::whole),
         };
-        if pieces.changed {
-            self.ahead.lock().insert(key.to_owned());
-        }
-        let snapshot = pieces.snapshot();
-        snapshot
-            .map(Arc::new)
-            .map_err(|e| Error::io("read", Path::new(key), e))
+        whole.map(|(snapshot, start)| (Arc::new(snapshot), start))
     }
 
     /// Whether the session of `key` stands on what it stood on at the look before: what was

@@ -18,7 +18,7 @@ use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer, ours_as_se
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
-use crate::error::{Result, Version};
+use crate::error::{Error, Result, Version};
 use crate::ground::storage::{OpenMode, Storage};
 
 /// A session from its two files alone.
@@ -26,11 +26,18 @@ use crate::ground::storage::{OpenMode, Storage};
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> Result<Pieces> {
-    let (meta, sidecar) = sidecar::read_sidecar(storage, dir, stem, key)?;
+    let (mut meta, sidecar) = sidecar::read_sidecar(storage, dir, stem, key)?;
     let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
+    let exists = file.is_some() || sidecar != Sidecar::Missing;
+    let bytes = Bytes::whole(file, dir)?;
+    if !sidecar.is_read() {
+        let lines = extent::measure(bytes.file.as_deref(), bytes.len, &bytes.behind, 0);
+        let lines = lines.map_err(|e| Error::io("read", dir, e))?.lines;
+        meta.count = i64::try_from(lines).unwrap_or(i64::MAX);
+    }
     Ok(Pieces {
-        exists: file.is_some() || sidecar != Sidecar::Missing,
-        bytes: Bytes::whole(file, dir)?,
+        exists,
+        bytes,
         meta,
         sidecar,
         changed: false,
@@ -115,6 +122,15 @@ impl Pieces {
     pub(crate) fn snapshot(self) -> io::Result<Snapshot> {
         let start = self.extent()?.start;
         Ok(self.from(start))
+    }
+
+    /// All lines, and where the live ones begin.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn whole(self) -> io::Result<(Snapshot, u64)> {
+        let start = self.extent()?.start;
+        Ok((self.from(0), start))
     }
 
     /// All lines, and what they say of the conversation.

@@ -101,11 +101,14 @@ impl StoreHandle {
             Side::Writer(engine) => engine.shared.dir.clone(),
             Side::Reader(view) => view.dir().to_owned(),
         };
-        let id = Home::of(&own_dir).read_identity(&*storage)?;
-        let id = id.map(|id| format!("{:032x}", u128::from_be_bytes(id)));
-        let id = id.unwrap_or_else(|| own_dir.display().to_string());
+        // A directory that was never opened has a path and no identity.
+        let path = std::path::absolute(&own_dir).unwrap_or_else(|_| own_dir.clone());
+        let mut names = vec![path.display().to_string(), own_dir.display().to_string()];
+        if let Some(id) = Home::of(&own_dir).read_identity(&*storage)? {
+            names.insert(0, format!("{:032x}", u128::from_be_bytes(id)));
+        }
         let copy = Copy {
-            into: CopyDir::prepare(storage, dir, &id)?,
+            into: CopyDir::prepare(storage, dir, &names[0], &names[1..])?,
         };
         match &self.side {
             Side::Writer(engine) => copy.own(&Owned(self, engine)),
@@ -147,7 +150,7 @@ impl Copy {
         let mut report = BackupReport::default();
         // First: one that is adopted meanwhile is in this list or the next.
         let orphans = shared.catalog.orphans();
-        let listed = store.listed();
+        let listed = shared.catalog.listed();
         let copied = glance::each(&listed, WORTH, &|session| {
             self.session(session, store.original(session))
         });

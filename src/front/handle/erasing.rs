@@ -194,7 +194,7 @@ impl<'a> Erasing<'a> {
 
     /// All sessions that are meant.
     fn find(&mut self, sessions: &Owned<'_>) {
-        let listed = sessions.listed();
+        let listed = self.engine.shared.catalog.listed();
         let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session));
         for ((_, key), meta) in listed.into_iter().zip(metas) {
             match meta {

@@ -21,8 +21,7 @@ impl StoreHandle {
     /// The sessions that `query` looks for, each with its counts, times, summary, first and
     /// last text and size. All from one pass over the sidecars, on as many threads as the
     /// machine runs at once; each session is of one moment, not all of the same. Aliases do
-    /// not count. A session of which only a file without a sidecar is there is not found, as
-    /// [`list_sessions`](Self::list_sessions) does not list it.
+    /// not count.
     ///
     /// ```
     /// use sessionlog::{SessionOrder, SessionQuery, Store};
@@ -102,8 +101,8 @@ pub(super) type Listed = (String, String);
 
 /// Where sessions are found.
 pub(super) trait Source: Sync {
-    /// The stem and the key of each, by file name.
-    fn listed(&self) -> Vec<Listed>;
+    /// The stem and the key of each, by file name. A name stands for a key that is not known.
+    fn all(&self) -> Vec<Listed>;
     fn meta(&self, session: &Listed) -> Result<Meta>;
     /// When it was updated, if that is known without reading its sidecar.
     fn updated(&self, session: &Listed) -> Option<i64>;
@@ -113,7 +112,7 @@ pub(super) trait Source: Sync {
 
 /// The sessions that a query looks for, as far as their names tell, in their order.
 pub(super) fn listed(source: &impl Source, query: &SessionQuery) -> Vec<Listed> {
-    let mut listed = source.listed();
+    let mut listed = source.all();
     listed.retain(|(_, key)| key.starts_with(&query.prefix));
     listed
 }
@@ -275,8 +274,8 @@ impl Owned<'_> {
 }
 
 impl Source for Owned<'_> {
-    fn listed(&self) -> Vec<Listed> {
-        self.1.shared.catalog.listed()
+    fn all(&self) -> Vec<Listed> {
+        self.1.shared.catalog.all()
     }
 
     fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
@@ -311,8 +310,8 @@ impl Source for Owned<'_> {
 }
 
 impl Source for Listing<'_> {
-    fn listed(&self) -> Vec<Listed> {
-        self.listed()
+    fn all(&self) -> Vec<Listed> {
+        self.all()
     }
 
     fn meta(&self, (stem, key): &Listed) -> Result<Meta> {

@@ -139,9 +139,9 @@ impl StoreHandle {
         })
     }
 
-    /// The keys of all sessions that have a sidecar, in the order of their file
-    /// names. A session whose sidecar was lost is listed again once it is written
-    /// to. If a listed key is another session's alias, read it through
+    /// The keys of all sessions, in the order of their file names. A session whose sidecar was
+    /// lost is listed under its file's name (`telegram_123`) until a write shows its key. If a
+    /// listed key is another session's alias, read it through
     /// [`exact_keys`](Self::exact_keys).
     ///
     /// # Errors
@@ -320,6 +320,14 @@ impl StoreHandle {
         match &self.side {
             Side::Writer(engine) => Ok(engine.shared.catalog.orphans()),
             Side::Reader(view) => view.orphans(),
+        }
+    }
+
+    /// Those of them that are listed, under their name. Blocks.
+    pub(crate) fn nameless(&self) -> Result<Vec<String>> {
+        match &self.side {
+            Side::Writer(engine) => Ok(engine.shared.catalog.nameless()),
+            Side::Reader(view) => view.nameless(),
         }
     }
 

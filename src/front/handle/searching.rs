@@ -2,10 +2,11 @@
 
 mod archived;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::archived::Parts;
 use super::finding::{Listed, Owned, Source, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::archive::Part;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 use crate::front::search::{Search, SearchHit, SearchQuery};
 use crate::front::sessions::{SessionOrder, SessionQuery};
+use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
 /// Searching.
@@ -60,7 +62,7 @@ impl StoreHandle {
                 chats: self.exact_keys(),
                 needle,
                 sessions,
-                archived: archived.then(BTreeMap::new),
+                archived: archived.then(Mutex::default),
                 given_up: Arc::default(),
             },
             work: None,
@@ -85,8 +87,8 @@ struct Quarry {
     chats: StoreHandle,
     needle: Needle,
     sessions: SessionQuery,
-    /// The parts of sessions in the archive, if that is searched.
-    archived: Option<BTreeMap<String, Vec<Part>>>,
+    /// The archive, if that is searched.
+    archived: Option<Mutex<Parts>>,
     /// Whether nobody waits for what is found any more.
     given_up: Arc<AtomicBool>,
 }
@@ -100,6 +102,9 @@ enum Work {
     Tell(Vec<Result<SearchHit>>),
 }
 
+/// One moment of a session, and where its lines begin that are not hidden.
+type Moment = (Arc<Snapshot>, u64);
+
 /// What is left of a session to search.
 #[derive(Debug)]
 struct Rest {
@@ -107,6 +112,8 @@ struct Rest {
     lines: Lines,
     numbering: Numbering,
     start: u64,
+    /// Where the lines begin that are not hidden.
+    shown: u64,
     /// When it was archived, if it was.
     archived: Option<String>,
 }
@@ -133,11 +140,9 @@ impl Hunt {
     }
 
     fn go_on(mut self) -> Result<(Self, Vec<Result<SearchHit>>)> {
-        let mut work = if let Some(work) = self.work.take() {
-            work
-        } else {
-            self.quarry.list_archive()?;
-            self.quarry.all()?
+        let mut work = match self.work.take() {
+            Some(work) => work,
+            None => self.quarry.all()?,
         };
         let mut found = Vec::new();
         match work.pop_front() {
@@ -267,18 +272,26 @@ impl Quarry {
         session: &Listed,
         room: &Room,
         source: &impl Source,
-        moment: impl FnOnce() -> Result<Option<Arc<Snapshot>>>,
+        moment: impl Fn() -> Result<Option<Moment>>,
     ) -> Vec<Work> {
         if room.is_full() || self.given_up.load(Ordering::Relaxed) {
             return vec![Work::Search(session.clone())];
         }
-        let mut found = self.unpacked(session, room, source);
-        match moment() {
+        let (parts, moment) = match self.beside_archive(&session.0, moment) {
+            Ok(found) => found,
+            Err(error) => return vec![Work::Tell(vec![Err(error)])],
+        };
+        let mut found = self.unpacked(session, &parts, room, source);
+        match moment {
             Err(error) => found.push(Work::Tell(vec![Err(error)])),
             Ok(None) => {}
-            Ok(Some(snapshot)) => {
+            Ok(Some((snapshot, shown))) => {
+                let mut rest = Rest::all(&session.1, &snapshot, shown);
+                if self.archived.is_some() {
+                    rest.start = rest.begin_of_hidden(&parts);
+                }
                 let mut work = VecDeque::new();
-                self.go_on(Rest::all(&session.1, &snapshot), room, &mut work);
+                self.go_on(rest, room, &mut work);
                 found.extend(work);
             }
         }
@@ -286,7 +299,7 @@ impl Quarry {
     }
 
     /// A session as it stands, if it may have what is looked for.
-    fn of_own(&self, engine: &Arc<Engine>, session: &Listed) -> Result<Option<Arc<Snapshot>>> {
+    fn of_own(&self, engine: &Arc<Engine>, session: &Listed) -> Result<Option<Moment>> {
         let source = Owned(&self.chats, engine);
         let (stem, key) = session;
         if !self.admits(&source, session)? {
@@ -301,7 +314,9 @@ impl Quarry {
                 return Ok(None);
             }
         }
-        pollster::block_on(self.chats.moment_of(key, Place::Here)).map(Some)
+        let snapshot = pollster::block_on(self.chats.moment_of(key, Place::Here))?;
+        let shown = snapshot.live.start;
+        Ok(Some((snapshot, shown)))
     }
 
     /// A session as it stood when it was listed; `alone` if it is to be read until it
@@ -311,7 +326,7 @@ impl Quarry {
         listing: &Listing<'_>,
         session: &Listed,
         alone: bool,
-    ) -> Result<Option<Arc<Snapshot>>> {
+    ) -> Result<Option<Moment>> {
         if !self.admits(listing, session)? {
             return Ok(None);
         }
@@ -322,7 +337,7 @@ impl Quarry {
         {
             return Ok(None);
         }
-        listing.snapshot(&session.1, alone).map(Some)
+        listing.whole(&session.1, alone).map(Some)
     }
 
     fn admits(&self, source: &impl Source, session: &Listed) -> Result<bool> {
@@ -339,6 +354,7 @@ impl Quarry {
                 key: rest.key.clone(),
                 position: rest.numbering.position(offset),
                 archived: rest.archived.clone(),
+                hidden: offset < rest.shown,
                 message,
                 matched,
             })
@@ -353,12 +369,14 @@ impl Quarry {
 }
 
 impl Rest {
-    fn all(key: &str, snapshot: &Snapshot) -> Self {
+    /// The lines of a session that are not hidden.
+    fn all(key: &str, snapshot: &Snapshot, shown: u64) -> Self {
         Self {
             key: key.to_owned(),
             lines: Lines::of_snapshot(snapshot),
             numbering: snapshot.live.numbering,
-            start: snapshot.live.start,
+            start: shown,
+            shown,
             archived: None,
         }
     }

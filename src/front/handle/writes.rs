@@ -148,7 +148,8 @@ impl StoreHandle {
     /// what was truncated since it began may stay in the file, skipped. The reply
     /// arrives when the new file is in place, after the compactions that began before it;
     /// beside messages that are written, each is followed by a rest of twice its time, at
-    /// most 20 ms. Needs space for the new file beside the old one. Always durable.
+    /// most 20 ms. Needs space for the new file beside the old one; on a full disk that
+    /// is what the store keeps for this, 1 MiB at most. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.

@@ -113,6 +113,7 @@ impl Control {
             refusals: 0,
             len: records.len(),
             records: 1,
+            frees: false,
         };
         let submitted = self.alarm.group.submit(&records, ticket, durable);
         submitted.map_err(|refused| refused.reason.into())
@@ -155,7 +156,7 @@ impl Control {
     /// # Errors
     /// As the committer's.
     pub fn use_segment(&self, last_sequence: u64) -> Result<u64> {
-        let segment = self.pool.next(0)?;
+        let segment = self.pool.next(0, false)?;
         let number = segment.number;
         self.pool.filled(segment, last_sequence);
         Ok(number)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk::catalog_file::Rows;
+use crate::disk::session_file::NameRule;
 use crate::engine::catalog::{Catalog, Entry};
 use crate::engine::shard::worker::bells::Bells;
 
@@ -23,7 +24,11 @@ impl Names {
     pub fn found(key: &str, alias: &str) -> Self {
         let mut rows = Rows::default();
         let is_room = rows.push(key, key, &[alias.to_owned()], None);
-        Self(Catalog::of(rows).filter(|_| is_room).expect("one session"))
+        Self(
+            Catalog::of(rows, NameRule::Folds)
+                .filter(|_| is_room)
+                .expect("one session"),
+        )
     }
 
     /// As a shard enters a session.

@@ -78,18 +78,57 @@ fn sessions_of_one_folded_name_never_share_a_history() {
 
 #[test]
 fn the_first_has_the_name_that_picoclaw_gives_it_and_the_second_one_that_no_case_makes_its() {
-    let dir = scratch();
-    let store = open(dir.path());
+    let disk = folding();
+    let store = open_memory(&disk).unwrap();
     for key in &ALIKE[..3] {
         store.handle().add_message(key, "user", "x").wait().unwrap();
     }
     store.close().unwrap();
-    let names = visible_names(dir.path());
+    let names = sessions(&disk);
     assert!(names.contains(&String::from("slack_U1abc.jsonl")));
     let mut folded: Vec<_> = names.iter().map(|name| name.to_lowercase()).collect();
     folded.sort();
     folded.dedup();
-    assert_eq!(folded.len(), names.len());
+    assert_eq!(folded.len(), 3, "{names:?}");
+}
+
+fn sessions(disk: &MemoryStorage) -> Vec<String> {
+    let files = disk.dump().into_keys();
+    let names = files.filter_map(|path| Some(path.strip_prefix("s/")?.to_owned()));
+    let logs = names.filter(|name| !name.contains('/') && !name.contains(".meta."));
+    logs.collect()
+}
+
+/// PicoClaw finds a session by the name that it gives the key.
+#[test]
+fn where_case_is_told_apart_each_key_has_the_name_that_picoclaw_gives_it() {
+    let disk = MemoryStorage::new();
+    let each = ["slack:U1abc", "slack:U1ABC", "slack:u1abc"];
+    for round in 0..3 {
+        let store = open_memory(&disk).unwrap();
+        let chats = store.handle();
+        for key in each {
+            let text = format!("{key} {round}");
+            chats.add_message(key, "user", &text).wait().unwrap();
+            assert_eq!(texts(&chats, key).len(), round + 1, "{key}");
+        }
+        store.close().unwrap();
+        let mut plain = each.map(|key| format!("{}.jsonl", key.replace(':', "_")));
+        plain.sort();
+        assert_eq!(sessions(&disk), plain);
+    }
+    // What is written in two ways and shows alike may be one name all the same.
+    let store = open_memory(&disk).unwrap();
+    for key in COMPOSED {
+        store.handle().add_message(key, "user", key).wait().unwrap();
+    }
+    for key in COMPOSED {
+        assert_eq!(texts(&store.handle(), key), [key]);
+    }
+    store.close().unwrap();
+    let composed =
+        |key: &str| sessions(&disk).contains(&format!("{}.jsonl", key.replace(':', "_")));
+    assert_eq!(COMPOSED.map(composed), [true, false, true]);
 }
 
 type State = BTreeMap<&'static str, Vec<&'static str>>;
@@ -208,7 +247,8 @@ fn files_that_are_there_under_both_names_keep_their_owners() {
     let store = open(dir.path());
     let chats = store.handle();
     assert_eq!(store.recovery_report().findings, [""; 0]);
-    assert_eq!(chats.list_sessions().wait().unwrap(), ["a:B", "a:b"]);
+    let listed = chats.list_sessions().wait().unwrap();
+    assert_eq!(listed, ["a:B", "a:b", "n_X", "n_x"]);
     for key in ["a:B", "a:b"] {
         assert_eq!(texts(&chats, key), [key]);
         assert_eq!(chats.summary(key).wait().unwrap(), key);

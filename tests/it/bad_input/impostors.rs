@@ -6,10 +6,11 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::{BackupLimits, Error, Store};
+use sessionlog::{Appended, BackupLimits, Erase, Error, Message, SessionQuery, Store, StoreHandle};
 
 use crate::support::{
-    add_numbers, files, in_memory, line, numbers, open, open_memory, scratch, sidecar, texts,
+    add_numbers, files, in_memory, line, manual, numbers, open, open_memory, scratch, sidecar,
+    texts, visible_names,
 };
 
 /// Puts something that is no file at `path`.
@@ -33,39 +34,62 @@ fn kind(path: &Path) -> fs::FileType {
     fs::symlink_metadata(path).unwrap().file_type()
 }
 
+/// Taken for no file, the history would be empty, and the next message the first of a second
+/// session beside it.
 #[test]
-fn what_has_a_session_files_name_keeps_it_and_the_session_gets_another() {
+fn what_has_a_session_files_name_is_named_in_the_error_of_its_session() {
     for (what, put) in IMPOSTORS {
-        let dir = scratch();
-        let outside = scratch();
-        let target = outside.path().join("target");
-        fs::write(&target, line("secret")).unwrap();
-        let log = dir.path().join("telegram_1.jsonl");
-        put(&log, &target);
-        let meta = sidecar("telegram:1", "not of the new one", 1, 2);
-        fs::write(dir.path().join("telegram_1.meta.json"), &meta).unwrap();
-        fs::write(dir.path().join("other.jsonl"), line("0")).unwrap();
-        let before = kind(&log);
-
-        for round in 0..2 {
+        for with_sidecar in [true, false] {
+            let dir = scratch();
+            let outside = scratch();
+            let target = outside.path().join("target");
+            fs::write(&target, line("secret")).unwrap();
+            let log = dir.path().join("telegram_1.jsonl");
+            put(&log, &target);
+            let listed = if with_sidecar {
+                let meta = sidecar("telegram:1", "its own", 1, 2);
+                fs::write(dir.path().join("telegram_1.meta.json"), &meta).unwrap();
+                "telegram:1"
+            } else {
+                "telegram_1"
+            };
+            fs::write(dir.path().join("other.jsonl"), line("0")).unwrap();
+            let before = visible_names(dir.path());
+            let kind_before = kind(&log);
+            let names_it = |refused: Result<String, Error>| match refused {
+                Err(error @ Error::Io { .. }) => {
+                    assert!(error.to_string().contains("telegram_1.jsonl"), "{error}");
+                }
+                other => panic!("{what}: {other:?}"),
+            };
+            let reads = |chats: &StoreHandle| {
+                let history = chats.history("telegram:1").wait();
+                names_it(history.map(|all| format!("{all:?}")));
+                let page = chats.sessions(SessionQuery::new()).wait().unwrap();
+                assert_eq!(page.unreadable, [listed], "{what}");
+                assert_eq!(chats.list_sessions().wait().unwrap(), ["other", listed]);
+            };
+            let view = Store::open_read_only(dir.path()).unwrap();
+            reads(&view.handle());
             let store = open(dir.path());
             let chats = store.handle();
             let findings = store.recovery_report().findings.join("\n");
             assert!(findings.contains("telegram_1.jsonl"), "{what}: {findings}");
-            assert_eq!(texts(&chats, "telegram:1"), numbers(0..round), "{what}");
-            add_numbers(&chats, "telegram:1", round..round + 1);
-            assert_eq!(chats.summary("telegram:1").wait().unwrap(), "");
-            add_numbers(&chats, "other", round + 1..round + 2);
-            assert_eq!(texts(&chats, "other"), numbers(0..round + 2));
+            reads(&chats);
+            let added = chats.add_message("telegram:1", "user", "x").wait();
+            names_it(added.map(|()| String::from("added")));
+            add_numbers(&chats, "other", 1..2);
+            assert_eq!(texts(&chats, "other"), numbers(0..2));
             store.close().unwrap();
+            let report = Store::verify(dir.path()).unwrap();
+            let of_it = report.sessions.iter().find(|s| s.stem == "telegram_1");
+            assert!(of_it.unwrap().unreadable.is_some(), "{what}: {report}");
+            let mut left = visible_names(dir.path());
+            left.retain(|name| name != "other.meta.json");
+            assert_eq!(left, before, "{what}");
+            assert_eq!(kind(&log), kind_before, "{what}");
+            assert_eq!(fs::read_to_string(&target).unwrap(), line("secret"));
         }
-        let view = Store::open_read_only(dir.path()).unwrap();
-        assert_eq!(texts(&view.handle(), "telegram:1"), numbers(0..2), "{what}");
-        Store::verify(dir.path()).unwrap();
-        assert_eq!(kind(&log), before, "{what}");
-        let left = fs::read_to_string(dir.path().join("telegram_1.meta.json")).unwrap();
-        assert_eq!(left, meta, "{what}");
-        assert_eq!(fs::read_to_string(&target).unwrap(), line("secret"));
     }
 }
 
@@ -236,4 +260,75 @@ fn what_takes_a_sidecars_name_beside_a_running_store_is_set_aside() {
             assert_eq!(store.handle().summary("a").wait().unwrap(), "new");
         }
     }
+}
+
+/// What was in their place is lost to the store; it, and what is written from then on, is not.
+#[test]
+fn what_has_the_name_of_the_ids_or_the_copies_costs_what_they_held_and_not_the_store() {
+    for name in ["once", "sidecars.jsonl", "archive", "catalog", "stats"] {
+        for (what, put) in impostors_of(name) {
+            for while_open in [false, true] {
+                let (dir, outside) = (scratch(), scratch());
+                let target = outside.path().join("target");
+                fs::create_dir(&target).unwrap();
+                fs::write(target.join("cli.ids.jsonl"), "somebody's").unwrap();
+                let options = || manual().archive(true);
+                let mut store = Store::open_with(dir.path(), options()).unwrap();
+                let once = |store: &Store, id: &str| {
+                    let text = vec![Message::user(id)];
+                    store.handle().append_once("cli", id, text).wait().unwrap()
+                };
+                once(&store, "1");
+                store.handle().set_summary("gone", "s").wait().unwrap();
+                once(&store, "2");
+                store.handle().flush().wait().unwrap();
+                let path = dir.path().join(".sessionlog").join(name);
+                let replace = || {
+                    let _ = fs::remove_dir_all(&path);
+                    let _ = fs::remove_file(&path);
+                    put(&path, &target);
+                };
+                if while_open {
+                    replace();
+                } else {
+                    store.close().unwrap();
+                    replace();
+                    let view = Store::open_read_only(dir.path()).unwrap();
+                    assert_eq!(texts(&view.handle(), "cli"), ["1", "2"]);
+                    store = Store::open_with(dir.path(), options()).unwrap();
+                    let findings = store.recovery_report().findings.join("\n");
+                    assert!(findings.contains(name), "{what} {name}: {findings}");
+                }
+                let chats = store.handle();
+                let receipt = chats.erase(Erase::key("gone")).wait().unwrap();
+                assert_eq!(receipt.sessions, ["gone"], "{what} {name}");
+                once(&store, "3");
+                assert!(matches!(once(&store, "3"), Appended::Duplicate(_)));
+                chats.truncate_history("cli", 1).wait().unwrap();
+                if name != "archive" || !while_open {
+                    chats.compact("cli").wait().unwrap();
+                }
+                chats.flush().wait().unwrap();
+                store.close().unwrap();
+                let store = Store::open_with(dir.path(), options()).unwrap();
+                assert_eq!(texts(&store.handle(), "cli"), ["3"], "{what} {name}");
+                assert!(matches!(once(&store, "3"), Appended::Duplicate(_)));
+                store.handle().delete_session("cli").wait().unwrap();
+                store.close().unwrap();
+                let theirs = fs::read_to_string(target.join("cli.ids.jsonl")).unwrap();
+                assert_eq!(theirs, "somebody's", "{what} {name}");
+            }
+        }
+    }
+}
+
+/// All that can have the name of one of the engine's files or directories and is none.
+fn impostors_of(name: &str) -> Vec<(&'static str, Impostor)> {
+    let a_file: (&'static str, Impostor) = ("a file", |path, _| fs::write(path, "mine").unwrap());
+    let is_directory = matches!(name, "once" | "archive");
+    let mut all: Vec<_> = IMPOSTORS.to_vec();
+    if is_directory {
+        all[0] = a_file;
+    }
+    all
 }

@@ -303,6 +303,10 @@ pub(crate) fn check_files(
 ) -> Verdict<BTreeMap<String, Vec<u8>>> {
     let mut files = storage.image(Image::AllLost).dump();
     for (key, state) in expected.iter().filter(|(_, state)| state.listed) {
+        let log = files.get(&format!("sessions/{key}.jsonl"));
+        if log.is_some_and(|log| is_foreign(log)) && sidecar_of(&files, key).is_err() {
+            continue;
+        }
         let (stem, sidecar) = sidecar_of(&files, key)?;
         let log = files.remove(&format!("sessions/{stem}.jsonl"));
         files.remove(&format!("sessions/{stem}.meta.json"));
@@ -311,6 +315,12 @@ pub(crate) fn check_files(
         check_session(key, state, &log.unwrap_or_default(), &sidecar, counted)?;
     }
     Ok(files)
+}
+
+/// Whether all lines are another program's, which gives them no time: what has a sidecar is
+/// written by the store, and what has none is as it was.
+fn is_foreign(log: &[u8]) -> bool {
+    !log.is_empty() && memchr::memmem::find(log, b"created_at").is_none()
 }
 
 /// The file name of a session.

@@ -1042,8 +1042,9 @@ impl Script {
             let name = format!("{key}.meta.json");
             self.foreign.push((name, sidecar.to_owned()));
         }
+        // Without a sidecar it is listed under its name, which is its key.
         let state = State {
-            listed: !sidecar.is_empty(),
+            listed: true,
             texts: vec![text.to_owned()],
             ..State::default()
         };

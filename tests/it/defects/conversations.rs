@@ -283,7 +283,7 @@ fn k11_the_last_prompt_wins_and_odd_files_cost_at_most_a_line() {
     let store = open(dir.path());
     let chat = store.handle().context(CHAT);
     assert_eq!(chat.system_prompt().wait().unwrap().as_deref(), Some("new"));
-    assert_eq!(texts(&store.handle(), CHAT), ["\u{fffd}", "0"]);
+    assert_eq!(texts(&store.handle(), CHAT), ["bom", "\u{fffd}", "0"]);
     store.handle().context("nobody").clear().wait().unwrap();
     assert!(!dir.path().join("nobody.jsonl").exists());
     assert!(!dir.path().join(".sessionlog/backups").exists());

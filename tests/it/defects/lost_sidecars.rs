@@ -301,7 +301,8 @@ fn p11_a_deleted_session_leaves_nothing_to_one_of_the_same_name() {
         let store = open(left.path());
         assert_eq!(texts(&store.handle(), KEY), ["new"]);
         assert_eq!(store.handle().summary(KEY).wait().unwrap(), "");
-        assert!(store.handle().list_sessions().wait().unwrap().is_empty());
+        let stem = LOG.strip_suffix(".jsonl").unwrap();
+        assert_eq!(store.handle().list_sessions().wait().unwrap(), [stem]);
         store.close().unwrap();
     }
 }
@@ -342,7 +343,9 @@ fn p11_without_copies_a_history_outlives_its_sidecar_all_the_same() {
             let chats = store.handle();
             assert_eq!(texts(&chats, key), numbers(0..6), "{key:?}");
             // Nothing names the owner of the file any more, until it writes.
-            assert!(chats.list_sessions().wait().unwrap().is_empty());
+            let listed = chats.list_sessions().wait().unwrap();
+            assert!(dir.path().join(format!("{}.jsonl", listed[0])).exists());
+            assert_eq!(texts(&chats, &listed[0]), numbers(0..6), "{listed:?}");
             add_numbers(&chats, key, 6..7);
             assert_eq!(texts(&chats, key), numbers(0..7), "{key:?}");
             assert_eq!(chats.list_sessions().wait().unwrap(), [key]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sessionlog::{Appended, Error, Message, Store, StoreHandle};
 
-use crate::support::{files, numbers, open, scratch, texts};
+use crate::support::{copy_dir, files, line, numbers, open, scratch, sidecar, texts};
 
 fn back_up(chats: &StoreHandle, dir: &Path) -> sessionlog::BackupReport {
     let report = chats.backup_to(dir).wait().unwrap();
@@ -269,4 +269,30 @@ fn what_is_no_copy_of_the_store_is_left_alone() {
         chats.backup_to(dir.path().join("new")).wait(),
         Err(Error::Closed)
     ));
+}
+
+/// Before it is opened for the first time, a directory has no identity that a copy could be
+/// marked with.
+#[test]
+fn a_directory_that_was_copied_before_its_first_open_is_copied_after_it() {
+    let dir = scratch();
+    let (path, copy) = (dir.path().join("store"), dir.path().join("copy"));
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("a.jsonl"), line("0")).unwrap();
+    fs::write(path.join("a.meta.json"), sidecar("a", "", 0, 1)).unwrap();
+    let view = Store::open_read_only(&path).unwrap();
+    for _ in 0..2 {
+        back_up(&view.handle(), &copy);
+    }
+    // One that was cut short.
+    copy_dir(&copy, &dir.path().join(".copy.copying"));
+    let store = open(&path);
+    store.handle().add_message("a", "user", "1").wait().unwrap();
+    for _ in 0..2 {
+        back_up(&store.handle(), &copy);
+        let copied = Store::open_read_only(&copy).unwrap();
+        assert_eq!(texts(&copied.handle(), "a"), ["0", "1"]);
+    }
+    store.close().unwrap();
+    back_up(&view.handle(), &copy);
 }

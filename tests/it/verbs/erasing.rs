@@ -6,9 +6,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
-use sessionlog::{Erase, Error, Message, RawValue, Store, StoreHandle, StoreOptions, Whose};
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::{
+    Appended, Erase, Error, Message, RawValue, Store, StoreHandle, StoreOptions, Whose,
+};
 
-use crate::support::{open, scratch, small_segments};
+use crate::support::{in_memory, open, open_memory, scratch, small_segments};
 
 /// Every regular file under a directory, by the names of directories and files. A file that
 /// goes away meanwhile, as spare journal segments do, is not there.
@@ -482,4 +485,61 @@ fn an_erasure_beside_writers_loses_nothing_of_theirs() {
         let count = store.handle().count(&format!("w{writer}")).wait().unwrap();
         assert_eq!(count, 300);
     }
+}
+
+/// An erasure that is cut short leaves each session that is there with the ids of its
+/// messages: without, a message that is delivered again is there twice.
+#[test]
+fn an_erasure_cut_short_leaves_no_session_without_the_ids_of_its_messages() {
+    let furnished = || {
+        let disk = MemoryStorage::new();
+        // Another session had the name of the second one's files once.
+        let theirs = "{\"key\":\"person:7\",\"id\":\"old\"}\n";
+        disk.write_foreign(
+            in_memory(".sessionlog/once/other.ids.jsonl"),
+            theirs.as_bytes(),
+        )
+        .unwrap();
+        let store = open_memory(&disk).unwrap();
+        let chats = store.handle();
+        for key in ["person:7", "other"] {
+            let text = vec![Message::user("hi")];
+            chats.append_once(key, "update-1", text).wait().unwrap();
+        }
+        chats.flush().wait().unwrap();
+        (disk, store)
+    };
+    let erase = |store: &Store| store.handle().erase(Erase::key("person:7")).wait();
+    let (disk, store) = furnished();
+    let begin = disk.steps();
+    let receipt = erase(&store).unwrap();
+    assert!(receipt.is_complete(), "{receipt:?}");
+    let end = disk.steps();
+    drop(store);
+    let mut living = 0;
+    for step in begin..end {
+        let (disk, store) = furnished();
+        let at = disk.steps() + step - begin;
+        disk.crash_at(at);
+        let _ = erase(&store);
+        drop(store);
+        for image in [Image::ProcessDeath, Image::AllLost, Image::Random(step)] {
+            let disk = disk.image(image);
+            let store = open_memory(&disk).unwrap();
+            let chats = store.handle();
+            for key in ["person:7", "other"] {
+                let count = chats.count(key).wait().unwrap();
+                let text = vec![Message::user("hi")];
+                let again = chats.append_once(key, "update-1", text).wait().unwrap();
+                let is_known = matches!(again, Appended::Duplicate(_));
+                assert_eq!(
+                    is_known,
+                    count == 1,
+                    "{key} at {step} of {begin}..{end}, {image:?}"
+                );
+                living += usize::from(key == "person:7" && is_known);
+            }
+        }
+    }
+    assert!(living > 10, "{living}");
 }

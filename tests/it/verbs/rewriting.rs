@@ -154,7 +154,7 @@ fn a_compaction_keeps_live_lines_byte_for_byte() {
     let store = open(dir.path());
     let chats = store.handle();
     let before = texts(&chats, "cli");
-    assert_eq!(before.len(), 6, "{before:?}");
+    assert_eq!(before.len(), 7, "{before:?}");
     chats.compact("cli").wait().unwrap();
     assert_eq!(texts(&chats, "cli"), before);
     let meta = chats.session_meta("cli").wait().unwrap();

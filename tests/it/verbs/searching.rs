@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::future::Future as _;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread;
 
 use sessionlog::{
     Error, ErrorKind, Message, SearchHit, SearchQuery, SessionOrder, SessionQuery, Store,
-    StoreHandle,
+    StoreHandle, StoreOptions,
 };
 use time::OffsetDateTime;
 
@@ -287,5 +288,108 @@ fn messages_are_found_beside_a_writer() {
         }
         writer.join().unwrap();
     });
+    store.close().unwrap();
+}
+
+/// Hidden lines stand in the file until a compaction takes them to the archive, which may
+/// never come; each is found once wherever it is.
+#[test]
+fn what_a_truncation_hid_is_found_with_the_archive_before_and_after_a_compaction() {
+    for keeps in [true, false] {
+        let dir = scratch();
+        let options = StoreOptions::new().auto_compact(false).archive(keeps);
+        let store = Store::open_with(dir.path(), options).unwrap();
+        let chats = store.handle();
+        let add = |range: std::ops::Range<usize>| {
+            let lines = range.map(|n| Message::user(format!("line {n}")));
+            chats.append_all("c", lines.collect()).wait().unwrap();
+        };
+        let look = |chats: &StoreHandle, archived: bool| {
+            let mut search = chats.search(SearchQuery::new().text("line").archived(archived));
+            let hits = std::iter::from_fn(|| search.wait_next());
+            let hits = hits.map(Result::unwrap);
+            hits.map(|hit| {
+                let state = match (&hit.archived, hit.hidden) {
+                    (None, false) => "shown",
+                    (None, true) => "hidden",
+                    (Some(_), _) => "archived",
+                };
+                format!("{} {state}", hit.message.text())
+            })
+            .collect::<Vec<_>>()
+        };
+        let lines = |range: std::ops::Range<usize>, state: &str| {
+            let named = range.map(|n| format!("line {n} {state}"));
+            named.collect::<Vec<_>>()
+        };
+        let view = Store::open_read_only(dir.path()).unwrap();
+        let agree = |expected: &[Vec<String>]| {
+            for chats in [&chats, &view.handle()] {
+                assert_eq!(look(chats, true), expected.concat());
+                assert_eq!(look(chats, false), expected[expected.len() - 1]);
+            }
+        };
+        add(0..8);
+        agree(&[lines(0..8, "shown")]);
+        chats.truncate_history("c", 6).wait().unwrap();
+        agree(&[lines(0..2, "hidden"), lines(2..8, "shown")]);
+        chats.flush().wait().unwrap();
+        agree(&[lines(0..2, "hidden"), lines(2..8, "shown")]);
+        chats.compact("c").wait().unwrap();
+        let archived = if keeps {
+            lines(0..2, "archived")
+        } else {
+            Vec::new()
+        };
+        agree(&[archived.clone(), lines(2..8, "shown")]);
+        add(8..10);
+        chats.truncate_history("c", 3).wait().unwrap();
+        agree(&[archived, lines(2..7, "hidden"), lines(7..10, "shown")]);
+        store.close().unwrap();
+    }
+}
+
+/// A compaction moves hidden lines to the archive while they are looked for.
+#[test]
+fn hidden_lines_are_found_once_beside_compactions() {
+    let dir = scratch();
+    let options = StoreOptions::new().auto_compact(false).archive(true);
+    let store = Store::open_with(dir.path(), options).unwrap();
+    let chats = store.handle();
+    let is_over = AtomicBool::new(false);
+    let said = AtomicUsize::new(0);
+    let view = Store::open_read_only(dir.path()).unwrap();
+    let mut looks = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..60 {
+                let text = format!("line {n}");
+                chats.add_message("c", "user", &text).wait().unwrap();
+                said.store(n + 1, Ordering::Release);
+                chats.truncate_history("c", 1).wait().unwrap();
+                if n % 3 == 2 {
+                    chats.compact("c").wait().unwrap();
+                }
+            }
+            is_over.store(true, Ordering::Release);
+        });
+        let mut last = false;
+        while !last {
+            last = is_over.load(Ordering::Acquire);
+            for chats in [&store.handle(), &view.handle()] {
+                let before = said.load(Ordering::Acquire);
+                let query = SearchQuery::new().text("line").archived(true);
+                let mut search = chats.search(query);
+                let hits = std::iter::from_fn(|| search.wait_next());
+                let found: Vec<String> =
+                    hits.map(|hit| hit.unwrap().message.text().into()).collect();
+                let whole: Vec<String> = (0..found.len()).map(|n| format!("line {n}")).collect();
+                assert_eq!(found, whole);
+                assert!(found.len() >= before, "{} of {before}", found.len());
+                looks += 1;
+            }
+        }
+    });
+    assert!(looks > 4, "{looks}");
     store.close().unwrap();
 }

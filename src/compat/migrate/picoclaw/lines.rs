@@ -28,7 +28,9 @@ impl Losses {
                 self.controls += 1;
                 return None;
             }
-            Decoded::Message(message) if message.content_parts().is_none() => Cow::Borrowed(raw),
+            Decoded::Message(message) if message.content_parts().is_none() => {
+                Cow::Borrowed(session_file::without_mark(raw))
+            }
             Decoded::Message(message) => Cow::Owned(self.flattened(message)?),
         };
         if line.len() > PICOCLAW_LINE {

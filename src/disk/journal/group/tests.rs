@@ -327,6 +327,7 @@ fn what_a_worker_submits_for_many_callers_at_once_is_company() {
         refusals: 0,
         len: 1,
         records,
+        frees: false,
     };
     for (changes, led) in [(1, Led::Here), (2, Led::Elsewhere)] {
         group.submit(b"x", ticket(changes), true).unwrap();

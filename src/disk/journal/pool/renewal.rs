@@ -29,7 +29,7 @@ impl SegmentPool {
         // Made before anybody is sent there, and nobody else makes one: to leave the present
         // segment must not fail for want of space, or a full disk would keep the checkpoint
         // away that frees some.
-        let fresh = self.create(0, Filling::AtOnce)?;
+        let fresh = self.create(0, Filling::AtOnce, true)?;
         let first = fresh.number;
         let before = self.state.lock().ready.replace(fresh);
         // No order is needed: a checkpoint that is to be in the new segment is queued

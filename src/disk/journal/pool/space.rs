@@ -14,12 +14,17 @@ pub(super) struct Space {
 }
 
 impl Space {
+    /// What no lines need.
+    pub(super) fn unspoken(self) -> u64 {
+        self.free.saturating_sub(self.spoken_for)
+    }
+
     /// Whether a segment of `len` bytes may be tried. One of the `least` always, if
     /// no lines wait for the space: the system may keep back more for some than it
     /// says, and less for others.
     fn may_hold(self, len: u64, least: u64) -> bool {
         let untold = len == least && self.spoken_for == 0;
-        untold || len <= self.free.saturating_sub(self.spoken_for)
+        untold || len <= self.unspoken()
     }
 }
 

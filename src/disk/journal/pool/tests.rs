@@ -36,7 +36,7 @@ fn segments_are_handed_out_in_the_order_of_their_numbers() {
         .unwrap();
         let mut last = 0;
         for _ in 0..20 {
-            let segment = pool.next(0).unwrap();
+            let segment = pool.next(0, false).unwrap();
             assert!(segment.number > last, "{} after {last}", segment.number);
             last = segment.number;
         }
@@ -52,7 +52,7 @@ fn segments_prepared_twice_at_once_leave_no_file_that_nobody_knows() {
         let background = thread::spawn("background", move || preparing.prepare().unwrap()).unwrap();
         pool.prepare().unwrap();
         background.join().unwrap();
-        let active = pool.next(0).unwrap();
+        let active = pool.next(0, false).unwrap();
         pool.remove_all(&active).unwrap();
         assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
     }
@@ -62,7 +62,7 @@ fn segments_prepared_twice_at_once_leave_no_file_that_nobody_knows() {
 #[test]
 fn a_store_that_has_ended_prepares_no_more_segments() {
     let (pool, storage) = pool();
-    let active = pool.next(0).unwrap();
+    let active = pool.next(0, false).unwrap();
     pool.remove_all(&active).unwrap();
     pool.prepare().unwrap();
     assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
@@ -79,10 +79,10 @@ fn a_segment_that_could_not_be_given_up_is_given_up_later() {
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
     let pool = SegmentPool::new(shared, dir.into(), [7; 16], 1, Lengths::default());
     for sequence in 1..=3 {
-        let full = pool.next(0).unwrap();
+        let full = pool.next(0, false).unwrap();
         pool.filled(full, sequence);
     }
-    let active = pool.next(0).unwrap();
+    let active = pool.next(0, false).unwrap();
     storage.fail_at(storage.steps() + 1, Fault::Eio, Repeat::Once);
     pool.retire(3).unwrap_err();
     assert!(pool.full_bytes() > 0);
@@ -123,10 +123,10 @@ fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it
     };
     let pool = SegmentPool::new(storage.clone(), dir.into(), [7; 16], 1, lengths);
     for sequence in 1..=14 {
-        let full = pool.next(0).unwrap();
+        let full = pool.next(0, false).unwrap();
         pool.filled(full, sequence);
     }
-    let _active = pool.next(0).unwrap();
+    let _active = pool.next(0, false).unwrap();
     let segments = || storage.read_dir(dir).unwrap().len();
     // Five of seven: two thirds of the budget.
     pool.retire(7).unwrap();
@@ -143,10 +143,10 @@ fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it
 fn spares_make_room_where_a_flush_finds_none() {
     let (storage, pool) = roomy(64 << 20);
     for sequence in 1..=4 {
-        let full = pool.next(0).unwrap();
+        let full = pool.next(0, false).unwrap();
         pool.filled(full, sequence);
     }
-    let _active = pool.next(0).unwrap();
+    let _active = pool.next(0, false).unwrap();
     pool.retire(4).unwrap();
     full_disk(&storage, 0);
     let before = storage.dump().len();
@@ -158,15 +158,18 @@ fn spares_make_room_where_a_flush_finds_none() {
 #[test]
 fn a_full_disk_gets_its_next_segment_from_a_spare() {
     let (storage, pool) = roomy(64 << 20);
-    let full = pool.next(0).unwrap();
+    let full = pool.next(0, false).unwrap();
     pool.filled(full, 1);
-    let active = pool.next(0).unwrap();
+    let active = pool.next(0, false).unwrap();
     pool.retire(1).unwrap();
     full_disk(&storage, 0);
     pool.filled(active, 2);
-    let spare = pool.next(0).unwrap();
+    let spare = pool.next(0, false).unwrap();
     pool.filled(spare, 3);
-    assert!(matches!(pool.next(0), Err(Error::StorageFull { .. })));
+    assert!(matches!(
+        pool.next(0, false),
+        Err(Error::StorageFull { .. })
+    ));
     assert!(pool.is_long() && pool.is_pressing());
 }
 
@@ -176,22 +179,25 @@ fn a_full_disk_gets_its_next_segment_from_a_spare() {
 fn no_segment_is_made_in_the_space_that_the_lines_of_others_need() {
     let (_storage, pool) = roomy(4 << 20);
     let mut made = 0;
-    while let Ok(segment) = pool.next(0) {
+    while let Ok(segment) = pool.next(0, false) {
         made += segment.len;
         pool.filled(segment, 1);
     }
     assert!(made <= (2 << 20) + (128 << 10), "{made} bytes of 4 MiB");
     assert!(pool.is_long());
     pool.retire(1).unwrap();
-    pool.next(0).unwrap();
+    pool.next(0, false).unwrap();
 }
 
 #[test]
 fn a_segment_too_small_for_a_batch_that_finds_no_space_serves_the_next() {
     let (_storage, pool) = roomy(1 << 20);
     pool.prepare().unwrap();
-    assert!(matches!(pool.next(8 << 20), Err(Error::StorageFull { .. })));
-    assert_eq!(pool.next(0).unwrap().number, 1);
+    assert!(matches!(
+        pool.next(8 << 20, false),
+        Err(Error::StorageFull { .. })
+    ));
+    assert_eq!(pool.next(0, false).unwrap().number, 1);
 }
 
 /// After a failed sync the cache may show zeros that the disk does not have: the
@@ -201,7 +207,10 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     let (storage, pool) = roomy(u64::MAX);
     // The directory, the space there is, the file, its zeros, its header, its sync.
     storage.fail_at(storage.steps() + 5, Fault::Enospc, Repeat::Once);
-    assert!(matches!(pool.next(0), Err(Error::StorageFull { .. })));
+    assert!(matches!(
+        pool.next(0, false),
+        Err(Error::StorageFull { .. })
+    ));
     assert_eq!(storage.faults_hit(), 1);
     assert!(storage.last_calls(2)[0].contains("sync_data"));
     let created = |storage: &MemoryStorage| {
@@ -212,7 +221,7 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
             .count()
     };
     let before = created(&storage);
-    pool.next(0).unwrap();
+    pool.next(0, false).unwrap();
     assert_eq!(created(&storage), before + 1);
 }
 
@@ -224,18 +233,18 @@ fn a_renewed_journal_has_no_block_that_held_a_record() {
         let at = segment::HEADER as u64;
         segment.file.write(b"secret", 6, at, Route::Cache).unwrap();
     };
-    let spare = pool.next(at_least()).unwrap();
+    let spare = pool.next(at_least(), false).unwrap();
     written(&spare);
     pool.filled(spare, 1);
     pool.retire(1).unwrap();
-    let active = pool.next(at_least()).unwrap();
+    let active = pool.next(at_least(), false).unwrap();
     written(&active);
     // Made of what was the first one's.
     pool.prepare().unwrap();
     assert!(!pool.is_outdated(active.number));
     pool.renew().unwrap();
     assert!(pool.is_outdated(active.number));
-    let next = pool.next(at_least()).unwrap();
+    let next = pool.next(at_least(), false).unwrap();
     assert!(!pool.is_outdated(next.number));
     pool.filled(active, 2);
     assert!(pool.holds_outdated());
@@ -256,7 +265,7 @@ fn at_least() -> u64 {
 #[test]
 fn a_renewal_that_finds_no_space_leaves_the_journal_where_it_is() {
     let (storage, pool) = roomy(100 << 10);
-    let active = pool.next(0).unwrap();
+    let active = pool.next(0, false).unwrap();
     storage.capacity(0);
     assert!(matches!(pool.renew(), Err(Error::StorageFull { .. })));
     assert!(!pool.is_outdated(active.number));
@@ -284,6 +293,7 @@ fn calls_to_prepare(used: usize) -> u64 {
         refusals: 0,
         len: used,
         records: 0,
+        frees: false,
     });
     committer.commit(&mut batch, &mut |_| {}).unwrap();
     let before = storage.steps();

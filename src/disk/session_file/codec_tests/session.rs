@@ -27,7 +27,7 @@ fn sidecars_are_read_as_leniently_as_go_reads_them() {
         r#"{"updated_at":0}"#,
         r#"{"aliases":"a"}"#,
         r#"{"aliases":[1]}"#,
-        "\u{feff}{}",
+        "\u{feff}\u{feff}{}",
         "\0\0\0",
     ] {
         assert!(decode_sidecar(wrong.as_bytes()).is_err(), "{wrong}");

@@ -20,15 +20,17 @@ pub(crate) fn is_scratch_name(name: &str) -> bool {
 
 impl Redo<'_> {
     pub(super) fn scratch(&mut self) -> Result<(PathBuf, Arc<dyn StorageFile>)> {
-        let path = self
-            .dir
-            .join(format!("{SCRATCH_PREFIX}{:016x}", self.counter));
+        let path = self.scratch_path(self.counter);
         self.counter += 1;
         let file = self
             .storage
             .open(&path, OpenMode::CreateNew)
             .map_err(|e| Error::io("recover", &path, e))?;
         Ok((path, file))
+    }
+
+    pub(super) fn scratch_path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{SCRATCH_PREFIX}{number:016x}"))
     }
 
     /// A scratch file that holds `lines`.

@@ -1,11 +1,12 @@
 //! Deleting a session.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::Durability;
-use crate::disk::files::{kind_of, once};
+use crate::disk::files::{is_impostor, is_taken, kind_of, once};
 use crate::disk::journal::record::Record;
 use crate::disk::session_file;
 use crate::engine::feed::ChangeKind;
@@ -13,12 +14,14 @@ use crate::engine::position::Numbering;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Change, Op};
+use crate::engine::shard::flush::set_aside;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::View;
 use crate::error::{Error, Result, Version};
+use crate::ground::storage::FileKind;
 
 /// Delete the session: its files, its backups, and what its aliases mean.
 #[derive(Debug, Default)]
@@ -138,8 +141,11 @@ impl Session {
 /// Whether it is said of the session that it took messages once.
 fn has_taken(stem: &str, turn: &Turn<'_>) -> bool {
     let shared = turn.shared;
+    let storage = &*shared.storage;
     let mut paths = once::paths(&shared.once, stem).into_iter();
-    paths.any(|path| kind_of(&*shared.storage, &path).is_some())
+    paths.any(|path| kind_of(storage, &path).is_some())
+        // Behind a link, the files are somebody's.
+        && !is_impostor(storage, &shared.once, FileKind::Directory)
 }
 
 /// Removes both files of a session, its backups, what was archived, and the ids of what it
@@ -153,19 +159,23 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
         session_file::sidecar_name(stem),
     ];
     let own = own.iter().map(|name| shared.dir.join(name));
-    let once = once::paths(&shared.once, stem);
-    let any = any || has_taken(stem, turn);
+    let has_taken = has_taken(stem, turn);
+    let once = once::paths(&shared.once, stem).into_iter();
+    let once = once.filter(|_| has_taken);
+    let any = any || has_taken;
     let paths: Vec<PathBuf> = own.chain(kept).chain(once).collect();
     if any {
         shared.names_changed();
     }
     for path in paths {
-        match shared.storage.remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &path, e));
-            }
-            _ => {}
-        }
+        let removed = match shared.storage.remove_file(&path) {
+            // Somebody's, who put it there: it must not cost the store.
+            Err(e) if is_taken(&e) => set_aside(&path, shared),
+            // Of a directory that is none any more, nothing is there.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
+            removed => removed,
+        };
+        removed.map_err(|e| Error::io("remove", &path, e))?;
     }
     if any {
         shared.names_changed();

@@ -81,6 +81,7 @@ fn submit(group: &GroupCommit<Ticket>, number: u64) {
         refusals: 0,
         len: records.len(),
         records: 1,
+        frees: false,
     };
     group.submit(&records, ticket, false).unwrap();
 }

@@ -58,6 +58,7 @@ impl Matcher {
             key: key.to_owned(),
             position,
             archived: None,
+            hidden: false,
             message,
             matched,
         }

@@ -1,43 +1,85 @@
 //! Searching what compactions dropped.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use super::{Quarry, Rest, Work};
-use crate::disk::archive::{Part, in_order};
+use crate::disk::archive::{Part, UnderWay, in_order};
 use crate::engine::glance::Lines;
 use crate::engine::position::Numbering;
 use crate::engine::search::Room;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::front::handle::archiving;
 use crate::front::handle::finding::{Listed, Source};
 
+/// The parts of all sessions in the archive, as it was when it was looked at last.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// When its directory last changed then.
+    changed: Option<i128>,
+    of: BTreeMap<String, Vec<Part>>,
+}
+
+/// How often a session is looked at anew whose lines went to the archive meanwhile.
+const TRIES: usize = 20;
+
 impl Quarry {
-    /// Looks what there is in the archive, if that is searched.
-    pub(super) fn list_archive(&mut self) -> Result<()> {
-        let dir = archiving::dir_of(&self.chats);
-        if let Some(archived) = &mut self.archived {
-            for part in archiving::parts(&*self.chats.storage(), &dir)? {
-                archived.entry(part.stem.clone()).or_default().push(part);
+    /// The parts of a session in the archive, none if that is not searched.
+    fn parts_of(&self, stem: &str) -> Result<Vec<Part>> {
+        let Some(parts) = &self.archived else {
+            return Ok(Vec::new());
+        };
+        let (storage, dir) = (self.chats.storage(), archiving::dir_of(&self.chats));
+        let changed = match storage.info(&dir) {
+            Ok(info) => Some(info.changed),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io("list", &dir, e)),
+        };
+        let mut parts = parts.lock();
+        if parts.changed != changed {
+            parts.of.clear();
+            for part in archiving::parts(&*storage, &dir)? {
+                parts.of.entry(part.stem.clone()).or_default().push(part);
             }
+            parts.changed = changed;
         }
-        Ok(())
+        Ok(parts.of.get(stem).cloned().unwrap_or_default())
+    }
+
+    /// A moment of a session, and what the archive had then: what a compaction moves there
+    /// meanwhile would be in neither, or in both.
+    pub(super) fn beside_archive<T>(
+        &self,
+        stem: &str,
+        moment: impl Fn() -> T,
+    ) -> Result<(Vec<Part>, T)> {
+        let mut parts = self.parts_of(stem)?;
+        for _ in 1..TRIES {
+            let seen = moment();
+            let now = self.parts_of(stem)?;
+            if now == parts {
+                return Ok((parts, seen));
+            }
+            parts = now;
+        }
+        Ok((parts, moment()))
     }
 
     /// What is found in the archive of a session, as far as there is room.
     pub(super) fn unpacked(
         &self,
         session: &Listed,
+        parts: &[Part],
         room: &Room,
         source: &impl Source,
     ) -> Vec<Work> {
-        let (stem, key) = session;
-        let parts = self.archived.as_ref().and_then(|all| all.get(stem));
+        let key = &session.1;
         let mut found = Vec::new();
         // Whose sidecar cannot be read is told of when its lines are.
-        let Some(parts) = parts.filter(|_| self.admits(source, session).is_ok_and(|is| is)) else {
+        if parts.is_empty() || !self.admits(source, session).is_ok_and(|is| is) {
             return found;
-        };
-        for part in in_order(parts.clone()) {
+        }
+        for part in in_order(parts.to_vec()) {
             if room.is_full() {
                 found.push(Work::Unpack(key.clone(), part));
             } else {
@@ -70,10 +112,27 @@ impl Quarry {
             lines: Lines::of_parts(None, 0, lines),
             numbering: Numbering::default(),
             start: 0,
+            shown: 0,
             archived: Some(part.month.clone()),
         };
         let mut work = VecDeque::new();
         self.go_on(rest, room, &mut work);
         work.into()
+    }
+}
+
+impl Rest {
+    /// Where the hidden lines begin that no part of the archive has: a compaction that is under
+    /// way, or was cut short, may have archived some.
+    pub(super) fn begin_of_hidden(&self, parts: &[Part]) -> u64 {
+        let begun = in_order(parts.to_vec()).pop();
+        let begun = begun.and_then(|part| part.under_way);
+        let begun = begun.filter(|begun| begun.upto <= self.shown);
+        let is_its = |begun: &UnderWay| {
+            self.lines
+                .checksum(begun.upto)
+                .is_ok_and(|check| check == begun.check)
+        };
+        begun.filter(is_its).map_or(0, |begun| begun.upto)
     }
 }

@@ -225,7 +225,7 @@ fn a_flush_of_many_takes_a_part_of_each_turn_and_more_if_the_journal_needs_what_
         let seat = store.machine.workers[0].seat();
         let pool = seat.drive(|worker, _| worker.pool.clone()).unwrap();
         while pressing && !pool.is_pressing() {
-            pool.filled(pool.next(0).unwrap(), 1);
+            pool.filled(pool.next(0, false).unwrap(), 1);
         }
         let _part = flush(&store);
         left_in(&store, took)

@@ -26,14 +26,14 @@ use std::sync::Arc;
 
 use self::follow::Following;
 pub(crate) use self::listing::Listing;
-use self::moment::{Moment, TRIES, look};
+use self::moment::{Believe, Moment, TRIES, look};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files;
 use crate::disk::files::backup::{self, Backup, Name};
 use crate::disk::journal::scan::{Scan, Tip};
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{self, Meta};
 use crate::engine::catalog::AliasConflict;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
@@ -60,6 +60,8 @@ pub(crate) struct DirectoryView {
     report: RecoveryReport,
     counters: Arc<Counters>,
     closed: AtomicBool,
+    /// Whether the kept catalog was found to be wrong: another program wrote a sidecar in place.
+    doubted: AtomicBool,
     last: Mutex<Arc<Moment>>,
     following: Following,
 }
@@ -85,7 +87,7 @@ impl DirectoryView {
             return Err(Error::io("open", &dir, error));
         }
         let home = Home::of(&dir);
-        let moment = look(&*storage, &dir, &home)?;
+        let moment = look(&*storage, &dir, &home, Believe::Kept)?;
         let report = moment.report.clone();
         let mut view = Self {
             report,
@@ -94,6 +96,7 @@ impl DirectoryView {
             dir,
             counters: Arc::default(),
             closed: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
             last: Mutex::new(Arc::new(moment)),
             following: Following::default(),
         };
@@ -312,18 +315,42 @@ impl DirectoryView {
         seen: Option<Bytes>,
     ) -> Result<Pieces> {
         let (key, stem) = moment.find(key, resolve);
-        crate::disk::session_file::validate_key(&key)?;
+        session_file::validate_key(&key)?;
         let Some(stem) = stem else {
             return Ok(Pieces::empty(&key));
         };
-        if let Some(plan) = moment.plans.sessions.get(&*stem) {
-            let restored = moment.restored.get(&*stem);
-            let planned = self.planned(moment);
-            return pieces::planned(planned, restored, (&stem, &key), plan, seen);
+        let pieces = self.pieces_of(moment, (&stem, &key), seen)?;
+        // Another session has the file name since.
+        if pieces.exists && *pieces.meta.text.key != *key {
+            return Err(self.anothers(moment, (&stem, &key), &pieces.meta.text.key));
         }
-        let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+        Ok(pieces)
+    }
+
+    /// Why the files of a session are not given out: they are another's. The next look does
+    /// not believe what was kept.
+    fn anothers(&self, moment: &Moment, (stem, key): (&str, &str), now: &str) -> Error {
+        self.doubted.fetch_or(moment.is_kept, Ordering::Relaxed);
+        Error::Corrupt {
+            path: self.dir.join(session_file::sidecar_name(stem)),
+            detail: format!("it was {key:?}'s and names the key {now:?} now"),
+        }
+    }
+
+    fn pieces_of(
+        &self,
+        moment: &Moment,
+        (stem, key): (&str, &str),
+        seen: Option<Bytes>,
+    ) -> Result<Pieces> {
+        if let Some(plan) = moment.plans.sessions.get(stem) {
+            let restored = moment.restored.get(stem);
+            let planned = self.planned(moment);
+            return pieces::planned(planned, restored, (stem, key), plan, seen);
+        }
+        let mut pieces = load(&*self.storage, &self.dir, stem, key)?;
         if !pieces.sidecar.is_read()
-            && let Some(restored) = self.restored(moment, &stem)?
+            && let Some(restored) = self.restored(moment, stem)?
         {
             pieces.meta = Meta::of(restored.meta);
         }
@@ -353,6 +380,9 @@ impl DirectoryView {
     }
 
     fn is_current(&self, moment: &Moment) -> bool {
+        if self.home.life(&*self.storage) != moment.life {
+            return false;
+        }
         let end = Scan::end(&*self.storage, &self.home.journal);
         let is_free = |tip: &Tip| tip.is_taken(&*self.storage).is_ok_and(|taken| !taken);
         end.is_ok_and(|end| end == moment.journal) && moment.tips.iter().all(is_free)
@@ -362,7 +392,11 @@ impl DirectoryView {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        let moment = Arc::new(look(&*self.storage, &self.dir, &self.home)?);
+        let believe = match self.doubted.load(Ordering::Relaxed) {
+            false => Believe::Kept,
+            true => Believe::Sidecars,
+        };
+        let moment = Arc::new(look(&*self.storage, &self.dir, &self.home, believe)?);
         *self.last.lock() = moment.clone();
         Ok(moment)
     }

@@ -227,6 +227,20 @@ impl Run {
             backups: backups.iter().map(|backup| backup.number).collect(),
         };
         assert_eq!(found, expected, "{}", self.tell());
+        self.compare_positions(key, history.len());
+    }
+
+    /// The snapshot finds all messages from where it says that its lines begin and end.
+    fn compare_positions(&mut self, key: &str, messages: usize) {
+        let snapshot = self.run(|chats| chats.snapshot(key)).unwrap();
+        let outline = self.run(|_| snapshot.outline(snapshot.start(), 1));
+        let anchors = outline.map(|outline| outline.anchors.len());
+        assert_eq!(anchors.ok(), Some(messages), "{}", self.tell());
+        for (end, many) in [(snapshot.start(), 0), (snapshot.end(), messages)] {
+            let page = self.run(|_| snapshot.before(end, usize::MAX));
+            let found = page.map(|page| (page.messages.len(), page.is_first));
+            assert_eq!(found.ok(), Some((many, true)), "{}", self.tell());
+        }
     }
 
     fn run<T: Clone + Send + 'static>(

@@ -15,6 +15,7 @@ use crate::disk::files::sidecar::read_sidecar;
 use crate::disk::journal::follow::{Found, JournalTail};
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::session_file::{self, SessionMeta, SessionScope};
+use crate::engine::home::Life;
 use crate::engine::feed::{ChangeKind, Feed, Follower, Told};
 use crate::error::{Error, Result, Version};
 use crate::ground::sync::Mutex;
@@ -59,6 +60,7 @@ impl DirectoryView {
             names: LruCache::new(NAMES),
             unknown: LruCache::new(NAMES),
             versions: self.first_version()?,
+            life: self.home.life(&*self.storage),
         };
         let mut runs = self.following.runs.lock();
         if !*runs {
@@ -113,6 +115,9 @@ struct Reader {
     /// Sessions whose keys nothing told.
     unknown: LruCache<String, ()>,
     versions: u64,
+    /// The writer's life that the names are of. Another may have given a file name to
+    /// another session, and been missed.
+    life: Life,
 }
 
 /// Whose a session is.
@@ -147,6 +152,11 @@ impl Reader {
     }
 
     fn read_on(&mut self, view: &DirectoryView) -> Result<()> {
+        let life = view.home.life(&*view.storage);
+        if life != self.life {
+            self.forget_names();
+            self.life = life;
+        }
         let mut tail = match self.tail.take() {
             Some(Tail::At(tail)) => tail,
             Some(Tail::NoStoreYet) => {
@@ -168,11 +178,19 @@ impl Reader {
             let found = tail.read_on(&*view.storage, &mut |record| self.tell(view, record))?;
             match found {
                 Found::All => break,
-                Found::Gap => view.feed().lose(),
+                Found::Gap => {
+                    self.forget_names();
+                    view.feed().lose();
+                }
             }
         }
         self.tail = Some(Tail::At(tail));
         Ok(())
+    }
+
+    fn forget_names(&mut self) {
+        self.names.clear();
+        self.unknown.clear();
     }
 
     fn tell(&mut self, view: &DirectoryView, record: &Record<'_>) {

@@ -77,15 +77,21 @@ impl<'a> Listing<'a> {
         let Moment {
             plans, restored, ..
         } = &*self.moment;
-        if plans.sessions.contains_key(stem) || restored.contains_key(stem) {
+        let glance = || {
             let found = self.glance(key)?;
-            return Ok(found.map_or_else(|| Meta::empty(key), |(meta, _)| meta));
+            Ok(found.map_or_else(|| Meta::empty(key), |(meta, _)| meta))
+        };
+        if plans.sessions.contains_key(stem) || restored.contains_key(stem) {
+            return glance();
         }
         let (meta, sidecar) = read_meta(&*self.view.storage, &self.view.dir, stem, key)?;
         if !sidecar.is_read()
             && let Some(restored) = self.view.restored(&self.moment, stem)?
         {
             return Ok(Meta::of(restored.meta));
+        }
+        if meta.text.key != *key {
+            return glance();
         }
         Ok(meta)
     }

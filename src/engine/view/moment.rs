@@ -8,7 +8,7 @@ use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files::{self, log_path};
 use crate::disk::journal::scan::{End, Scan, Tip};
 use crate::engine::catalog::Catalog;
-use crate::engine::home::Home;
+use crate::engine::home::{Home, Life};
 use crate::engine::kept::{self, Kept};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
@@ -31,6 +31,8 @@ pub(super) struct Moment {
     /// Whether the catalog is one that was kept, and no sidecar was looked at.
     pub(super) is_kept: bool,
     pub(super) report: RecoveryReport,
+    /// Which writer's life it was. An empty journal may be another's.
+    pub(super) life: Life,
     /// The journal's end then. While nothing stands there that did not stand
     /// there before, the journal is the same.
     pub(super) journal: Option<End>,
@@ -55,7 +57,9 @@ impl Moment {
     /// a busy writer the journal as a whole never stands still.
     pub(super) fn only_adds_to(&self, before: &Self, key: &str, resolve: bool) -> bool {
         let (_, stem) = before.find(key, resolve);
-        let same = stem == self.find(key, resolve).1 && self.checkpoint == before.checkpoint;
+        let same = stem == self.find(key, resolve).1
+            && self.life == before.life
+            && self.checkpoint == before.checkpoint;
         let plans = stem.map(|stem| [before, self].map(|m| m.plans.sessions.get(&*stem)));
         same && match plans {
             None | Some([None, None]) => true,
@@ -68,19 +72,37 @@ impl Moment {
 /// Reads journal and sidecars. A writer beside us may take a segment away, or
 /// write on in one, between two of our reads: that looks like damage, and is
 /// none if another look does not find it.
-pub(super) fn look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
-    let mut result = try_look(storage, dir, home);
+pub(super) fn look(
+    storage: &dyn Storage,
+    dir: &Path,
+    home: &Home,
+    believe: Believe,
+) -> Result<Moment> {
+    let mut result = try_look(storage, dir, home, believe);
     for _ in 1..TRIES {
         if result.is_ok() {
             break;
         }
-        result = try_look(storage, dir, home);
+        result = try_look(storage, dir, home, believe);
     }
     result
 }
 
-fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
-    let mut moment = Moment::default();
+/// Where a look at a closed store has its sessions from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Believe {
+    /// The kept catalog, if there is one.
+    Kept,
+    /// Every sidecar: what was kept says whose a file was, and not whose it is.
+    Sidecars,
+}
+
+fn try_look(storage: &dyn Storage, dir: &Path, home: &Home, believe: Believe) -> Result<Moment> {
+    let mut moment = Moment {
+        // Before all else: a life that begins while we look is another.
+        life: home.life(storage),
+        ..Moment::default()
+    };
     if let Some(id) = home.read_identity(storage)? {
         let end =
             Scan::end(storage, &home.journal).map_err(|e| Error::io("read", &home.journal, e))?;
@@ -96,7 +118,8 @@ fn try_look(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Moment> {
         moment.tips = scan.tips;
         // While there is a journal, what was kept is of before.
         let kept = || Kept::of(storage, home, id, kept::FROM).look(storage, dir);
-        if let Some(catalog) = is_closed.then(kept).flatten() {
+        let may_be_kept = is_closed && believe == Believe::Kept;
+        if let Some(catalog) = may_be_kept.then(kept).flatten() {
             report_on(&catalog, &mut moment.report);
             moment.catalog = catalog;
             moment.is_kept = true;

@@ -50,6 +50,7 @@ fn view(disk: &MemoryStorage) -> DirectoryView {
         counters: Arc::default(),
         following: Following::default(),
         closed: AtomicBool::new(false),
+        doubted: AtomicBool::new(false),
         last: Mutex::default(),
     }
 }

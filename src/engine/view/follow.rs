@@ -237,8 +237,8 @@ impl Reader {
         if known.is_some() {
             return known;
         }
-        // Each look reads the whole journal: one is for all whom it tells of.
-        let moment = view.look_again().ok();
+        // One look is for all whom the journal tells of.
+        let moment = view.catch_up().ok();
         for (stem, plan) in moment.iter().flat_map(|moment| &moment.plans.sessions) {
             self.learn(stem, &plan.meta(|| SessionMeta::empty("")));
         }

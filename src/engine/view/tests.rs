@@ -51,7 +51,7 @@ fn view(disk: &MemoryStorage) -> DirectoryView {
         following: Following::default(),
         closed: AtomicBool::new(false),
         doubted: AtomicBool::new(false),
-        last: Mutex::default(),
+        followed: Mutex::default(),
     }
 }
 

@@ -524,7 +524,10 @@ fn a_reader_gives_out_no_file_whose_sidecar_names_another_key_since() {
     let meta = br#"{"key":"chat_1","aliases":["also:1"]}"#;
     disk.write_foreign(path("chat_1.meta.json"), meta).unwrap();
     assert!(read_now(reader.history("chat:1")).unwrap().is_empty());
-    assert_eq!(read_now(reader.session_meta("chat:1")).unwrap().key, "chat:1");
+    assert_eq!(
+        read_now(reader.session_meta("chat:1")).unwrap().key,
+        "chat:1"
+    );
     assert_eq!(said(&read_now(reader.history("chat_1")).unwrap()), ["1"]);
     assert_eq!(said(&read_now(reader.history("also:1")).unwrap()), ["1"]);
     let page = read_now(reader.sessions(SessionQuery::new())).unwrap();

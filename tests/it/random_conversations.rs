@@ -10,7 +10,7 @@
 
 mod model;
 
-use crate::support::is_long;
+use crate::support::{Random, is_long};
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::Sim;
 use sessionlog::{Error, Fork, Message, Result, StoreHandle, StoreOptions};
@@ -52,7 +52,7 @@ impl Run {
         let disk = MemoryStorage::new();
         Self {
             seed,
-            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            random: Random::of(seed),
             sim: Some(open(&disk, seed)),
             disk,
             model: Model::default(),
@@ -267,22 +267,6 @@ fn open(disk: &MemoryStorage, seed: u64) -> Sim {
         .max_open_files(if seed.is_multiple_of(5) { 1 } else { 256 })
         .journal_segments(16 << 10, 64 << 10);
     Sim::open(disk.clone(), &options, seed).unwrap()
-}
-
-/// Numbers that are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
 }
 
 impl Session {

@@ -379,7 +379,10 @@ fn alias(chats: &StoreHandle, key: &str, aliases: &[&str]) {
 fn second_life(chats: &StoreHandle) {
     let receipt = chats.erase(Erase::key(FIRST)).wait();
     assert_eq!(receipt.unwrap().sessions, [FIRST]);
-    chats.add_message(SECOND, "user", "the second's").wait().unwrap();
+    chats
+        .add_message(SECOND, "user", "the second's")
+        .wait()
+        .unwrap();
     chats.set_summary(SECOND, "the second's").wait().unwrap();
     alias(chats, SECOND, &["also:7"]);
 }

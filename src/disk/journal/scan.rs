@@ -113,13 +113,23 @@ impl Scan {
 
     fn read_further(&mut self, storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<()> {
         let listed = self.list(storage, dir)?;
+        let is_first = self.segments.is_empty();
         let is_there = |found: &Found| listed.iter().any(|(number, _)| *number == found.number);
         self.segments.retain(is_there);
         for (number, path) in listed {
-            let known = self.segments.iter_mut().find(|found| found.number == number);
+            let known = self
+                .segments
+                .iter_mut()
+                .find(|found| found.number == number);
             match known {
                 Some(found) if found.is_full => {}
                 Some(found) => found.read_on(storage, &mut self.marks)?,
+                // Of the zeros in a segment that is being filled nothing need be seen twice.
+                None if !is_first => {
+                    let mut found = Found::begun(storage, (number, path), store)?;
+                    found.read_on(storage, &mut self.marks)?;
+                    self.segments.push(found);
+                }
                 None => {
                     let data = load(storage, &path)?;
                     let header = segment::decode_header(&data, &path, store, number)?;
@@ -138,7 +148,10 @@ impl Scan {
         self.settle()?;
         let used = |found: &Found| !found.batches.is_empty();
         let last = self.segments.iter().rposition(used).unwrap_or(0);
-        let begin = self.segments.get(last).and_then(|found| found.batches.first());
+        let begin = self
+            .segments
+            .get(last)
+            .and_then(|found| found.batches.first());
         // The sequence has no gap before that: the others were read to their ends.
         if begin.is_some_and(|span| span.commit.sequence <= self.sequence) {
             for found in &mut self.segments[..last] {
@@ -329,6 +342,24 @@ impl Scan {
 }
 
 impl Found {
+    /// A segment of which nothing but the header was read.
+    fn begun(
+        storage: &dyn Storage,
+        (number, path): (u64, PathBuf),
+        store: &StoreId,
+    ) -> Result<Self> {
+        let header = load_range(storage, &path, 0..HEADER)?;
+        let header = segment::stated_header(&header, &path, store, number)?;
+        Ok(Self {
+            number,
+            path,
+            seed: header.seed,
+            batches: Vec::new(),
+            end: HEADER,
+            is_full: false,
+        })
+    }
+
     /// Reads what was added since. Nothing if the segment is gone: all that it had is in the
     /// files then.
     fn read_on(&mut self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
@@ -353,10 +384,14 @@ impl Found {
                 self.batches.push(batch.span);
             }
             self.end += start;
-            if start == 0 && (data.len() == left || !goes_on(&data, self.seed)) {
+            if data.len() == left || !goes_on(&data[start..], self.seed) {
                 return Ok(());
             }
-            read = LATER_BYTES.max(if start == 0 { read * 16 } else { 0 });
+            read *= if start == 0 || read < LATER_BYTES {
+                16
+            } else {
+                1
+            };
         }
     }
 
@@ -402,7 +437,7 @@ impl Tip {
 /// bytes tell.
 const TIP_BYTES: usize = 4096;
 
-/// How much is read at a time where there is something, bytes.
+/// From how much on no more is read at a time, unless a batch takes more, bytes.
 const LATER_BYTES: usize = 1 << 20;
 
 /// How often a journal is read on that looks damaged, before it is read anew.

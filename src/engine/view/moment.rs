@@ -72,7 +72,9 @@ impl Moment {
     /// Where the session of `key` stands.
     pub(super) fn standing(&self, key: &str, resolve: bool) -> Standing {
         let (_, stem) = self.find(key, resolve);
-        let plan = stem.as_ref().and_then(|stem| self.plans.sessions.get(&**stem));
+        let plan = stem
+            .as_ref()
+            .and_then(|stem| self.plans.sessions.get(&**stem));
         Standing {
             plan: plan.cloned(),
             stem,

@@ -55,9 +55,10 @@ pub enum MarkKind {
 /// As the operating system reports them.
 pub(crate) fn outline(snapshot: &Snapshot, start: u64, stride: usize) -> io::Result<Outline> {
     let live = &snapshot.live;
-    let start = match live.numbering.begins_at(start) {
-        true => live.start.min(start),
-        false => start,
+    let start = if live.numbering.begins_at(start) {
+        live.start.min(start)
+    } else {
+        start
     };
     let mut drawn = Drawn::new(live.numbering, stride);
     if let Some(file) = &live.file {

@@ -399,9 +399,10 @@ impl DirectoryView {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        let believe = match self.doubted.load(Ordering::Relaxed) {
-            false => Believe::Kept,
-            true => Believe::Sidecars,
+        let believe = if self.doubted.load(Ordering::Relaxed) {
+            Believe::Sidecars
+        } else {
+            Believe::Kept
         };
         let place = Place {
             storage: &*self.storage,

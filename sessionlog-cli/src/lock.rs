@@ -40,7 +40,8 @@ pub(crate) fn writer(dir: &Path) -> Writer {
         return Writer::Nobody;
     }
     let pid = std::fs::read_to_string(&file).ok();
-    match pid.and_then(|pid| pid.trim().parse().ok()) {
+    let pid = pid.and_then(|note| note.split_whitespace().next()?.parse().ok());
+    match pid {
         Some(pid) => Writer::Process(pid),
         None => Writer::Somebody,
     }

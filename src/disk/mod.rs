@@ -10,7 +10,7 @@
 //! <dir>/.session-<16 hex>-<n>.tmp             an older JSON file not yet in place
 //! <dir>/.sessionlog-recovery-<16 hex>         recovery's scratch
 //! <dir>/.sessionlog/identity                  "sessionlog 1 " + store id (32 hex) + LF
-//! <dir>/.sessionlog/lock                      flock(2); the holder's process id as text
+//! <dir>/.sessionlog/lock                      flock(2); the holder's process id, and which life it is
 //! <dir>/.sessionlog/catalog                   which sessions there were at the last clean end
 //! <dir>/.sessionlog/catalog.tmp               the same, not yet in place
 //! <dir>/.sessionlog/stats                     flock(2); what a running store tells of itself

@@ -7,8 +7,10 @@
 //! is synced into its parent, and `identity` is renamed into place whole. After: a
 //! journal without an identity is refused as corrupt, not replayed.
 
+mod life;
 mod sites;
 
+pub(crate) use self::life::{Life, LifeFile};
 use self::sites::{check_dir, parent, sync_names};
 pub(crate) use self::sites::{create_all, name_rule};
 
@@ -132,6 +134,16 @@ impl Home {
         Some(storage.info(&self.lock).ok()?.changed)
     }
 
+    /// What tells one life of a writer from another.
+    pub(crate) fn life_file(&self) -> LifeFile {
+        LifeFile::at(self.lock.clone())
+    }
+
+    /// The last begin or end of a writer's life.
+    pub(crate) fn life(&self, storage: &dyn Storage) -> Life {
+        self.life_file().read(storage)
+    }
+
     /// The file that makes `dir` a store's.
     pub(crate) fn identity_in(dir: &Path) -> PathBuf {
         Self::of(dir).identity
@@ -204,12 +216,14 @@ impl Home {
     }
 
     fn lock_inner(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
-        let note = std::process::id().to_string();
+        let note = LifeFile::note().map_err(|e| Error::io("lock", &self.lock, e))?;
         match storage.try_lock(&self.lock, &note) {
             Ok(Some(lock)) => Ok(lock),
             Ok(None) => Err(self.locked(storage, dir)),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                self.missing_lock(dir, &error)
+                let unlocked = self.missing_lock(dir, &error)?;
+                self.life_file().mark(storage);
+                Ok(unlocked)
             }
             Err(error) => Err(Error::io("lock", &self.lock, error)),
         }
@@ -303,8 +317,7 @@ impl Home {
     }
 
     fn holder(&self, storage: &dyn Storage) -> Option<u32> {
-        let note = files::read_whole(storage, &self.lock).ok()?;
-        std::str::from_utf8(&note).ok()?.trim().parse().ok()
+        LifeFile::holder(&files::read_whole(storage, &self.lock).ok()?)
     }
 
     /// The store's identity, made up on the first open.

@@ -183,7 +183,7 @@
 //! | `KEPT`, `KEPT_IDLE`, `LARGEST` (shard/buffers) | 64 MiB, 4 MiB, 64 KiB, per worker |
 //! | `AT_ONCE`, `LARGEST`, `LOTS` (ground/emptied) | 32 buffers (also of each thread that writes), 2 KiB, 64 times as many |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
-//! | `TRIES` (view/moment), `CHASES` (view) | 20 looks, 1,000 reads |
+//! | `TRIES` (view/moment, disk/journal/scan), `CHASES` (view) | 20 looks, 1,000 reads |
 //! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |
 //! | `MAX_WORKERS` (front/store) | 8 threads |
 //! | `BACKGROUND` (supervisor/background) | 3 threads |

@@ -161,6 +161,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     report_on(&catalog, &mut report);
     // Not before: a record that names a backup would not find it any more.
     set_aside_strays(storage, &home, &catalog, &mut report)?;
+    let life = home.life_file();
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
     let archive = Archive::survey(storage, home.archive.clone(), site.options.archive)?;
@@ -176,6 +177,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         archive,
         catalog,
         kept,
+        life,
         counters,
         feed: Feed::default(),
         auto_compact: site.options.auto_compact,

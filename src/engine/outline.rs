@@ -48,12 +48,18 @@ pub enum MarkKind {
     Damaged,
 }
 
-/// The outline of the live lines from `start` on, which is where one of them begins.
+/// The outline of the live lines from `start` on, which is where one of them begins. What a
+/// compaction carried along comes with the first.
 ///
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn outline(snapshot: &Snapshot, start: u64, stride: usize) -> io::Result<Outline> {
     let live = &snapshot.live;
+    let start = if live.numbering.begins_at(start) {
+        live.start.min(start)
+    } else {
+        start
+    };
     let mut drawn = Drawn::new(live.numbering, stride);
     if let Some(file) = &live.file {
         for_each_line(&**file, start.min(live.end), live.end, &mut |raw| {

@@ -136,11 +136,18 @@ impl Numbering {
         }
     }
 
+    /// Where the line at `offset` is. What a compaction carried along stands before the first
+    /// position; it is at that: numbers before are of lines that are gone.
     pub(crate) fn position(self, offset: u64) -> Position {
         Position {
             numbering: self.of,
-            at: offset.wrapping_add(self.shift),
+            at: offset.max(self.begin).wrapping_add(self.shift),
         }
+    }
+
+    /// Whether the first position is at this offset.
+    pub(crate) fn begins_at(self, offset: u64) -> bool {
+        offset == self.begin
     }
 
     /// Where the position is in the file.
@@ -171,6 +178,9 @@ mod tests {
         assert_eq!(after.find(gone), Place::Gone);
         assert_eq!(after.find(before.position(49)), Place::Gone);
         assert_eq!(after.position(15), kept);
+        for carried in 0..=5 {
+            assert_eq!(after.find(after.position(carried)), Place::Here(5));
+        }
         assert_eq!(Numbering::new(8).find(kept), Place::Elsewhere);
         assert_eq!(kept.to_string().parse(), Ok(kept));
         assert!("7".parse::<Position>().is_err());

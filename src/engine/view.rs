@@ -4,14 +4,16 @@
 //! Journal and sidecars become plans that are never carried out: a session is its file
 //! plus what its plan would add to it. Of a lost sidecar the copy is shown.
 //!
-//! A view looks again when a segment's name, inode or modification time changed, when a
-//! batch stands where the next one goes (the time changes before the bytes do), or when
-//! the key is unknown. What it read of a session counts if the journal stood still
-//! meanwhile, or if a look afterwards finds that it only added lines: same checkpoint,
-//! same base, as many lines hidden. Otherwise a file may have been swapped between the
-//! two, and the view reads anew. A session that is rewritten faster than that is an
-//! error, never a mixture of two moments. Beside a busy writer every read therefore scans
-//! the journal again.
+//! A view reads the journal once, and then what was added: before a session is read, and
+//! after. It looks at the sidecars again if the journal tells of sessions that came, went or
+//! have another name since, if the key is unknown, or if the files name another key. What it
+//! read of a session counts if no record spoke of that meanwhile, or only of more lines: same
+//! checkpoint, same base, as many lines hidden. Otherwise a file may have been swapped between
+//! the two, and the view reads the session anew. A session that is rewritten faster than that
+//! is an error, never a mixture of two moments.
+//!
+//! A writer that came and went between two looks may leave an empty journal, as the one before
+//! did. The lock's file tells them apart (`home/life.rs`).
 
 mod follow;
 mod listing;
@@ -26,14 +28,13 @@ use std::sync::Arc;
 
 use self::follow::Following;
 pub(crate) use self::listing::Listing;
-use self::moment::{Moment, TRIES, look};
+use self::moment::{Believe, Followed, Moment, Place, Survey, TRIES};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files;
 use crate::disk::files::backup::{self, Backup, Name};
-use crate::disk::journal::scan::{Scan, Tip};
-use crate::disk::session_file::Meta;
+use crate::disk::session_file::{self, Meta};
 use crate::engine::catalog::AliasConflict;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
@@ -60,7 +61,9 @@ pub(crate) struct DirectoryView {
     report: RecoveryReport,
     counters: Arc<Counters>,
     closed: AtomicBool,
-    last: Mutex<Arc<Moment>>,
+    /// Whether the kept catalog was found to be wrong: another program wrote a sidecar in place.
+    doubted: AtomicBool,
+    followed: Mutex<Followed>,
     following: Following,
 }
 
@@ -85,16 +88,15 @@ impl DirectoryView {
             return Err(Error::io("open", &dir, error));
         }
         let home = Home::of(&dir);
-        let moment = look(&*storage, &dir, &home)?;
-        let report = moment.report.clone();
         let mut view = Self {
-            report,
+            report: RecoveryReport::default(),
             storage,
             home,
             dir,
             counters: Arc::default(),
             closed: AtomicBool::new(false),
-            last: Mutex::new(Arc::new(moment)),
+            doubted: AtomicBool::new(false),
+            followed: Mutex::default(),
             following: Following::default(),
         };
         view.report_changes()?;
@@ -104,7 +106,8 @@ impl DirectoryView {
     /// Says what other programs changed. Beside a writer whose journal moved meanwhile
     /// nothing can be said of that.
     fn report_changes(&mut self) -> Result<()> {
-        let moment = self.last.lock().clone();
+        let moment = self.catch_up()?;
+        self.report = moment.report.clone();
         let planned = self.planned(&moment);
         let mut report = self.report.clone();
         for (stem, plan) in &moment.plans.sessions {
@@ -268,28 +271,32 @@ impl DirectoryView {
                 let found = read(pieces).map_err(|e| Error::io("read", &self.dir, e))?;
                 Ok((found, changed))
             });
-            // Beside a writer, a file may have been replaced, or its sidecar
-            // written over, since the journal was read.
-            if found.is_ok() && self.is_current(&moment) {
-                return found.map(|(found, _)| found);
-            }
-            failures += usize::from(found.is_err());
-            let now = match found {
-                Err(error) if failures == TRIES => return Err(error),
+            let before = moment.standing(key, resolve);
+            let number = moment.number;
+            // Not held, it is not copied when more is read.
+            drop(moment);
+            let now = self.catch_up()?;
+            moment = match found {
+                // Beside a writer, a file may have been replaced, or its sidecar
+                // written over, since the journal was read.
+                Ok((found, _)) if now.number == number => return Ok(found),
+                Ok((found, false)) if now.only_adds_to(&before, key, resolve) => return Ok(found),
+                Ok((_, false)) => now,
                 // A file that is always written to is ahead of each look before.
-                Err(_) | Ok((_, true)) => {
-                    seen = self.seen(&moment, key, resolve)?;
+                Ok((_, true)) => {
+                    seen = self.seen(&now, key, resolve)?;
+                    drop(now);
+                    self.catch_up()?
+                }
+                Err(error) => {
+                    failures += 1;
+                    if failures == TRIES {
+                        return Err(error);
+                    }
+                    drop(now);
                     self.look_again()?
                 }
-                Ok((found, false)) => {
-                    let now = self.look_again()?;
-                    if now.only_adds_to(&moment, key, resolve) {
-                        return Ok(found);
-                    }
-                    now
-                }
             };
-            moment = now;
         }
         let outrun = io::Error::other("the session is rewritten faster than it is read");
         Err(Error::io("read", &self.dir, outrun))
@@ -320,18 +327,42 @@ impl DirectoryView {
         seen: Option<Bytes>,
     ) -> Result<Pieces> {
         let (key, stem) = moment.find(key, resolve);
-        crate::disk::session_file::validate_key(&key)?;
+        session_file::validate_key(&key)?;
         let Some(stem) = stem else {
             return Ok(Pieces::empty(&key));
         };
-        if let Some(plan) = moment.plans.sessions.get(&*stem) {
-            let restored = moment.restored.get(&*stem);
-            let planned = self.planned(moment);
-            return pieces::planned(planned, restored, (&stem, &key), plan, seen);
+        let pieces = self.pieces_of(moment, (&stem, &key), seen)?;
+        // Another session has the file name since.
+        if pieces.exists && *pieces.meta.text.key != *key {
+            return Err(self.anothers(moment, (&stem, &key), &pieces.meta.text.key));
         }
-        let mut pieces = load(&*self.storage, &self.dir, &stem, &key)?;
+        Ok(pieces)
+    }
+
+    /// Why the files of a session are not given out: they are another's. The next look does
+    /// not believe what was kept.
+    fn anothers(&self, moment: &Moment, (stem, key): (&str, &str), now: &str) -> Error {
+        self.doubted.fetch_or(moment.is_kept, Ordering::Relaxed);
+        Error::Corrupt {
+            path: self.dir.join(session_file::sidecar_name(stem)),
+            detail: format!("it was {key:?}'s and names the key {now:?} now"),
+        }
+    }
+
+    fn pieces_of(
+        &self,
+        moment: &Moment,
+        (stem, key): (&str, &str),
+        seen: Option<Bytes>,
+    ) -> Result<Pieces> {
+        if let Some(plan) = moment.plans.sessions.get(stem) {
+            let restored = moment.restored.get(stem);
+            let planned = self.planned(moment);
+            return pieces::planned(planned, restored, (stem, key), plan, seen);
+        }
+        let mut pieces = load(&*self.storage, &self.dir, stem, key)?;
         if !pieces.sidecar.is_read()
-            && let Some(restored) = self.restored(moment, &stem)?
+            && let Some(restored) = self.restored(moment, stem)?
         {
             pieces.meta = Meta::of(restored.meta);
         }
@@ -347,32 +378,47 @@ impl DirectoryView {
         Ok(moment.restored.get(stem).cloned())
     }
 
-    /// The last look, if the journal has not moved and knows the key.
+    /// What there is now, with the sidecars looked at if the key is unknown.
     fn current(&self, key: &str) -> Result<Arc<Moment>> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed);
-        }
-        let moment = self.last.lock().clone();
-        let known = moment.catalog.resolve(key).is_some();
-        if known && self.is_current(&moment) {
+        let moment = self.catch_up()?;
+        if moment.catalog.resolve(key).is_some() {
             return Ok(moment);
         }
+        drop(moment);
         self.look_again()
     }
 
+    /// Whether nothing was committed since.
     fn is_current(&self, moment: &Moment) -> bool {
-        let end = Scan::end(&*self.storage, &self.home.journal);
-        let is_free = |tip: &Tip| tip.is_taken(&*self.storage).is_ok_and(|taken| !taken);
-        end.is_ok_and(|end| end == moment.journal) && moment.tips.iter().all(is_free)
+        self.catch_up().is_ok_and(|now| now.number == moment.number)
     }
 
+    /// What there is now, as far as the journal tells.
+    fn catch_up(&self) -> Result<Arc<Moment>> {
+        self.look(Survey::IfChanged)
+    }
+
+    /// What there is now, with all sidecars looked at.
     fn look_again(&self) -> Result<Arc<Moment>> {
+        self.look(Survey::Always)
+    }
+
+    fn look(&self, survey: Survey) -> Result<Arc<Moment>> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        let moment = Arc::new(look(&*self.storage, &self.dir, &self.home)?);
-        *self.last.lock() = moment.clone();
-        Ok(moment)
+        let believe = if self.doubted.load(Ordering::Relaxed) {
+            Believe::Sidecars
+        } else {
+            Believe::Kept
+        };
+        let place = Place {
+            storage: &*self.storage,
+            dir: &self.dir,
+            home: &self.home,
+            believe,
+        };
+        self.followed.lock().look(place, survey)
     }
 }
 

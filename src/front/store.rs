@@ -149,10 +149,10 @@ impl Store {
     /// later at most. After a crash it shows the recovered state, though nothing
     /// is recovered yet. Writes fail with [`Error::ReadOnly`].
     ///
-    /// It keeps no catalog up to date: a read looks at the journal and the
-    /// sidecars anew when the journal changed since the last one or the key is
-    /// unknown, a listing and a resolution always. Beside a busy writer that
-    /// costs far more than reading through the writer's own handle.
+    /// Opening it reads the whole journal. A read then reads what was added to it since the
+    /// last one, and the files of its session; a listing, a resolution and a read of a key that
+    /// is unknown look at the sidecars, too. What the journal has of sessions, from the last
+    /// checkpoint on, is in memory.
     ///
     /// # Errors
     /// [`Error::Io`] if the directory does not exist or cannot be read,

@@ -516,3 +516,23 @@ fn a_power_loss_does_not_bring_back_the_catalog_of_an_earlier_end() {
         assert_eq!(page.sessions[0].key, "chat:0", "an owner after {image:?}");
     }
 }
+
+/// Nothing of the directory tells that somebody wrote into a file.
+#[test]
+fn a_reader_gives_out_no_file_whose_sidecar_names_another_key_since() {
+    let disk = furnished(2);
+    let reader = read_only(disk.clone()).unwrap();
+    assert_eq!(said(&read_now(reader.history("chat:1")).unwrap()), ["1"]);
+    let meta = br#"{"key":"chat_1","aliases":["also:1"]}"#;
+    disk.write_foreign(path("chat_1.meta.json"), meta).unwrap();
+    assert!(read_now(reader.history("chat:1")).unwrap().is_empty());
+    assert_eq!(
+        read_now(reader.session_meta("chat:1")).unwrap().key,
+        "chat:1"
+    );
+    assert_eq!(said(&read_now(reader.history("chat_1")).unwrap()), ["1"]);
+    assert_eq!(said(&read_now(reader.history("also:1")).unwrap()), ["1"]);
+    let page = read_now(reader.sessions(SessionQuery::new())).unwrap();
+    let keys: Vec<_> = page.sessions.iter().map(|info| &*info.key).collect();
+    assert_eq!((keys, page.unreadable.len()), (vec!["chat:0", "chat_1"], 0));
+}

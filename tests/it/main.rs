@@ -11,6 +11,7 @@
 
 mod backends;
 mod bad_input;
+mod beside;
 mod conversations;
 mod crash;
 mod defects;

@@ -10,7 +10,7 @@
 
 mod model;
 
-use crate::support::is_long;
+use crate::support::{Random, is_long};
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::Sim;
 use sessionlog::{Error, Fork, Message, Result, StoreHandle, StoreOptions};
@@ -52,7 +52,7 @@ impl Run {
         let disk = MemoryStorage::new();
         Self {
             seed,
-            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            random: Random::of(seed),
             sim: Some(open(&disk, seed)),
             disk,
             model: Model::default(),
@@ -227,6 +227,20 @@ impl Run {
             backups: backups.iter().map(|backup| backup.number).collect(),
         };
         assert_eq!(found, expected, "{}", self.tell());
+        self.compare_positions(key, history.len());
+    }
+
+    /// The snapshot finds all messages from where it says that its lines begin and end.
+    fn compare_positions(&mut self, key: &str, messages: usize) {
+        let snapshot = self.run(|chats| chats.snapshot(key)).unwrap();
+        let outline = self.run(|_| snapshot.outline(snapshot.start(), 1));
+        let anchors = outline.map(|outline| outline.anchors.len());
+        assert_eq!(anchors.ok(), Some(messages), "{}", self.tell());
+        for (end, many) in [(snapshot.start(), 0), (snapshot.end(), messages)] {
+            let page = self.run(|_| snapshot.before(end, usize::MAX));
+            let found = page.map(|page| (page.messages.len(), page.is_first));
+            assert_eq!(found.ok(), Some((many, true)), "{}", self.tell());
+        }
     }
 
     fn run<T: Clone + Send + 'static>(
@@ -253,22 +267,6 @@ fn open(disk: &MemoryStorage, seed: u64) -> Sim {
         .max_open_files(if seed.is_multiple_of(5) { 1 } else { 256 })
         .journal_segments(16 << 10, 64 << 10);
     Sim::open(disk.clone(), &options, seed).unwrap()
-}
-
-/// Numbers that are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
 }
 
 impl Session {

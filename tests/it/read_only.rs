@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
-use sessionlog::{Durability, Error, Message, Store, StoreHandle};
+use sessionlog::testing::disk_model::MemoryStorage;
+use sessionlog::testing::sim::{Sim, read_now, read_only};
+use sessionlog::{
+    Budget, Durability, Erase, Error, Message, SearchQuery, SessionQuery, Store, StoreHandle,
+};
 
 use crate::support::{
-    add_numbers, child_dir, copy_dir, files, line, manual, numbers, open, scratch, sidecar,
+    add_numbers, child_dir, copy_dir, files, line, manual, numbers, open, said, scratch, sidecar,
     spawn_child, texts, wait_until,
 };
 
@@ -358,4 +362,139 @@ fn lines_after_an_unended_one_are_seen_as_recovery_would_put_them() {
     let store = open(left.path());
     assert_eq!(seen, texts(&store.handle(), "a"));
     assert_eq!(seen, numbers(0..3));
+}
+
+/// Two people whose sessions have one file name, one after the other.
+const FIRST: &str = "telegram:7";
+const SECOND: &str = "telegram_7";
+
+fn alias(chats: &StoreHandle, key: &str, aliases: &[&str]) {
+    let aliases = aliases.iter().map(ToString::to_string).collect();
+    chats
+        .upsert_session_meta(key, None, aliases)
+        .wait()
+        .unwrap();
+}
+
+/// The second person has what the first had, the file name and the alias.
+fn second_life(chats: &StoreHandle) {
+    let receipt = chats.erase(Erase::key(FIRST)).wait();
+    assert_eq!(receipt.unwrap().sessions, [FIRST]);
+    chats
+        .add_message(SECOND, "user", "the second's")
+        .wait()
+        .unwrap();
+    chats.set_summary(SECOND, "the second's").wait().unwrap();
+    alias(chats, SECOND, &["also:7"]);
+}
+
+/// Every way in which a reader may be asked for the first person's session.
+fn assert_shows_only_the_second(chats: &StoreHandle, what: &str) {
+    let exact = chats.exact_keys();
+    assert!(texts(&exact, FIRST).is_empty(), "{what}");
+    assert!(exact.tail(FIRST, 9).wait().unwrap().is_empty(), "{what}");
+    assert_eq!(exact.count(FIRST).wait().unwrap(), 0, "{what}");
+    let window = exact.window(FIRST, Budget::unlimited()).wait().unwrap();
+    assert!(window.messages.is_empty(), "{what}");
+    let snapshot = exact.snapshot(FIRST).wait().unwrap();
+    assert!(snapshot.history().wait().unwrap().is_empty(), "{what}");
+    assert_eq!(exact.summary(FIRST).wait().unwrap(), "", "{what}");
+    assert_eq!(exact.session_meta(FIRST).wait().unwrap().key, FIRST);
+    assert!(!exact.exists(FIRST).wait().unwrap(), "{what}");
+    assert_eq!(exact.list_sessions().wait().unwrap(), [SECOND], "{what}");
+    let page = exact.sessions(SessionQuery::new()).wait().unwrap();
+    assert_eq!(page.sessions.len(), 1, "{what}");
+    assert_eq!(page.sessions[0].key, SECOND, "{what}");
+    let mut search = exact.search(SearchQuery::new().text("'s"));
+    let hit = search.wait_next().unwrap().unwrap();
+    assert_eq!(hit.key, SECOND, "{what}");
+    assert_eq!(texts(chats, "also:7"), ["the second's"], "{what}");
+}
+
+#[test]
+fn a_reader_notices_every_life_of_a_writer_however_it_ended() {
+    type Ask = fn(&StoreHandle);
+    // Each reader is asked for something else first.
+    let first: [(&str, Ask); 5] = [
+        ("history", |chats| assert!(texts(chats, FIRST).is_empty())),
+        ("exists", |chats| {
+            assert!(!chats.exists(FIRST).wait().unwrap());
+        }),
+        ("search", |chats| {
+            let mut search = chats.search(SearchQuery::new().text("'s"));
+            assert_eq!(search.wait_next().unwrap().unwrap().key, SECOND);
+        }),
+        ("alias", |chats| {
+            assert_eq!(texts(chats, "also:7"), ["the second's"]);
+        }),
+        ("window", |chats| {
+            let window = chats.window(FIRST, Budget::unlimited()).wait().unwrap();
+            assert!(window.messages.is_empty());
+        }),
+    ];
+    for killed in [false, true] {
+        let dir = scratch();
+        let store = open(dir.path());
+        add_numbers(&store.handle(), FIRST, 0..3);
+        alias(&store.handle(), FIRST, &["also:7"]);
+        store.close().unwrap();
+        let readers = first.map(|(what, ask)| {
+            let store = reader(dir.path());
+            assert_eq!(texts(&store.handle(), FIRST), numbers(0..3));
+            assert_eq!(texts(&store.handle(), "also:7"), numbers(0..3));
+            (what, ask, store)
+        });
+        let store = open(dir.path());
+        second_life(&store.handle());
+        let left = scratch();
+        if killed {
+            copy_dir(dir.path(), left.path());
+        }
+        store.close().unwrap();
+        if killed {
+            // In the place of what the close left.
+            copy_dir(left.path(), dir.path());
+        }
+        for (what, ask, store) in readers {
+            let chats = store.handle();
+            if what == "alias" {
+                ask(&chats);
+            } else {
+                ask(&chats.exact_keys());
+            }
+            assert_shows_only_the_second(&store.handle(), what);
+        }
+    }
+}
+
+/// The reader looked when the writer had its lock and no journal yet.
+#[test]
+fn a_reader_notices_a_life_that_it_saw_beginning_and_not_ending() {
+    let disk = MemoryStorage::new();
+    let options = manual();
+    let live = |seed, keys: &[&str]| {
+        let mut sim = Sim::open(disk.clone(), &options, seed).unwrap();
+        let reader = read_only(disk.clone()).unwrap();
+        let before = read_now(reader.list_sessions()).unwrap();
+        let chats = sim.handle();
+        for key in keys {
+            let said = sim.run(chats.add_message(key, "user", key));
+            said.unwrap();
+        }
+        if let Some(gone) = before.first() {
+            assert_eq!(said(&read_now(reader.history(gone)).unwrap()), [&**gone]);
+            sim.run(chats.delete_session(gone)).unwrap();
+        }
+        sim.close().unwrap();
+        let now = read_now(reader.list_sessions()).unwrap();
+        assert_eq!(now, keys);
+        for key in keys {
+            assert_eq!(said(&read_now(reader.history(key)).unwrap()), [*key]);
+        }
+        for gone in before {
+            assert!(read_now(reader.history(&gone)).unwrap().is_empty());
+        }
+    };
+    live(1, &[FIRST]);
+    live(2, &[SECOND]);
 }

@@ -229,3 +229,23 @@ pub(crate) fn spawn_child(test: &str, dir: &Path) -> Child {
         .spawn()
         .unwrap()
 }
+
+/// Numbers that are the same for the same seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::record::{self, Record};
-use super::scan::whole_batch;
+use super::scan::{goes_on, whole_batch};
 use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -305,15 +305,6 @@ fn each_record(data: &[u8], start: usize, seed: u32, apply: &mut dyn FnMut(&Reco
         apply(&record);
         at = next;
     }
-}
-
-/// Whether a batch may go on after `data`.
-fn goes_on(data: &[u8], seed: u32) -> bool {
-    let mut at = 0;
-    while let Some((_, next)) = record::decode(data, at, seed) {
-        at = next;
-    }
-    record::may_go_on(data, at)
 }
 
 #[cfg(test)]

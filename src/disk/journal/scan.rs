@@ -8,6 +8,7 @@
 //! it held.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
@@ -20,6 +21,7 @@ use crate::ground::storage::{FileKind, OpenMode, Storage};
 /// What a journal directory holds.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
+    marks: Marks,
     /// Segments in order.
     segments: Vec<Found>,
     /// Everything up to here is in the session files.
@@ -51,9 +53,14 @@ pub(crate) struct Tip {
 
 #[derive(Debug)]
 struct Found {
+    number: u64,
     path: PathBuf,
     seed: u32,
     batches: Vec<Span>,
+    /// Where the next batch can stand.
+    end: usize,
+    /// Whether there will be none: it was read on after one was found in a later segment.
+    is_full: bool,
 }
 
 /// A whole batch in a segment.
@@ -73,27 +80,89 @@ impl Scan {
     /// is of another store.
     pub(crate) fn read(storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<Self> {
         let mut scan = Self::default();
-        let mut marks = Marks::default();
-        for (number, path) in scan.list(storage, dir)? {
-            let data = load(storage, &path)?;
-            let header = segment::decode_header(&data, &path, store, number)?;
-            let batches = marks.read_segment(&data, header.seed);
-            if !batches.is_empty() {
-                scan.tips.clear();
-            }
-            scan.tips.push(Tip {
-                path: path.clone(),
-                seed: header.seed,
-                at: batches.last().map_or(HEADER, |span| span.end) as u64,
-            });
-            scan.segments.push(Found {
-                path,
-                seed: header.seed,
-                batches,
-            });
-        }
-        scan.settle(&marks)?;
+        scan.read_further(storage, dir, store)?;
         Ok(scan)
+    }
+
+    /// Reads what a writer added since, and forgets the segments that it gave up. Each byte is
+    /// read once, but for what was no batch yet.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read). A segment that goes while it is read looks like damage, and so
+    /// do batches that are written between two reads: the next call does not find it then.
+    pub(crate) fn read_on(
+        &mut self,
+        storage: &dyn Storage,
+        dir: &Path,
+        store: &StoreId,
+    ) -> Result<()> {
+        for _ in 1..TRIES {
+            let before = self.sequence;
+            let read = self.read_further(storage, dir, store);
+            // Behind the last batch that holds may stand others, if one between them was
+            // written meanwhile.
+            let is_all = self.marks.newest <= self.sequence || self.sequence == before;
+            if read.is_ok() && is_all {
+                return Ok(());
+            }
+        }
+        // What was read before may be what misleads.
+        *self = Self::default();
+        self.read_further(storage, dir, store)
+    }
+
+    fn read_further(&mut self, storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<()> {
+        let listed = self.list(storage, dir)?;
+        let is_first = self.segments.is_empty();
+        let is_there = |found: &Found| listed.iter().any(|(number, _)| *number == found.number);
+        self.segments.retain(is_there);
+        for (number, path) in listed {
+            let known = self
+                .segments
+                .iter_mut()
+                .find(|found| found.number == number);
+            match known {
+                Some(found) if found.is_full => {}
+                Some(found) => found.read_on(storage, &mut self.marks)?,
+                // Of the zeros in a segment that is being filled nothing need be seen twice.
+                None if !is_first => {
+                    let mut found = Found::begun(storage, (number, path), store)?;
+                    found.read_on(storage, &mut self.marks)?;
+                    self.segments.push(found);
+                }
+                None => {
+                    let data = load(storage, &path)?;
+                    let header = segment::decode_header(&data, &path, store, number)?;
+                    let batches = self.marks.read_segment(&data, header.seed);
+                    self.segments.push(Found {
+                        number,
+                        path,
+                        seed: header.seed,
+                        end: batches.last().map_or(HEADER, |span| span.end),
+                        batches,
+                        is_full: false,
+                    });
+                }
+            }
+        }
+        self.settle()?;
+        let used = |found: &Found| !found.batches.is_empty();
+        let last = self.segments.iter().rposition(used).unwrap_or(0);
+        let begin = self
+            .segments
+            .get(last)
+            .and_then(|found| found.batches.first());
+        // The sequence has no gap before that: the others were read to their ends.
+        if begin.is_some_and(|span| span.commit.sequence <= self.sequence) {
+            for found in &mut self.segments[..last] {
+                found.is_full = true;
+            }
+        }
+        self.tips = self.segments[last.min(self.segments.len())..]
+            .iter()
+            .map(Found::tip)
+            .collect();
+        Ok(())
     }
 
     /// Calls `apply` with every record after the checkpoint, in order.
@@ -105,27 +174,51 @@ impl Scan {
         storage: &dyn Storage,
         mut apply: impl FnMut(&Record<'_>),
     ) -> Result<()> {
+        self.replay_after(storage, self.checkpoint, |_, record| apply(record))
+    }
+
+    /// Calls `apply` with every record after batch `sequence`, in order, each with the number
+    /// of its batch. Of those before the checkpoint some may be missing.
+    ///
+    /// # Errors
+    /// If a segment cannot be read any more.
+    pub(crate) fn replay_after(
+        &self,
+        storage: &dyn Storage,
+        sequence: u64,
+        mut apply: impl FnMut(u64, &Record<'_>),
+    ) -> Result<()> {
         for found in &self.segments {
             let wanted = |span: &&Span| {
-                span.commit.sequence > self.checkpoint && span.commit.sequence <= self.sequence
+                span.commit.sequence > sequence && span.commit.sequence <= self.sequence
             };
-            if found.batches.iter().find(wanted).is_none() {
+            let mut wanted = found.batches.iter().filter(wanted).peekable();
+            let Some(first) = wanted.peek() else {
                 continue;
-            }
-            let data = load(storage, &found.path)?;
-            for span in found.batches.iter().filter(wanted) {
-                let mut at = span.start;
-                let end = span.start + span.commit.batch_len as usize;
+            };
+            let (start, end) = (first.start, found.end);
+            let data = load_range(storage, &found.path, start..end)?;
+            for span in wanted {
+                let mut at = span.start - start;
+                let end = at + span.commit.batch_len as usize;
                 while at < end {
                     let Some((record, next)) = record::decode(&data, at, found.seed) else {
                         return Err(changed(&found.path));
                     };
-                    apply(&record);
+                    apply(span.commit.sequence, &record);
                     at = next;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether all batches from `sequence` to the last are there.
+    pub(crate) fn has_all_after(&self, sequence: u64) -> bool {
+        let batches = self.segments.iter().flat_map(|found| &found.batches);
+        let numbers = batches.map(|span| span.commit.sequence);
+        let after = numbers.filter(|number| *number > sequence && *number <= self.sequence);
+        after.count() as u64 == self.sequence.saturating_sub(sequence)
     }
 
     /// Makes the batches that hold survive power loss. If only the process
@@ -193,6 +286,7 @@ impl Scan {
         let entries = storage
             .read_dir(dir)
             .map_err(|e| Error::io("list", dir, e))?;
+        self.strays.clear();
         let mut segments = Vec::new();
         for entry in entries {
             match segment::number_of(&entry.name) {
@@ -211,7 +305,8 @@ impl Scan {
         Ok(segments)
     }
 
-    fn settle(&mut self, marks: &Marks) -> Result<()> {
+    fn settle(&mut self) -> Result<()> {
+        let marks = &self.marks;
         self.checkpoint = marks.checkpoint;
         self.durable = marks.durable;
         self.clean = marks.clean_at.is_some_and(|at| at == marks.newest);
@@ -243,6 +338,69 @@ impl Scan {
         }
         self.torn_bytes = marks.torn_bytes;
         Ok(())
+    }
+}
+
+impl Found {
+    /// A segment of which nothing but the header was read.
+    fn begun(
+        storage: &dyn Storage,
+        (number, path): (u64, PathBuf),
+        store: &StoreId,
+    ) -> Result<Self> {
+        let header = load_range(storage, &path, 0..HEADER)?;
+        let header = segment::stated_header(&header, &path, store, number)?;
+        Ok(Self {
+            number,
+            path,
+            seed: header.seed,
+            batches: Vec::new(),
+            end: HEADER,
+            is_full: false,
+        })
+    }
+
+    /// Reads what was added since. Nothing if the segment is gone: all that it had is in the
+    /// files then.
+    fn read_on(&mut self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
+        let wrap = |e| Error::io("read journal segment", &self.path, e);
+        let file = match storage.open(&self.path, OpenMode::Read) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(wrap)?,
+        };
+        let len = file.info().map_err(wrap)?.len;
+        let mut read = TIP_BYTES;
+        loop {
+            let left = len.saturating_sub(self.end as u64) as usize;
+            let mut data = vec![0; read.min(left)];
+            file.read_exact_at(&mut data, self.end as u64)
+                .map_err(|e| Error::io("read journal segment", &self.path, e))?;
+            let mut start = 0;
+            while let Some(mut batch) = whole_batch(&data, start, self.seed) {
+                marks.note(&batch);
+                start = batch.span.end;
+                batch.span.start += self.end;
+                batch.span.end += self.end;
+                self.batches.push(batch.span);
+            }
+            self.end += start;
+            if data.len() == left || !goes_on(&data[start..], self.seed) {
+                return Ok(());
+            }
+            read *= if start == 0 || read < LATER_BYTES {
+                16
+            } else {
+                1
+            };
+        }
+    }
+
+    fn tip(&self) -> Tip {
+        Tip {
+            path: self.path.clone(),
+            seed: self.seed,
+            at: self.end as u64,
+        }
     }
 }
 
@@ -278,6 +436,12 @@ impl Tip {
 /// What is looked at first of a tip, bytes: mostly there is nothing, which the first
 /// bytes tell.
 const TIP_BYTES: usize = 4096;
+
+/// From how much on no more is read at a time, unless a batch takes more, bytes.
+const LATER_BYTES: usize = 1 << 20;
+
+/// How often a journal is read on that looks damaged, before it is read anew.
+const TRIES: usize = 20;
 
 /// See [`Scan::end`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -376,6 +540,24 @@ pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch>
 /// numbers.
 fn is_possible(commit: Commit) -> bool {
     commit.durable < commit.sequence && commit.sequence <= u64::MAX / 2
+}
+
+/// Whether a batch may go on after `data`.
+pub(super) fn goes_on(data: &[u8], seed: u32) -> bool {
+    let mut at = 0;
+    while let Some((_, next)) = record::decode(data, at, seed) {
+        at = next;
+    }
+    record::may_go_on(data, at)
+}
+
+fn load_range(storage: &dyn Storage, path: &Path, range: Range<usize>) -> Result<Vec<u8>> {
+    let wrap = |e| Error::io("read journal segment", path, e);
+    let file = storage.open(path, OpenMode::Read).map_err(wrap)?;
+    let mut data = vec![0; range.len()];
+    file.read_exact_at(&mut data, range.start as u64)
+        .map_err(wrap)?;
+    Ok(data)
 }
 
 pub(super) fn load(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {

@@ -48,16 +48,10 @@ pub(crate) fn repair(
         backup: None,
         temps: 0,
     };
-    let cleared = home.clear_ways(&*storage)?;
-    repair.report.done.extend(cleared);
-    if let Some(id) = repair.identity()?
-        && repair.journal(&id)?
-    {
-        repair.settle(&id)?;
-        repair.sessions(&id)?;
-    }
+    let repaired = repair.run();
+    home.life_file().mark(&*storage);
     drop(lock);
-    Ok(repair.report)
+    repaired.map(|()| repair.report)
 }
 
 /// A repair under way.
@@ -73,6 +67,18 @@ pub(super) struct Repair<'a> {
 }
 
 impl Repair<'_> {
+    fn run(&mut self) -> Result<()> {
+        let cleared = self.home.clear_ways(&**self.storage)?;
+        self.report.done.extend(cleared);
+        if let Some(id) = self.identity()?
+            && self.journal(&id)?
+        {
+            self.settle(&id)?;
+            self.sessions(&id)?;
+        }
+        Ok(())
+    }
+
     /// The store's identity; `None` if there is none to be had without loss.
     fn identity(&mut self) -> Result<Option<StoreId>> {
         let fault = match self.home.read_identity(&**self.storage) {

@@ -9,7 +9,6 @@ use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
 use crate::disk::session_file::SessionMeta;
 use crate::engine::home::Home;
-use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::error::Result;
 use crate::ground::storage::Storage;
@@ -76,7 +75,7 @@ impl<'a> Rounds<'a> {
     fn round(&mut self, mut stems: BTreeSet<String>) -> Result<BTreeSet<String>> {
         stems.retain(|stem| {
             let plan = self.look.plans.sessions.get(stem);
-            let is_there = plan.is_none_or(Plan::exists);
+            let is_there = plan.is_none_or(|plan| plan.exists());
             if !is_there {
                 self.judged.remove(stem);
             }

@@ -24,7 +24,7 @@ pub(super) struct Salvage {
 }
 
 /// Appended bytes and where they belong, in order; there may be gaps.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Pieces(Vec<(u64, Vec<u8>)>);
 
 /// Where files are.
@@ -60,8 +60,7 @@ impl Salvage {
     /// If its files cannot be read.
     pub(super) fn rescue(&self, sources: Sources<'_>, stem: &str) -> Result<Rescued> {
         let Sources { storage, dir, .. } = sources;
-        let nothing = Plan::default();
-        let plan = self.plans.sessions.get(stem).unwrap_or(&nothing);
+        let plan = self.plans.sessions.get(stem).cloned().unwrap_or_default();
         if !plan.exists() {
             return Ok(Rescued {
                 content: None,

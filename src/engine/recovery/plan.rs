@@ -6,6 +6,7 @@ mod sound;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) use self::past::{Earlier, First, Past, Said, count_lines};
 use self::session::Patch;
@@ -16,28 +17,28 @@ use crate::disk::files::once::Taken;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::error::{Error, Result};
 
-/// All sessions the journal speaks of, by file name.
-#[derive(Debug, Default)]
+/// All sessions the journal speaks of, by file name. A copy shares what it does not change.
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Plans<L = Run> {
-    pub(crate) sessions: BTreeMap<String, Plan<L>>,
+    pub(crate) sessions: BTreeMap<String, Arc<Plan<L>>>,
     /// Backups, in the order in which they were made: a later one may be made
     /// of an earlier one.
-    pub(crate) backups: Vec<Kept<L>>,
+    pub(crate) backups: Vec<Arc<Kept<L>>>,
     /// Those that went with their session. A crash may have left what was made of them.
-    unmade: Vec<Kept<L>>,
+    unmade: Vec<Arc<Kept<L>>>,
     /// Where each backup stands in `backups`, by its file name.
     places: BTreeMap<String, usize>,
     /// Sessions that were deleted: their backups from before are gone.
     pub(crate) deleted: BTreeSet<String>,
     /// Which messages the sessions took once.
-    pub(crate) once: BTreeMap<String, Once>,
+    pub(crate) once: BTreeMap<String, Arc<Once>>,
     pub(crate) records: u64,
     /// What the first record says that no engine wrote.
     unsound: Option<&'static str>,
 }
 
 /// What the journal says of the messages that a session took once.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Once {
     /// It was deleted: what its file says counts no more.
     pub(crate) anew: bool,
@@ -103,7 +104,7 @@ impl Plans {
     }
 
     fn flaw_of(&self, record: &Record<'_>) -> Option<&'static str> {
-        let known = |stem: &str| self.sessions.get(stem).and_then(Plan::end);
+        let known = |stem: &str| self.sessions.get(stem).and_then(|plan| plan.end());
         match *record {
             Record::Append { stem, offset, .. } if known(stem).is_some_and(|end| end != offset) => {
                 Some("does not follow the one before it")
@@ -205,11 +206,11 @@ impl<L: Appended> Plans<L> {
                 } else {
                     plan.past.earlier.push(Earlier::Kept(backup.into()));
                     plan.set_image(image);
-                    self.keep(Kept {
+                    self.keep(Arc::new(Kept {
                         name: backup.into(),
                         link: link.into(),
                         plan: was,
-                    });
+                    }));
                 }
             }
             Record::Delete { stem, before, .. } => self.delete(stem, before),
@@ -220,13 +221,13 @@ impl<L: Appended> Plans<L> {
     fn take_once(&mut self, stem: &str, line: &str) {
         if !line.is_empty() {
             let once = self.once.entry(stem.into()).or_default();
-            once.lines.push(line.into());
+            Arc::make_mut(once).lines.push(line.into());
         }
     }
 
     /// The session and its backups are gone.
     fn delete(&mut self, stem: &str, before: Prior<'_>) {
-        let own = |kept: &Kept<L>| Name::parse(&kept.name).is_some_and(|n| n.stem == stem);
+        let own = |kept: &Arc<Kept<L>>| Name::parse(&kept.name).is_some_and(|n| n.stem == stem);
         let all = std::mem::take(&mut self.backups);
         let (unmade, others): (Vec<_>, Vec<_>) = all.into_iter().partition(own);
         self.unmade.extend(unmade);
@@ -239,7 +240,7 @@ impl<L: Appended> Plans<L> {
             anew: true,
             ..Once::default()
         };
-        self.once.insert(stem.into(), anew);
+        self.once.insert(stem.into(), Arc::new(anew));
         let plan = self.plan(stem);
         plan.past.before(before);
         let was = plan.replace(Base::Deleted);
@@ -250,16 +251,16 @@ impl<L: Appended> Plans<L> {
 
     /// The backup of this name, if the journal made it.
     pub(crate) fn backup(&self, name: &str) -> Option<&Kept<L>> {
-        self.places.get(name).map(|&place| &self.backups[place])
+        self.places.get(name).map(|&place| &*self.backups[place])
     }
 
     /// The same, also if it went with its session since.
     pub(crate) fn ever_backup(&self, name: &str) -> Option<&Kept<L>> {
         let unmade = || self.unmade.iter().rev().find(|kept| kept.name == name);
-        self.backup(name).or_else(unmade)
+        self.backup(name).or_else(|| unmade().map(Arc::as_ref))
     }
 
-    fn keep(&mut self, kept: Kept<L>) {
+    fn keep(&mut self, kept: Arc<Kept<L>>) {
         let place = self.backups.len();
         self.places.entry(kept.name.clone()).or_insert(place);
         self.backups.push(kept);
@@ -272,9 +273,9 @@ impl<L: Appended> Plans<L> {
 
     fn plan(&mut self, stem: &str) -> &mut Plan<L> {
         if !self.sessions.contains_key(stem) {
-            self.sessions.insert(stem.into(), Plan::default());
+            self.sessions.insert(stem.into(), Arc::default());
         }
-        self.sessions.entry(stem.into()).or_default()
+        Arc::make_mut(self.sessions.entry(stem.into()).or_default())
     }
 }
 

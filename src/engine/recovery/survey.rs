@@ -64,7 +64,7 @@ pub(crate) fn survey(
             Some((stem.clone(), plan.meta(|| image.clone())))
         })
         .collect();
-    logs.retain(|stem| planned(stem).is_none_or(Plan::exists));
+    logs.retain(|stem| planned(stem).is_none_or(|plan| plan.exists()));
     sidecars.sort_unstable_by(|a, b| session_file::file_order(a, b));
     let Sidecars {
         mut metas,

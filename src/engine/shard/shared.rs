@@ -11,6 +11,7 @@ use super::steps::LastRewrite;
 use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::feed::Feed;
+use crate::engine::home::LifeFile;
 use crate::engine::kept::Kept;
 use crate::engine::stats::Counters;
 use crate::error::Error;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) archive: Archive,
     pub(crate) catalog: Catalog,
     pub(crate) kept: Kept,
+    /// What tells those who only read that the store ended, or another writer came.
+    pub(crate) life: LifeFile,
     pub(crate) counters: Arc<Counters>,
     /// What becomes of all sessions.
     pub(crate) feed: Feed,

@@ -213,6 +213,9 @@ impl Loop {
         }
         let upto = self.flush_files(wait)?;
         self.supervisor.clear_gone()?;
+        // While the journal is there: who looks after it is gone must see another number.
+        let shared = &self.supervisor.shared;
+        shared.life.mark(&*shared.storage);
         self.checkpoint(upto, true, wait)
     }
 

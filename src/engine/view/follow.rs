@@ -16,6 +16,7 @@ use crate::disk::journal::follow::{Found, JournalTail};
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::session_file::{self, SessionMeta, SessionScope};
 use crate::engine::feed::{ChangeKind, Feed, Follower, Told};
+use crate::engine::home::Life;
 use crate::error::{Error, Result, Version};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::thread;
@@ -59,6 +60,7 @@ impl DirectoryView {
             names: LruCache::new(NAMES),
             unknown: LruCache::new(NAMES),
             versions: self.first_version()?,
+            life: self.home.life(&*self.storage),
         };
         let mut runs = self.following.runs.lock();
         if !*runs {
@@ -113,6 +115,9 @@ struct Reader {
     /// Sessions whose keys nothing told.
     unknown: LruCache<String, ()>,
     versions: u64,
+    /// The writer's life that the names are of. Another may have given a file name to
+    /// another session, and been missed.
+    life: Life,
 }
 
 /// Whose a session is.
@@ -147,6 +152,11 @@ impl Reader {
     }
 
     fn read_on(&mut self, view: &DirectoryView) -> Result<()> {
+        let life = view.home.life(&*view.storage);
+        if life != self.life {
+            self.forget_names();
+            self.life = life;
+        }
         let mut tail = match self.tail.take() {
             Some(Tail::At(tail)) => tail,
             Some(Tail::NoStoreYet) => {
@@ -168,11 +178,19 @@ impl Reader {
             let found = tail.read_on(&*view.storage, &mut |record| self.tell(view, record))?;
             match found {
                 Found::All => break,
-                Found::Gap => view.feed().lose(),
+                Found::Gap => {
+                    self.forget_names();
+                    view.feed().lose();
+                }
             }
         }
         self.tail = Some(Tail::At(tail));
         Ok(())
+    }
+
+    fn forget_names(&mut self) {
+        self.names.clear();
+        self.unknown.clear();
     }
 
     fn tell(&mut self, view: &DirectoryView, record: &Record<'_>) {
@@ -219,8 +237,8 @@ impl Reader {
         if known.is_some() {
             return known;
         }
-        // Each look reads the whole journal: one is for all whom it tells of.
-        let moment = view.look_again().ok();
+        // One look is for all whom the journal tells of.
+        let moment = view.catch_up().ok();
         for (stem, plan) in moment.iter().flat_map(|moment| &moment.plans.sessions) {
             self.learn(stem, &plan.meta(|| SessionMeta::empty("")));
         }

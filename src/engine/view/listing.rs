@@ -1,5 +1,4 @@
-//! Many sessions of a directory, from one look at the journal: beside a busy writer each
-//! look reads all of it.
+//! Many sessions of a directory, from one look at the journal.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -37,17 +36,13 @@ impl<'a> Listing<'a> {
         Ok(Self::at(view, view.look_again()?))
     }
 
-    /// The last look, or a new one if the journal moved since: for who has the names of
-    /// sessions from a look before.
+    /// Looks at the journal alone, unless that tells of other sessions: for who has the names
+    /// of sessions from a look before.
     ///
     /// # Errors
     /// If the directory cannot be read.
     pub(crate) fn recent(view: &'a DirectoryView) -> Result<Self> {
-        let moment = view.last.lock().clone();
-        if !view.is_closed() && view.is_current(&moment) {
-            return Ok(Self::at(view, moment));
-        }
-        Self::of(view)
+        Ok(Self::at(view, view.catch_up()?))
     }
 
     fn at(view: &'a DirectoryView, moment: Arc<Moment>) -> Self {
@@ -82,15 +77,21 @@ impl<'a> Listing<'a> {
         let Moment {
             plans, restored, ..
         } = &*self.moment;
-        if plans.sessions.contains_key(stem) || restored.contains_key(stem) {
+        let glance = || {
             let found = self.glance(key)?;
-            return Ok(found.map_or_else(|| Meta::empty(key), |(meta, _)| meta));
+            Ok(found.map_or_else(|| Meta::empty(key), |(meta, _)| meta))
+        };
+        if plans.sessions.contains_key(stem) || restored.contains_key(stem) {
+            return glance();
         }
         let (meta, sidecar) = read_meta(&*self.view.storage, &self.view.dir, stem, key)?;
         if !sidecar.is_read()
             && let Some(restored) = self.view.restored(&self.moment, stem)?
         {
             return Ok(Meta::of(restored.meta));
+        }
+        if meta.text.key != *key {
+            return glance();
         }
         Ok(meta)
     }
@@ -100,7 +101,9 @@ impl<'a> Listing<'a> {
         let Moment {
             plans, restored, ..
         } = &*self.moment;
-        let elsewhere = plans.sessions.contains_key(stem) || restored.contains_key(stem);
+        let elsewhere = plans.sessions.contains_key(stem)
+            || restored.contains_key(stem)
+            || self.moment.is_touched_since_survey(stem);
         (!elsewhere)
             .then(|| self.moment.catalog.found_updated(key))
             .flatten()
@@ -160,7 +163,8 @@ impl<'a> Listing<'a> {
     /// read of it in between belongs to that.
     pub(crate) fn is_still(&self, before: &Self, key: &str) -> bool {
         let moved = before.ahead.lock().contains(key);
-        !moved && self.moment.only_adds_to(&before.moment, key, false)
+        let then = before.moment.standing(key, false);
+        !moved && self.moment.only_adds_to(&then, key, false)
     }
 
     /// Whether it took as many messages once as at the look before, as far as the journal

@@ -50,7 +50,8 @@ fn view(disk: &MemoryStorage) -> DirectoryView {
         counters: Arc::default(),
         following: Following::default(),
         closed: AtomicBool::new(false),
-        last: Mutex::default(),
+        doubted: AtomicBool::new(false),
+        followed: Mutex::default(),
     }
 }
 

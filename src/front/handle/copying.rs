@@ -183,7 +183,7 @@ impl Copy {
             let copied = glance::each(&left, WORTH, &|session| {
                 self.session(session, beside(&listing, session, alone))
             });
-            let now = Listing::of(view)?;
+            let now = Listing::recent(view)?;
             let both = left.into_iter().zip(copied);
             let (done, moved): (Vec<_>, Vec<_>) = both.partition(|((stem, key), _)| {
                 alone || now.is_still(&listing, key) && now.took_as_before(&listing, stem)

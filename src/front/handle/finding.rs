@@ -340,7 +340,7 @@ fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage
         if listing.is_current() {
             break;
         }
-        let now = Listing::of(view)?;
+        let now = Listing::recent(view)?;
         moved.retain(|key| !now.is_still(&listing, key));
         if moved.is_empty() {
             break;

@@ -255,7 +255,7 @@ impl Quarry {
                 break;
             }
             if round < ROUNDS {
-                let now = Listing::of(view)?;
+                let now = Listing::recent(view)?;
                 let is_still = |place: usize| now.is_still(&listing, &sessions[place].1);
                 moved.retain(|&place| !is_unsearched(&searched[place]) && !is_still(place));
                 listing = now;

@@ -101,3 +101,25 @@ fn a_line_that_does_not_decode_is_marked_and_an_empty_session_has_nothing() {
         (0, 0, 0)
     );
 }
+
+/// A viewer asks for everything after its first outline, which was before the compaction.
+#[test]
+fn what_a_compaction_carried_along_is_at_the_start_and_in_the_outline() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let chat = chats.context("cli");
+    chat.write_system_prompt("be brief").wait().unwrap();
+    add_numbers(&chats, "cli", 0..9);
+    chat.checkpoint(false).wait().unwrap();
+    chats.truncate_history("cli", 2).wait().unwrap();
+    let then = snapshot(&chats);
+    chats.compact("cli").wait().unwrap();
+    let now = snapshot(&chats);
+    assert_eq!(now.start(), then.start());
+    let whole = outline(&now);
+    assert_eq!(whole.messages, 2);
+    assert!(marks(&whole).contains(&(0, MarkKind::SystemPrompt)));
+    let page = now.before(now.start(), 9).wait().unwrap();
+    assert!(page.messages.is_empty() && page.is_first);
+}

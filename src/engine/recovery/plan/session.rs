@@ -26,7 +26,7 @@ pub(crate) struct Plan<L = Run> {
 pub(crate) type Run = Option<(u64, Vec<u8>)>;
 
 /// Lines after a base, from one record after the other.
-pub(crate) trait Appended: Default {
+pub(crate) trait Appended: Default + Clone {
     /// Takes in the lines of the next record, which begin at `offset`.
     fn append(&mut self, offset: u64, bytes: &[u8]);
 

@@ -35,6 +35,7 @@
 //! present `scope` and `aliases`. Blanks stand after `count`: with room to grow it is
 //! written over in place.
 
+mod amend;
 mod buffered;
 mod carried;
 #[cfg(test)]
@@ -100,4 +101,5 @@ pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
     encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, on_the_way,
 };
+pub(crate) use timestamp::canonical as canonical_time;
 pub(crate) use turns::{Turns, answered_call};

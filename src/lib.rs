@@ -87,8 +87,9 @@ pub use compat::exchange::{
     Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript,
 };
 pub use compat::migrate::{
-    KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_picoclaw,
-    export_picoclaw_sessions, import_kimi, migrate_from_json, migrate_from_json_report,
+    KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
+    export_picoclaw, export_picoclaw_sessions, import_kimi, migrate_from_json,
+    migrate_from_json_report,
 };
 pub use compat::{kimi, scope};
 pub use disk::files::backup::{Backup, BackupReason};

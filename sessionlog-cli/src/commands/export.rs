@@ -115,7 +115,7 @@ impl Export {
 
     fn kimi(&self, chats: &StoreHandle) -> Result<Outcome> {
         let key = self.one(chats)?;
-        let export = sessionlog::export_kimi(&key, self.place("FILE")?, chats)?;
+        let export = sessionlog::export_kimi_report(&key, self.place("FILE")?, chats)?;
         for what in &export.left_out {
             output::warn(&format!("left out: {what}"));
         }

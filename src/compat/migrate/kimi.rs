@@ -97,8 +97,7 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 /// reads. Bytes for bytes: a file that [`import_kimi`] brought in comes out as it
 /// went in, but for what is said there and here.
 ///
-/// Returns what kimi-cli will not see: the summary, which no line says, and messages that it
-/// does not read.
+/// [`export_kimi_report`] also returns what kimi-cli will not see.
 ///
 /// Truncated messages are left out. The system prompt and the token count that
 /// were hidden with them stand in front, if there were any, as compacting the
@@ -117,7 +116,20 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 /// [`Error::SessionNotFound`], [`Error::InStore`] if the file would be in the
 /// directory of a store, this one or another, [`Error::Io`] if something is at
 /// `path` already or the file cannot be written, and those all verbs share.
-pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<KimiExport> {
+pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
+    export_kimi_report(key, path, handle).map(|_| ())
+}
+
+/// As [`export_kimi`]; returns what kimi-cli will not see: the summary, which no line says, and
+/// messages that it does not read.
+///
+/// # Errors
+/// As [`export_kimi`].
+pub fn export_kimi_report(
+    key: &str,
+    path: impl AsRef<Path>,
+    handle: &StoreHandle,
+) -> Result<KimiExport> {
     let path = absolute(path.as_ref())?;
     let (all, start) = handle.all_lines(key)?;
     let (hidden, live) = all.split_at(start);

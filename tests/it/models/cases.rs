@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use sessionlog::backend::kit;
-use sessionlog::{Budget, Error, ExportOptions, Format, Message, Opening, PartKind, Unpaired};
+use sessionlog::{
+    Budget, Error, ExportOptions, Format, Message, Opening, PartKind, Unpaired, export_kimi_report,
+};
 
 use super::orders;
 use super::random::{MODELS, export, obeys};
@@ -360,5 +362,27 @@ fn a_budget_counts_everything_that_is_sent() {
     assert_eq!((took.total(), took.messages), (all.tokens, 60 * 4));
     let one = window("turns", Budget::unlimited().tokens(all.tokens / 20));
     assert_eq!(one.messages.len(), 3);
+    store.close().unwrap();
+}
+
+#[test]
+fn an_export_to_kimi_says_what_kimi_will_not_see() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    chats
+        .append_all(
+            "cli",
+            vec![Message::user("hi"), Message::new("critic", "meh")],
+        )
+        .wait()
+        .unwrap();
+    chats.set_summary("cli", "greeting").wait().unwrap();
+    let outside = scratch();
+    let export = export_kimi_report("cli", outside.path().join("context.jsonl"), &chats).unwrap();
+    assert_eq!(
+        export.left_out,
+        ["the summary", "messages that kimi-cli does not read: 1"]
+    );
     store.close().unwrap();
 }

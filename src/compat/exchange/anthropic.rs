@@ -41,6 +41,11 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
             _ => sides.push((side, blocks)),
         }
     }
+    // Whatever of the user's came to nothing: the assistant is never first.
+    if sides.first().is_some_and(|(side, _)| *side == "assistant") {
+        let block = json!({"type": "text", "text": opening::PLACEHOLDER});
+        sides.insert(0, ("user", vec![block]));
+    }
     for (side, content) in &mut sides {
         // Results are first in a turn, calls last: the API refuses others.
         content.sort_by_key(|block| match block["type"].as_str() {

@@ -45,6 +45,14 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
             }
         }
     }
+    // Whatever of the user's came to nothing: the model is never first.
+    if contents
+        .first()
+        .is_some_and(|content| content.role == "model")
+    {
+        let part = json!({"text": opening::PLACEHOLDER});
+        contents.insert(0, Content::new("user", false, vec![part]));
+    }
     let contents = settled(contents);
     let mut object = Map::new();
     if !system.is_empty() {

@@ -5,13 +5,18 @@ use super::sequence::is_models;
 use crate::Message;
 
 /// What the user says first where the assistant began.
-const PLACEHOLDER: &str = "[The assistant begins.]";
+pub(super) const PLACEHOLDER: &str = "[The assistant begins.]";
 
 /// Puts a placeholder before the first message if that is the assistant's, or leaves out
 /// what comes before the user's first. Messages of the system stay where they are.
 pub(super) fn prepare(messages: &mut Vec<(usize, Message)>, opening: Opening, export: &mut Export) {
     let is_aside = |message: &Message| matches!(message.role(), "system" | "developer");
-    let first = messages.iter().position(|(_, message)| !is_aside(message));
+    let is_sent = |message: &Message| {
+        let is_tools = !message.tool_calls().is_empty() || !message.tool_call_id().is_empty();
+        is_tools || message.says_something()
+    };
+    let mut places = messages.iter();
+    let first = places.position(|(_, message)| !is_aside(message) && is_sent(message));
     let Some(first) = first.filter(|first| !is_users(&messages[*first].1)) else {
         return;
     };

@@ -112,6 +112,7 @@ fn texts_only(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
     let parts = turn.parts.iter();
     let text = |part: &Part<'_>| {
         if part.kind() == PartKind::Reasoning {
+            export.leave_out(turn.at, "reasoning without the provider's signature");
             return None;
         }
         if part.is_medium() {

@@ -83,10 +83,13 @@ pub mod guide;
 #[doc(hidden)]
 pub mod testing;
 
-pub use compat::exchange::Format;
+pub use compat::exchange::{
+    Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript,
+};
 pub use compat::migrate::{
-    KimiImport, MigrationReport, PicoclawExport, export_kimi, export_picoclaw,
-    export_picoclaw_sessions, import_kimi, migrate_from_json, migrate_from_json_report,
+    KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
+    export_picoclaw, export_picoclaw_sessions, import_kimi, migrate_from_json,
+    migrate_from_json_report,
 };
 pub use compat::{kimi, scope};
 pub use disk::files::backup::{Backup, BackupReason};
@@ -108,6 +111,7 @@ pub use engine::published::PublishedStats;
 pub use engine::recovery::RecoveryReport;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
+pub use engine::window::Tokens;
 pub use error::{CheckpointId, Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
 pub use front::changes::{Change, ChangeFilter, Changes};

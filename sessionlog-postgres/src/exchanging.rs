@@ -1,8 +1,9 @@
 //! Handing conversations over in the shapes of others, and taking them in.
 
 use sessionlog::backend::kit;
-use sessionlog::{Format, Reply};
+use sessionlog::{Error, Export, ExportOptions, Format, Reply};
 
+use crate::fault::Fault;
 use crate::read::{READ, lines_from};
 use crate::row::Session;
 use crate::store::PostgresStore;
@@ -10,8 +11,9 @@ use crate::write::map;
 
 /// Handing over.
 impl PostgresStore {
-    /// A session's conversation as text in another shape; that of a session that does not
-    /// exist has no messages. All of it is in memory at once.
+    /// A session's conversation as text in another shape, and what of it could not go; that
+    /// of a session that does not exist has no messages. `options` is a [`Format`], or
+    /// [`ExportOptions`]. All of it is in memory at once.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -26,20 +28,32 @@ impl PostgresStore {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share.
-    pub fn export(&self, key: &str, format: Format) -> Reply<String> {
+    /// [`Error::ToolCallUnpaired`], if that was asked for; those all verbs share.
+    pub fn export(&self, key: &str, options: impl Into<ExportOptions>) -> Reply<Export> {
+        let (options, name) = (options.into(), key.to_owned());
         self.find(key, move |shared, connection, sought| {
+            let name = name.clone();
             Box::pin(async move {
                 connection.run(READ).await?;
                 let found = connection
                     .query(&shared.sql.session, &sought.params())
                     .await?;
-                let (lines, start) = match found.first().map(Session::of) {
+                let row = found.first().map(Session::of);
+                let (lines, start) = match &row {
                     Some(row) => lines_from(shared, connection, (row.id, row.start_at)).await?,
                     None => (Vec::new(), 0),
                 };
                 connection.run("COMMIT").await?;
-                Ok(kit::export(&lines, start, format))
+                let summary = row.map(|row| row.summary).unwrap_or_default();
+                let exported = kit::export(&lines, start, &summary, options);
+                exported.map_err(|error| {
+                    Fault::from(match error {
+                        Error::ToolCallUnpaired { id, .. } => {
+                            Error::ToolCallUnpaired { key: name, id }
+                        }
+                        other => other,
+                    })
+                })
             })
         })
     }

@@ -1,6 +1,5 @@
 //! The newest part of a session that fits a budget, in whole turns.
 
-use std::collections::BTreeSet;
 use std::io;
 
 use super::pages::each_line_back;
@@ -8,7 +7,7 @@ use super::reader::visible;
 use super::snapshot::Snapshot;
 use super::stats::Counters;
 use crate::Message;
-use crate::disk::session_file::{self, Kind, Turns, answered_call};
+use crate::disk::session_file::{self, Kind, Turns};
 
 /// What a message takes of a budget: messages, bytes and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +15,58 @@ pub(crate) struct Cost {
     pub(crate) messages: usize,
     pub(crate) bytes: usize,
     pub(crate) tokens: usize,
+}
+
+/// Tokens by what took them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tokens {
+    /// Texts, refusals, and parts of unknown types.
+    pub text: usize,
+    /// Pictures.
+    pub images: usize,
+    /// Sounds.
+    pub audio: usize,
+    /// Films.
+    pub video: usize,
+    /// Other files.
+    pub files: usize,
+    /// Reasoning.
+    pub reasoning: usize,
+    /// Tool calls.
+    pub calls: usize,
+    /// Four for each message; with [`Budget::counter`](crate::Budget::counter) all that it
+    /// counted.
+    pub messages: usize,
+}
+
+impl Tokens {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        let media = [self.images, self.audio, self.video, self.files];
+        let others = [self.text, self.reasoning, self.calls, self.messages];
+        media
+            .into_iter()
+            .chain(others)
+            .fold(0, usize::saturating_add)
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        let sums = [
+            (&mut self.text, other.text),
+            (&mut self.images, other.images),
+            (&mut self.audio, other.audio),
+            (&mut self.video, other.video),
+            (&mut self.files, other.files),
+            (&mut self.reasoning, other.reasoning),
+            (&mut self.calls, other.calls),
+            (&mut self.messages, other.messages),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+    }
 }
 
 impl Cost {
@@ -169,73 +220,5 @@ impl<'a, P: Copy> Walk<'a, P> {
         }
         met.messages.reverse();
         met
-    }
-}
-
-/// Of `messages`, the tool calls that no message after them answers in full, and the
-/// results that no call before them asked for: which messages those are, and the first such
-/// id.
-pub(crate) fn unpaired(messages: &[Message]) -> (BTreeSet<usize>, Option<String>) {
-    let mut unpaired = BTreeSet::new();
-    let mut first = None;
-    let mut note = |at: usize, id: &str, unpaired: &mut BTreeSet<usize>| {
-        unpaired.insert(at);
-        first.get_or_insert_with(|| id.to_owned());
-    };
-    // Where each call that waits for its result stands.
-    let mut open: Vec<(usize, &str)> = Vec::new();
-    let mut answers: Vec<(usize, usize)> = Vec::new();
-    for (at, message) in messages.iter().enumerate() {
-        if let Some(id) = answered_call(message) {
-            match open.iter().rposition(|(_, call)| *call == id) {
-                Some(call) => answers.push((open.remove(call).0, at)),
-                None => note(at, id, &mut unpaired),
-            }
-        }
-        open.extend(message.tool_calls().iter().map(|call| (at, &*call.id)));
-    }
-    for (call, id) in open {
-        note(call, id, &mut unpaired);
-    }
-    // With a call go the results of its message that there are.
-    for (call, answer) in answers {
-        if unpaired.contains(&call) {
-            unpaired.insert(answer);
-        }
-    }
-    (unpaired, first)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(ids: &[&str]) -> Message {
-        let message = Message::assistant("");
-        ids.iter().fold(message, |message, id| {
-            message.with_tool_call(*id, "f", "{}")
-        })
-    }
-
-    #[test]
-    fn what_lacks_its_other_half_is_found_and_takes_its_message_along() {
-        let messages = [
-            Message::tool("gone", "1"),
-            call(&["a", "b"]),
-            Message::tool("a", "2"),
-            Message::user("hm"),
-            call(&["c"]),
-            Message::tool("c", "3"),
-        ];
-        let (found, first) = unpaired(&messages);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(first.as_deref(), Some("gone"));
-        let again = [
-            call(&["0"]),
-            Message::tool("0", ""),
-            call(&["0"]),
-            Message::tool("0", ""),
-        ];
-        assert!(unpaired(&again).0.is_empty(), "ids may be used again");
     }
 }

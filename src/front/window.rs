@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Message;
+use crate::compat::exchange::sequence::arrange;
+use crate::compat::exchange::{Part, PartKind};
 use crate::engine::position::Position;
 use crate::engine::snapshot::Looked;
 use crate::engine::stats::Counters;
-use crate::engine::window::{self, Cost, Newest};
+use crate::engine::window::{self, Cost, Newest, Tokens};
 use crate::error::{Error, Result, Version};
-use crate::front::context::{characters, tokens};
 
 /// What a model may be given, for [`StoreHandle::window`](crate::StoreHandle::window). What
 /// is not limited is not.
@@ -21,19 +22,28 @@ pub struct Budget {
     counter: Counter,
 }
 
-type Counter = Arc<dyn Fn(&Message) -> usize + Send + Sync>;
+#[derive(Clone)]
+enum Counter {
+    Messages(Arc<dyn Fn(&Message) -> usize + Send + Sync>),
+    Parts(Arc<dyn Fn(&Part<'_>) -> usize + Send + Sync>),
+}
 
-/// What becomes of a tool's result without the call that asked for it, and of a message
-/// with calls of which one has no result.
+/// What becomes of a tool's result without the call that asked for it or not directly after it,
+/// of a call without a result, and of second ones of either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unpaired {
-    /// They are left out; with such calls go the results of the same message.
+    /// Results go directly after their calls, and what came between follows them. Calls and
+    /// results without their other half are left out, and so are second ones; the rest of a
+    /// message with such calls stays, if it says anything.
     #[default]
     Drop,
-    /// They stay.
+    /// As [`Drop`](Self::Drop), but a call without a result gets one that says so, `[no
+    /// result]`. These are over the budget, if there is no room for them: a dozen tokens each.
+    Answer,
+    /// Everything stays as and where it is.
     Keep,
-    /// The window is refused with [`Error::ToolCallUnpaired`].
+    /// The window or export is refused with [`Error::ToolCallUnpaired`].
     Error,
 }
 
@@ -62,7 +72,7 @@ impl Budget {
                 tokens: usize::MAX,
             },
             unpaired: Unpaired::default(),
-            counter: Arc::new(estimate),
+            counter: Counter::Parts(Arc::new(default_price)),
         }
     }
 
@@ -86,12 +96,34 @@ impl Budget {
         self
     }
 
-    /// How tokens are counted. Summary and system prompt are counted as messages of the
-    /// role `system`. Called once or more for each message looked at, on the thread that reads.
-    /// Default: a quarter of the characters of the text, as kimi-cli estimates them, and
-    /// of the names and arguments of tool calls, and four for each message.
+    /// How the tokens of a whole message are counted, pictures, calls and all. Summary and
+    /// system prompt are counted as messages of the role `system`. Called once or more for
+    /// each message looked at, on the thread that reads. Default: see
+    /// [`part_counter`](Self::part_counter).
     pub fn counter(mut self, count: impl Fn(&Message) -> usize + Send + Sync + 'static) -> Self {
-        self.counter = Arc::new(count);
+        self.counter = Counter::Messages(Arc::new(count));
+        self
+    }
+
+    /// How the tokens of each [part](Message::parts) of a message are counted; to these come
+    /// four for each message. Called as [`counter`](Self::counter) is, and in its place.
+    /// Default: [`Part::tokens`], where the prices stand.
+    ///
+    /// ```
+    /// use sessionlog::{Budget, PartKind};
+    ///
+    /// // A model that takes 258 tokens for a picture.
+    /// let budget = Budget::unlimited().tokens(8_000).part_counter(|part| match part.kind() {
+    ///     PartKind::Image => 258,
+    ///     _ => part.tokens(),
+    /// });
+    /// # let _ = budget;
+    /// ```
+    pub fn part_counter(
+        mut self,
+        count: impl Fn(&Part<'_>) -> usize + Send + Sync + 'static,
+    ) -> Self {
+        self.counter = Counter::Parts(Arc::new(count));
         self
     }
 
@@ -109,19 +141,44 @@ impl Budget {
         Cost {
             messages: 0,
             bytes: text.len(),
-            tokens: (self.counter)(&Message::system(text)),
+            tokens: self.tokens_of(&Message::system(text)).total(),
         }
     }
 }
 
-fn estimate(message: &Message) -> usize {
-    let of_call = |call: &crate::ToolCall| {
-        let function = call.function.as_ref();
-        function.map_or(0, |f| f.name.chars().count() + f.arguments.chars().count())
-    };
-    let of_calls = message.tool_calls().iter().map(of_call).sum::<usize>();
-    let text = usize::try_from(tokens(characters(message))).unwrap_or(usize::MAX);
-    text + of_calls.div_ceil(4) + 4
+fn default_price(part: &Part<'_>) -> usize {
+    part.tokens()
+}
+
+/// Tokens of a message besides its parts.
+const MESSAGE: usize = 4;
+
+impl Budget {
+    /// Tokens of a message, by what takes them.
+    fn tokens_of(&self, message: &Message) -> Tokens {
+        let mut tokens = Tokens::default();
+        let price = match &self.counter {
+            Counter::Messages(count) => {
+                tokens.messages = count(message);
+                return tokens;
+            }
+            Counter::Parts(price) => price,
+        };
+        tokens.messages = MESSAGE;
+        for part in message.parts() {
+            let sum = match part.kind() {
+                PartKind::Image => &mut tokens.images,
+                PartKind::Audio => &mut tokens.audio,
+                PartKind::Video => &mut tokens.video,
+                PartKind::File => &mut tokens.files,
+                PartKind::Reasoning => &mut tokens.reasoning,
+                PartKind::Call => &mut tokens.calls,
+                PartKind::Text | PartKind::Refusal | PartKind::Other => &mut tokens.text,
+            };
+            *sum = sum.saturating_add(price(&part));
+        }
+        tokens
+    }
 }
 
 /// The newest part of a conversation that fits a [`Budget`].
@@ -142,8 +199,10 @@ pub struct Window {
     pub summary: String,
     /// The last system prompt of the conversation. It is not among the messages.
     pub system_prompt: Option<String>,
-    /// What all of it is estimated to take, tokens.
+    /// The tokens that all of it is estimated to take.
     pub tokens: usize,
+    /// The same by what takes them; summary and system prompt are `text`.
+    pub took: Tokens,
     /// Where the window begins, with its first message or one before that was left out
     /// without its other half; the end of the session if it has none.
     /// [`SessionSnapshot::before`](crate::SessionSnapshot::before) it are the messages that
@@ -173,7 +232,7 @@ pub(crate) fn window(
     let newest = window::newest(
         &snapshot,
         budget.limit_beside(&besides),
-        &*budget.counter,
+        &|message| budget.tokens_of(message).total(),
         counters,
     );
     let newest = newest.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
@@ -222,7 +281,8 @@ impl Window {
         budget: &Budget,
     ) -> Result<Self> {
         let limit = budget.limit_beside(&besides);
-        let newest = window::newest_of(newest_first, end, limit, &*budget.counter);
+        let count = |message: &Message| budget.tokens_of(message).total();
+        let newest = window::newest_of(newest_first, end, limit, &count);
         let start = newest.start;
         budget.pair(key, besides, newest, start)
     }
@@ -252,39 +312,44 @@ impl Budget {
         newest: Newest<P>,
         start: Position,
     ) -> Result<Window> {
-        let cost = self.cost_of(&besides).and(newest.cost);
-        let mut window = Window {
-            messages: newest.messages,
-            omitted: newest.older,
+        let mut took = Tokens::default();
+        for text in [
+            &besides.summary,
+            besides.system_prompt.as_ref().unwrap_or(&String::new()),
+        ] {
+            if !text.is_empty() {
+                took.add(self.tokens_of(&Message::system(text)));
+            }
+        }
+        let mut messages = newest.messages;
+        let mut omitted = newest.older;
+        if self.unpaired != Unpaired::Keep {
+            let arranged = arrange(messages, self.unpaired);
+            if self.unpaired == Unpaired::Error
+                && let Some(fault) = arranged.faults.first()
+            {
+                return Err(Error::ToolCallUnpaired {
+                    key: key.into(),
+                    id: fault.id.clone(),
+                });
+            }
+            omitted += arranged.gone;
+            let arranged = arranged.messages.into_iter();
+            messages = arranged.map(|(_, message)| message).collect();
+        }
+        for message in &messages {
+            took.add(self.tokens_of(message));
+        }
+        Ok(Window {
+            messages,
+            omitted,
             is_partial: newest.is_partial,
             summary: besides.summary,
             system_prompt: besides.system_prompt,
-            tokens: cost.tokens,
+            tokens: took.total(),
+            took,
             start,
             version: besides.version,
-        };
-        if self.unpaired == Unpaired::Keep {
-            return Ok(window);
-        }
-        let (unpaired, first) = window::unpaired(&window.messages);
-        if self.unpaired == Unpaired::Error
-            && let Some(id) = first
-        {
-            return Err(Error::ToolCallUnpaired {
-                key: key.into(),
-                id,
-            });
-        }
-        window.omitted += unpaired.len();
-        for &at in &unpaired {
-            let tokens = (self.counter)(&window.messages[at]);
-            window.tokens = window.tokens.saturating_sub(tokens);
-        }
-        let mut at = 0;
-        window.messages.retain(|_| {
-            at += 1;
-            !unpaired.contains(&(at - 1))
-        });
-        Ok(window)
+        })
     }
 }

@@ -23,6 +23,7 @@ mod kimi_file;
 mod leaving;
 mod leftovers;
 mod manners;
+mod models;
 mod nothing_created;
 mod pacing;
 mod quarantine;

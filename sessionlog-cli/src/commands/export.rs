@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sessionlog::{Format, PicoclawExport, StoreHandle};
+use sessionlog::{ExportOptions, Format, Opening, PicoclawExport, StoreHandle, Unpaired};
 
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
@@ -13,8 +13,8 @@ use crate::{progress, resolve, safe};
 
 /// Write conversations in another shape
 ///
-/// jsonl, markdown, openai and anthropic write one session to standard output, or to a new
-/// file. kimi writes one session to a new file that kimi-cli reads. picoclaw writes a new
+/// jsonl, markdown, openai, responses, anthropic and gemini write one session to standard
+/// output, or to a new file; what could not go is told on standard error. kimi writes one session to a new file that kimi-cli reads. picoclaw writes a new
 /// directory that PicoClaw's store reads, of all sessions or of some, and says what it had to
 /// leave out.
 #[derive(Args, Debug)]
@@ -38,6 +38,14 @@ pub(crate) struct Export {
     /// Where to; what is there already is not written over
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// For a model: leave out what comes before the user's first message, where a placeholder
+    /// would stand before it
+    #[arg(long)]
+    user_first: bool,
+    /// For a model: give a tool call without its result one that says so, where it would be
+    /// left out
+    #[arg(long)]
+    answer: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,8 +56,12 @@ enum Shape {
     Markdown,
     /// The messages of OpenAI's chat completions
     Openai,
+    /// The input of OpenAI's responses
+    Responses,
     /// What Anthropic's messages API takes
     Anthropic,
+    /// What Google's Gemini takes
+    Gemini,
     /// A context file of kimi-cli
     Kimi,
     /// A directory of PicoClaw's store
@@ -64,12 +76,21 @@ impl Export {
             Shape::Jsonl => Format::Jsonl,
             Shape::Markdown => Format::Markdown,
             Shape::Openai => Format::OpenAi,
+            Shape::Responses => Format::OpenAiResponses,
             Shape::Anthropic => Format::Anthropic,
+            Shape::Gemini => Format::Gemini,
             Shape::Kimi => return self.kimi(chats),
             Shape::Picoclaw => return self.picoclaw(chats),
         };
         let key = self.one(chats)?;
-        let text = chats.export(&key, format).wait()?;
+        let export = chats.export(&key, self.options(format)).wait()?;
+        for (what, count) in export.summary() {
+            output::warn(&match count {
+                1 => format!("left out: {}", safe::line(what)),
+                _ => format!("left out, {count} times: {}", safe::line(what)),
+            });
+        }
+        let text = export.text;
         let is_any = !chats.tail(&key, 1).wait()?.is_empty();
         match &self.output {
             Some(path) => write_new(path, &text)?,
@@ -78,9 +99,26 @@ impl Export {
         Ok(Outcome::found(is_any))
     }
 
+    fn options(&self, format: Format) -> ExportOptions {
+        let options = ExportOptions::new(format);
+        let options = if self.user_first {
+            options.opening(Opening::User)
+        } else {
+            options
+        };
+        if self.answer {
+            options.unpaired(Unpaired::Answer)
+        } else {
+            options
+        }
+    }
+
     fn kimi(&self, chats: &StoreHandle) -> Result<Outcome> {
         let key = self.one(chats)?;
-        sessionlog::export_kimi(&key, self.place("FILE")?, chats)?;
+        let export = sessionlog::export_kimi_report(&key, self.place("FILE")?, chats)?;
+        for what in &export.left_out {
+            output::warn(&format!("left out: {what}"));
+        }
         Ok(Outcome::Done)
     }
 

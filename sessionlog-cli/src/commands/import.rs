@@ -1,10 +1,12 @@
 //! `sessionlog import`: conversations from elsewhere.
 
+mod tree;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sessionlog::{Format, StoreHandle, StoreOptions};
+use sessionlog::{Format, StoreHandle, StoreOptions, Transcript};
 
 use crate::commands::migrate;
 use crate::failure::{Failure, Outcome, Result};
@@ -14,30 +16,40 @@ use crate::store::{Dir, Writing};
 
 /// Bring conversations in from elsewhere
 ///
-/// jsonl, openai and anthropic append the messages of a file, or of standard input (-), to the
-/// session --to, all of them or none. kimi makes a new session of a context file of kimi-cli.
-/// picoclaw takes a directory of PicoClaw's older manager, one JSON file per session: what is
-/// imported is renamed there to *.json.migrated, and what a session had becomes a backup.
+/// The shape of a file is found out, unless --format names it, and said. Its messages, or those of
+/// standard input (-), are appended to the session --to, all of them or none; without --to the
+/// session is named after the tool and its id of the conversation. What is not known is refused,
+/// with its line. Sessions are dated by their messages.
+///
+/// Of a directory every *.json and *.jsonl file in it and below is imported, each to a session of
+/// its own; --to is the beginning of their keys then. Sessions that have messages are left as they
+/// are, so that it can be run again.
+///
+/// kimi makes a new session of a context file of kimi-cli. picoclaw takes a directory of
+/// PicoClaw's older manager, one JSON file per session: what is imported is renamed there to
+/// *.json.migrated, and what a session had becomes a backup.
 ///
 /// DIR is made if it is not there. It must not be in use by another process.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  sessionlog import DIR messages.json -f openai --to telegram:123456
+  sessionlog import DIR ~/.claude/projects
+  sessionlog import DIR ~/.codex/sessions --to codex
+  sessionlog import DIR messages.json --to telegram:123456
   sessionlog import DIR context.jsonl -f kimi --to cli:old
   sessionlog import DIR ~/.picoclaw/old-sessions -f picoclaw
   jq -c .messages[] dump.json | sessionlog import DIR - -f jsonl --to web:1
 
-Exits with 1 if a file of PicoClaw's had to be left.")]
+Exits with 1 if a file had to be left.")]
 pub(crate) struct Import {
     #[command(flatten)]
     dir: Dir,
-    /// The file, - for standard input, or PicoClaw's directory
+    /// The file, - for standard input, or a directory
     source: PathBuf,
-    /// In which shape it is
+    /// In which shape it is, where that is not to be found out
     #[arg(short, long, value_enum)]
-    format: Shape,
-    /// The key of the session that it goes to
+    format: Option<Shape>,
+    /// The key of the session that it goes to; for a directory, the beginning of the keys
     #[arg(short, long, value_name = "KEY")]
     to: Option<String>,
     #[command(flatten)]
@@ -50,70 +62,168 @@ enum Shape {
     Jsonl,
     /// The messages of OpenAI's chat completions
     Openai,
+    /// The items of OpenAI's responses or its agents SDK
+    Responses,
     /// What Anthropic's messages API takes
     Anthropic,
+    /// What Google's Gemini takes
+    Gemini,
+    /// A session of Claude Code
+    ClaudeCode,
+    /// A session of Codex
+    Codex,
+    /// A session of Gemini CLI
+    GeminiCli,
+    /// Messages of LangChain
+    Langchain,
+    /// A session of OpenClaw
+    Openclaw,
     /// A context file of kimi-cli
     Kimi,
     /// A directory of PicoClaw's older manager
     Picoclaw,
 }
 
+impl From<Shape> for Format {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::Jsonl => Self::Jsonl,
+            Shape::Openai => Self::OpenAi,
+            Shape::Responses => Self::OpenAiResponses,
+            Shape::Anthropic => Self::Anthropic,
+            Shape::Gemini => Self::Gemini,
+            Shape::ClaudeCode => Self::ClaudeCode,
+            Shape::Codex => Self::Codex,
+            Shape::GeminiCli => Self::GeminiCli,
+            Shape::Langchain => Self::LangChain,
+            Shape::Openclaw => Self::OpenClaw,
+            Shape::Kimi => Self::KimiCli,
+            Shape::Picoclaw => Self::Picoclaw,
+        }
+    }
+}
+
+/// The name of a shape for people, and the beginning of keys of what is of it.
+fn named(format: Format) -> (&'static str, &'static str) {
+    match format {
+        Format::OpenAi => ("OpenAI chat", "openai"),
+        Format::OpenAiResponses => ("OpenAI Responses", "responses"),
+        Format::Anthropic => ("Anthropic", "anthropic"),
+        Format::Gemini => ("Gemini", "gemini"),
+        Format::ClaudeCode => ("Claude Code", "claude-code"),
+        Format::Codex => ("Codex", "codex"),
+        Format::GeminiCli => ("Gemini CLI", "gemini-cli"),
+        Format::KimiCli => ("kimi-cli", "kimi"),
+        Format::LangChain => ("LangChain", "langchain"),
+        Format::OpenClaw => ("OpenClaw", "openclaw"),
+        Format::Picoclaw => ("PicoClaw's older manager", "picoclaw"),
+        _ => ("JSON lines", "jsonl"),
+    }
+}
+
 impl Import {
     pub(crate) fn run(self) -> Result<Outcome> {
+        let is_tree = self.source.is_dir();
         // Nothing is made for a command that cannot be carried out.
-        if self.format != Shape::Picoclaw {
-            self.key()?;
+        if self.format == Some(Shape::Picoclaw) && (is_tree || !self.source.exists()) {
+            let store = self.dir.create_with(self.writing, StoreOptions::new())?;
+            let report = migrate::import(&self.source, &store.handle())?;
+            store.close()?;
+            return migrate::tell(&report);
         }
+        let format = self.format.map(Format::from);
+        if is_tree {
+            let store = self.dir.create_with(self.writing, StoreOptions::new())?;
+            let outcome = tree::import(&self.source, self.to.as_deref(), format, &store.handle());
+            store.close()?;
+            return outcome;
+        }
+        let found = read(&self.source, format)?;
+        let key = self.key(&found)?;
         let store = self.dir.create_with(self.writing, StoreOptions::new())?;
-        let chats = store.handle();
-        let format = match self.format {
-            Shape::Jsonl => Format::Jsonl,
-            Shape::Openai => Format::OpenAi,
-            Shape::Anthropic => Format::Anthropic,
-            Shape::Kimi => {
-                self.kimi(&chats)?;
-                store.close()?;
-                return Ok(Outcome::Done);
-            }
-            Shape::Picoclaw => {
-                let report = migrate::import(&self.source, &chats)?;
-                store.close()?;
-                return migrate::tell(&report);
-            }
-        };
-        let messages = chats
-            .import(self.key()?, format, &read(&self.source)?)
-            .wait()?;
+        let done = take_in(&self.source, &found, &key, &store.handle());
         store.close()?;
-        say(&output::count(messages, "message"), self.key()?)?;
+        let messages = done?;
+        let of = match format {
+            Some(_) => String::new(),
+            None => format!(" of {}", named(found.transcript.format).0),
+        };
+        let mut out = Output::new();
+        let count = output::count(messages, "message");
+        out.line(&format!("{count}{of} imported to {}", safe::line(&key)))?;
+        out.finish()?;
+        for what in found.remarks() {
+            output::warn(&what);
+        }
         Ok(Outcome::Done)
     }
 
-    fn kimi(&self, chats: &StoreHandle) -> Result<()> {
-        let report = sessionlog::import_kimi(&self.source, self.key()?, chats)?;
-        say(&output::count(report.messages, "message"), self.key()?)?;
+    /// The session that a file goes to.
+    fn key(&self, found: &Found) -> Result<String> {
+        let own = || key_of(&found.transcript);
+        let key = self.to.clone().or_else(own);
+        key.ok_or_else(|| Failure::new("no session is named").hint("add --to KEY"))
+    }
+}
+
+/// The key that a conversation has by itself.
+fn key_of(transcript: &Transcript) -> Option<String> {
+    let id = transcript.id.as_ref()?;
+    if transcript.format == Format::Picoclaw {
+        return Some(id.clone());
+    }
+    Some(format!("{}:{id}", named(transcript.format).1))
+}
+
+/// A file that was read.
+struct Found {
+    transcript: Transcript,
+    /// Bytes that were no UTF-8, as U+FFFD.
+    replaced: usize,
+}
+
+impl Found {
+    /// Everything that is not in the messages as it was.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let skipped = self.transcript.skipped.iter();
+        remarks.extend(
+            skipped.map(|(what, many)| format!("left out, {many} times: {}", safe::line(what))),
+        );
+        let replaced = self.replaced + self.transcript.replaced;
+        if replaced > 0 {
+            let what = output::count(replaced, "damaged character");
+            remarks.push(format!("{what} became U+FFFD"));
+        }
+        remarks
+    }
+}
+
+/// Takes a conversation in, with those beside it; how many messages that is.
+fn take_in(source: &Path, found: &Found, key: &str, chats: &StoreHandle) -> Result<usize> {
+    let transcript = &found.transcript;
+    if transcript.format == Format::KimiCli && source != Path::new("-") {
+        let report = sessionlog::import_kimi(source, key, chats)?;
         if report.unread > 0 {
             output::warn(&format!(
                 "{} of the file are no records",
                 output::count(report.unread, "line")
             ));
         }
-        Ok(())
+        return Ok(report.messages);
     }
-
-    fn key(&self) -> Result<&str> {
-        let key = self.to.as_deref();
-        key.ok_or_else(|| Failure::new("no session is named").hint("add --to KEY"))
+    let mut messages = transcript.messages.len();
+    chats.import_transcript(key, transcript.clone()).wait()?;
+    for branch in &transcript.branches {
+        let id = branch.id.as_deref().unwrap_or_default();
+        let key = format!("{key}:agent:{id}");
+        messages += branch.messages.len();
+        chats.import_transcript(&key, branch.clone()).wait()?;
     }
+    Ok(messages)
 }
 
-fn say(what: &str, key: &str) -> Result<()> {
-    let mut out = Output::new();
-    out.line(&format!("{what} imported to {}", safe::line(key)))?;
-    out.finish()
-}
-
-fn read(source: &Path) -> Result<String> {
+fn read(source: &Path, format: Option<Format>) -> Result<Found> {
     let mut bytes = Vec::new();
     let read = if source == Path::new("-") {
         std::io::stdin().read_to_end(&mut bytes)
@@ -121,5 +231,16 @@ fn read(source: &Path) -> Result<String> {
         std::fs::File::open(source).and_then(|mut file| file.read_to_end(&mut bytes))
     };
     read.map_err(|error| Failure::new(format!("read {}: {error}", source.display())))?;
-    String::from_utf8(bytes).map_err(|_| Failure::new(format!("{} is not UTF-8", source.display())))
+    let (text, replaced) = match String::from_utf8(bytes) {
+        Ok(text) => (text, 0),
+        Err(error) => {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let replaced = text.matches('\u{fffd}').count();
+            (text, replaced)
+        }
+    };
+    Ok(Found {
+        transcript: Transcript::read(&text, format)?,
+        replaced,
+    })
 }

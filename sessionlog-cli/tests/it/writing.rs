@@ -314,6 +314,48 @@ fn messages_come_in_through_a_pipe_or_not_at_all() {
 }
 
 #[test]
+fn a_tree_of_transcripts_is_imported_and_what_is_not_known_is_named() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside("projects");
+    fs::create_dir_all(tree.join("p")).unwrap();
+    let line = r#"{"type":"user","uuid":"1","sessionId":"s1","timestamp":"2024-03-01T09:00:00Z","message":{"role":"user","content":"fix it"}}"#;
+    fs::write(tree.join("p/s1.jsonl"), format!("\u{feff}{line}\r\n")).unwrap();
+    fs::write(
+        tree.join("chat.json"),
+        r#"[{"role":"user","content":"hi"}]"#,
+    )
+    .unwrap();
+    fs::write(tree.join("other.json"), "{\"a\":1}").unwrap();
+    let tree = tree.to_str().unwrap();
+    let told = run("import", &dir, &[tree]).exits(1);
+    assert!(
+        told.contains("Claude Code: 1 file, 1 message imported"),
+        "{told}"
+    );
+    assert!(
+        told.contains("other.json: left as it is") && told.contains("line 1"),
+        "{told}"
+    );
+    let keys = run("ls", &dir, &["--keys", "--all"]).exits(0);
+    assert_eq!(keys, "openai:chat\nclaude-code:s1\n");
+    run("ls", &dir, &["--since", "yesterday", "--keys"]).exits(0);
+    let again = run("import", &dir, &[tree]).exits(1);
+    assert!(again.contains("has messages already"), "{again}");
+    let one = format!("{tree}/p/s1.jsonl");
+    let told = run("import", &dir, &[&one, "--to", "k"]).exits(0);
+    assert!(
+        told.contains("1 message of Claude Code imported to k"),
+        "{told}"
+    );
+    let refused = run("import", &dir, &[&one, "-f", "jsonl", "--to", "k"]).fails();
+    assert!(
+        refused.contains("line 1") && refused.contains("no role"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_benchmark_leaves_nothing_behind() {
     let fixture = Fixture::new();
     let (dir, before) = (fixture.dir(), fixture.files());

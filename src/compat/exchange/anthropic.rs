@@ -2,198 +2,448 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{at_place, invalid, list, parts, role};
+use super::export::Export;
+use super::openai::is_picture;
+use super::part::{self, Part, PartKind};
+use super::turn::{Role, Turn, put};
+use super::{at_place, invalid, lenient, list, opening, role};
 use crate::Message;
 use crate::error::Result;
 
-pub(super) fn write(messages: &[&Message]) -> Value {
+/// How many hints for its cache the API takes.
+const CACHED: usize = 4;
+
+/// The object with `system` and `messages`.
+pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut system = Vec::new();
     let mut sides: Vec<(&str, Vec<Value>)> = Vec::new();
-    for message in messages {
-        if matches!(message.role(), "system" | "developer") {
-            system.push(message.text().into_owned());
+    for turn in turns {
+        if turn.is_blank() {
+            export.leave_out(turn.at, turn.blank());
             continue;
         }
-        let side = if message.role() == "assistant" {
+        if turn.field("name").is_some() && turn.role != Role::Result {
+            export.leave_out(turn.at, "a name: the shape has no place for it");
+        }
+        if turn.role == Role::System {
+            system.extend(texts_only(turn, export));
+            continue;
+        }
+        let side = if turn.role == Role::Model {
             "assistant"
         } else {
             "user"
         };
-        let blocks = blocks(message);
+        let blocks = blocks(turn, export);
         match sides.last_mut() {
             Some((last, all)) if *last == side => all.extend(blocks),
             _ if blocks.is_empty() => {}
             _ => sides.push((side, blocks)),
         }
     }
-    let turn = |(role, mut content): (&str, Vec<Value>)| {
+    // Whatever of the user's came to nothing: the assistant is never first.
+    if sides.first().is_some_and(|(side, _)| *side == "assistant") {
+        let block = json!({"type": "text", "text": opening::PLACEHOLDER});
+        sides.insert(0, ("user", vec![block]));
+    }
+    for (side, content) in &mut sides {
         // Results are first in a turn, calls last: the API refuses others.
         content.sort_by_key(|block| match block["type"].as_str() {
             Some("tool_result") => 0,
-            Some("tool_use") => 2,
+            Some("tool_use") if *side == "assistant" => 2,
             _ => 1,
         });
-        json!({"role": role, "content": content})
-    };
-    let messages: Value = sides.into_iter().map(turn).collect();
-    let mut object = Map::new();
-    if !system.is_empty() {
-        object.insert("system".into(), system.join("\n\n").into());
     }
-    object.insert("messages".into(), messages);
+    if let Some(("assistant", content)) = sides.last_mut() {
+        end_without_space(content);
+    }
+    let hints = system
+        .iter_mut()
+        .chain(sides.iter_mut().flat_map(|(_, content)| content));
+    few_hints(hints, export);
+    let mut object = Map::new();
+    put(&mut object, "system", prompt(system));
+    let messages = sides.into_iter();
+    let messages = messages.map(|(role, content)| json!({"role": role, "content": content}));
+    object.insert("messages".into(), messages.collect());
     object.into()
 }
 
-fn blocks(message: &Message) -> Vec<Value> {
-    let said = content(message);
-    if message.role() == "tool" {
-        let id = message.tool_call_id();
-        return vec![json!({"type": "tool_result", "tool_use_id": id, "content": said})];
+/// The blocks of a system prompt as one text, unless they say more than that.
+fn prompt(blocks: Vec<Value>) -> Option<Value> {
+    let plain = |block: &Value| block.as_object().is_some_and(|block| block.len() == 2);
+    if blocks.is_empty() {
+        None
+    } else if blocks.iter().all(plain) {
+        let texts: Vec<_> = blocks
+            .iter()
+            .filter_map(|block| block["text"].as_str())
+            .collect();
+        Some(texts.join("\n\n").into())
+    } else {
+        Some(blocks.into())
     }
-    let calls = message.tool_calls().iter().map(|call| {
-        let function = call.function.clone().unwrap_or_default();
-        json!({
+}
+
+/// The API refuses white space at the end of what the assistant is to go on with.
+fn end_without_space(content: &mut [Value]) {
+    if let Some(block) = content.last_mut()
+        && block["type"] == "text"
+        && let Some(text) = block["text"].as_str()
+    {
+        block["text"] = text.trim_end().into();
+    }
+}
+
+/// The last hints count most: they cover the most.
+fn few_hints<'a>(blocks: impl DoubleEndedIterator<Item = &'a mut Value>, export: &mut Export) {
+    let hinted = blocks
+        .rev()
+        .filter(|block| !block["cache_control"].is_null());
+    for block in hinted.skip(CACHED) {
+        if let Some(block) = block.as_object_mut() {
+            block.remove("cache_control");
+            export.leave_out(None, "a hint for the cache: the provider takes four");
+        }
+    }
+}
+
+fn texts_only(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
+    let parts = turn.parts.iter();
+    let text = |part: &Part<'_>| {
+        if part.kind() == PartKind::Reasoning {
+            export.leave_out(turn.at, "reasoning without the provider's signature");
+            return None;
+        }
+        if part.is_medium() {
+            export.leave_out(turn.at, super::homeless(part));
+        }
+        text_block(&part.note(), &part.raw)
+    };
+    parts.filter_map(text).collect()
+}
+
+fn blocks(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
+    let parts = turn.parts.iter();
+    let said: Vec<Value> = parts.filter_map(|part| block(turn, part, export)).collect();
+    if turn.role == Role::Result {
+        let mut result = Map::new();
+        result.insert("type".into(), "tool_result".into());
+        result.insert("tool_use_id".into(), turn.id.clone().into());
+        if !said.is_empty() {
+            result.insert("content".into(), said.into());
+        }
+        if turn.is_error() {
+            result.insert("is_error".into(), true.into());
+        }
+        put(&mut result, "cache_control", turn.field("cache_control"));
+        return vec![result.into()];
+    }
+    let calls = turn.calls.iter().map(|call| {
+        let mut block = json!({
             "type": "tool_use",
             "id": call.id,
-            "name": function.name,
-            "input": input(&function.arguments),
-        })
+            "name": call.name,
+            "input": call.arguments(),
+        });
+        if let Some(hint) = &call.cache_control {
+            block["cache_control"] = hint.clone();
+        }
+        block
     });
     said.into_iter().chain(calls).collect()
 }
 
-/// What a model wrote need not be JSON, but an input is an object.
-fn input(arguments: &str) -> Value {
-    match serde_json::from_str(arguments) {
-        Ok(input @ Value::Object(_)) => input,
-        _ if arguments.trim().is_empty() => json!({}),
-        _ => json!({"arguments": arguments}),
+/// A block that the role may have, or a note in its place.
+fn block(turn: &Turn<'_>, part: &Part<'_>, export: &mut Export) -> Option<Value> {
+    match part.kind() {
+        PartKind::Text => return text_block(part.text(), &part.raw),
+        PartKind::Refusal => return text_block(part.text(), &Value::Null),
+        PartKind::Reasoning => {
+            let thought = Some(part)
+                .filter(|_| turn.role == Role::Model)
+                .and_then(thought);
+            if thought.is_none() {
+                export.leave_out(turn.at, "reasoning without the provider's signature");
+            }
+            return thought;
+        }
+        PartKind::Image | PartKind::File if turn.role != Role::Model => {
+            if let Some(block) = medium(part) {
+                return Some(block);
+            }
+        }
+        PartKind::Other if is_own(part, turn.role) => return Some(part.raw.clone()),
+        _ => {}
+    }
+    export.leave_out(turn.at, super::homeless(part));
+    text_block(&part.note(), &Value::Null)
+}
+
+/// Blocks that go through as they came.
+const OWN_OF_USERS: [&str; 3] = ["search_result", "container_upload", "tool_reference"];
+const OWN_OF_MODELS: [&str; 10] = [
+    "server_tool_use",
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "code_execution_tool_result",
+    "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "mcp_tool_use",
+    "mcp_tool_result",
+    "container_upload",
+];
+
+fn is_own(part: &Part<'_>, role: Role) -> bool {
+    let kind = part.raw["type"].as_str().unwrap_or_default();
+    match role {
+        Role::Model => OWN_OF_MODELS.contains(&kind),
+        _ => OWN_OF_USERS.contains(&kind),
     }
 }
 
-fn content(message: &Message) -> Vec<Value> {
-    let Some(parts) = parts(message) else {
-        let text = message.text();
-        return text_block(&text).into_iter().collect();
-    };
-    let block = |part: &Value| {
-        if part["type"] == "text" {
-            return text_block(part["text"].as_str()?);
+/// Reasoning that the API knows again: signed, or encrypted.
+fn thought(part: &Part<'_>) -> Option<Value> {
+    let raw = &part.raw;
+    match raw["type"].as_str()? {
+        "thinking" if raw["signature"].as_str().is_some_and(|s| !s.is_empty()) => Some(raw.clone()),
+        "redacted_thinking" if raw["data"].is_string() => Some(raw.clone()),
+        // As kimi-cli keeps it. OpenAI's begins so, and is nothing to Anthropic.
+        "think" => {
+            let signature = raw["encrypted"].as_str()?;
+            let is_own = !signature.is_empty() && !signature.starts_with("gAAAA");
+            is_own.then(|| match part.text() {
+                "" => json!({"type": "redacted_thinking", "data": signature}),
+                text => json!({"type": "thinking", "thinking": text, "signature": signature}),
+            })
         }
-        let url = part["image_url"]["url"].as_str()?;
-        let data = url
-            .strip_prefix("data:")
-            .and_then(|data| data.split_once(";base64,"));
-        let source = match data {
-            Some((kind, data)) => json!({"type": "base64", "media_type": kind, "data": data}),
-            None => json!({"type": "url", "url": url}),
-        };
-        Some(json!({"type": "image", "source": source}))
+        _ => None,
+    }
+}
+
+/// A picture or a document with its source.
+fn medium(part: &Part<'_>) -> Option<Value> {
+    let raw = &part.raw;
+    // As it came from the API.
+    let address = part.text();
+    let is_image = part.kind() == PartKind::Image;
+    let is_own = matches!(raw["type"].as_str(), Some("image" | "document"));
+    let is_taken = !is_image || part::media_type(address).is_none_or(is_picture);
+    if is_own && is_taken && raw["source"].is_object() {
+        return Some(raw.clone());
+    }
+    let source = match part::data(address) {
+        Some((kind, data))
+            if is_image && is_picture(kind) || !is_image && kind == "application/pdf" =>
+        {
+            json!({"type": "base64", "media_type": kind, "data": data})
+        }
+        None if address.starts_with("https://") => json!({"type": "url", "url": address}),
+        _ => return None,
     };
-    parts.iter().filter_map(block).collect()
+    let mut block = Map::new();
+    let kind = if is_image { "image" } else { "document" };
+    block.insert("type".into(), kind.into());
+    block.insert("source".into(), source);
+    if !is_image {
+        put(&mut block, "title", part.filename().map(Value::from));
+    }
+    put(
+        &mut block,
+        "cache_control",
+        raw.get("cache_control").cloned(),
+    );
+    Some(block.into())
 }
 
 /// The API refuses a blank one.
-fn text_block(text: &str) -> Option<Value> {
-    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+fn text_block(text: &str, raw: &Value) -> Option<Value> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    let mut block = Map::new();
+    block.insert("type".into(), "text".into());
+    block.insert("text".into(), text.into());
+    for field in ["cache_control", "citations"] {
+        put(
+            &mut block,
+            field,
+            raw.get(field).filter(|value| !value.is_null()).cloned(),
+        );
+    }
+    Some(block.into())
 }
 
 pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
-    let system = texts(value.get("system").unwrap_or(&Value::Null));
-    if !system.is_empty() {
-        messages.push(Message::system(system));
+    let system = value.get("system").cloned().unwrap_or_default();
+    if !texts(&system).is_empty() {
+        messages.push(lenient::value(
+            &json!({"role": "system", "content": joined(system)}),
+        )?);
     }
     for (at, turn) in list(value)?.iter().enumerate() {
         let read = read_turn(turn).map_err(|error| at_place("message", at, &error))?;
         messages.extend(read);
     }
+    opening::remove(&mut messages);
     Ok(messages)
+}
+
+/// A message whose parts are blocks of Anthropic's, as its calls, results and the rest.
+pub(super) fn split(message: &Message) -> Option<Vec<Message>> {
+    let content: Value = serde_json::from_str(message.content_parts()?).ok()?;
+    let turn = json!({"role": message.role(), "content": content});
+    let split = read_turn(&turn).ok()?;
+    Some(
+        split
+            .into_iter()
+            .map(|part| part.dated_as(message))
+            .collect(),
+    )
 }
 
 /// The results of tools that are in one message are messages of their own, before what the
 /// user says with them.
-fn read_turn(turn: &Value) -> Result<Vec<Message>> {
+pub(super) fn read_turn(turn: &Value) -> Result<Vec<Message>> {
     let role = role(turn)?;
     let blocks = match &turn["content"] {
         Value::String(text) => return Ok(vec![Message::new(role, text)]),
         Value::Array(blocks) => blocks,
         _ => return Err(invalid("there is no content")),
     };
-    let (mut results, mut parts, mut calls) = (Vec::new(), Vec::new(), Vec::new());
-    let mut reasoning = String::new();
+    let mut turn = Blocks::default();
     for block in blocks {
+        turn.take(block)?;
+    }
+    turn.into_messages(role)
+}
+
+/// The blocks of one message, told apart.
+#[derive(Default)]
+struct Blocks {
+    results: Vec<Message>,
+    parts: Vec<Value>,
+    calls: Vec<Value>,
+    /// What was thought before anything was said.
+    thoughts: Vec<Value>,
+}
+
+impl Blocks {
+    fn take(&mut self, block: &Value) -> Result<()> {
         match block["type"].as_str().unwrap_or_default() {
-            "text" => parts.push(json!({"type": "text", "text": block["text"]})),
-            "image" => parts.push(image(&block["source"])?),
-            "thinking" => reasoning.push_str(block["thinking"].as_str().unwrap_or_default()),
-            "redacted_thinking" => {}
-            "tool_use" => calls.push(call(block)),
-            "tool_result" => {
-                let id = block["tool_use_id"].as_str().unwrap_or_default();
-                results.push(Message::tool(id, result(&block["content"])?));
+            "text" if block["text"].is_string() => self.parts.push(block.clone()),
+            "image" => self.parts.push(image(block)?),
+            "thinking" | "redacted_thinking" if self.parts.is_empty() => {
+                self.thoughts.push(block.clone());
+            }
+            "document" | "thinking" | "redacted_thinking" => self.parts.push(block.clone()),
+            "tool_use" => self.calls.push(call(block)),
+            "tool_result" => self.results.push(result(block)?),
+            own if OWN_OF_USERS.contains(&own) || OWN_OF_MODELS.contains(&own) => {
+                self.parts.push(block.clone());
             }
             other => return Err(invalid(format!("a block of the type {other:?}"))),
         }
+        Ok(())
     }
-    if parts.is_empty() && calls.is_empty() && reasoning.is_empty() {
-        return Ok(results);
+
+    fn into_messages(self, role: &str) -> Result<Vec<Message>> {
+        let mut messages = self.results;
+        if self.parts.is_empty() && self.calls.is_empty() && self.thoughts.is_empty() {
+            return Ok(messages);
+        }
+        let mut message = json!({"role": role, "content": joined(self.parts.into())});
+        if !self.calls.is_empty() {
+            message["tool_calls"] = self.calls.into();
+        }
+        if !self.thoughts.is_empty() {
+            let texts = self.thoughts.iter();
+            let texts: String = texts
+                .filter_map(|thought| thought["thinking"].as_str())
+                .collect();
+            message["reasoning_content"] = texts.into();
+            message["thinking_blocks"] = self.thoughts.into();
+        }
+        messages.push(lenient::value(&message)?);
+        Ok(messages)
     }
-    let mut message = json!({"role": role, "content": joined(parts)});
-    if !calls.is_empty() {
-        message["tool_calls"] = calls.into();
-    }
-    if !reasoning.is_empty() {
-        message["reasoning_content"] = reasoning.into();
-    }
-    results.push(Message::from_json(message.to_string().as_bytes())?);
-    Ok(results)
 }
 
-/// What a tool said; not what it showed, for which no message has room.
-fn result(content: &Value) -> Result<String> {
-    let mut blocks = content.as_array().into_iter().flatten();
-    match blocks.find(|block| block["type"] != "text") {
-        Some(block) => Err(invalid(format!(
-            "a result with a block of the type {}",
-            block["type"]
-        ))),
-        None => Ok(texts(content)),
+/// A tool's result; what it shows stays a part.
+fn result(block: &Value) -> Result<Message> {
+    let mut blocks = Blocks::default();
+    match &block["content"] {
+        Value::Array(content) => {
+            for block in content {
+                blocks
+                    .take(block)
+                    .map_err(|error| at_place("block", 0, &error))?;
+            }
+        }
+        Value::String(text) => blocks.parts.push(json!({"type": "text", "text": text})),
+        _ => {}
     }
+    let mut message = json!({
+        "role": "tool",
+        "content": joined(blocks.parts.into()),
+        "tool_call_id": block["tool_use_id"],
+    });
+    for field in ["is_error", "cache_control"] {
+        if !block[field].is_null() {
+            message[field] = block[field].clone();
+        }
+    }
+    lenient::value(&message)
 }
 
-/// PicoClaw reads a content that is text.
-fn joined(parts: Vec<Value>) -> Value {
-    if parts.iter().all(|part| part["type"] == "text") {
-        texts(&parts.into()).into()
-    } else {
-        parts.into()
+/// One text as a text, which PicoClaw reads; else the parts, whose bounds count.
+pub(super) fn joined(content: Value) -> Value {
+    match content {
+        Value::Array(parts) => match &*parts {
+            [] => "".into(),
+            [part]
+                if part.as_object().is_some_and(|part| part.len() == 2)
+                    && part["type"] == "text" =>
+            {
+                part["text"].clone()
+            }
+            _ => parts.into(),
+        },
+        Value::String(text) => text.into(),
+        _ => "".into(),
     }
 }
 
 fn call(block: &Value) -> Value {
-    json!({
+    let mut call = json!({
         "id": block["id"],
         "type": "function",
         "function": {"name": block["name"], "arguments": block["input"].to_string()},
-    })
+    });
+    if !block["cache_control"].is_null() {
+        call["cache_control"] = block["cache_control"].clone();
+    }
+    call
 }
 
-fn image(source: &Value) -> Result<Value> {
-    let url = match source["type"].as_str().unwrap_or_default() {
-        "url" => source["url"].as_str().map(String::from),
-        "base64" => (|| {
-            let kind = source["media_type"].as_str()?;
-            Some(format!("data:{kind};base64,{}", source["data"].as_str()?))
-        })(),
-        _ => None,
-    };
+/// A picture as kimi-cli and OpenAI know it.
+fn image(block: &Value) -> Result<Value> {
+    let url = part::source(&block["source"]);
     let url = url.ok_or_else(|| invalid("an image without data or url"))?;
-    Ok(json!({"type": "image_url", "image_url": {"url": url}}))
+    if block["source"]["type"] == "file" {
+        return Ok(block.clone());
+    }
+    let mut part = json!({"type": "image_url", "image_url": {"url": url}});
+    if !block["cache_control"].is_null() {
+        part["cache_control"] = block["cache_control"].clone();
+    }
+    Ok(part)
 }
 
 /// A text, or the texts of a list of blocks.
-fn texts(content: &Value) -> String {
+pub(super) fn texts(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => {

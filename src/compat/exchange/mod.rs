@@ -1,70 +1,258 @@
 //! Conversations in the shapes in which others keep or send them.
+//!
+//! # What each provider takes
+//!
+//! [`sequence`] makes one order of calls and results that all of them take. Then the writer of
+//! a shape keeps to this table. A thing that a shape does not take is left out or becomes a
+//! note in its place, and [`Export::left_out`](Export) says so.
+//!
+//! | | OpenAI chat | OpenAI Responses | Anthropic | Gemini |
+//! |---|---|---|---|---|
+//! | first | anyone | anyone | the user | the user |
+//! | one side twice in a row | stays | stays | becomes one | becomes one, but for results |
+//! | system | where it stands | where it stands | `system`, in front | `systemInstruction`, in front |
+//! | results | directly after their calls, one each | an item for each call | first in the next message, one each | as many as calls, in a content of their own |
+//! | calls in a message | anywhere | items | last: text after them is refused | last |
+//! | tool ids | 40 characters, not twice in a message | 64 characters, not twice | `[a-zA-Z0-9_-]`, not twice; 64 characters to be safe | optional |
+//! | names of tools | `[a-zA-Z0-9_-]{1,64}` | the same | the same | begins with a letter or `_`; `[a-zA-Z0-9_.:-]{1,64}` |
+//! | arguments | JSON text | JSON text | an object | an object |
+//! | custom calls | `custom` | `custom_tool_call` | a call with `input` | a call with `input` |
+//! | blank texts | taken; left out here | the same | refused | refused |
+//! | white space at the end | taken | taken | refused in the assistant's last message | taken |
+//! | pictures | PNG, JPEG, GIF, WebP; the user's | the same; tools', too | the same; tools', too | the user's |
+//! | sounds | WAV, MP3; the user's | no | no | the user's |
+//! | reasoning | no | with `encrypted_content`, before its item | signed or redacted | no; calls have a signature |
+//! | `is_error` | no | no | yes | `error` for `output` |
+//! | `cache_control` | no | no | four | no |
+//!
+//! Sources: the providers' references of these requests
+//! (`platform.openai.com/docs/api-reference/chat/create` and `.../responses/create`,
+//! `docs.claude.com/en/api/messages` and `.../agents-and-tools/tool-use/implement-tool-use`,
+//! `ai.google.dev/api/caching#Content`, `ai.google.dev/gemini-api/docs/function-calling` and
+//! `.../thought-signatures`), the types of their Python packages, and the wording of their
+//! errors: `string too long. Expected a string with maximum length 40` (OpenAI, `tool_calls.id`),
+//! `No tool output found for function call` and `was provided without its required following item`
+//! (Responses), `tool_use ids were found without tool_result blocks immediately after`, also of
+//! text after a call, `String should match pattern '^[a-zA-Z0-9_-]+$'`, `text content blocks must be
+//! non-empty`, `final assistant content cannot end with trailing whitespace` (Anthropic), `the
+//! number of function response parts is equal to the number of function call parts`,
+//! `Function call is missing a thought_signature` (Gemini).
 
 mod anthropic;
+mod export;
+mod foreign;
+mod gemini;
+mod lenient;
 mod markdown;
 mod openai;
+mod opening;
+mod part;
+mod responses;
+pub(crate) mod sequence;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use serde_json::Value;
 
+pub use self::export::{Export, ExportOptions, LeftOut, Opening};
+pub use self::foreign::Transcript;
+pub use self::part::{Part, PartKind};
+use self::sequence::arrange;
 use crate::Message;
 use crate::disk::session_file::{self, Control, Decoded};
-use crate::engine::window::unpaired;
 use crate::error::{Error, Result};
+use crate::front::window::Unpaired;
 
 /// In which shape a conversation is handed over, by
 /// [`StoreHandle::export`](crate::StoreHandle::export) and
 /// [`StoreHandle::import`](crate::StoreHandle::import).
+///
+/// Exports for a model are conversations that it accepts: the results of tools stand directly
+/// after their calls, ids and arguments are valid, no message is blank. [`Export::left_out`]
+/// says what could not go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
     /// The session's lines that are not hidden, as they stand in its file: messages with all
     /// they have, and control records, the last hidden ones that still count included. The
-    /// import leaves control records out, and refuses lines that are no records.
+    /// import leaves control records out, and refuses lines that are no messages.
     Jsonl,
     /// A transcript for people, with a heading for each message. It cannot be imported.
     Markdown,
-    /// The `messages` of OpenAI's chat completions, as a JSON array: roles, contents, tool
-    /// calls and their results; the system prompt first. Media, attachments, reasoning, images
-    /// that are not a user's, and tool calls without their results, and the other way round,
-    /// are left out.
+    /// The `messages` of OpenAI's chat completions, as a JSON array: system prompt and summary
+    /// first. What tools show is sent as the user's.
     OpenAi,
-    /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`:
-    /// texts, images, tool calls and their results; messages of one side that follow each
-    /// other are one, and all of the system's are `system`. Media, attachments, reasoning,
-    /// which would need the provider's signature, and tool calls without their results, and
-    /// the other way round, are left out; results that are not text are not imported.
+    /// The `input` of OpenAI's responses, as a JSON array of items.
+    OpenAiResponses,
+    /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`;
+    /// messages of one side that follow each other are one, and all of the system's are
+    /// `system`.
     Anthropic,
+    /// What Google's Gemini takes, as a JSON object with `systemInstruction` and `contents`.
+    Gemini,
+    /// A session of Claude Code, `projects/*/*.jsonl`. This and those that follow are imported,
+    /// not exported.
+    ClaudeCode,
+    /// A session of Codex, `sessions/**/rollout-*.jsonl`.
+    Codex,
+    /// A session of Gemini CLI, `chats/session-*.json`.
+    GeminiCli,
+    /// A context file of kimi-cli; [`export_kimi`](crate::export_kimi) writes one.
+    KimiCli,
+    /// Messages of `LangChain`, as `messages_to_dict` or `dumpd` writes them: a JSON array, or one
+    /// a line.
+    LangChain,
+    /// A session of `OpenClaw`, or of another agent with pi's files.
+    OpenClaw,
+    /// A session of PicoClaw's older manager, one JSON object;
+    /// [`export_picoclaw`](crate::export_picoclaw) writes the files of its store.
+    Picoclaw,
 }
 
-/// A conversation in another shape, of all its lines, of which those before `start` are hidden.
-#[must_use]
-pub fn export(lines: &[u8], start: usize, format: Format) -> String {
+/// A conversation in another shape, of all its lines, of which those before `start` are hidden,
+/// with the session's summary (empty without one).
+///
+/// # Errors
+/// [`Error::ToolCallUnpaired`], with an empty key, if that was asked for.
+pub fn export(
+    lines: &[u8],
+    start: usize,
+    summary: &str,
+    options: impl Into<ExportOptions>,
+) -> Result<Export> {
+    let options = options.into();
+    options.check()?;
     let (hidden, live) = lines.split_at(start.min(lines.len()));
     let lines = session_file::without_hidden(hidden, live);
-    if format == Format::Jsonl {
-        return String::from_utf8_lossy(&lines).into_owned();
+    if options.format == Format::Jsonl {
+        let mut export = Export {
+            text: String::from_utf8_lossy(&lines).into_owned(),
+            ..Export::default()
+        };
+        if !summary.is_empty() {
+            export.leave_out(None, "the summary: lines have no place for it");
+        }
+        return Ok(export);
     }
-    let (mut prompt, mut messages) = (None, Vec::new());
+    let mut head = Head {
+        summary,
+        prompt: None,
+    };
+    let mut messages = Vec::new();
     for (_, line) in session_file::lines(&lines) {
         match session_file::decode(line) {
             Decoded::Message(message) => messages.push(message),
-            Decoded::Control(Control::SystemPrompt { content }) => prompt = Some(content),
+            Decoded::Control(Control::SystemPrompt { content }) => head.prompt = Some(content),
             _ => {}
         }
     }
-    messages.splice(0..0, prompt.map(Message::system));
-    write(&messages, format)
+    write(&head, messages, options)
+}
+
+/// What a conversation has before its messages.
+pub(crate) struct Head<'a> {
+    pub(crate) prompt: Option<String>,
+    pub(crate) summary: &'a str,
 }
 
 /// The messages in a shape other than their own.
-pub(crate) fn write(messages: &[Message], format: Format) -> String {
-    match format {
-        Format::Jsonl | Format::OpenAi => openai::write(&paired(messages)).to_string(),
-        Format::Anthropic => anthropic::write(&paired(messages)).to_string(),
-        Format::Markdown => markdown::write(messages),
+///
+/// # Errors
+/// `ToolCallUnpaired`, without a key.
+pub(crate) fn write(
+    head: &Head<'_>,
+    messages: Vec<Message>,
+    options: ExportOptions,
+) -> Result<Export> {
+    options.check()?;
+    let mut export = Export::default();
+    let first = first_messages(head);
+    if options.format == Format::Markdown {
+        export.text = markdown::write(&[first, messages].concat());
+        return Ok(export);
     }
+    if messages
+        .iter()
+        .any(|message| message.created_at().is_some())
+    {
+        export.leave_out(None, "times: the shape has no place for them");
+    }
+    let mut messages = in_order(messages, options.unpaired, &mut export)?;
+    messages.splice(0..0, first.into_iter().map(|message| (0, message)));
+    if matches!(options.format, Format::Anthropic | Format::Gemini) {
+        opening::prepare(&mut messages, options.opening, &mut export);
+    }
+    let turns = turn::turns(&messages, options.format, &mut export);
+    let value = match options.format {
+        Format::OpenAiResponses => responses::write(&turns, &mut export),
+        Format::Anthropic => anthropic::write(&turns, &mut export),
+        Format::Gemini => gemini::write(&turns, &mut export),
+        _ => openai::write(&turns, &mut export),
+    };
+    export.text = value.to_string();
+    export.left_out.sort_by_key(|left| left.message);
+    Ok(export)
+}
+
+/// The prompt, and the summary with a mark that says what it is.
+fn first_messages(head: &Head<'_>) -> Vec<Message> {
+    let prompt = head.prompt.clone().map(Message::system);
+    let summary = Some(head.summary).filter(|summary| !summary.trim().is_empty());
+    let summary = summary.map(|summary| {
+        Message::system(format!(
+            "<conversation_summary>\n{summary}\n</conversation_summary>"
+        ))
+    });
+    prompt.into_iter().chain(summary).collect()
+}
+
+/// The messages with their places, in an order that models accept.
+fn in_order(
+    messages: Vec<Message>,
+    unpaired: Unpaired,
+    export: &mut Export,
+) -> Result<Vec<(usize, Message)>> {
+    if unpaired == Unpaired::Keep {
+        return Ok(messages.into_iter().enumerate().collect());
+    }
+    let arranged = arrange(messages, unpaired);
+    for fault in &arranged.faults {
+        if unpaired == Unpaired::Error {
+            return Err(Error::ToolCallUnpaired {
+                key: String::new(),
+                id: fault.id.clone(),
+            });
+        }
+        if let Some(what) = fault.kind.loss() {
+            export.leave_out(fault.at, what);
+        }
+    }
+    Ok(arranged.messages)
+}
+
+/// The error with the key of its session.
+pub(crate) fn of_session(error: Error, session: &str) -> Error {
+    match error {
+        Error::ToolCallUnpaired { id, .. } => Error::ToolCallUnpaired {
+            key: session.into(),
+            id,
+        },
+        other => other,
+    }
+}
+
+/// The words for a part of which there is only a note.
+fn homeless(part: &Part<'_>) -> String {
+    let what = match part.kind() {
+        PartKind::Image => "an image",
+        PartKind::Audio => "a sound",
+        PartKind::Video => "a film",
+        PartKind::File => "a file",
+        PartKind::Refusal => "a refusal",
+        _ => "a part of an unknown type",
+    };
+    format!("{what} that the provider does not take there: a note stands for it")
 }
 
 /// The messages that a text of some shape has.
@@ -72,12 +260,17 @@ pub(crate) fn write(messages: &[Message], format: Format) -> String {
 /// # Errors
 /// [`Error::InvalidMessage`], which says the place of the one that is none.
 pub fn import(text: &str, format: Format) -> Result<Vec<Message>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    Ok(Transcript::read(text, Some(format))?.messages)
+}
+
+/// The messages of a tidy text in one of the shapes that hold nothing else.
+fn read(text: &str, format: Format) -> Result<Vec<Message>> {
     match format {
-        Format::Jsonl => lines(text),
         Format::OpenAi => openai::read(text),
         Format::Anthropic => anthropic::read(&json(text)?),
+        Format::Gemini => gemini::read(&json(text)?),
         Format::Markdown => Err(invalid("Markdown cannot be imported")),
+        _ => lines(text),
     }
 }
 
@@ -85,24 +278,21 @@ pub fn import(text: &str, format: Format) -> Result<Vec<Message>> {
 fn lines(text: &str) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     for (at, line) in text.split('\n').enumerate() {
-        match session_file::decode(line.as_bytes()) {
-            Decoded::Blank | Decoded::Control(_) => {}
-            Decoded::Message(message) | Decoded::Transient(message) => messages.push(message),
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let message = match session_file::decode(line.as_bytes()) {
+            Decoded::Blank | Decoded::Control(_) => continue,
+            Decoded::Message(message) | Decoded::Transient(message) => Ok(message),
             Decoded::Corrupt(reason) => {
-                return Err(at_place("line", at, &invalid(reason.to_string())));
+                lenient::message(line).map_err(|_| invalid(reason.to_string()))
             }
-        }
+        };
+        let message = message.and_then(|message| match message.role() {
+            "" => Err(invalid("there is no role")),
+            _ => Ok(message),
+        });
+        messages.push(message.map_err(|error| at_place("line", at, &error))?);
     }
     Ok(messages)
-}
-
-/// Without calls that nothing answers and results that nothing asked for: the providers
-/// refuse them.
-fn paired(messages: &[Message]) -> Vec<&Message> {
-    let (unpaired, _) = unpaired(messages);
-    let numbered = messages.iter().enumerate();
-    let paired = numbered.filter(|(at, _)| !unpaired.contains(at));
-    paired.map(|(_, message)| message).collect()
 }
 
 fn json(text: &str) -> Result<Value> {
@@ -136,9 +326,4 @@ fn at_place(what: &str, at: usize, error: &Error) -> Error {
         other => other.to_string(),
     };
     invalid(format!("{what} {}: {reason}", at + 1))
-}
-
-/// The parts of a content, if it is a list of parts.
-fn parts(message: &Message) -> Option<Vec<Value>> {
-    serde_json::from_str(message.content_parts()?).ok()
 }

@@ -4,50 +4,203 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{at_place, invalid, json, parts, role};
+use super::export::Export;
+use super::part::{self, Part, PartKind};
+use super::turn::{Call, Role, Turn, put};
+use super::{at_place, invalid, json, lenient, role};
+use crate::Message;
 use crate::error::Result;
-use crate::{Message, ToolCall};
 
-pub(super) fn write(messages: &[&Message]) -> Value {
-    messages.iter().map(|each| message(each)).collect()
+/// The list of messages.
+pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
+    let mut messages = Vec::new();
+    // What tools showed: only users show things.
+    let mut shown: Vec<Value> = Vec::new();
+    for turn in turns {
+        if turn.role != Role::Result && !shown.is_empty() {
+            messages.push(json!({"role": "user", "content": std::mem::take(&mut shown)}));
+        }
+        if turn.is_blank() {
+            export.leave_out(turn.at, turn.blank());
+            continue;
+        }
+        messages.push(message(turn, &mut shown, export));
+    }
+    if !shown.is_empty() {
+        messages.push(json!({"role": "user", "content": shown}));
+    }
+    messages.into()
 }
 
-fn message(message: &Message) -> Value {
+fn message(turn: &Turn<'_>, shown: &mut Vec<Value>, export: &mut Export) -> Value {
     let mut object = Map::new();
-    object.insert("role".into(), message.role().into());
-    let calls = message.tool_calls();
-    // Only users show images.
-    let content = match parts(message).filter(|_| message.role() == "user") {
-        Some(parts) if !parts.is_empty() => parts.iter().filter_map(part).collect(),
-        _ if message.text().is_empty() && !calls.is_empty() => Value::Null,
-        _ => message.text().into(),
+    let role = match turn.role {
+        Role::System if turn.message.role() == "developer" => "developer",
+        Role::System => "system",
+        Role::User => "user",
+        Role::Model => "assistant",
+        Role::Result => "tool",
     };
-    object.insert("content".into(), content);
-    if !calls.is_empty() {
-        object.insert("tool_calls".into(), calls.iter().map(call).collect());
+    object.insert("role".into(), role.into());
+    if turn.role == Role::Result {
+        object.insert("tool_call_id".into(), turn.id.clone().into());
+        if turn.is_error() {
+            export.leave_out(turn.at, "that a tool's result is an error");
+        }
+    } else {
+        put(&mut object, "name", name(turn, export));
     }
-    if !message.tool_call_id().is_empty() {
-        object.insert("tool_call_id".into(), message.tool_call_id().into());
+    let parts: Vec<Value> = turn
+        .parts
+        .iter()
+        .filter_map(|part| write_part(turn, part, shown, export))
+        .collect();
+    object.insert("content".into(), content(turn, parts));
+    if turn.role == Role::Model {
+        put(
+            &mut object,
+            "refusal",
+            turn.field("refusal").filter(Value::is_string),
+        );
+        let audio = turn.field("audio").filter(|audio| audio["id"].is_string());
+        put(
+            &mut object,
+            "audio",
+            audio.map(|audio| json!({"id": audio["id"]})),
+        );
+        if !turn.calls.is_empty() {
+            object.insert("tool_calls".into(), turn.calls.iter().map(call).collect());
+        }
     }
     object.into()
 }
 
-fn call(call: &ToolCall) -> Value {
-    let function = call.function.clone().unwrap_or_default();
-    json!({
-        "id": call.id,
-        "type": "function",
-        "function": {"name": function.name, "arguments": function.arguments},
-    })
+/// The content as a text, unless the parts say more than that.
+fn content(turn: &Turn<'_>, parts: Vec<Value>) -> Value {
+    match &*parts {
+        [] if turn.calls.is_empty() => "".into(),
+        [] => Value::Null,
+        [part] if part["type"] == "text" && turn.message.content_parts().is_none() => {
+            part["text"].clone()
+        }
+        _ => parts.into(),
+    }
 }
 
-/// A text or an image, with what the API knows of it.
-fn part(part: &Value) -> Option<Value> {
-    if let Some(text) = part["text"].as_str().filter(|_| part["type"] == "text") {
-        return Some(json!({"type": "text", "text": text}));
+/// Who speaks, if that is a name that the API takes.
+fn name(turn: &Turn<'_>, export: &mut Export) -> Option<Value> {
+    let name = turn.field("name")?;
+    let text = name.as_str().filter(|name| !name.is_empty())?;
+    let refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
+    if text.contains(refused) || text.chars().count() > 64 {
+        export.leave_out(turn.at, "a name with characters that the provider refuses");
+        return None;
     }
-    let url = part["image_url"]["url"].as_str()?;
-    Some(json!({"type": "image_url", "image_url": {"url": url}}))
+    Some(name)
+}
+
+fn call(call: &Call) -> Value {
+    let (kind, named, input) = if call.is_custom {
+        ("custom", "custom", "input")
+    } else {
+        ("function", "function", "arguments")
+    };
+    json!({"id": call.id, "type": kind, named: {"name": call.name, input: call.input}})
+}
+
+/// A part that the role may have: texts all have, media the user, refusals the assistant. Of
+/// another there is a note.
+fn write_part(
+    turn: &Turn<'_>,
+    part: &Part<'_>,
+    shown: &mut Vec<Value>,
+    export: &mut Export,
+) -> Option<Value> {
+    let text = |text: &str| Some(json!({"type": "text", "text": text}));
+    match part.kind() {
+        PartKind::Text
+            if part.text().trim().is_empty()
+                && (turn.role != Role::Result || turn.parts.len() > 1) =>
+        {
+            None
+        }
+        PartKind::Text => text(part.text()),
+        PartKind::Refusal if turn.role == Role::Model => {
+            Some(json!({"type": "refusal", "refusal": part.text()}))
+        }
+        PartKind::Reasoning => {
+            export.leave_out(turn.at, "reasoning: the shape has no place for it");
+            None
+        }
+        _ => {
+            let medium = matches!(turn.role, Role::User | Role::Result)
+                .then(|| medium(part))
+                .flatten();
+            match medium {
+                Some(medium) if turn.role == Role::User => return Some(medium),
+                Some(medium) => {
+                    export.leave_out(
+                        turn.at,
+                        "media of a tool's result: they are sent as the user's, after the results",
+                    );
+                    shown.push(medium);
+                }
+                None => export.leave_out(turn.at, super::homeless(part)),
+            }
+            text(&part.note())
+        }
+    }
+}
+
+/// A medium that the API takes from a user.
+fn medium(part: &Part<'_>) -> Option<Value> {
+    let address = part.text();
+    let is_link = ["https://", "http://"]
+        .iter()
+        .any(|s| address.starts_with(s));
+    match (part.kind(), part::data(address)) {
+        (PartKind::Image, data) if is_link || data.is_some_and(|(kind, _)| is_picture(kind)) => {
+            let mut url = json!({"url": address});
+            let detail = part.detail().filter(|detail| is_detail(detail));
+            if let Some(detail) = detail {
+                url["detail"] = detail.into();
+            }
+            Some(json!({"type": "image_url", "image_url": url}))
+        }
+        (PartKind::Audio, Some((kind, data))) => {
+            let format = match kind {
+                "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
+                "audio/mp3" | "audio/mpeg" => "mp3",
+                _ => return None,
+            };
+            let sound = json!({"data": data, "format": format});
+            Some(json!({"type": "input_audio", "input_audio": sound}))
+        }
+        (PartKind::File, data) => {
+            let mut file = Map::new();
+            put(&mut file, "filename", part.filename().map(Value::from));
+            if data.is_some() {
+                file.insert("file_data".into(), address.into());
+            } else {
+                let id = part.raw["file"]["file_id"].as_str()?;
+                file.insert("file_id".into(), id.into());
+            }
+            Some(json!({"type": "file", "file": file}))
+        }
+        _ => None,
+    }
+}
+
+/// The pictures that all providers take.
+pub(super) fn is_picture(media_type: &str) -> bool {
+    matches!(
+        media_type,
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp"
+    )
+}
+
+pub(super) fn is_detail(detail: &str) -> bool {
+    matches!(detail, "auto" | "low" | "high")
 }
 
 /// PicoClaw's messages have the fields of OpenAI's, so that none is lost, known or not.
@@ -60,7 +213,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Message>> {
     let read = |(at, message): (usize, &&RawValue)| {
         let read = json(message.get()).and_then(|value| {
             role(&value)?;
-            Message::from_json(message.get().as_bytes())
+            lenient::message(message.get())
         });
         read.map_err(|error| at_place("message", at, &error))
     };

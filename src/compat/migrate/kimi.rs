@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreHandle;
 use crate::compat::context_file;
-use crate::disk::session_file::{self, Kind, kimi};
+use crate::disk::session_file::kimi::{self, Record};
+use crate::disk::session_file::{self, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
@@ -22,6 +23,15 @@ pub struct KimiImport {
     pub messages: usize,
     /// Those that are no record, here or there. They are in the session's file.
     pub unread: usize,
+}
+
+/// What [`export_kimi`] had to leave out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KimiExport {
+    /// Things of the session that are not in the file, or that kimi-cli does not read in it: once
+    /// for each kind of thing, with how many there were.
+    pub left_out: Vec<String>,
 }
 
 /// Makes the session `key` out of a context file of kimi-cli: all of its lines
@@ -87,6 +97,8 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 /// reads. Bytes for bytes: a file that [`import_kimi`] brought in comes out as it
 /// went in, but for what is said there and here.
 ///
+/// [`export_kimi_report`] also returns what kimi-cli will not see.
+///
 /// Truncated messages are left out. The system prompt and the token count that
 /// were hidden with them stand in front, if there were any, as compacting the
 /// session would leave them. Checkpoints that went with them cannot be gone back
@@ -105,6 +117,19 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
 /// directory of a store, this one or another, [`Error::Io`] if something is at
 /// `path` already or the file cannot be written, and those all verbs share.
 pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
+    export_kimi_report(key, path, handle).map(|_| ())
+}
+
+/// As [`export_kimi`]; returns what kimi-cli will not see: the summary, which no line says, and
+/// messages that it does not read.
+///
+/// # Errors
+/// As [`export_kimi`].
+pub fn export_kimi_report(
+    key: &str,
+    path: impl AsRef<Path>,
+    handle: &StoreHandle,
+) -> Result<KimiExport> {
     let path = absolute(path.as_ref())?;
     let (all, start) = handle.all_lines(key)?;
     let (hidden, live) = all.split_at(start);
@@ -125,7 +150,32 @@ pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> R
             let _ = storage.remove_file(left);
         }
     }
-    written.map_err(|e| Error::io("write", &path, e))
+    written.map_err(|e| Error::io("write", &path, e))?;
+    let has_summary = !handle.summary(key).wait()?.is_empty();
+    Ok(unseen(&lines, has_summary))
+}
+
+fn unseen(lines: &[u8], has_summary: bool) -> KimiExport {
+    let mut export = KimiExport::default();
+    if has_summary {
+        export.left_out.push("the summary".into());
+    }
+    let is_unread = |line: &[u8]| {
+        let is_message = session_file::classify(line) == Kind::Message;
+        is_message
+            && !matches!(
+                kimi::decode(&String::from_utf8_lossy(line)),
+                Record::Message(_)
+            )
+    };
+    let unread = session_file::lines(lines).filter(|(_, line)| is_unread(line));
+    match unread.count() {
+        0 => {}
+        many => export
+            .left_out
+            .push(format!("messages that kimi-cli does not read: {many}")),
+    }
+    export
 }
 
 /// Writes beside `path`, then renames.

@@ -36,6 +36,7 @@
 //! written over in place.
 
 mod agreement;
+mod amend;
 mod buffered;
 mod carried;
 #[cfg(test)]
@@ -103,4 +104,5 @@ pub(crate) use sidecar::{
     encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, on_the_way,
 };
 pub(crate) use text::without_mark;
+pub(crate) use timestamp::canonical as canonical_time;
 pub(crate) use turns::{Turns, answered_call};

@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use super::{StoreHandle, blocking};
-use crate::Message;
-use crate::compat::exchange::{self, Format};
+use crate::compat::exchange::{self, Export, ExportOptions, Format, Head, Transcript};
 use crate::engine::reader;
+use crate::engine::shard::verbs::update::{self, Dates};
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 
 /// Handing over.
 impl StoreHandle {
-    /// A session's conversation as text in another shape; that of a session that does not
-    /// exist has no messages. All of it is in memory at once.
+    /// A session's conversation as text in another shape, and what of it could not go; that
+    /// of a session that does not exist has no messages. `options` is a [`Format`], or
+    /// [`ExportOptions`]. All of it is in memory at once.
     ///
     /// ```
     /// use sessionlog::{Format, Store};
@@ -31,22 +32,28 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`history`](Self::history).
-    pub fn export(&self, key: &str, format: Format) -> Reply<String> {
-        let (this, key) = (self.clone(), key.to_owned());
+    /// [`Error::ToolCallUnpaired`], if that was asked for; those of
+    /// [`history`](Self::history).
+    pub fn export(&self, key: &str, options: impl Into<ExportOptions>) -> Reply<Export> {
+        let (this, key, options) = (self.clone(), key.to_owned(), options.into());
         Reply::lookup(move |place| {
-            Box::pin(blocking(place, move || match format {
-                Format::Jsonl => {
-                    let (lines, start) = this.all_lines(&key)?;
-                    Ok(exchange::export(&lines, start, format))
-                }
-                _ => this.export_messages(&key, format),
+            Box::pin(blocking(place, move || {
+                let exported = match options.format() {
+                    Format::Jsonl => {
+                        let (lines, start) = this.all_lines(&key)?;
+                        let summary = this.summary(&key).wait()?;
+                        exchange::export(&lines, start, &summary, options)
+                    }
+                    _ => this.export_messages(&key, options),
+                };
+                exported.map_err(|error| exchange::of_session(error, &key))
             }))
         })
     }
 
     /// Appends what such a text has to a session, in one batch, all or nothing; how many
-    /// messages that is. At the handle's level of durability.
+    /// messages that is. The session is dated as [`import_transcript`](Self::import_transcript)
+    /// says. At the handle's level of durability.
     ///
     /// # Errors
     /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), which says where, if the text
@@ -56,24 +63,70 @@ impl StoreHandle {
         let (this, key, text) = (self.clone(), key.to_owned(), text.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
-                let read = move || exchange::import(&text, format);
-                let messages = blocking(place, read).await?;
-                let many = messages.len();
-                this.append_all(&key, messages).at(place).await?;
+                let read = move || Transcript::read(&text, Some(format));
+                let transcript = blocking(place, read).await?;
+                let many = transcript.messages.len();
+                this.import_transcript(&key, transcript).at(place).await?;
                 Ok(many)
             })
         })
     }
 
-    fn export_messages(&self, key: &str, format: Format) -> Result<String> {
+    /// Appends the messages of a transcript to a session, in one batch, all or nothing. Its
+    /// summary, if it has one, becomes the session's. The session is no younger than the
+    /// transcript, and if it had no messages, was changed when that was; else at the later of
+    /// both times. Branches are not looked at: each is a transcript. At the handle's level of
+    /// durability.
+    ///
+    /// ```
+    /// use sessionlog::{Store, Transcript};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// let text = r#"{"role":"user","content":"hi","created_at":"2024-03-01T09:00:00Z"}"#;
+    /// chats.import_transcript("old", Transcript::read(text, None)?).wait()?;
+    /// let meta = chats.session_meta("old").wait()?;
+    /// assert_eq!(meta.updated_at.to_string(), "2024-03-01T09:00:00Z");
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary).
+    pub fn import_transcript(&self, key: &str, transcript: Transcript) -> Reply<()> {
+        let summary = Some(transcript.summary).filter(|summary| !summary.is_empty());
+        let fits = summary
+            .as_deref()
+            .map_or(Ok(()), |text| self.check_summary(text));
+        if let Err(error) = fits {
+            return Reply::known(Err(error));
+        }
+        let is_empty = transcript.messages.is_empty() && summary.is_none();
+        let dates = Dates {
+            created: transcript.created,
+            updated: transcript.updated,
+            keep_later: true,
+        };
+        let besides = update::Update {
+            summary,
+            dates: Some(dates).filter(|_| !is_empty),
+            ..update::Update::default()
+        };
+        self.commit(key, transcript.messages.into(), besides)
+    }
+
+    fn export_messages(&self, key: &str, options: ExportOptions) -> Result<Export> {
         let looked = pollster::block_on(self.look(key, Place::Here))?;
         let mut snapshot = looked.snapshot.clone();
         snapshot.hide_before(looked.start);
         let read = reader::history(&snapshot, &self.counters());
         let history = read.map_err(|e| Error::io("read", Path::new(key), e))?;
-        let prompt = looked.now().system_prompt();
-        let prompt = prompt.map(|prompt| Message::system(&**prompt));
-        let messages: Vec<_> = prompt.into_iter().chain(history).collect();
-        Ok(exchange::write(&messages, format))
+        let head = Head {
+            prompt: looked.now().system_prompt().map(ToString::to_string),
+            summary: &snapshot.meta.text.summary,
+        };
+        exchange::write(&head, history, options)
     }
 }

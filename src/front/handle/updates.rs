@@ -166,7 +166,12 @@ impl StoreHandle {
         self.ask(key, truncate)
     }
 
-    fn commit<T>(&self, key: &str, messages: Messages, besides: update::Update<T>) -> Reply<T>
+    pub(super) fn commit<T>(
+        &self,
+        key: &str,
+        messages: Messages,
+        besides: update::Update<T>,
+    ) -> Reply<T>
     where
         T: From<Updated> + Debug + Send + 'static,
     {

@@ -32,7 +32,7 @@ fn a_conversation_goes_out_and_comes_back_in_every_shape_that_can_be_imported() 
         if format == Format::Jsonl {
             assert_eq!(history, all);
             assert!(
-                text.starts_with(&again) && text.contains("_checkpoint"),
+                text.starts_with(&*again) && text.contains("_checkpoint"),
                 "{text}"
             );
         } else {

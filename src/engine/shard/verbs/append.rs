@@ -11,6 +11,7 @@ use crate::engine::shard::change::{Added, Change, Op};
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
+use crate::ground::clock::Stamp;
 
 /// Append whole lines, each ended by LF.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ impl Verb for Append {
 pub(super) struct Besides {
     /// The sidecar, with another text.
     pub(super) meta: Option<Meta>,
+    /// When the session changed, if not now; with another text only.
+    pub(super) updated: Option<Stamp>,
     /// How many lines are hidden then, and where those begin that are not.
     pub(super) cut: Option<(i64, u64)>,
 }
@@ -91,6 +94,9 @@ impl Shard {
             session.created(turn.now);
         }
         session.count_lines(&lines, count, turn);
+        if let Some(updated) = &besides.updated {
+            session.staged.meta.updated_at = updated.clone();
+        }
         let image = match &before {
             Some(_) => Some(session.image(turn.epoch)),
             None => session.image_due(turn.epoch),

@@ -20,6 +20,7 @@ use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::{Position, Session};
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result, Version};
+use crate::ground::clock::{self, Stamp};
 use crate::ground::storage::StorageFile;
 
 /// Change what is given; answer with what came of it, as `T` says it.
@@ -31,12 +32,42 @@ pub(crate) struct Update<T> {
     pub(crate) summary: Option<String>,
     pub(crate) keep: Option<Keep>,
     pub(crate) tokens: Option<i64>,
+    /// When the session was made and changed, if not now.
+    pub(crate) dates: Option<Dates>,
     /// The version that the session must be at.
     pub(crate) expect: Option<Version>,
     /// The id of what is said: a session that took it before takes nothing.
     pub(crate) once: Option<String>,
     pub(crate) level: Durability,
     pub(crate) told: PhantomData<fn() -> T>,
+}
+
+/// When a session that comes from elsewhere was made and last changed there, in RFC 3339.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dates {
+    /// The session is no younger.
+    pub(crate) created: Option<String>,
+    pub(crate) updated: Option<String>,
+    /// A later change of the session, which had messages before, stays its last.
+    pub(crate) keep_later: bool,
+}
+
+impl Dates {
+    /// When the session was made, if that is earlier than it says, or it does not say.
+    fn created_before(&self, known: &str) -> Option<&String> {
+        let created = self.created.as_ref()?;
+        let own = clock::parse_nanos(created)?;
+        let is_earlier = clock::parse_nanos(known).is_none_or(|known| own < known);
+        is_earlier.then_some(created)
+    }
+
+    /// When the session changed last, if it was at `known` before.
+    fn updated_after(&self, known: Option<&Stamp>) -> Option<Stamp> {
+        let updated = Stamp::from(self.updated.as_deref()?);
+        let own = updated.nanos()?;
+        let known = known.filter(|known| known.nanos() > Some(own));
+        Some(known.cloned().unwrap_or(updated))
+    }
 }
 
 /// What came of an update.
@@ -66,6 +97,7 @@ impl<T> Default for Update<T> {
             summary: None,
             keep: None,
             tokens: None,
+            dates: None,
             expect: None,
             once: None,
             level: Durability::Durable,
@@ -139,7 +171,11 @@ enum Prepared {
 
 impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
     fn says_nothing(&self) -> bool {
-        self.count == 0 && self.summary.is_none() && self.tokens.is_none() && self.once.is_none()
+        self.count == 0
+            && self.summary.is_none()
+            && self.tokens.is_none()
+            && self.once.is_none()
+            && self.dates.is_none()
     }
 
     fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Prepared> {
@@ -190,8 +226,24 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         turn: &mut Turn<'_>,
     ) {
         let session = shard.session(id);
-        let meta = self.summary.take().map(|summary| {
-            let change = |meta: &mut Meta| meta.text_mut().summary = summary;
+        let before = &session.staged.meta;
+        let dates = self.dates.take();
+        let created = dates.as_ref().and_then(|dates| {
+            let created = dates.created_before(&before.text.created_at);
+            created.cloned()
+        });
+        let updated = dates.and_then(|dates| {
+            let had_messages = dates.keep_later && before.count > 0;
+            dates.updated_after(had_messages.then_some(&before.updated_at))
+        });
+        let summary = self.summary.take();
+        let changes = summary.is_some() || created.is_some() || updated.is_some();
+        let meta = changes.then(|| {
+            let change = |meta: &mut Meta| {
+                let text = meta.text_mut();
+                text.summary = summary.unwrap_or_else(|| std::mem::take(&mut text.summary));
+                text.created_at = created.unwrap_or_else(|| std::mem::take(&mut text.created_at));
+            };
             session.changed(change, turn)
         });
         let meta = match meta.transpose() {
@@ -200,6 +252,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         };
         let besides = Besides {
             meta,
+            updated,
             cut: cut.map(|located| session.cut_at(located)),
         };
         let once = self.once_line(session);

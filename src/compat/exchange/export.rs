@@ -1,0 +1,201 @@
+//! A conversation handed over, and what of it had to stay behind.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::Format;
+use crate::error::{Error, Result};
+use crate::front::window::Unpaired;
+
+/// In which shape a conversation is handed over, and what becomes of what that shape does not
+/// take as it is. A [`Format`] alone stands for itself with the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it does nothing until it is given to StoreHandle::export"]
+pub struct ExportOptions {
+    pub(super) format: Format,
+    pub(super) unpaired: Unpaired,
+    pub(super) opening: Opening,
+}
+
+/// How a conversation begins in which the assistant speaks first, for a provider that demands
+/// the user first (Anthropic, Gemini).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Opening {
+    /// With a message of the user's that says so, before the assistant's. An import of the
+    /// same shape leaves it out.
+    #[default]
+    Placeholder,
+    /// With the first message of the user: what comes before is left out.
+    User,
+}
+
+impl ExportOptions {
+    /// This shape, with the defaults.
+    pub fn new(format: Format) -> Self {
+        Self {
+            format,
+            unpaired: Unpaired::default(),
+            opening: Opening::default(),
+        }
+    }
+
+    /// Refuses a shape that is only read.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub(super) fn check(self) -> Result<()> {
+        use Format::{ClaudeCode, Codex, GeminiCli, KimiCli, LangChain, OpenClaw, Picoclaw};
+        match self.format {
+            ClaudeCode | Codex | GeminiCli | KimiCli | LangChain | OpenClaw | Picoclaw => {
+                Err(Error::Unsupported {
+                    verb: "export in a shape that is only imported",
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// In which shape.
+    pub(crate) fn format(self) -> Format {
+        self.format
+    }
+
+    /// What becomes of tool calls and results without their other half, and of results that
+    /// do not stand directly after their calls. Default: [`Unpaired::Drop`].
+    pub fn unpaired(mut self, unpaired: Unpaired) -> Self {
+        self.unpaired = unpaired;
+        self
+    }
+
+    /// How a conversation begins that the assistant began. Default:
+    /// [`Opening::Placeholder`].
+    pub fn opening(mut self, opening: Opening) -> Self {
+        self.opening = opening;
+        self
+    }
+}
+
+impl From<Format> for ExportOptions {
+    fn from(format: Format) -> Self {
+        Self::new(format)
+    }
+}
+
+/// A conversation in another shape, as text; it dereferences to that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Export {
+    /// The conversation.
+    pub text: String,
+    /// Everything that is not in it, or in another form, in order.
+    pub left_out: Vec<LeftOut>,
+    /// The tool ids that had to be changed for the provider: the id as it is in the text, and
+    /// as it is stored. Each of them stands for one call.
+    pub tool_ids: Vec<(String, String)>,
+}
+
+/// Something that an [`Export`] does not have, or not as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The message that it belongs to, counted from 0 in the session's history; none if it is
+    /// the session's.
+    pub message: Option<usize>,
+    /// The thing, and why it is not there.
+    pub what: String,
+}
+
+impl Export {
+    /// The id under which a tool call is stored that has this one in the text.
+    ///
+    /// ```
+    /// use sessionlog::{Format, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.append_all("cli", vec![
+    ///     Message::user("ls"),
+    ///     Message::assistant("").with_tool_call("functions.shell:0", "shell", "{}"),
+    ///     Message::tool("functions.shell:0", "README"),
+    /// ]).wait()?;
+    /// let export = chats.export("cli", Format::Anthropic).wait()?;
+    /// assert!(export.contains("functions_shell_0"));
+    /// assert_eq!(export.stored_id("functions_shell_0"), "functions.shell:0");
+    /// # store.close()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stored_id<'a>(&'a self, sent: &'a str) -> &'a str {
+        let mut changed = self.tool_ids.iter();
+        changed
+            .find(|(id, _)| id == sent)
+            .map_or(sent, |(_, stored)| stored)
+    }
+
+    /// How often each thing was left out, in the order of the first time.
+    #[must_use]
+    pub fn summary(&self) -> Vec<(&str, usize)> {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for left in &self.left_out {
+            match counts.iter_mut().find(|(what, _)| *what == left.what) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((&left.what, 1)),
+            }
+        }
+        counts
+    }
+
+    pub(super) fn leave_out(&mut self, message: impl Into<Option<usize>>, what: impl Into<String>) {
+        self.left_out.push(LeftOut {
+            message: message.into(),
+            what: what.into(),
+        });
+    }
+}
+
+impl Deref for Export {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl AsRef<str> for Export {
+    fn as_ref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl AsRef<[u8]> for Export {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+impl fmt::Display for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<Export> for String {
+    fn from(export: Export) -> Self {
+        export.text
+    }
+}
+
+impl PartialEq<str> for Export {
+    fn eq(&self, text: &str) -> bool {
+        self.text == text
+    }
+}
+
+impl PartialEq<&str> for Export {
+    fn eq(&self, text: &&str) -> bool {
+        self.text == *text
+    }
+}

@@ -1,0 +1,87 @@
+//! Codex: `sessions/<year>/<month>/<day>/rollout-*.jsonl`, a record a line, whose payload is an
+//! item of OpenAI's responses; in older files the items stand alone.
+//!
+//! Events repeat what the items say: one whose text no item has is a message. What a
+//! compaction left is a message of the user's with the field `isCompactSummary`.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::super::responses::Reader;
+use super::super::{anthropic, at_place, invalid};
+use super::{Transcript, named, records, time_of};
+use crate::Message;
+use crate::error::Result;
+
+pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
+    let records = records(text).collect::<Result<Vec<_>>>()?;
+    let said: HashSet<String> = records
+        .iter()
+        .filter(|(_, record)| record["payload"]["type"] == "message")
+        .map(|(_, record)| said(&record["payload"]["content"]))
+        .collect();
+    let mut reader = Reader::default();
+    for (at, record) in &records {
+        take(record, &said, &mut reader, transcript)
+            .map_err(|error| at_place("line", *at, &error))?;
+    }
+    let (messages, skipped) = reader.end();
+    transcript.messages = messages;
+    for kind in skipped {
+        transcript.skip(format!("an item {kind:?}"));
+    }
+    Ok(())
+}
+
+fn said(content: &Value) -> String {
+    anthropic::texts(content).trim().to_owned()
+}
+
+fn take(
+    record: &Value,
+    said: &HashSet<String>,
+    reader: &mut Reader,
+    transcript: &mut Transcript,
+) -> Result<()> {
+    let payload = &record["payload"];
+    let time = time_of(record);
+    let time = time.as_deref();
+    match named(record, "type") {
+        "session_meta" => {
+            transcript.id = payload["id"].as_str().map(String::from);
+        }
+        "response_item" => return reader.take(payload, time),
+        "compacted" => {
+            let summary = Message::user(named(payload, "message"));
+            let summary = summary.with_field("isCompactSummary", Some("true"));
+            if !summary.text().is_empty() {
+                return reader.push(summary.dated(time));
+            }
+        }
+        "event_msg" => {
+            let text = named(payload, "message");
+            let message = match named(payload, "type") {
+                "agent_message" => Message::assistant(text),
+                "user_message" => Message::user(text),
+                other => {
+                    transcript.skip(format!("an event {other:?}"));
+                    return Ok(());
+                }
+            };
+            if text.is_empty() || said.contains(text.trim()) {
+                transcript.skip("an event that an item repeats");
+            } else {
+                return reader.push(message.dated(time));
+            }
+        }
+        "" if record["id"].is_string() && record["timestamp"].is_string() => {
+            transcript.id = record["id"].as_str().map(String::from);
+        }
+        "" if record["record_type"].is_string() => transcript.skip("a record of the state"),
+        "" => return Err(invalid("there is no type")),
+        other if payload.is_object() => transcript.skip(format!("a record {other:?}")),
+        _ => return reader.take(record, time),
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Which tool wrote a text.
+
+use serde_json::Value;
+
+use super::super::{Format, invalid};
+use super::{named, records};
+use crate::error::Result;
+
+/// Roles that messages of OpenAI's shape have, and with it those of this crate's lines.
+const ROLES: [&str; 6] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "function",
+];
+
+/// The shape of a text, from the first record that tells.
+///
+/// # Errors
+/// `InvalidMessage`, if none does.
+pub(in super::super) fn detect(text: &str) -> Result<Format> {
+    if text.starts_with("SQLite format 3") {
+        return Err(invalid(
+            "a database of SQLite, which is not read; sessions of OpenAI's agents SDK come out of \
+             it with: sqlite3 FILE \"select message_data from agent_messages where session_id = \
+             'ID' order by id\"",
+        ));
+    }
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        let shape = match &value {
+            Value::Array(items) => of_items(items),
+            Value::Object(_) => of_object(&value).or_else(|| of_record(&value)),
+            _ => None,
+        };
+        return shape.ok_or_else(|| invalid("line 1: JSON of no shape that is known"));
+    }
+    let (mut last, mut is_plain) = (1, false);
+    for record in records(text) {
+        let (at, record) = record?;
+        last = at + 1;
+        match of_record(&record) {
+            // What is only ours or kimi-cli's may come later.
+            Some(Format::Jsonl) => is_plain = true,
+            Some(shape) => return Ok(shape),
+            None => {}
+        }
+    }
+    if is_plain {
+        return Ok(Format::Jsonl);
+    }
+    Err(invalid(format!(
+        "line {last}: no record of a shape that is known"
+    )))
+}
+
+/// One file, one object.
+fn of_object(value: &Value) -> Option<Format> {
+    if value["contents"].is_array() {
+        return Some(Format::Gemini);
+    }
+    if let Some(messages) = value["messages"].as_array() {
+        if value["key"].is_string() {
+            return Some(Format::Picoclaw);
+        }
+        if value["sessionId"].is_string()
+            && (value["projectHash"].is_string() || value["startTime"].is_string())
+        {
+            return Some(Format::GeminiCli);
+        }
+        return of_items(messages)
+            .or_else(|| value["system"].is_string().then_some(Format::Anthropic));
+    }
+    let items = ["input", "output", "items"]
+        .iter()
+        .find_map(|field| value[*field].as_array());
+    items.map(|_| Format::OpenAiResponses)
+}
+
+/// A list of messages: whatever only one shape has decides.
+fn of_items(items: &[Value]) -> Option<Format> {
+    if items.is_empty() {
+        return Some(Format::OpenAi);
+    }
+    let mut weak = None;
+    for item in items {
+        match of_record(item) {
+            Some(Format::Jsonl) => weak = Some(Format::OpenAi),
+            Some(other) => return Some(other),
+            None => {}
+        }
+    }
+    weak
+}
+
+/// One record of several.
+fn of_record(record: &Value) -> Option<Format> {
+    let kind = named(record, "type");
+    let has = |field: &str| record.get(field).is_some();
+    if record["lc"].is_number() || has("data") && record["data"]["content"] != Value::Null {
+        return Some(Format::LangChain);
+    }
+    if matches!(kind, "human" | "ai" | "AIMessageChunk") && has("content") {
+        return Some(Format::LangChain);
+    }
+    if has("payload") || has("record_type") || has("instructions") && has("timestamp") {
+        return Some(Format::Codex);
+    }
+    if record["parts"].is_array() {
+        return Some(Format::Gemini);
+    }
+    let role = named(record, "role");
+    if role.starts_with('_') {
+        return Some(Format::KimiCli);
+    }
+    if !role.is_empty() {
+        return Some(of_content(record, kind));
+    }
+    if kind == "session"
+        || kind == "message" && record["message"]["role"].is_string() && !has("sessionId")
+    {
+        return Some(Format::OpenClaw);
+    }
+    if has("leafUuid") || has("uuid") || has("sessionId") && has("type") {
+        return Some(Format::ClaudeCode);
+    }
+    if has("sessionId") && (has("projectHash") || has("startTime")) {
+        return Some(Format::GeminiCli);
+    }
+    let is_item = matches!(
+        kind,
+        "reasoning"
+            | "function_call"
+            | "function_call_output"
+            | "custom_tool_call"
+            | "custom_tool_call_output"
+    );
+    is_item.then_some(Format::OpenAiResponses)
+}
+
+/// The shape of a message with a role, from the types of its parts.
+fn of_content(record: &Value, kind: &str) -> Format {
+    let parts = record["content"].as_array();
+    let kinds = parts.into_iter().flatten().map(|part| named(part, "type"));
+    for part in kinds {
+        match part {
+            "input_text" | "output_text" | "input_image" | "input_file" => {
+                return Format::OpenAiResponses;
+            }
+            "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image"
+            | "document" => {
+                return Format::Anthropic;
+            }
+            _ => {}
+        }
+    }
+    if kind == "message" && ROLES.contains(&named(record, "role")) {
+        return Format::OpenAiResponses;
+    }
+    Format::Jsonl
+}

@@ -1,0 +1,394 @@
+//! Transcripts of other tools, as they keep them.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sessionlog::backend::kit;
+use sessionlog::{Error, Format, PartKind, Transcript};
+
+use super::random::{MODELS, export, obeys};
+use crate::support::{open, said, scratch};
+
+fn lines(records: &[Value]) -> String {
+    records.iter().map(|record| format!("{record}\n")).collect()
+}
+
+/// What the text is found to be, read; every model accepts it.
+fn found(text: &str, format: Format) -> Transcript {
+    let read = Transcript::read(text, None).unwrap_or_else(|error| panic!("{format:?}: {error}"));
+    assert_eq!(read.format, format, "{text}");
+    assert_eq!(Transcript::read(text, Some(format)).unwrap(), read);
+    let said: Vec<Value> = read
+        .messages
+        .iter()
+        .map(|m| serde_json::to_value(m).unwrap())
+        .collect();
+    for (model, rules) in MODELS {
+        obeys(
+            rules,
+            &export(&said, "", model.into()),
+            format!("{format:?} for {model:?}"),
+        );
+    }
+    read
+}
+
+fn claude(n: usize, more: &Value) -> Value {
+    let mut record = json!({"uuid": format!("u{n}"), "sessionId": "s-1", "isSidechain": false,
+        "timestamp": format!("2026-06-01T10:00:{n:02}.000Z")});
+    record
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    record
+}
+
+fn claude_session() -> Vec<Value> {
+    let model = |id: &str, block: Value| {
+        json!({"type": "assistant", "message": {"id": id, "type": "message",
+        "role": "assistant", "model": "m-1", "content": [block]}})
+    };
+    vec![
+        json!({"type": "summary", "summary": "Fix the parser", "leafUuid": "u9"}),
+        claude(
+            1,
+            &json!({"type": "user", "message": {"role": "user", "content": "fix the parser"}}),
+        ),
+        claude(
+            2,
+            &model(
+                "msg_1",
+                json!({"type": "thinking", "thinking": "hm", "signature": "sig"}),
+            ),
+        ),
+        claude(
+            3,
+            &model(
+                "msg_1",
+                json!({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file": "/x"}}),
+            ),
+        ),
+        claude(
+            4,
+            &model(
+                "msg_1",
+                json!({"type": "tool_use", "id": "toolu_2", "name": "Task", "input": {}}),
+            ),
+        ),
+        claude(
+            5,
+            &json!({"type": "user", "isSidechain": true, "agentId": "a7", "message": {"role": "user", "content": "look"}}),
+        ),
+        claude(
+            6,
+            &json!({"type": "assistant", "isSidechain": true, "parentUuid": "u5", "message": {"role": "assistant",
+            "content": [{"type": "text", "text": "found"}]}}),
+        ),
+        claude(
+            7,
+            &json!({"type": "user", "message": {"role": "user", "content": [{"type": "tool_result",
+            "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "data"}, {"type": "image",
+            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}]}]}}),
+        ),
+        claude(
+            8,
+            &json!({"type": "user", "message": {"role": "user", "content": [{"type": "tool_result",
+            "tool_use_id": "toolu_2", "content": "found", "is_error": true}]}}),
+        ),
+        json!({"type": "file-history-snapshot", "messageId": "u8", "snapshot": {}}),
+        claude(
+            8,
+            &json!({"type": "user", "message": {"role": "user", "content": "twice"}}),
+        ),
+        claude(
+            9,
+            &json!({"type": "user", "isCompactSummary": true, "message": {"role": "user", "content": "So far: …"}}),
+        ),
+        claude(10, &model("msg_2", json!({"type": "text", "text": "done"}))),
+    ]
+}
+
+#[test]
+fn claude_code_is_read_with_tools_pictures_subagents_and_compactions() {
+    let read = found(&lines(&claude_session()), Format::ClaudeCode);
+    assert_eq!(
+        said(&read.messages),
+        ["fix the parser", "", "data", "found", "So far: …", "done"]
+    );
+    assert_eq!(
+        (read.id.as_deref(), read.title.as_deref()),
+        (Some("s-1"), Some("Fix the parser"))
+    );
+    let call = &read.messages[1];
+    assert_eq!(
+        (call.tool_calls().len(), call.reasoning(), call.model_name()),
+        (2, "hm", "m-1")
+    );
+    assert!(
+        call.unknown_field("thinking_blocks")
+            .unwrap()
+            .contains("sig")
+    );
+    assert!(
+        read.messages[2]
+            .parts()
+            .iter()
+            .any(|part| part.kind() == PartKind::Image)
+    );
+    assert_eq!(read.messages[3].unknown_field("is_error"), Some("true"));
+    assert_eq!(
+        read.messages[4].unknown_field("isCompactSummary"),
+        Some("true")
+    );
+    assert_eq!(read.created.as_deref(), Some("2026-06-01T10:00:01Z"));
+    assert_eq!(read.updated.as_deref(), Some("2026-06-01T10:00:10Z"));
+    assert_eq!(
+        (
+            said(&read.branches[0].messages),
+            read.branches[0].id.as_deref()
+        ),
+        (vec!["look".to_owned(), "found".to_owned()], Some("a7"))
+    );
+    assert_eq!(
+        read.skipped.iter().map(|(_, many)| many).sum::<usize>(),
+        2,
+        "{:?}",
+        read.skipped
+    );
+    // A file that has only a subagent is that conversation.
+    let side: Vec<Value> = claude_session().drain(5..7).collect();
+    assert_eq!(
+        said(&found(&lines(&side), Format::ClaudeCode).messages),
+        ["look", "found"]
+    );
+}
+
+#[test]
+fn codex_is_read_from_its_items_and_from_events_that_no_item_repeats() {
+    let record = |kind: &str, payload: Value| json!({"timestamp": "2026-06-01T10:00:01.000Z", "type": kind, "payload": payload});
+    let records = [
+        record(
+            "session_meta",
+            json!({"id": "0-1", "cwd": "/p", "cli_version": "0.1"}),
+        ),
+        record(
+            "response_item",
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "fix it"}]}),
+        ),
+        record(
+            "event_msg",
+            json!({"type": "user_message", "message": "fix it"}),
+        ),
+        record("turn_context", json!({"cwd": "/p"})),
+        record(
+            "response_item",
+            json!({"type": "reasoning", "summary": [], "content": null, "encrypted_content": "gAAAA"}),
+        ),
+        record(
+            "response_item",
+            json!({"type": "function_call", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "call_id": "call_1"}),
+        ),
+        record(
+            "response_item",
+            json!({"type": "function_call_output", "call_id": "call_1", "output": "ok"}),
+        ),
+        record(
+            "response_item",
+            json!({"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin", "call_id": "call_2"}),
+        ),
+        record(
+            "response_item",
+            json!({"type": "custom_tool_call_output", "call_id": "call_2", "output": "{\"output\":\"done\"}"}),
+        ),
+        record("compacted", json!({"message": "so far"})),
+        record("event_msg", json!({"type": "token_count", "info": null})),
+        record(
+            "event_msg",
+            json!({"type": "agent_message", "message": "done"}),
+        ),
+    ];
+    let read = found(&lines(&records), Format::Codex);
+    assert_eq!(
+        said(&read.messages),
+        [
+            "fix it",
+            "",
+            "ok",
+            "",
+            "{\"output\":\"done\"}",
+            "so far",
+            "done"
+        ]
+    );
+    assert_eq!(read.id.as_deref(), Some("0-1"));
+    assert!(
+        read.messages
+            .iter()
+            .all(|m| m.created_at() == Some("2026-06-01T10:00:01Z"))
+    );
+    let bare = [
+        json!({"id": "0-2", "timestamp": "2025-05-01T10:00:00Z", "instructions": null}),
+        json!({"record_type": "state"}),
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "old"}]}),
+    ];
+    let read = found(&lines(&bare), Format::Codex);
+    assert_eq!(
+        (said(&read.messages), read.id.as_deref()),
+        (vec!["old".to_owned()], Some("0-2"))
+    );
+}
+
+#[test]
+fn items_of_responses_are_read_as_a_list_and_as_lines() {
+    let items = [
+        json!({"role": "user", "content": "2+2?"}),
+        json!({"id": "rs_1", "type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "think"}]}),
+        json!({"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"}),
+        json!({"type": "function_call_output", "call_id": "c", "output": "4"}),
+        json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "4", "annotations": []}]}),
+    ];
+    for text in [
+        lines(&items),
+        json!(items).to_string(),
+        json!({"input": items}).to_string(),
+    ] {
+        let read = found(&text, Format::OpenAiResponses);
+        assert_eq!(said(&read.messages), ["2+2?", "", "4", "4"]);
+        assert_eq!(read.messages[1].reasoning(), "think");
+    }
+}
+
+#[test]
+fn gemini_cli_langchain_openclaw_and_older_picoclaw_are_read() {
+    let time = "2026-06-01T10:00:00.000Z";
+    let gemini = json!({"sessionId": "g1", "projectHash": "x", "startTime": time, "messages": [
+        {"id": "1", "timestamp": time, "type": "user", "content": "hi"},
+        {"id": "2", "timestamp": time, "type": "gemini", "content": "", "model": "gemini-3",
+            "thoughts": [{"subject": "Plan", "description": "read"}],
+            "toolCalls": [{"id": "t", "name": "read_file", "args": {"p": 1}, "status": "success", "result": [
+                {"functionResponse": {"id": "t", "name": "read_file", "response": {"output": "data"}}}]}]},
+        {"id": "3", "timestamp": time, "type": "info", "content": "updated"},
+        {"id": "4", "timestamp": time, "type": "gemini", "content": [{"text": "done"}]}]});
+    let read = found(&gemini.to_string(), Format::GeminiCli);
+    assert_eq!(said(&read.messages), ["hi", "", "data", "done"]);
+    assert_eq!(read.messages[1].reasoning(), "Plan\nread");
+
+    let dicts = json!([
+        {"type": "human", "data": {"content": "hi", "additional_kwargs": {}, "type": "human"}},
+        {"type": "ai", "data": {"content": [{"type": "text", "text": "I look"}, {"type": "tool_use", "id": "t", "name": "f", "input": {}}],
+            "tool_calls": [{"name": "f", "args": {"a": 1}, "id": "t", "type": "tool_call"}]}},
+        {"type": "tool", "data": {"content": "1", "tool_call_id": "t", "status": "error"}},
+        {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "AIMessage"], "kwargs": {"content": "ok"}},
+    ]);
+    let read = found(&dicts.to_string(), Format::LangChain);
+    assert_eq!(said(&read.messages), ["hi", "I look", "1", "ok"]);
+    assert_eq!(read.messages[1].tool_calls()[0].id, "t");
+    assert_eq!(
+        found(&lines(dicts.as_array().unwrap()), Format::LangChain),
+        read
+    );
+
+    let claw = [
+        json!({"type": "session", "version": 3, "id": "o1", "timestamp": time}),
+        json!({"type": "message", "id": "1", "timestamp": time, "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}}),
+        json!({"type": "message", "id": "2", "timestamp": time, "message": {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "thinkingSignature": "s"},
+            {"type": "toolCall", "id": "t", "name": "f", "arguments": {}}]}}),
+        json!({"type": "message", "id": "3", "timestamp": time, "message": {"role": "toolResult", "toolCallId": "t",
+            "content": [{"type": "text", "text": "1"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}], "isError": false}}),
+        json!({"type": "model_change", "id": "4"}),
+    ];
+    let read = found(&lines(&claw), Format::OpenClaw);
+    assert_eq!(said(&read.messages), ["hi", "", "1"]);
+
+    let older = json!({"key": "telegram:9", "messages": [{"role": "user", "content": "hi"}], "summary": "s",
+        "created": "2024-01-01T00:00:00Z", "updated": "2024-02-01T00:00:00Z"});
+    let read = found(&older.to_string(), Format::Picoclaw);
+    assert_eq!(
+        (read.id.as_deref(), &*read.summary),
+        (Some("telegram:9"), "s")
+    );
+    assert_eq!(read.updated.as_deref(), Some("2024-02-01T00:00:00Z"));
+}
+
+#[test]
+fn a_shape_that_is_not_known_is_refused_with_its_line() {
+    for (text, says) in [
+        ("{\"a\":1}\n{\"b\":2}\n", "line 2"),
+        ("{\"a\":1}", "line 1"),
+        ("not JSON", "line 1"),
+        ("SQLite format 3\0", "agent_messages"),
+        ("", "line 1"),
+    ] {
+        let refused = Transcript::read(text, None).unwrap_err();
+        assert!(matches!(refused, Error::InvalidMessage { .. }));
+        assert!(refused.to_string().contains(says), "{text:?}: {refused}");
+    }
+    let mut broken = claude_session();
+    broken.push(claude(
+        11,
+        &json!({"type": "user", "message": {"content": "x"}}),
+    ));
+    let refused = Transcript::read(&lines(&broken), None)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("line 14: there is no role"), "{refused}");
+}
+
+#[test]
+fn a_session_is_dated_by_the_messages_that_are_imported() {
+    let dir = scratch();
+    let text = "{\"role\":\"user\",\"content\":\"a\",\"created_at\":\"2024-03-01 09:00:00\"}\r\n\
+        {\"role\":\"user\",\"content\":\"b\",\"created_at\":\"2024-03-01T09:00:05Z\"}\r\n";
+    let store = open(dir.path());
+    let chats = store.handle();
+    chats.add_message("new", "user", "now").wait().unwrap();
+    let now = chats.session_meta("new").wait().unwrap().updated_at;
+    for key in ["old", "new"] {
+        chats.import(key, Format::Jsonl, text).wait().unwrap();
+    }
+    store.close().unwrap();
+    let store = open(dir.path());
+    let meta = |key: &str| store.handle().session_meta(key).wait().unwrap();
+    let dates = |key: &str| (meta(key).created_at, meta(key).updated_at);
+    let first = String::from("2024-03-01T09:00:00Z");
+    assert_eq!(dates("old"), (first.clone(), "2024-03-01T09:00:05Z".into()));
+    assert_eq!(dates("new"), (first, now));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_long_transcript_of_each_tool_is_read_in_seconds() {
+    const MESSAGES: usize = 10_000;
+    let mut claude_lines = String::new();
+    let mut codex_lines = String::new();
+    for n in 0..MESSAGES / 2 {
+        let user = claude(
+            n,
+            &json!({"type": "user", "message": {"role": "user", "content": "x".repeat(200)}}),
+        );
+        let model = json!({"uuid": format!("m{n}"), "sessionId": "s", "type": "assistant", "message": {"id": format!("i{n}"),
+            "role": "assistant", "content": [{"type": "text", "text": "y".repeat(400)}]}});
+        write!(claude_lines, "{user}\n{model}\n").unwrap();
+        for role in ["user", "assistant"] {
+            let item = json!({"type": "response_item", "timestamp": "2026-06-01T10:00:01Z", "payload": {"type": "message",
+                "role": role, "content": [{"type": "input_text", "text": format!("{n} {}", "z".repeat(300))}]}});
+            writeln!(codex_lines, "{item}").unwrap();
+        }
+    }
+    for text in [&claude_lines, &codex_lines] {
+        let begun = Instant::now();
+        assert_eq!(
+            Transcript::read(text, None).unwrap().messages.len(),
+            MESSAGES
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+    assert!(kit::import(&claude_lines, Format::Jsonl).is_err());
+}

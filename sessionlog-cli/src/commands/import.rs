@@ -74,9 +74,9 @@ enum Shape {
     Codex,
     /// A session of Gemini CLI
     GeminiCli,
-    /// Messages of LangChain
+    /// Messages of `LangChain`
     Langchain,
-    /// A session of OpenClaw
+    /// A session of `OpenClaw`
     Openclaw,
     /// A context file of kimi-cli
     Kimi,

@@ -202,6 +202,13 @@ impl Message {
             _ => true,
         })
     }
+
+    /// Whether the model's reasoning is kept with it, in whichever shape.
+    pub(super) fn has_reasoning(&self) -> bool {
+        let mut parts = self.own_parts().into_iter();
+        self.unknown_field("reasoning_items").is_some()
+            || parts.any(|part| part.kind == PartKind::Reasoning)
+    }
 }
 
 impl<'a> Part<'a> {

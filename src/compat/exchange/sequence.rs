@@ -43,6 +43,8 @@ pub(crate) enum FaultKind {
     SecondCall,
     /// Only assistants call.
     CallOfOthers,
+    /// Nothing but reasoning is left of the message, which no model takes alone.
+    Reasoning,
     /// The results do not stand directly after their calls.
     Apart,
 }
@@ -56,6 +58,7 @@ impl FaultKind {
             Self::SecondResult => "a second result of a tool call",
             Self::SecondCall => "a tool call that was there twice",
             Self::CallOfOthers => "tool calls of a message that is not the assistant's",
+            Self::Reasoning => "reasoning that led to nothing but tool calls without results",
             Self::Apart => return None,
         })
     }
@@ -183,6 +186,9 @@ impl Plan {
             arranged.note(place, &id, FaultKind::Apart);
         }
         if calls.is_empty() && !message.says_something() {
+            if message.has_reasoning() {
+                arranged.note(place, &message.tool_calls()[0].id, FaultKind::Reasoning);
+            }
             arranged.gone += 1;
             return;
         }

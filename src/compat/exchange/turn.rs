@@ -280,8 +280,7 @@ impl Turn<'_> {
 
     /// The words for such a message.
     pub(super) fn blank(&self) -> &'static str {
-        let mut kinds = self.parts.iter().map(Part::kind);
-        if kinds.any(|kind| kind == part::PartKind::Reasoning) {
+        if self.message.has_reasoning() {
             "a message of reasoning alone"
         } else {
             "a message that says nothing"

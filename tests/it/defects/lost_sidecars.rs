@@ -98,7 +98,7 @@ fn p11_a_lost_sidecar_takes_nothing_along() {
             let store = open(dir.path());
             furnish(&store.handle(), key);
             store.close().unwrap();
-            let before = files(dir.path());
+            let mut before = files(dir.path());
             spoil(dir.path(), fate);
             let spoilt = files(dir.path());
 
@@ -120,6 +120,10 @@ fn p11_a_lost_sidecar_takes_nothing_along() {
                 assert!(!aside || Some(&**bytes) == fate);
                 !aside
             });
+            // Its number is this life's.
+            for files in [&mut before, &mut after] {
+                assert!(files.remove(Path::new(".sessionlog/lock")).is_some());
+            }
             assert_eq!(after, before, "all is as it was");
 
             let store = open(dir.path());

@@ -365,6 +365,12 @@ impl Home {
         }
     }
 
+    /// Says that a look may have been at two lives of a writer.
+    pub(crate) fn changed_life(&self) -> Error {
+        let error = io::Error::other("a writer began or ended while it was read");
+        Error::io("read", &self.journal, error)
+    }
+
     /// Whether there is a journal.
     ///
     /// # Errors

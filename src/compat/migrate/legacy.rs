@@ -15,7 +15,6 @@ use crate::disk::files::backup::BackupReason;
 use crate::disk::session_file::{self, LegacySession, SIDECAR};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
-use crate::engine::shard::verbs::update::{Dates, Update};
 use crate::error::{Error, Result};
 use crate::ground::clock;
 use crate::ground::storage::{FileKind, Storage};
@@ -266,10 +265,9 @@ impl<'a> Import<'a> {
             key,
             messages,
             summary,
-            created,
-            updated,
             scope,
             aliases,
+            ..
         } = session;
         let messages = self.stamped(messages)?;
         if !self.shows(&key, &messages)? {
@@ -281,7 +279,6 @@ impl<'a> Import<'a> {
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
         }
-        self.date(&key, created, updated)?;
         if scope.is_none() && aliases.is_empty() {
             return Ok(());
         }
@@ -290,21 +287,6 @@ impl<'a> Import<'a> {
             report.without_identity.push((key, reason));
         }
         Ok(())
-    }
-
-    /// The session was made and changed when its file says, not when it was imported.
-    fn date(&self, key: &str, created: String, updated: String) -> Result<()> {
-        let set = |time: String| clock::parse(&time).is_some().then_some(time);
-        let dates = Dates {
-            created: set(created),
-            updated: set(updated),
-            keep_later: false,
-        };
-        let change = Update::<()> {
-            dates: Some(dates),
-            ..Update::default()
-        };
-        self.store.ask(key, change).wait()
     }
 
     /// Whether the store accepts a session, if messages without a time get

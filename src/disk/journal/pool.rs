@@ -7,6 +7,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -181,9 +182,16 @@ impl SegmentPool {
             (state.next_number - 1, len)
         };
         let least = budget.least.min(len).max(min_len);
+        let mut refused = None;
         let blank = match self.blank(number, len, least, space, filling) {
             Err(full @ Error::StorageFull { .. }) if frees => {
-                self.draw_on_reserve(min_len)?.ok_or(full)
+                match self.draw_on_reserve(min_len)? {
+                    Some(kept) => {
+                        refused = Some(full);
+                        Ok(kept)
+                    }
+                    None => Err(full),
+                }
             }
             made => made,
         };
@@ -191,7 +199,13 @@ impl SegmentPool {
             self.state.lock().short = matches!(error, Error::StorageFull { .. });
         })?;
         let segment = segment::create(&*self.storage, &self.dir, &self.store, number, &blank)
-            .inspect_err(|error| self.discard(&blank, error))?;
+            .inspect_err(|error| self.discard(&blank, error));
+        let segment = segment.map_err(|error| match refused {
+            // A compaction gave up what is kept, before it got a segment's name: asked again,
+            // there may be space.
+            Some(full) if is_gone(&error) => full,
+            _ => error,
+        })?;
         let mut state = self.state.lock();
         state.short = false;
         state.next_len = (state.next_len * 4).min(self.lengths.largest);
@@ -385,6 +399,10 @@ impl SegmentPool {
 /// committer waits for it.
 #[derive(Debug)]
 struct Making<'a>(&'a SegmentPool);
+
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
 
 impl<'a> Making<'a> {
     fn begin(pool: &'a SegmentPool, state: &mut State) -> Self {

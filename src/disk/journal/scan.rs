@@ -97,7 +97,7 @@ impl Scan {
         store: &StoreId,
     ) -> Result<()> {
         for _ in 1..TRIES {
-            let before = self.sequence;
+            let (before, is_first) = (self.sequence, self.segments.is_empty());
             let read = self.read_further(storage, dir, store);
             // Behind the last batch that holds may stand others, if one between them was
             // written meanwhile.
@@ -105,10 +105,18 @@ impl Scan {
             if read.is_ok() && is_all {
                 return Ok(());
             }
+            if is_first && read.is_err() {
+                // Segments that come later are not looked at whole: these would not be.
+                *self = Self::default();
+            }
         }
         // What was read before may be what misleads.
         *self = Self::default();
-        self.read_further(storage, dir, store)
+        let read = self.read_further(storage, dir, store);
+        if read.is_err() {
+            *self = Self::default();
+        }
+        read
     }
 
     fn read_further(&mut self, storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<()> {
@@ -218,7 +226,7 @@ impl Scan {
         let batches = self.segments.iter().flat_map(|found| &found.batches);
         let numbers = batches.map(|span| span.commit.sequence);
         let after = numbers.filter(|number| *number > sequence && *number <= self.sequence);
-        after.count() as u64 == self.sequence.saturating_sub(sequence)
+        self.sequence >= sequence && after.count() as u64 == self.sequence - sequence
     }
 
     /// Makes the batches that hold survive power loss. If only the process

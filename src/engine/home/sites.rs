@@ -94,7 +94,6 @@ pub(super) fn check_dir(storage: &dyn Storage, path: &Path, any_owner: bool) -> 
 pub(crate) fn name_rule(storage: &dyn Storage, dir: &Path) -> NameRule {
     let [own, other] = [NAME, &NAME.to_uppercase()].map(|name| storage.info(&dir.join(name)));
     match (own, other) {
-        (Ok(own), Ok(other)) if own.inode != other.inode => NameRule::TellsCase,
         (Ok(_), Err(e)) if e.kind() == io::ErrorKind::NotFound => NameRule::TellsCase,
         _ => NameRule::Folds,
     }

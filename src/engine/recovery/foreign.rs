@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | our lines, others after them | ours, then theirs | added |
 //! | a file of theirs where the session had no line | ours, then theirs | added |
-//! | the same, beside a sidecar of ours that counts lines, or was one before | theirs | rewritten |
+//! | the same, beside a sidecar of theirs that was one of ours which counts lines | theirs | rewritten |
 //! | a file that shows nothing of ours, or ours in another order | theirs | rewritten |
 //! | an empty file, and a sidecar of theirs that counts none | none | cleared |
 //! | a part of ours, and a sidecar of theirs that shows just that, as none of ours did | theirs | rewritten |

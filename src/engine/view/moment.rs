@@ -93,7 +93,8 @@ impl Moment {
         let Some(stem) = now.stem.as_ref().filter(|_| now.stem == before.stem) else {
             return now.life == before.life && now.stem == before.stem;
         };
-        if now.life != before.life {
+        let went_back = now.sequence < before.sequence || now.checkpoint < before.checkpoint;
+        if now.life != before.life || went_back {
             return false;
         }
         // What a checkpoint covers since is in files that were written since.
@@ -250,13 +251,21 @@ impl Followed {
             };
         }
         match store {
-            Some(id) => self.read_journal(place, &id)?,
+            Some(id) => {
+                self.read_journal(place, &id)?;
+                // A journal that its writer emptied at its end is the next life's.
+                if home.life(storage) != self.moment.life {
+                    return Err(home.changed_life());
+                }
+            }
             // What the journal holds would be missing from every answer.
             None if home.has_segments(storage)? => return Err(home.missing_identity()),
             None => Arc::make_mut(&mut self.moment).report.clean = true,
         }
         // Without a store nothing tells of what other programs do.
         if survey == Survey::Always || !self.is_surveyed || store.is_none() {
+            // Cut short, the old catalog would pass for one of now.
+            self.is_surveyed = false;
             self.survey(place)?;
             self.is_surveyed = true;
         }

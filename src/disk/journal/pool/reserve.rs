@@ -11,6 +11,7 @@
 //! *A file of zeros made, synced, renamed*: before, a `.tmp`, which the next open removes;
 //! after, one more. *Taken for a segment*: see [`segment::create`].
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::budget::SMALLEST;
@@ -58,8 +59,11 @@ fn parts(storage: &dyn Storage, dir: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn release(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let parts = parts(storage, dir)?;
     for path in &parts {
-        let removed = storage.remove_file(path);
-        removed.map_err(|e| Error::io("remove", path, e))?;
+        match storage.remove_file(path) {
+            // The committer drew on it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(|e| Error::io("remove", path, e))?,
+        }
     }
     Ok(!parts.is_empty())
 }
@@ -107,8 +111,11 @@ impl SegmentPool {
             return Ok(None);
         }
         for path in parts(&*self.storage, &self.dir)? {
-            let file = self.storage.open(&path, OpenMode::ReadWrite);
-            let file = file.map_err(|e| Error::io("open", &path, e))?;
+            let file = match self.storage.open(&path, OpenMode::ReadWrite) {
+                // A compaction gave it up.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                file => file.map_err(|e| Error::io("open", &path, e))?,
+            };
             let found = file.info().map_err(|e| Error::io("open", &path, e))?.len;
             if found == SMALLEST {
                 return Ok(Some(Spare {

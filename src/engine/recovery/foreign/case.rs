@@ -100,17 +100,14 @@ impl Case<'_> {
     }
 
     /// Nothing of ours is in the file of a session that began in the journal, and the
-    /// sidecar beside it is, or was before they wrote it, one of ours that counts lines.
-    /// Those came to the file before that sidecar: they replaced them.
+    /// sidecar that they wrote beside it was one of ours that counts lines. Those came to the
+    /// file before that sidecar: they replaced them.
     fn is_of_theirs_alone(&self) -> io::Result<bool> {
         let (Some(meta), Some(log), Found::Added { from: 0, .. }) =
-            (self.on_disk.meta(), &self.log, self.found)
+            (self.their_meta(), &self.log, self.found)
         else {
             return Ok(false);
         };
-        if self.their_meta().is_none() {
-            return Ok(meta.count > 0);
-        }
         let is_dated = |said: &SessionMeta| said.created_at == meta.created_at;
         let was_ours = meta.created_at != ZERO_TIME && self.said(is_dated);
         if !was_ours || self.said(|said| is_dated(said) && said.count == 0) {

@@ -153,7 +153,7 @@ fn try_deeds(crash: Crash<'_>, count: &mut Count) {
 
 fn print(disk: &MemoryStorage) {
     for (path, bytes) in disk.dump() {
-        if path.ends_with(".jsonl") || path.ends_with(".meta.json") {
+        if !path.contains("/.sessionlog/") {
             println!("{path}:\n{}", String::from_utf8_lossy(&bytes));
         }
     }

@@ -275,7 +275,7 @@ fn a_picture_in_a_tool_s_result_stays_a_part_and_every_model_sees_it() {
         {"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"r"},
         {"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}]}]}"#;
     let read = kit::import(text, Format::Anthropic).unwrap();
-    let kinds: Vec<_> = read[2].parts().iter().map(|part| part.kind()).collect();
+    let kinds: Vec<_> = read[2].parts().iter().map(sessionlog::Part::kind).collect();
     assert_eq!(kinds, [PartKind::Text, PartKind::Image]);
     let lines: Vec<Value> = read
         .iter()

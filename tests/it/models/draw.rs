@@ -159,11 +159,11 @@ impl Draw {
                     match self.below(3) {
                         0 => {
                             line["thinking_blocks"] =
-                                json!([{"type": "thinking", "thinking": "hm", "signature": "s"}])
+                                json!([{"type": "thinking", "thinking": "hm", "signature": "s"}]);
                         }
                         1 => {
                             line["reasoning_items"] = json!([{"type": "reasoning", "id": "rs_1", "summary": [],
-                            "encrypted_content": "gAAAA"}])
+                            "encrypted_content": "gAAAA"}]);
                         }
                         _ => line["refusal"] = "I will not".into(),
                     }
@@ -200,7 +200,7 @@ impl Draw {
             1 => line["is_error"] = true.into(),
             2 => {
                 line["content"] = json!([{"type": "text", "text": "see"},
-                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}])
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]);
             }
             _ => {}
         }

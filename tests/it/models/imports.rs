@@ -10,8 +10,9 @@ use sessionlog::{Error, Format, PartKind, Transcript};
 use super::random::{MODELS, export, obeys};
 use crate::support::{open, said, scratch};
 
-fn lines(records: &[Value]) -> String {
-    records.iter().map(|record| format!("{record}\n")).collect()
+pub(super) fn lines(records: &[Value]) -> String {
+    let lines: Vec<_> = records.iter().map(Value::to_string).collect();
+    lines.join("\n") + "\n"
 }
 
 /// What the text is found to be, read; every model accepts it.

@@ -29,7 +29,7 @@ fn depth() -> u64 {
 }
 
 pub(super) fn export(lines: &[Value], summary: &str, options: ExportOptions) -> Export {
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines = super::imports::lines(lines);
     kit::export(lines.as_bytes(), 0, summary, options).unwrap()
 }
 

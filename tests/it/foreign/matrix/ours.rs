@@ -107,6 +107,7 @@ impl Fields {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a list")]
 pub(super) fn scripts() -> Vec<Script> {
     use Op::*;
     let flushed = vec![Add(&["one", "two", "three"]), Summary("before"), Flush];

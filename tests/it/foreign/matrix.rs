@@ -46,7 +46,7 @@ fn what_another_program_does_after_a_crash_loses_doubles_and_revives_nothing() {
         count.cases, count.changed, count.twice
     );
     assert!(count.wrong.is_empty(), "{}", count.told());
-    assert!(count.cases >= 8_000 && count.twice >= 2_000 && count.changed >= 7_000);
+    assert!(count.cases >= 2_500 && count.twice >= 300 && count.changed >= 2_000);
 }
 
 fn play(script: &Script) -> Count {
@@ -141,7 +141,7 @@ fn try_deeds(crash: Crash<'_>, count: &mut Count) {
         count.cases += 1;
         count.changed += u64::from(after.changed);
         let mut verdict = check(&disk, &after);
-        let second = next.is_none() && ((step + nth as u64) / every).is_multiple_of(SECOND);
+        let second = next.is_none() && (step + nth as u64) / every % SECOND == 9;
         if verdict.is_ok() && second {
             verdict = again(&storage.image(image), &known, script, deed, count);
         }
@@ -165,13 +165,13 @@ fn asked() -> Option<String> {
 
 /// Of so many pairs of a crash and a deed, one is tried. Crashes at calls in a row take turns,
 /// so that each deed comes to every act.
-const EVERY: u64 = 4;
+const EVERY: u64 = 12;
 
 /// Of so many cases, one is where the other program does two things.
 const PAIRS: u64 = 5;
 
 /// Of so many cases, one is where the recovery is cut short too.
-const SECOND: u64 = 41;
+const SECOND: u64 = 32;
 
 /// Calls of a recovery between two of those before which it is cut short.
 const CALLS: usize = 7;

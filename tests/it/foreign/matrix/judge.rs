@@ -175,6 +175,8 @@ impl After {
         let has_ours = !self.known.ever.is_disjoint(&texts_in(left[0].as_ref()));
         let theirs_alone = left[0].is_some() && !cleared && !has_ours;
         self.untold |= self.may_lack_files && theirs_alone && (rewrites || self.rewritten);
+        // Nothing tells any more that an empty file was cleared.
+        self.untold |= unhidden && left[0].as_ref().is_some_and(Vec::is_empty);
         self.says(deed, [&found, &left], unhidden || removed);
         self.seen = after;
     }

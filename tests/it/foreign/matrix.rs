@@ -142,8 +142,9 @@ fn try_deeds(crash: Crash<'_>, count: &mut Count) {
         count.changed += u64::from(after.changed);
         let mut verdict = check(&disk, &after);
         // Of a session that began in the journal nobody can tell any more what was whose.
-        let second =
-            next.is_none() && !script.may_lack_files() && (step + nth as u64) / every % SECOND == 10;
+        let second = next.is_none()
+            && !script.may_lack_files()
+            && (step + nth as u64) / every % SECOND == 10;
         if verdict.is_ok() && second {
             verdict = again(&storage.image(image), &known, script, deed, count);
         }

@@ -175,6 +175,7 @@ impl Case<'_> {
             skip: self.our_meta().map_or(0, |meta| meta.skip),
             found: self.log.as_ref(),
             from,
+            present: self.present,
             theirs: self.their_meta(),
         };
         let (lines, skip) = both.join()?;

@@ -20,6 +20,8 @@ pub(super) struct Both<'a> {
     /// The file that was found, and where the lines of others begin in it.
     pub(super) found: Option<&'a Bytes>,
     pub(super) from: Option<u64>,
+    /// Whether that is the session's present file, whose lines have the numbers that ours have.
+    pub(super) present: bool,
     /// The sidecar that was found, if another program wrote it.
     pub(super) theirs: Option<&'a SessionMeta>,
 }
@@ -69,7 +71,7 @@ impl Both<'_> {
         match least {
             _ if is_ours => Hidden::AsOurs,
             i64::MAX => Hidden::First(first),
-            least if theirs.skip < least => Hidden::Fewer(first),
+            least if self.present && theirs.skip < least => Hidden::Fewer(first),
             _ => Hidden::First(first),
         }
     }

@@ -114,6 +114,8 @@ impl After {
             let (had, has) = (texts_in(found[0].as_ref()), texts_in(left[0].as_ref()));
             self.dropped.extend(had.difference(&has).cloned());
         }
+        // What a recovery made again they saw, and took away or not.
+        self.taken.retain(|text| !before.contains(text));
         let whole = deed.name.starts_with("set") || deed.name.starts_with("clear");
         let whole = whole && rewrites;
         if self.deeds == 1 && (whole || removed) {

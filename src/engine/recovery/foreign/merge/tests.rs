@@ -21,6 +21,7 @@ fn hidden(ours: &[u8], skip: i64, found: &[u8], first: i64) -> (Vec<u8>, i64) {
         skip,
         found: Some(&Bytes::of(found.to_vec())),
         from: None,
+        present: true,
         theirs: None,
     };
     let skip = both.hide(both.found, first).unwrap();

@@ -84,7 +84,7 @@ pub mod guide;
 pub mod testing;
 
 pub use compat::exchange::{
-    Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript,
+    Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript, Unpaired,
 };
 pub use compat::migrate::{
     KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
@@ -131,7 +131,7 @@ pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
 pub use front::update::{Appended, Update, UpdateParts};
 pub use front::watch::{SessionState, Watch};
-pub use front::window::{Besides, Budget, Unpaired, Window};
+pub use front::window::{Besides, Budget, Window};
 pub use ground::histogram::Histogram;
 /// JSON text as it stands: what a scope is given as.
 pub use serde_json::value::RawValue;

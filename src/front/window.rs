@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::Message;
 use crate::compat::exchange::sequence::arrange;
-use crate::compat::exchange::{Part, PartKind};
+use crate::compat::exchange::{Part, PartKind, Unpaired};
 use crate::engine::position::Position;
 use crate::engine::snapshot::Looked;
 use crate::engine::stats::Counters;
@@ -26,25 +26,6 @@ pub struct Budget {
 enum Counter {
     Messages(Arc<dyn Fn(&Message) -> usize + Send + Sync>),
     Parts(Arc<dyn Fn(&Part<'_>) -> usize + Send + Sync>),
-}
-
-/// What becomes of a tool's result without the call that asked for it or not directly after it,
-/// of a call without a result, and of second ones of either.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Unpaired {
-    /// Results go directly after their calls, and what came between follows them. Calls and
-    /// results without their other half are left out, and so are second ones; the rest of a
-    /// message with such calls stays, if it says anything.
-    #[default]
-    Drop,
-    /// As [`Drop`](Self::Drop), but a call without a result gets one that says so, `[no
-    /// result]`. These are over the budget, if there is no room for them: a dozen tokens each.
-    Answer,
-    /// Everything stays as and where it is.
-    Keep,
-    /// The window or export is refused with [`Error::ToolCallUnpaired`].
-    Error,
 }
 
 impl fmt::Debug for Budget {

@@ -98,15 +98,6 @@ impl Search {
         for what in &unread {
             output::warn(what);
         }
-        if let Some(key) = only
-            && !is_found
-            && !store.chats.list_sessions().wait()?.contains(&key)
-        {
-            output::warn(&format!(
-                "{key} has no sidecar, so no search finds it; `sessionlog show` shows it, and \
-                 `sessionlog repair` or the next message lists it again"
-            ));
-        }
         Ok(Outcome::found(is_found))
     }
 

@@ -143,8 +143,8 @@ fn tell(out: &mut Output, report: &VerifyReport) -> Result<()> {
     for session in ownerless(report) {
         let SessionCheck { stem, messages, .. } = session;
         let what = format!(
-            "{stem}: no sidecar says whose it is, so it is in no list; messages in it: {messages}. \
-             Its key shows it, and writing to that lists it again"
+            "{stem}: no sidecar says whose it is, so it is listed under its file name; messages in \
+             it: {messages}. Writing to its key gives it a sidecar"
         );
         out.line(&out.paint(BAD, &safe::line(&what)))?;
     }

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::export::Export;
 use super::openai::is_picture;
 use super::part::{self, Part, PartKind};
+use super::reading::{at_place, invalid, list, role};
 use super::turn::{Role, Turn, put};
-use super::{at_place, invalid, lenient, list, opening, role};
+use super::{lenient, opening};
 use crate::Message;
 use crate::error::Result;
 
@@ -116,7 +117,7 @@ fn texts_only(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
             return None;
         }
         if part.is_medium() {
-            export.leave_out(turn.at, super::homeless(part));
+            export.leave_out(turn.at, part::homeless(part));
         }
         text_block(&part.note(), &part.raw)
     };
@@ -176,7 +177,7 @@ fn block(turn: &Turn<'_>, part: &Part<'_>, export: &mut Export) -> Option<Value>
         PartKind::Other if is_own(part, turn.role) => return Some(part.raw.clone()),
         _ => {}
     }
-    export.leave_out(turn.at, super::homeless(part));
+    export.leave_out(turn.at, part::homeless(part));
     text_block(&part.note(), &Value::Null)
 }
 

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::Format;
+use super::format::Format;
 use crate::error::{Error, Result};
-use crate::front::window::Unpaired;
 
 /// In which shape a conversation is handed over, and what becomes of what that shape does not
 /// take as it is. A [`Format`] alone stands for itself with the defaults.
@@ -15,6 +14,25 @@ pub struct ExportOptions {
     pub(super) format: Format,
     pub(super) unpaired: Unpaired,
     pub(super) opening: Opening,
+}
+
+/// What becomes of a tool's result without the call that asked for it or not directly after it,
+/// of a call without a result, and of second ones of either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unpaired {
+    /// Results go directly after their calls, and what came between follows them. Calls and
+    /// results without their other half are left out, and so are second ones; the rest of a
+    /// message with such calls stays, if it says anything.
+    #[default]
+    Drop,
+    /// As [`Drop`](Self::Drop), but a call without a result gets one that says so, `[no
+    /// result]`. These are over the budget, if there is no room for them: a dozen tokens each.
+    Answer,
+    /// Everything stays as and where it is.
+    Keep,
+    /// The window or export is refused with [`Error::ToolCallUnpaired`].
+    Error,
 }
 
 /// How a conversation begins in which the assistant speaks first, for a provider that demands

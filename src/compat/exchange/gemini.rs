@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::export::Export;
 use super::part::{self, Part, PartKind};
+use super::reading::{at_place, invalid};
 use super::turn::{Role, Turn};
-use super::{anthropic, at_place, invalid, lenient, opening};
+use super::{anthropic, lenient, opening};
 use crate::Message;
 use crate::error::Result;
 
@@ -145,7 +146,7 @@ fn said(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
                 if let Some(medium) = medium.and_then(self::medium) {
                     parts.push(medium);
                 } else {
-                    export.leave_out(turn.at, super::homeless(part));
+                    export.leave_out(turn.at, part::homeless(part));
                     parts.push(json!({"text": part.note()}));
                 }
             }
@@ -178,7 +179,7 @@ fn result(turn: &Turn<'_>, contents: &mut Vec<Content>, export: &mut Export) -> 
                 shown.push(medium);
                 "media of a tool's result: they are sent after the results".into()
             }
-            None => super::homeless(part),
+            None => part::homeless(part),
         };
         export.leave_out(turn.at, what);
     }

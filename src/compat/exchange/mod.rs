@@ -41,74 +41,29 @@
 mod anthropic;
 mod export;
 mod foreign;
+mod format;
 mod gemini;
 mod lenient;
 mod markdown;
 mod openai;
 mod opening;
 mod part;
+mod reading;
 mod responses;
 pub(crate) mod sequence;
 #[cfg(test)]
 mod tests;
 mod turn;
 
-use serde_json::Value;
-
-pub use self::export::{Export, ExportOptions, LeftOut, Opening};
-pub use self::foreign::Transcript;
+pub use self::export::{Export, ExportOptions, LeftOut, Opening, Unpaired};
+pub use self::foreign::transcript::Transcript;
+pub use self::format::Format;
 pub use self::part::{Part, PartKind};
+use self::reading::{at_place, invalid, json};
 use self::sequence::arrange;
 use crate::Message;
 use crate::disk::session_file::{self, Control, Decoded};
 use crate::error::{Error, Result};
-use crate::front::window::Unpaired;
-
-/// In which shape a conversation is handed over, by
-/// [`StoreHandle::export`](crate::StoreHandle::export) and
-/// [`StoreHandle::import`](crate::StoreHandle::import).
-///
-/// Exports for a model are conversations that it accepts: the results of tools stand directly
-/// after their calls, ids and arguments are valid, no message is blank. [`Export::left_out`]
-/// says what could not go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Format {
-    /// The session's lines that are not hidden, as they stand in its file: messages with all
-    /// they have, and control records, the last hidden ones that still count included. The
-    /// import leaves control records out, and refuses lines that are no messages.
-    Jsonl,
-    /// A transcript for people, with a heading for each message. It cannot be imported.
-    Markdown,
-    /// The `messages` of OpenAI's chat completions, as a JSON array: system prompt and summary
-    /// first. What tools show is sent as the user's.
-    OpenAi,
-    /// The `input` of OpenAI's responses, as a JSON array of items.
-    OpenAiResponses,
-    /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`;
-    /// messages of one side that follow each other are one, and all of the system's are
-    /// `system`.
-    Anthropic,
-    /// What Google's Gemini takes, as a JSON object with `systemInstruction` and `contents`.
-    Gemini,
-    /// A session of Claude Code, `projects/*/*.jsonl`. This and those that follow are imported,
-    /// not exported.
-    ClaudeCode,
-    /// A session of Codex, `sessions/**/rollout-*.jsonl`.
-    Codex,
-    /// A session of Gemini CLI, `chats/session-*.json`.
-    GeminiCli,
-    /// A context file of kimi-cli; [`export_kimi`](crate::export_kimi) writes one.
-    KimiCli,
-    /// Messages of `LangChain`, as `messages_to_dict` or `dumpd` writes them: a JSON array, or one
-    /// a line.
-    LangChain,
-    /// A session of `OpenClaw`, or of another agent with pi's files.
-    OpenClaw,
-    /// A session of PicoClaw's older manager, one JSON object;
-    /// [`export_picoclaw`](crate::export_picoclaw) writes the files of its store.
-    Picoclaw,
-}
 
 /// A conversation in another shape, of all its lines, of which those before `start` are hidden,
 /// with the session's summary (empty without one).
@@ -242,19 +197,6 @@ pub(crate) fn of_session(error: Error, session: &str) -> Error {
     }
 }
 
-/// The words for a part of which there is only a note.
-fn homeless(part: &Part<'_>) -> String {
-    let what = match part.kind() {
-        PartKind::Image => "an image",
-        PartKind::Audio => "a sound",
-        PartKind::Video => "a film",
-        PartKind::File => "a file",
-        PartKind::Refusal => "a refusal",
-        _ => "a part of an unknown type",
-    };
-    format!("{what} that the provider does not take there: a note stands for it")
-}
-
 /// The messages that a text of some shape has.
 ///
 /// # Errors
@@ -293,37 +235,4 @@ fn lines(text: &str) -> Result<Vec<Message>> {
         messages.push(message.map_err(|error| at_place("line", at, &error))?);
     }
     Ok(messages)
-}
-
-fn json(text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| invalid(error.to_string()))
-}
-
-/// The list of messages, alone or as the field `messages`.
-fn list(value: &Value) -> Result<&Vec<Value>> {
-    let list = value
-        .as_array()
-        .or_else(|| value.get("messages")?.as_array());
-    list.ok_or_else(|| invalid("there is no list of messages"))
-}
-
-/// Who says a message.
-fn role(message: &Value) -> Result<&str> {
-    let role = message.get("role").and_then(Value::as_str);
-    role.filter(|role| !role.is_empty())
-        .ok_or_else(|| invalid("there is no role"))
-}
-
-fn invalid(reason: impl Into<String>) -> Error {
-    Error::InvalidMessage {
-        reason: reason.into(),
-    }
-}
-
-fn at_place(what: &str, at: usize, error: &Error) -> Error {
-    let reason = match error {
-        Error::InvalidMessage { reason } => reason.clone(),
-        other => other.to_string(),
-    };
-    invalid(format!("{what} {}: {reason}", at + 1))
 }

@@ -5,9 +5,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::export::Export;
+use super::lenient;
 use super::part::{self, Part, PartKind};
+use super::reading::{at_place, invalid, json, role};
 use super::turn::{Call, Role, Turn, put};
-use super::{at_place, invalid, json, lenient, role};
 use crate::Message;
 use crate::error::Result;
 
@@ -145,7 +146,7 @@ fn write_part(
                     );
                     shown.push(medium);
                 }
-                None => export.leave_out(turn.at, super::homeless(part)),
+                None => export.leave_out(turn.at, part::homeless(part)),
             }
             text(&part.note())
         }

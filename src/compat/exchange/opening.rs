@@ -1,7 +1,7 @@
 //! The beginning of a conversation, for providers that demand the user first.
 
 use super::export::{Export, Opening};
-use super::sequence::is_models;
+use super::turn::is_models;
 use crate::Message;
 
 /// What the user says first where the assistant began.

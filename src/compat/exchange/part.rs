@@ -365,3 +365,16 @@ fn kind_of(media_type: &str) -> PartKind {
         _ => PartKind::File,
     }
 }
+
+/// The words for a part of which there is only a note.
+pub(super) fn homeless(part: &Part<'_>) -> String {
+    let what = match part.kind() {
+        PartKind::Image => "an image",
+        PartKind::Audio => "a sound",
+        PartKind::Video => "a film",
+        PartKind::File => "a file",
+        PartKind::Refusal => "a refusal",
+        _ => "a part of an unknown type",
+    };
+    format!("{what} that the provider does not take there: a note stands for it")
+}

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::export::Export;
 use super::openai::{is_detail, is_picture};
 use super::part::{self, Part, PartKind};
+use super::reading::{at_place, invalid};
 use super::turn::{Call, Role, Turn, put};
-use super::{anthropic, at_place, invalid, lenient};
+use super::{anthropic, lenient};
 use crate::Message;
 use crate::error::Result;
 
@@ -72,7 +73,7 @@ fn write_model(turn: &Turn<'_>, items: &mut Vec<Value>, export: &mut Export) {
             }
             kind => {
                 if kind != PartKind::Text {
-                    export.leave_out(turn.at, super::homeless(part));
+                    export.leave_out(turn.at, part::homeless(part));
                 }
                 let text = part.note();
                 if !text.trim().is_empty() {
@@ -137,7 +138,7 @@ fn inputs(turn: &Turn<'_>, export: &mut Export) -> Value {
             .filter(|_| turn.role != Role::System)
             .and_then(medium);
         if input.is_none() && part.kind() != PartKind::Text {
-            export.leave_out(turn.at, super::homeless(part));
+            export.leave_out(turn.at, part::homeless(part));
         }
         let text = part.note();
         match input {

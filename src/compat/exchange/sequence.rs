@@ -7,8 +7,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::anthropic;
+use super::export::Unpaired;
+use super::turn::is_models;
 use crate::disk::session_file::answered_call;
-use crate::front::window::Unpaired;
 use crate::{Message, ToolCall};
 
 /// What a call is answered with that has no result, with [`Unpaired::Answer`].
@@ -234,11 +235,6 @@ fn take_calls(message: Message, at: usize, arranged: &mut Arranged) -> (Message,
     }
     let ids = kept.iter().map(|call| call.id.clone()).collect();
     (message.with_calls(kept), ids)
-}
-
-/// Whether a role is the model's.
-pub(super) fn is_models(role: &str) -> bool {
-    matches!(role, "assistant" | "model" | "ai")
 }
 
 /// The message with its calls and results where every message has them: not as OpenAI's

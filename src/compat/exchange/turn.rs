@@ -6,9 +6,9 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::export::Export;
+use super::format::Format;
+use super::part;
 use super::part::Part;
-use super::sequence::is_models;
-use super::{Format, part};
 use crate::disk::session_file::answered_call;
 use crate::{Message, ToolCall};
 
@@ -319,4 +319,9 @@ pub(super) fn value(json: &str) -> Option<Value> {
 /// Puts a value into an object, if there is one.
 pub(super) fn put(object: &mut Map<String, Value>, name: &str, value: Option<Value>) {
     object.extend(value.map(|value| (name.to_owned(), value)));
+}
+
+/// Whether a role is the model's.
+pub(super) fn is_models(role: &str) -> bool {
+    matches!(role, "assistant" | "model" | "ai")
 }

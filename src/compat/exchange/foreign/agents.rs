@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{anthropic, at_place, invalid, lenient};
-use super::{Transcript, named, records, time_of};
+use super::super::reading::{at_place, invalid};
+use super::super::{anthropic, lenient};
+use super::transcript::{Transcript, named, records, time_of};
 use crate::Message;
 use crate::error::Result;
 

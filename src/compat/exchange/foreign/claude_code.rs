@@ -8,8 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::super::{anthropic, at_place, invalid};
-use super::{Format, Transcript, named, records, time_of};
+use super::super::anthropic;
+use super::super::format::Format;
+use super::super::reading::{at_place, invalid};
+use super::transcript::{Transcript, named, records, time_of};
 use crate::error::Result;
 
 pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {

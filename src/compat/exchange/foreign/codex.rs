@@ -8,9 +8,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::super::anthropic;
+use super::super::reading::{at_place, invalid};
 use super::super::responses::Reader;
-use super::super::{anthropic, at_place, invalid};
-use super::{Transcript, named, records, time_of};
+use super::transcript::{Transcript, named, records, time_of};
 use crate::Message;
 use crate::error::Result;
 

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::{Format, invalid};
-use super::{named, records};
+use super::super::format::Format;
+use super::super::reading::invalid;
+use super::transcript::{named, records};
 use crate::error::Result;
 
 /// Roles that messages of OpenAI's shape have, and with it those of this crate's lines.

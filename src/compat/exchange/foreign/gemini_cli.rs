@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::{at_place, gemini, invalid, lenient};
-use super::{Transcript, named, records, time_of};
+use super::super::reading::{at_place, invalid};
+use super::super::{gemini, lenient};
+use super::transcript::{Transcript, named, records, time_of};
 use crate::Message;
 use crate::error::Result;
 

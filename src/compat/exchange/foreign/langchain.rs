@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{anthropic, at_place, invalid, lenient, list};
-use super::{Transcript, named};
+use super::super::reading::{at_place, invalid, list};
+use super::super::{anthropic, lenient};
+use super::transcript::{Transcript, named, time_of};
 use crate::error::Result;
 
 pub(super) fn read(value: &Value, transcript: &mut Transcript) -> Result<()> {
@@ -58,7 +59,7 @@ fn take(dict: &Value, transcript: &mut Transcript) -> Result<()> {
         message.insert("is_error".into(), true.into());
     }
     let message = lenient::value(&message.into())?;
-    let time = super::time_of(data).or_else(|| super::time_of(more));
+    let time = time_of(data).or_else(|| time_of(more));
     transcript.messages.push(message.dated(time.as_deref()));
     Ok(())
 }

@@ -167,7 +167,7 @@ impl Case<'_> {
         let mut fields = self.merged();
         let conflict = match fields.contested[..] {
             [] => None,
-            _ => self.conflict(false, true)?,
+            _ => self.conflict(None, true)?,
         };
         let both = Both {
             plan: self.plan,
@@ -197,11 +197,21 @@ impl Case<'_> {
             fields.meta.summary.clone_from(&theirs.summary);
             fields.contested.push("summary");
         }
-        let conflict = self.conflict(displaced, !fields.contested.is_empty())?;
-        if let Some(log) = &self.log {
-            fields.meta.count = lines_of(log)?;
-            fields.meta.skip = self.hidden(log, displaced)?.clamp(0, fields.meta.count);
-        }
+        let contested = !fields.contested.is_empty();
+        let conflict = match &self.log {
+            Some(log) => {
+                fields.meta.count = lines_of(log)?;
+                fields.meta.skip = self.hidden(log, displaced)?.clamp(0, fields.meta.count);
+                // What is hidden of ours is as gone as what is not there.
+                let shown = (log, fields.meta.skip);
+                self.conflict(Some(shown).filter(|_| !displaced), contested)?
+            }
+            None => self.conflict(None, contested)?,
+        };
+        let conflict = conflict.map(|conflict| Conflict {
+            displaced,
+            ..conflict
+        });
         let says_something = self.on_disk.meta().is_some() || self.our_meta().is_some();
         Ok(self.changed(what, None, says_something.then_some(fields), conflict))
     }
@@ -226,7 +236,7 @@ impl Case<'_> {
 
     /// Both files count as removed, if the one with the lines is.
     fn gone(self) -> io::Result<Judged> {
-        let conflict = self.conflict(false, false)?;
+        let conflict = self.conflict(None, false)?;
         Ok(self.changed("was removed", None, None, conflict))
     }
 
@@ -291,8 +301,12 @@ impl Case<'_> {
     }
 
     /// What we acknowledged, if not all of it holds: lines that are not in the file that is
-    /// there, or fields that both changed.
-    fn conflict(&self, displaced: bool, contested: bool) -> io::Result<Option<Conflict>> {
+    /// there, or hidden in it, or fields that both changed.
+    fn conflict(
+        &self,
+        there: Option<(&Bytes, i64)>,
+        contested: bool,
+    ) -> io::Result<Option<Conflict>> {
         let Some(mut meta) = self.our_meta() else {
             return Ok(None);
         };
@@ -302,16 +316,14 @@ impl Case<'_> {
             show_the_last(&mut meta, &self.pieces)?;
             self.pieces.clone()
         };
-        let there = self.log.as_ref().filter(|_| !displaced);
-        let hidden = self.on_disk.meta().map_or(0, |meta| meta.skip);
-        if !contested && !misses((there, hidden), &lines, meta.skip)? {
+        if !contested && !misses(there, &lines, meta.skip)? {
             return Ok(None);
         }
         meta.count = lines_of(&lines)?;
         Ok(Some(Conflict {
             lines,
             meta,
-            displaced,
+            displaced: false,
         }))
     }
 }

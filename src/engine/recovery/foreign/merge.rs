@@ -173,18 +173,14 @@ pub(super) fn missing(found: &Bytes, lines: &[u8], first: i64) -> io::Result<i64
     Ok(missing)
 }
 
-/// Whether lines of ours that nobody truncated are not among those of `found`, of which
-/// the first `hidden` are not shown.
+/// Whether lines of ours that nobody truncated are not among those of a file, of which so
+/// many are hidden.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(super) fn misses(
-    (found, hidden): (Option<&Bytes>, i64),
-    ours: &Bytes,
-    skip: i64,
-) -> io::Result<bool> {
+pub(super) fn misses(found: Option<(&Bytes, i64)>, ours: &Bytes, skip: i64) -> io::Result<bool> {
     let mut there: HashMap<u64, u64> = HashMap::new();
-    if let Some(found) = found {
+    if let Some((found, hidden)) = found {
         each_line(found, |nth, raw| {
             if nth >= hidden {
                 *there.entry(message_hash(raw.text)).or_default() += 1;

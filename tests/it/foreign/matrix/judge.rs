@@ -36,6 +36,7 @@ pub(super) struct After {
     /// had hidden.
     rewritten: bool,
     took_sidecar: bool,
+    removed: bool,
     /// Whether they removed files that may not have been there.
     untold: bool,
     /// What the sidecar must say beyond lines.
@@ -61,6 +62,7 @@ impl After {
             seen: BTreeSet::new(),
             rewritten: false,
             took_sidecar: false,
+            removed: false,
             untold: false,
             hidden: Vec::new(),
             changed: false,
@@ -109,6 +111,7 @@ impl After {
         }
         self.dropped.extend(before.difference(&after).cloned());
         let removed = found[0].is_some() && left[0].is_none();
+        self.removed |= removed;
         if rewrites || removed {
             // Also lines that the file had, and they did not see.
             let (had, has) = (texts_in(found[0].as_ref()), texts_in(left[0].as_ref()));
@@ -202,8 +205,8 @@ impl After {
                 .extract_if(.., |text| journalled.contains(text));
             self.free.extend(untold);
         }
-        // Two edits may leave just the lines that are shown: that a compaction does, too.
-        self.untold |= self.edited && texts_in(left) == self.known.must;
+        // Two edits may leave just the lines that were shown once: that a compaction does, too.
+        self.untold |= self.edited && self.known.shown.contains(&texts_in(left));
         self.edited = true;
         // Nothing but zeros is left: that a power loss leaves, too.
         let zeros = |log: &Vec<u8>| log.iter().all(|byte| *byte == 0);
@@ -214,8 +217,8 @@ impl After {
     /// nobody can tell. Who takes a sidecar away may have meant what it said or not.
     fn says(&mut self, deed: &Deed, files: [&[Option<Vec<u8>>; 2]; 2], doubtful: bool) {
         let [found, left] = files.map(|[_, sidecar]| Sidecar::decode(sidecar.as_deref()?));
-        // Without its lines a session is deleted.
-        let deleted = files[1][0].is_none() && !self.may_lack_files;
+        // Without its lines a session is deleted, unless it may have had none.
+        let deleted = files[1][0].is_none() && (self.removed || !self.may_lack_files);
         let Some(left) = left.filter(|_| !doubtful && !deleted) else {
             self.fields = Fields::default();
             return;

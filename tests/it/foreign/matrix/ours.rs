@@ -68,8 +68,9 @@ pub(super) struct Known {
     pub(super) must: BTreeSet<String>,
     /// Of these, what no checkpoint covers.
     pub(super) journalled: BTreeSet<String>,
-    /// All that was ever written.
+    /// All that was ever written, and what was shown after each act.
     pub(super) ever: BTreeSet<String>,
+    pub(super) shown: Vec<BTreeSet<String>>,
     /// Taken away, and that acknowledged.
     pub(super) gone: BTreeSet<String>,
     /// What the sidecar says beyond lines, as far as it is certain.
@@ -253,6 +254,7 @@ struct Play {
     /// And after what was in flight, if anything was.
     next: Option<Vec<String>>,
     ever: BTreeSet<String>,
+    shown: Vec<BTreeSet<String>>,
     /// What a power loss may take: it was answered as buffered.
     loose: BTreeSet<String>,
     /// Acknowledged since the last checkpoint.
@@ -270,6 +272,7 @@ impl Play {
             now: Vec::new(),
             next: None,
             ever: BTreeSet::new(),
+            shown: Vec::new(),
             loose: BTreeSet::new(),
             since: BTreeSet::new(),
             marked: 0,
@@ -286,6 +289,7 @@ impl Play {
             }
             let after = self.after(*op);
             self.ever.extend(after.iter().cloned());
+            self.shown.push(after.iter().cloned().collect());
             let answered = self.acknowledged(*op);
             match op {
                 Op::Add(texts) | Op::Set(texts) => {
@@ -390,6 +394,7 @@ impl Play {
             must,
             gone,
             ever: self.ever,
+            shown: self.shown,
             fields: self.fields,
             said: self.said,
         }

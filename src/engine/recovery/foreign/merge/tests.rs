@@ -70,21 +70,21 @@ fn a_line_too_long_to_walk_is_kept_whole_if_lines_after_it_go() {
 fn a_line_is_missed_unless_it_is_shown_as_often_as_it_was_written() {
     let misses = |found: &str, hidden, ours: &str, skip| {
         let found = Bytes::of(lines(found));
-        misses((Some(&found), hidden), &Bytes::of(lines(ours)), skip).unwrap()
+        misses(Some((&found, hidden)), &Bytes::of(lines(ours)), skip).unwrap()
     };
     assert!(!misses("a b", 0, "a b", 0));
     assert!(misses("a b", 1, "a b", 0));
     assert!(!misses("a b", 1, "a b", 1));
     assert!(misses("a b", 0, "a a b", 0));
     let ours = Bytes::of(lines("a"));
-    assert!(super::misses((None, 0), &ours, 0).unwrap());
-    assert!(!super::misses((None, 0), &ours, 1).unwrap());
+    assert!(super::misses(None, &ours, 0).unwrap());
+    assert!(!super::misses(None, &ours, 1).unwrap());
 }
 
 #[test]
 fn a_message_written_anew_with_other_spaces_and_order_is_the_same() {
     let anew = Bytes::of(b"{ \"content\": \"a\", \"role\": \"user\" }\n".to_vec());
-    assert!(!misses((Some(&anew), 0), &Bytes::of(lines("a")), 0).unwrap());
+    assert!(!misses(Some((&anew, 0)), &Bytes::of(lines("a")), 0).unwrap());
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! The shapes of conversations.
+
+/// In which shape a conversation is handed over, by
+/// [`StoreHandle::export`](crate::StoreHandle::export) and
+/// [`StoreHandle::import`](crate::StoreHandle::import).
+///
+/// Exports for a model are conversations that it accepts: the results of tools stand directly
+/// after their calls, ids and arguments are valid, no message is blank. [`Export::left_out`](crate::Export::left_out)
+/// says what could not go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// The session's lines that are not hidden, as they stand in its file: messages with all
+    /// they have, and control records, the last hidden ones that still count included. The
+    /// import leaves control records out, and refuses lines that are no messages.
+    Jsonl,
+    /// A transcript for people, with a heading for each message. It cannot be imported.
+    Markdown,
+    /// The `messages` of OpenAI's chat completions, as a JSON array: system prompt and summary
+    /// first. What tools show is sent as the user's.
+    OpenAi,
+    /// The `input` of OpenAI's responses, as a JSON array of items.
+    OpenAiResponses,
+    /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`;
+    /// messages of one side that follow each other are one, and all of the system's are
+    /// `system`.
+    Anthropic,
+    /// What Google's Gemini takes, as a JSON object with `systemInstruction` and `contents`.
+    Gemini,
+    /// A session of Claude Code, `projects/*/*.jsonl`. This and those that follow are imported,
+    /// not exported.
+    ClaudeCode,
+    /// A session of Codex, `sessions/**/rollout-*.jsonl`.
+    Codex,
+    /// A session of Gemini CLI, `chats/session-*.json`.
+    GeminiCli,
+    /// A context file of kimi-cli; [`export_kimi`](crate::export_kimi) writes one.
+    KimiCli,
+    /// Messages of `LangChain`, as `messages_to_dict` or `dumpd` writes them: a JSON array, or one
+    /// a line.
+    LangChain,
+    /// A session of `OpenClaw`, or of another agent with pi's files.
+    OpenClaw,
+    /// A session of PicoClaw's older manager, one JSON object;
+    /// [`export_picoclaw`](crate::export_picoclaw) writes the files of its store.
+    Picoclaw,
+}

@@ -28,7 +28,7 @@ use crate::engine::catalog::Catalog;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::restore;
-use crate::engine::recovery::run::{Ending, recover};
+use crate::engine::recovery::run::{self, Ending};
 use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
@@ -122,8 +122,14 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let mut copy_file = home.copy_file(&shared, site.dir);
     let kept = Kept::of(storage, &home, id, site.keep_from);
     let known = kept_catalog(&kept, (storage, site.dir), &scan)?;
-    let is_known = known.is_some();
-    let mut recovered = recover(storage, site.dir, &home, &scan, &mut copy_file, is_known)?;
+    let remains = run::Remains {
+        storage,
+        dir: site.dir,
+        home: &home,
+        scan: &scan,
+        known: known.is_some(),
+    };
+    let mut recovered = run::recover(&remains, &mut copy_file)?;
     let counters = Arc::new(Counters::new(&meters(site), site.clock.clone()));
     let pool = Arc::new(SegmentPool::new(
         shared.clone(),

@@ -60,7 +60,7 @@ enum Shape {
     Responses,
     /// What Anthropic's messages API takes
     Anthropic,
-    /// What Google's Gemini takes
+    /// The request body of Google's Gemini
     Gemini,
     /// A context file of kimi-cli
     Kimi,

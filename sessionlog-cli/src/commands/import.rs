@@ -66,7 +66,7 @@ enum Shape {
     Responses,
     /// What Anthropic's messages API takes
     Anthropic,
-    /// What Google's Gemini takes
+    /// The request body of Google's Gemini
     Gemini,
     /// A session of Claude Code
     ClaudeCode,

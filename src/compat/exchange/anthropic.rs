@@ -11,7 +11,7 @@ use super::{lenient, opening};
 use crate::Message;
 use crate::error::Result;
 
-/// How many hints for its cache the API takes.
+/// The most `cache_control` marks that the API accepts in one request.
 const CACHED: usize = 4;
 
 /// The object with `system` and `messages`.
@@ -292,7 +292,7 @@ pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
     Ok(messages)
 }
 
-/// A message whose parts are blocks of Anthropic's, as its calls, results and the rest.
+/// Splits a message of Anthropic's blocks into its calls, its results and the other blocks.
 pub(super) fn split(message: &Message) -> Option<Vec<Message>> {
     let content: Value = serde_json::from_str(message.content_parts()?).ok()?;
     let turn = json!({"role": message.role(), "content": content});
@@ -327,7 +327,7 @@ struct Blocks {
     results: Vec<Message>,
     parts: Vec<Value>,
     calls: Vec<Value>,
-    /// What was thought before anything was said.
+    /// The reasoning before the first text.
     thoughts: Vec<Value>,
 }
 
@@ -399,7 +399,7 @@ fn result(block: &Value) -> Result<Message> {
     lenient::value(&message)
 }
 
-/// One text as a text, which PicoClaw reads; else the parts, whose bounds count.
+/// The content: a single text as a string, which PicoClaw reads; otherwise a list of parts.
 pub(super) fn joined(content: Value) -> Value {
     match content {
         Value::Array(parts) => match &*parts {

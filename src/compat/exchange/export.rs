@@ -35,8 +35,8 @@ pub enum Unpaired {
     Error,
 }
 
-/// How a conversation begins in which the assistant speaks first, for a provider that demands
-/// the user first (Anthropic, Gemini).
+/// The first message of an export to Anthropic or Gemini if the assistant spoke first: both demand
+/// that the user begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Opening {

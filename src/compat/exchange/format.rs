@@ -25,7 +25,7 @@ pub enum Format {
     /// messages of one side that follow each other are one, and all of the system's are
     /// `system`.
     Anthropic,
-    /// What Google's Gemini takes, as a JSON object with `systemInstruction` and `contents`.
+    /// The request body of Google's Gemini: a JSON object with `systemInstruction` and `contents`.
     Gemini,
     /// A session of Claude Code, `projects/*/*.jsonl`. This and those that follow are imported,
     /// not exported.

@@ -1,4 +1,4 @@
-//! What Google's Gemini takes.
+//! The request body of Google's Gemini.
 
 use serde_json::{Map, Value, json};
 

@@ -52,11 +52,9 @@ impl MetaText {
             scope,
             aliases,
         } = self;
-        let text = |scope: &Option<Box<RawValue>>| scope.as_ref().map(|it| it.get().to_owned());
+        let scopes = [scope, &other.scope].map(|scope| scope.as_ref().map(|scope| scope.get()));
         std::ptr::eq(self, other)
-            || *summary == other.summary
-                && *aliases == other.aliases
-                && text(scope) == text(&other.scope)
+            || *summary == other.summary && *aliases == other.aliases && scopes[0] == scopes[1]
     }
 }
 

@@ -295,7 +295,14 @@ impl Repair<'_> {
         let (storage, home) = (&**self.storage, self.home);
         let scan = Scan::read(storage, &home.journal, id)?;
         let mut copies = home.copy_file(self.storage, self.dir);
-        let mut recovered = run::recover(storage, self.dir, home, &scan, &mut copies, false)?;
+        let remains = run::Remains {
+            storage,
+            dir: self.dir,
+            home,
+            scan: &scan,
+            known: false,
+        };
+        let mut recovered = run::recover(&remains, &mut copies)?;
         if scan.is_empty() {
             self.tell(recovered.report);
             return Ok(());

@@ -37,4 +37,33 @@ impl RecoveryReport {
         self.losses.push(finding.clone());
         self.findings.push(finding);
     }
+
+    /// Puts before its own what an attempt found that was cut short, each once.
+    pub(crate) fn follow(&mut self, earlier: Self) {
+        put_before(&mut self.conflicts, earlier.conflicts);
+        put_before(&mut self.findings, earlier.findings);
+        put_before(&mut self.losses, earlier.losses);
+    }
+}
+
+fn put_before<T: PartialEq>(own: &mut Vec<T>, mut earlier: Vec<T>) {
+    earlier.retain(|one| !own.contains(one));
+    own.splice(0..0, earlier);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_attempt_cut_short_found_comes_first_and_once() {
+        let mut earlier = RecoveryReport::default();
+        earlier.findings.push(String::from("a link is set aside"));
+        earlier.lose(String::from("a line is gone"));
+        let mut report = RecoveryReport::default();
+        report.lose(String::from("a line is gone"));
+        report.follow(earlier);
+        assert_eq!(report.findings, ["a link is set aside", "a line is gone"]);
+        assert_eq!(report.losses, ["a line is gone"]);
+    }
 }

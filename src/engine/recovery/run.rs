@@ -26,49 +26,57 @@ pub(crate) struct Recovered {
     pub(crate) entries: Option<Vec<DirEntry>>,
 }
 
+/// What the last writer left.
+pub(crate) struct Remains<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) dir: &'a Path,
+    pub(crate) home: &'a Home,
+    pub(crate) scan: &'a Scan,
+    /// Whether the directory is known not to have changed since a clean end.
+    pub(crate) known: bool,
+}
+
 /// Brings the session files up to the journal, but for those that another program
 /// changed: what becomes of them is [journalled first](Ending::supersede). On a full disk it
-/// takes the space that is [kept](reserve) for that.
-///
-/// `known`: whether the directory is known not to have changed since a clean end.
+/// takes the space that is [kept](reserve) for that, and tells what it found in both tries: what
+/// the first set aside the second does not find.
 ///
 /// # Errors
 /// As the operating system reports them; the journal is whole then.
-pub(crate) fn recover(
-    storage: &dyn Storage,
-    dir: &Path,
-    home: &Home,
-    scan: &Scan,
-    copy_file: &mut CopyFile,
-    known: bool,
-) -> Result<Recovered> {
-    match try_recover(storage, dir, home, scan, copy_file, known) {
-        Err(Error::StorageFull { .. }) if reserve::release(storage, &home.journal)? => {
-            try_recover(storage, dir, home, scan, copy_file, known)
+pub(crate) fn recover(remains: &Remains<'_>, copy_file: &mut CopyFile) -> Result<Recovered> {
+    let mut report = RecoveryReport::default();
+    match try_recover(remains, copy_file, &mut report) {
+        Err(Error::StorageFull { .. })
+            if reserve::release(remains.storage, &remains.home.journal)? =>
+        {
+            let mut recovered = try_recover(remains, copy_file, &mut RecoveryReport::default())?;
+            recovered.report.follow(report);
+            Ok(recovered)
         }
         recovered => recovered,
     }
 }
 
 fn try_recover(
-    storage: &dyn Storage,
-    dir: &Path,
-    home: &Home,
-    scan: &Scan,
+    remains: &Remains<'_>,
     copy_file: &mut CopyFile,
-    known: bool,
+    report: &mut RecoveryReport,
 ) -> Result<Recovered> {
+    let &Remains {
+        storage,
+        dir,
+        home,
+        scan,
+        known,
+    } = remains;
     let mut copies = Copies::new(storage, dir, &home.copies);
     let mut plans = Plans::default();
     scan.replay(storage, |record| plans.add(record))?;
     plans.require_sound(&home.journal)?;
     scan.persist(storage)?;
-    let mut report = RecoveryReport {
-        clean: scan.clean || scan.is_empty(),
-        replayed_records: plans.records,
-        torn_bytes: scan.torn_bytes,
-        ..RecoveryReport::default()
-    };
+    report.clean = scan.clean || scan.is_empty();
+    report.replayed_records = plans.records;
+    report.torn_bytes = scan.torn_bytes;
     // First, for on a full disk their room is what the lines need that follow.
     remove_strays(storage, home, scan)?;
     // No record in the journal has these names, also none of an attempt cut short.
@@ -76,13 +84,13 @@ fn try_recover(
     let places = home.places(dir);
     let (mut adopted, mut entries) = (Adopted::default(), None);
     if plans.sessions.is_empty() {
-        entries = clear(storage, places, known, &mut report)?;
+        entries = clear(storage, places, known, report)?;
     } else {
-        adopted = redo(storage, places, &plans, temps, &mut copies, &mut report)?;
+        adopted = redo(storage, places, &plans, temps, &mut copies, report)?;
     }
     restore::copy(storage, dir, &plans, copy_file)?;
     Ok(Recovered {
-        report,
+        report: std::mem::take(report),
         adopted,
         entries,
     })

@@ -41,11 +41,13 @@ pub(super) fn obeys(rules: Rules, export: &Export, seed: impl std::fmt::Display)
     }
 }
 
-/// Whether it is reported that what a model only thought, or a whole message, was left out.
-fn is_reported(sent: &Export) -> bool {
-    let whole = ["reasoning", "says nothing", "without its result"];
-    let mut reports = sent.left_out.iter();
-    reports.any(|left| whole.iter().any(|what| left.what.contains(what)))
+/// Whether of every message that has the word it is reported that something was left out.
+fn is_reported(word: &str, lines: &[Value], sent: &Export) -> bool {
+    let lines = lines.iter().map(Value::to_string);
+    // What is no message has no place in the history.
+    let history = lines.filter(|line| kit::message_of(line.as_bytes()).is_some());
+    let mut said = history.enumerate().filter(|(_, line)| line.contains(word));
+    said.all(|(at, _)| sent.left_out.iter().any(|left| left.message == Some(at)))
 }
 
 #[test]
@@ -57,7 +59,7 @@ fn every_conversation_is_legal_for_every_model_and_says_what_was_said() {
             let sent = export(&lines, "earlier", options);
             obeys(rules, &sent, format!("{seed} for {format:?}"));
             for word in (1..=words).map(|word| format!("word{word}.")) {
-                let is_told = sent.text.contains(&word) || is_reported(&sent);
+                let is_told = sent.text.contains(&word) || is_reported(&word, &lines, &sent);
                 assert!(
                     is_told,
                     "conversation {seed} for {format:?}: {word} is neither in {} nor in {:?}",

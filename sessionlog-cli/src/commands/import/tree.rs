@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::{progress, safe};
 
-/// What became of the files.
+/// The counts of files by outcome.
 #[derive(Default)]
 struct Report {
     /// By shape: files and messages.

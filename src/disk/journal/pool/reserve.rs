@@ -2,9 +2,10 @@
 //! itself has filled, for to delete takes a record, and a record a segment.
 //!
 //! On a volume with little space left, some files of zeros stand beside the segments, each as
-//! large as the smallest one. They outlast a close. Only a batch with a record that frees
-//! space goes into one, and needs neither a block nor an inode then; a recovery that finds no
-//! space removes them all.
+//! large as the smallest one. They outlast a close. A segment is made of one at an
+//! open, or for a batch with a record that frees space, and needs neither a block nor an inode
+//! then; what else is committed goes there, too, while it has room. A recovery or a compaction
+//! that finds no space removes them all.
 //!
 //! # What a crash leaves
 //!

@@ -19,13 +19,10 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut system = Vec::new();
     let mut sides: Vec<(&str, Vec<Value>)> = Vec::new();
     for turn in turns {
-        if turn.is_blank() {
-            export.leave_out(turn.at, turn.blank());
+        if !turn.goes(export) {
             continue;
         }
-        if turn.field("name").is_some() && turn.role != Role::Result {
-            export.leave_out(turn.at, "a name: the shape has no place for it");
-        }
+        turn.leave_name(export);
         if turn.role == Role::System {
             system.extend(texts_only(turn, export));
             continue;

@@ -19,13 +19,10 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut system = Vec::new();
     let mut contents: Vec<Content> = Vec::new();
     for turn in turns {
-        if turn.is_blank() {
-            export.leave_out(turn.at, turn.blank());
+        if !turn.goes(export) {
             continue;
         }
-        if turn.field("name").is_some() && turn.role != Role::Result {
-            export.leave_out(turn.at, "a name: the shape has no place for it");
-        }
+        turn.leave_name(export);
         match turn.role {
             Role::System => system.extend(said(turn, export)),
             Role::Model => {
@@ -173,6 +170,13 @@ fn calls(turn: &Turn<'_>) -> Vec<Value> {
 /// Adds a result; what it shows is returned.
 fn result(turn: &Turn<'_>, contents: &mut Vec<Content>, export: &mut Export) -> Vec<Value> {
     let mut shown = Vec::new();
+    if turn
+        .parts
+        .iter()
+        .any(|part| part.kind() == PartKind::Reasoning)
+    {
+        export.leave_out(turn.at, "reasoning of a tool's result");
+    }
     for part in turn.parts.iter().filter(|part| part.is_medium()) {
         let what = match medium(part) {
             Some(medium) => {

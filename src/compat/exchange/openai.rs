@@ -21,8 +21,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
         if turn.role != Role::Result && !shown.is_empty() {
             messages.push(json!({"role": "user", "content": std::mem::take(&mut shown)}));
         }
-        if turn.is_blank() {
-            export.leave_out(turn.at, turn.blank());
+        if !turn.goes(export) {
             continue;
         }
         messages.push(message(turn, &mut shown, export));

@@ -15,13 +15,10 @@ use crate::error::Result;
 pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut items = Vec::new();
     for turn in turns {
-        if turn.is_blank() {
-            export.leave_out(turn.at, turn.blank());
+        if !turn.goes(export) {
             continue;
         }
-        if turn.field("name").is_some() && turn.role != Role::Result {
-            export.leave_out(turn.at, "a name: the shape has no place for it");
-        }
+        turn.leave_name(export);
         match turn.role {
             Role::Model => write_model(turn, &mut items, export),
             Role::Result => items.push(output(turn, export)),
@@ -38,6 +35,18 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     items.into()
 }
 
+/// Why reasoning does not go.
+const UNENCRYPTED: &str = "reasoning without the provider's encrypted content";
+
+/// Whether one of these items of reasoning has a text in its summary or content.
+fn is_in(items: &[Value], text: &str) -> bool {
+    let lists = items
+        .iter()
+        .flat_map(|item| [&item["summary"], &item["content"]]);
+    let mut parts = lists.filter_map(Value::as_array).flatten();
+    parts.any(|part| part["text"] == text)
+}
+
 /// Reasoning, then what was said, then calls: reasoning is refused without an item after it.
 fn write_model(turn: &Turn<'_>, items: &mut Vec<Value>, export: &mut Export) {
     let kept = turn.field("reasoning_items");
@@ -52,22 +61,15 @@ fn write_model(turn: &Turn<'_>, items: &mut Vec<Value>, export: &mut Export) {
         if is_known && item["id"].is_string() && item["summary"].is_array() {
             items.push(item.clone());
         } else {
-            export.leave_out(
-                turn.at,
-                "reasoning without the provider's encrypted content",
-            );
+            export.leave_out(turn.at, UNENCRYPTED);
         }
     }
     let mut content = Vec::new();
     for part in &turn.parts {
         match part.kind() {
-            PartKind::Reasoning if kept.is_empty() => {
-                export.leave_out(
-                    turn.at,
-                    "reasoning without the provider's encrypted content",
-                );
-            }
-            PartKind::Reasoning => {}
+            // What it is the readable half of goes with the encrypted one.
+            PartKind::Reasoning if is_in(kept, part.text()) => {}
+            PartKind::Reasoning => export.leave_out(turn.at, UNENCRYPTED),
             PartKind::Refusal => {
                 content.push(json!({"type": "refusal", "refusal": part.text()}));
             }
@@ -128,10 +130,7 @@ fn inputs(turn: &Turn<'_>, export: &mut Export) -> Value {
     let mut parts = Vec::new();
     for part in &turn.parts {
         if part.kind() == PartKind::Reasoning {
-            export.leave_out(
-                turn.at,
-                "reasoning without the provider's encrypted content",
-            );
+            export.leave_out(turn.at, UNENCRYPTED);
             continue;
         }
         let input = Some(part)

@@ -273,17 +273,27 @@ impl Call {
 }
 
 impl Turn<'_> {
-    /// Whether the message says nothing that any model is told.
-    pub(super) fn is_blank(&self) -> bool {
-        self.calls.is_empty() && self.role != Role::Result && !self.message.says_something()
+    /// Whether the message goes: one that says nothing to any model is left out.
+    pub(super) fn goes(&self, export: &mut Export) -> bool {
+        let is_blank =
+            self.calls.is_empty() && self.role != Role::Result && !self.message.says_something();
+        if is_blank {
+            export.leave_out(
+                self.at,
+                if self.message.has_reasoning() {
+                    "a message of reasoning alone"
+                } else {
+                    "a message that says nothing"
+                },
+            );
+        }
+        !is_blank
     }
 
-    /// The words for such a message.
-    pub(super) fn blank(&self) -> &'static str {
-        if self.message.has_reasoning() {
-            "a message of reasoning alone"
-        } else {
-            "a message that says nothing"
+    /// Reports a name, for a shape that has none.
+    pub(super) fn leave_name(&self, export: &mut Export) {
+        if self.field("name").is_some() && self.role != Role::Result {
+            export.leave_out(self.at, "a name: the shape has no place for it");
         }
     }
 

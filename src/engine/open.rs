@@ -28,7 +28,7 @@ use crate::engine::catalog::Catalog;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::restore;
-use crate::engine::recovery::run::{self, Ending};
+use crate::engine::recovery::run;
 use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::job::Job;
@@ -146,14 +146,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         progress.clone(),
         counters.journal.clone(),
     )?;
-    let ending = Ending {
-        storage,
-        dir: site.dir,
-        home: &home,
-        scan: &scan,
-        producer: site.workers,
-    };
-    ending.supersede(&mut committer, &mut recovered, &mut copy_file)?;
+    remains.supersede(site.workers, &mut committer, &mut recovered, &mut copy_file)?;
     pool.keep_reserve();
     let mut report = recovered.report;
     report.findings.splice(0..0, cleared);

@@ -308,14 +308,7 @@ impl Repair<'_> {
             return Ok(());
         }
         let mut committer = self.committer(id, scan.sequence, scan.next_number)?;
-        let ending = run::Ending {
-            storage: &**self.storage,
-            dir: self.dir,
-            home: self.home,
-            scan: &scan,
-            producer: 0,
-        };
-        let upto = ending.supersede(&mut committer, &mut recovered, &mut copies)?;
+        let upto = remains.supersede(0, &mut committer, &mut recovered, &mut copies)?;
         self.tell(recovered.report);
         run::commit_checkpoint(&mut committer, 0, upto, true, b"")?;
         // The clean checkpoint stood beside the last of the others.

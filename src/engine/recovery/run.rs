@@ -37,7 +37,7 @@ pub(crate) struct Remains<'a> {
 }
 
 /// Brings the session files up to the journal, but for those that another program
-/// changed: what becomes of them is [journalled first](Ending::supersede). On a full disk it
+/// changed: what becomes of them is [journalled first](Remains::supersede). On a full disk it
 /// takes the space that is [kept](reserve) for that, and tells what it found in both tries: what
 /// the first set aside the second does not find.
 ///
@@ -111,26 +111,18 @@ fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> 
     Ok(())
 }
 
-/// The end of a recovery.
-pub(crate) struct Ending<'a> {
-    pub(crate) storage: &'a dyn Storage,
-    pub(crate) dir: &'a Path,
-    pub(crate) home: &'a Home,
-    pub(crate) scan: &'a Scan,
-    pub(crate) producer: usize,
-}
-
-impl Ending<'_> {
+impl Remains<'_> {
     /// Says in a new segment that everything before it is in the session files, or is
     /// what its own records say, and removes the segments that held it. In that order:
     /// with the old segments partly gone and nothing to cover them, what is left would
     /// be replayed onto files that are ahead of it. Then it carries the records out.
-    /// Returns the last batch.
+    /// Returns the last batch. Its batches are `producer`'s.
     ///
     /// # Errors
     /// As the operating system reports them; the next open goes on.
     pub(crate) fn supersede(
         &self,
+        producer: usize,
         committer: &mut Committer,
         recovered: &mut Recovered,
         copy_file: &mut CopyFile,
@@ -143,7 +135,7 @@ impl Ending<'_> {
         if scan.is_empty() {
             return Ok(upto);
         }
-        commit_checkpoint(committer, self.producer, upto, false, &adopted.records)?;
+        commit_checkpoint(committer, producer, upto, false, &adopted.records)?;
         for path in scan.paths() {
             storage
                 .remove_file(path)
@@ -159,7 +151,7 @@ impl Ending<'_> {
             return Ok(upto + 1);
         }
         restore::copy(storage, dir, plans, copy_file)?;
-        commit_checkpoint(committer, self.producer, upto + 1, false, b"")?;
+        commit_checkpoint(committer, producer, upto + 1, false, b"")?;
         Ok(upto + 2)
     }
 }

@@ -236,6 +236,9 @@ impl Ear {
                     None => return Err(Fault::lost("the server closed it")),
                 },
                 _ = beat.tick() => self.stay(&connection).await?,
+                () = connector.fence.replaced(connection.pass) => {
+                    return Err(Fault::lost("the server was replaced"));
+                }
             }
         }
     }

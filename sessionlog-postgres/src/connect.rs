@@ -1,7 +1,7 @@
 //! Reaching the database: hosts, TLS, and which server will do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
@@ -11,12 +11,13 @@ use sessionlog::{Error, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{AsyncMessage, Client, Config, Notification};
+use tokio_postgres::{AsyncMessage, Client, Config, Notification, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::Connection;
 use crate::direct;
 use crate::fault::{Fault, Tried};
+use crate::fence::{Fence, Pass, Server};
 use crate::options::PostgresOptions;
 
 /// Makes connections to one database.
@@ -24,9 +25,8 @@ use crate::options::PostgresOptions;
 pub(crate) struct Connector {
     config: Config,
     tls: MakeRustlsConnect,
-    /// The newest timeline of any server met. Shared: whoever meets a promoted server fences
-    /// the old one for all.
-    timeline: Arc<AtomicU64>,
+    /// Shared: whoever meets a promoted server fences the old one for all.
+    pub(crate) fence: Arc<Fence>,
     patience: Duration,
     /// What is prepared on connections that lead to the server itself.
     prepares: Arc<[String]>,
@@ -46,7 +46,7 @@ impl Connector {
         Ok(Self {
             config: read(&options.dsn)?,
             tls: tls(options)?,
-            timeline: Arc::default(),
+            fence: Arc::new(Fence::new()),
             patience: options.statement,
             prepares: Arc::from([]),
         })
@@ -90,11 +90,15 @@ impl Connector {
             .max(self.config.get_hosts().len())
             * 4;
         loop {
-            let mut connection = self.reach(heard.clone()).await?;
+            let (client, warned) = self.reach(heard.clone()).await?;
             tries -= 1;
-            match self.fence(&connection.client).await {
-                Ok(process) => {
-                    self.prepare(&mut connection, process).await?;
+            match self.check(&client).await {
+                Ok((pass, process)) => {
+                    let mut connection = Connection::new(client, pass, warned);
+                    tokio::select! {
+                        prepared = self.prepare(&mut connection, process) => prepared?,
+                        () = self.fence.replaced(pass) => continue,
+                    }
                     return Ok(connection);
                 }
                 Err(fault) if tries == 0 => return Err(fault),
@@ -103,7 +107,10 @@ impl Connector {
         }
     }
 
-    async fn reach(&self, heard: Option<mpsc::Sender<Notification>>) -> Tried<Connection> {
+    async fn reach(
+        &self,
+        heard: Option<mpsc::Sender<Notification>>,
+    ) -> Tried<(Client, Arc<AtomicBool>)> {
         let reached = self.config.connect(self.tls.clone());
         let reached = tokio::time::timeout(self.patience * 3, reached).await;
         let (client, connection) = reached
@@ -111,7 +118,7 @@ impl Connector {
             .map_err(refused_or_lost)?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
-        Ok(Connection::new(client, warned))
+        Ok((client, warned))
     }
 
     /// Has the server prepare what it is asked often, if `process` is the one that was told of
@@ -129,32 +136,59 @@ impl Connector {
         Ok(())
     }
 
-    /// Refuses a server of an older timeline than one that was met: it was primary once, and
-    /// what it takes would be lost. The number of the process that answers, if it has one.
-    async fn fence(&self, client: &Client) -> Tried<Option<i32>> {
-        const TIMELINE: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' \
-             ELSE pg_walfile_name(pg_current_wal_lsn()) END, pg_backend_pid()";
-        let told = client.query_typed(TIMELINE, &[]);
-        let told = tokio::time::timeout(self.patience, told).await;
-        let told = told.map_err(|_| Fault::lost("the server did not answer in time"))?;
-        let rows = match told {
-            Ok(rows) => rows,
-            // No PostgreSQL: it has no timelines, and fences by itself.
-            Err(error) if error.as_db_error().is_some() => return Ok(None),
-            Err(error) => return Err(error.into()),
+    /// Finds out which server this is, and refuses it if it was replaced: it was primary once,
+    /// and what it takes would be lost. Also the number of the process that answers, if it has
+    /// one.
+    async fn check(&self, client: &Client) -> Tried<(Pass, Option<i32>)> {
+        const SYSTEM: &str = "(SELECT system_identifier FROM pg_control_system())";
+        let mut row = self.describe(client, SYSTEM).await;
+        // A role that was forbidden to ask.
+        if matches!(&row, Ok(Err(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE))
+        {
+            row = self.describe(client, "0::bigint").await;
+        }
+        let row = match row? {
+            Ok(row) => row,
+            Err(error) if error.as_db_error().is_none() => return Err(error.into()),
+            Err(error) => match Fault::from(error) {
+                // No PostgreSQL: it has no timelines, and fences by itself.
+                Fault::Refused(_) => return Ok((Pass::Always, None)),
+                fault => return Err(fault),
+            },
         };
-        let name: String = rows.first().map_or_else(String::new, |row| row.get(0));
-        let own = name
+        let name: String = row.get(0);
+        let timeline = name
             .get(..8)
             .and_then(|hex| u64::from_str_radix(hex, 16).ok());
-        let own = own.ok_or_else(|| Fault::lost("the server is in recovery"))?;
-        let newest = self.timeline.fetch_max(own, Ordering::AcqRel);
-        if own < newest {
-            return Err(Fault::lost(format!(
-                "the server is on timeline {own}, and was replaced by one on {newest}"
-            )));
-        }
-        Ok(rows.first().map(|row| row.get(1)))
+        let timeline = timeline.ok_or_else(|| Fault::lost("the server is in recovery"))?;
+        let server = Server {
+            system: row.get(2),
+            timeline,
+            is_synchronous: row.get(3),
+        };
+        let pass = self.fence.admit(server).map_err(Fault::lost)?;
+        Ok((pass, Some(row.get(1))))
+    }
+
+    /// What a server says of itself; `system` asks which one it is.
+    async fn describe(
+        &self,
+        client: &Client,
+        system: &str,
+    ) -> Tried<std::result::Result<Row, tokio_postgres::Error>> {
+        let sql = format!(
+            "SELECT CASE WHEN pg_is_in_recovery() THEN ''
+                 ELSE pg_walfile_name(pg_current_wal_lsn()) END, pg_backend_pid(), {system},
+                 current_setting('synchronous_standby_names') <> ''
+                     AND current_setting('synchronous_commit') NOT IN ('off', 'local')"
+        );
+        let told = tokio::time::timeout(self.patience, client.query_typed(&sql, &[])).await;
+        let rows = told.map_err(|_| Fault::lost("the server did not answer in time"))?;
+        Ok(match rows.map(|rows| rows.into_iter().next()) {
+            Ok(Some(row)) => Ok(row),
+            Ok(None) => return Err(Fault::lost("the server says nothing of itself")),
+            Err(error) => Err(error),
+        })
     }
 
     /// Has the server break off what a connection is waiting for.
@@ -305,6 +339,9 @@ impl deadpool::managed::Manager for Connector {
     ) -> deadpool::managed::RecycleResult<Fault> {
         if connection.client.is_closed() {
             return Err(deadpool::managed::RecycleError::message("closed"));
+        }
+        if !self.fence.is_current(connection.pass) {
+            return Err(deadpool::managed::RecycleError::message("replaced"));
         }
         Ok(())
     }

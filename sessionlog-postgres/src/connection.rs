@@ -8,6 +8,8 @@ use futures_util::future::try_join_all;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
+use crate::fence::Pass;
+
 /// A value of a statement, and its type.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -16,6 +18,8 @@ type Answer<T> = Result<T, tokio_postgres::Error>;
 /// A connection. Dropped, it is closed, and the server ends what was under way.
 pub(crate) struct Connection {
     pub(crate) client: Client,
+    /// Of the server that it leads to.
+    pub(crate) pass: Pass,
     warned: Arc<AtomicBool>,
     /// By their text. Others are read and planned by the server each time.
     prepared: HashMap<String, Statement>,
@@ -55,9 +59,10 @@ impl Plans {
 }
 
 impl Connection {
-    pub(crate) fn new(client: Client, warned: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(client: Client, pass: Pass, warned: Arc<AtomicBool>) -> Self {
         Self {
             client,
+            pass,
             warned,
             prepared: HashMap::new(),
             plans: Plans::default(),

@@ -3,14 +3,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sessionlog::{Error, Result};
+use tokio::time::Instant;
 
 use crate::connect::{Connector, Pool};
 use crate::connection::Connection;
 use crate::fault::{Fault, Tried};
 use crate::known::Known;
 use crate::options::PostgresOptions;
+use crate::row::random;
 use crate::sql::Sql;
 
 /// What all parts of a store share.
@@ -59,29 +62,62 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether no newer server is known than the one that a connection leads to.
+    pub(crate) fn is_current(&self, connection: &Connection) -> bool {
+        self.connector.fence.is_current(connection.pass)
+    }
+
+    /// What comes of `work`, which asks a connection's server, unless it takes too long. What a
+    /// server says that was replaced by then is no answer.
+    pub(crate) async fn answered<T>(
+        &self,
+        connection: &Connection,
+        longest: Duration,
+        work: impl Future<Output = Tried<T>>,
+    ) -> Tried<T> {
+        let fence = &self.connector.fence;
+        let replaced = || Fault::lost("the server was replaced");
+        tokio::select! {
+            biased;
+            done = work => {
+                let done = done?;
+                if self.is_current(connection) { Ok(done) } else { Err(replaced()) }
+            }
+            () = fence.replaced(connection.pass) => {
+                self.connector.cancel(connection);
+                Err(replaced())
+            }
+            () = tokio::time::sleep(longest) => {
+                Err(Fault::lost(format!("the server gave no answer for {longest:?}")))
+            }
+        }
+    }
+
     /// A connection to read with.
-    ///
-    /// # Errors
-    /// `Closed`; `Unavailable` if none is free in time, or no server answers.
-    pub(crate) async fn connection(&self) -> Result<Pooled> {
-        use deadpool::managed::PoolError;
+    async fn connection(&self) -> Tried<Pooled> {
+        use deadpool::managed::{PoolError, TimeoutType};
         self.check_open()?;
         self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(fault) => fault.into_error(),
-            PoolError::Timeout(_) => Error::Unavailable {
-                reason: Arc::from(format!(
+            PoolError::Backend(fault) => fault,
+            PoolError::Timeout(TimeoutType::Wait) => {
+                let reason = format!(
                     "all {} connections were in use for {:?}",
                     self.options.connections, self.options.wait
-                )),
-            },
+                );
+                Fault::Refused(Error::Unavailable {
+                    reason: reason.into(),
+                })
+            }
+            PoolError::Timeout(_) => Fault::lost("no server answered in time"),
             PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
-                Error::Closed
+                Fault::Refused(Error::Closed)
             }
         })
     }
 
-    /// Has `read` ask the database. A server that is gone is asked once more, or another in
-    /// its place; one that takes too long is told to stop.
+    /// Has `read` ask the database. While no server answers, or the one that did was replaced,
+    /// it is asked again, for [`retry`](PostgresOptions::retry) at most; one that takes too long
+    /// is told to stop.
     ///
     /// # Errors
     /// `Closed`, `Unavailable`, and what the database says.
@@ -89,30 +125,69 @@ impl Shared {
         self: &Arc<Self>,
         read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
     ) -> Result<T> {
-        let mut tries = 0;
+        let deadline = Instant::now() + self.options.retry;
+        let mut pause = Pause::default();
         loop {
-            tries += 1;
-            let connection = self.connection().await?;
-            let asked =
-                tokio::time::timeout(self.options.statement, read(self.clone(), &connection)).await;
-            match asked {
-                Ok(Ok(found)) => return Ok(found),
-                // It may be in a transaction that failed.
-                Ok(Err(Fault::Lost(_) | Fault::Again(_))) if tries < 4 => drop(take(connection)),
-                Ok(Err(fault)) => {
-                    drop(take(connection));
-                    return Err(fault.into_error());
-                }
+            let fault = match self.try_to_read(&read).await {
+                Ok(found) => return Ok(found),
+                Err(Fault::Refused(error)) => return Err(error),
+                Err(fault) => fault,
+            };
+            if Instant::now() >= deadline {
+                return Err(fault.into_error());
+            }
+            pause.wait(deadline).await;
+        }
+    }
+
+    async fn try_to_read<T>(
+        self: &Arc<Self>,
+        read: &(impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync),
+    ) -> Tried<T> {
+        let longest = self.options.statement;
+        let connection = self.connection().await?;
+        let asked = {
+            let mut asked = read(self.clone(), &connection);
+            let answered = self.answered(&connection, Duration::MAX, &mut asked);
+            match tokio::time::timeout(longest, answered).await {
+                Ok(asked) => asked,
                 Err(_) => {
-                    let connection = take(connection);
+                    // A server that is only slow says that it stopped. One that says nothing,
+                    // or the way to it, is gone: another connection may do.
                     self.connector.cancel(&connection);
-                    let reason = format!("a read took over {:?}", self.options.statement);
-                    return Err(Error::Unavailable {
-                        reason: reason.into(),
-                    });
+                    match tokio::time::timeout(STOPS, &mut asked).await {
+                        Ok(_) => Err(Fault::Refused(Error::Unavailable {
+                            reason: format!("a read took over {longest:?}").into(),
+                        })),
+                        Err(_) => Err(Fault::lost(format!(
+                            "the server gave no answer for {longest:?}"
+                        ))),
+                    }
                 }
             }
+        };
+        if asked.is_err() {
+            // It may be in a transaction that failed.
+            drop(take(connection));
         }
+        asked
+    }
+}
+
+/// How long a server may take to stop what it is told to stop.
+const STOPS: Duration = Duration::from_secs(2);
+
+/// Longer and longer pauses, and not of all at once.
+#[derive(Default)]
+pub(crate) struct Pause(u32);
+
+impl Pause {
+    pub(crate) async fn wait(&mut self, deadline: Instant) {
+        let most = 10_u64 << self.0.min(6);
+        self.0 += 1;
+        let pause = most / 2 + random().cast_unsigned() % (most / 2 + 1);
+        let until = Instant::now() + Duration::from_millis(pause);
+        tokio::time::sleep_until(until.min(deadline)).await;
     }
 }
 

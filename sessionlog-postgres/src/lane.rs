@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use crate::command::{Command, Order, Outcome, Verb};
 use crate::connection::{Connection, Param};
-use crate::context::Shared;
+use crate::context::{Pause, Shared};
 use crate::fault::{Fault, Tried};
 use crate::queue::Place;
 use crate::row::{Session, random};
@@ -133,10 +133,9 @@ impl Lane {
         let longest = self.shared.options.statement * 2;
         let mut transaction = if presumed.is_empty() {
             let begun = Transaction::begin(connection, &self.shared, mark, orders);
-            match tokio::time::timeout(longest, begun).await {
-                Ok(Ok(transaction)) => transaction,
-                Ok(Err(fault)) => return self.give_up(fault).await,
-                Err(_) => return Tally::RolledBack(Fault::lost("the server does not answer")),
+            match self.shared.answered(connection, longest, begun).await {
+                Ok(transaction) => transaction,
+                Err(fault) => return self.give_up(fault).await,
             }
         } else {
             let (shared, settled) = (&self.shared, self.settled);
@@ -152,8 +151,7 @@ impl Lane {
                 }
                 _ => {
                     let done = transaction.carry_out(order);
-                    let done = tokio::time::timeout(longest * 4, done).await;
-                    done.unwrap_or_else(|_| Err(Fault::lost("the server does not answer")))
+                    self.shared.answered(connection, longest * 4, done).await
                 }
             };
             match outcome {
@@ -188,12 +186,13 @@ impl Lane {
         Tally::RolledBack(fault)
     }
 
-    /// A connection, and the lane's row, without which nothing is committed.
+    /// A connection to a server that was not replaced, and the lane's row, without which nothing
+    /// is committed.
     async fn connect(&mut self) -> Tried<()> {
         if self
             .connection
             .as_ref()
-            .is_some_and(|one| !one.client.is_closed())
+            .is_some_and(|one| !one.client.is_closed() && self.shared.is_current(one))
         {
             return Ok(());
         }
@@ -216,8 +215,10 @@ impl Lane {
     fn presume(&self, orders: &[&Order]) -> Vec<Session> {
         // Behind a pooler the server would plan the statement each time, and lock the rows in
         // whatever order comes of that. Followers are told of sessions that were looked at.
-        let is_direct = |one: &Connection| one.plans_once() && !one.client.is_closed();
         let shared = &self.shared;
+        let is_direct = |one: &Connection| {
+            one.plans_once() && !one.client.is_closed() && shared.is_current(one)
+        };
         let may = shared.notifies && !shared.is_followed();
         if !may || !self.connection.as_ref().is_some_and(is_direct) {
             return Vec::new();
@@ -263,9 +264,9 @@ impl Lane {
         };
         connection.was_warned();
         let params: [Param<'_>; 1] = [(&self.id, Type::INT8)];
-        let asked = connection.query(&self.shared.sql.settle, &params);
-        let asked = tokio::time::timeout(self.shared.options.statement, asked).await;
-        let rows = asked.map_err(|_| Fault::lost("the server does not answer"))??;
+        let asked = async { Ok(connection.query(&self.shared.sql.settle, &params).await?) };
+        let longest = self.shared.options.statement;
+        let rows = self.shared.answered(connection, longest, asked).await?;
         if connection.was_warned() {
             return Err(Fault::lost("the server did not wait for its replicas"));
         }
@@ -307,19 +308,5 @@ impl Failure {
             Self::Late(reason) => Error::Unavailable { reason },
             Self::Unknown(reason) => Error::OutcomeUnknown { reason },
         }
-    }
-}
-
-/// Longer and longer pauses, and not of all at once.
-#[derive(Default)]
-struct Pause(u32);
-
-impl Pause {
-    async fn wait(&mut self, deadline: Instant) {
-        let most = 10_u64 << self.0.min(6);
-        self.0 += 1;
-        let pause = most / 2 + random().cast_unsigned() % (most / 2 + 1);
-        let until = Instant::now() + Duration::from_millis(pause);
-        tokio::time::sleep_until(until.min(deadline)).await;
     }
 }

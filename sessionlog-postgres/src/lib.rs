@@ -38,6 +38,7 @@ mod direct;
 mod exchanging;
 mod explained;
 mod fault;
+mod fence;
 mod known;
 mod lane;
 mod leaving;

@@ -84,10 +84,9 @@ impl Transaction<'_> {
     /// Writes what was changed, and commits, in one round trip.
     pub(crate) async fn commit(self) -> Committed {
         let longest = self.shared.options.statement * 2;
-        let committed = match tokio::time::timeout(longest, self.send()).await {
-            Ok(committed) => committed,
-            Err(_) => Committed::Unknown(format!("no answer for {longest:?}").into()),
-        };
+        let sent = async { Ok(self.send().await) };
+        let answered = self.shared.answered(self.connection, longest, sent).await;
+        let committed = answered.unwrap_or_else(|fault| Committed::Unknown(fault.reason()));
         if matches!(committed, Committed::Yes) {
             let changed = self.sessions.into_values();
             let changed = changed.filter(|session| session.change != Change::default());

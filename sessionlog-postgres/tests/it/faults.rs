@@ -212,10 +212,10 @@ fn two_processes_worth_of_stores_write_one_session_in_one_order() {
 }
 
 /// A session of the operator that holds locks for as long as this lives.
-struct Holder(Child);
+pub(crate) struct Holder(Child);
 
 impl Holder {
-    fn of(server: &Cluster, statements: &str) -> Self {
+    pub(crate) fn of(server: &Cluster, statements: &str) -> Self {
         let script = format!("BEGIN; {statements}; NOTIFY held; SELECT pg_sleep(60)");
         let child = Command::new("psql")
             .args([

@@ -4,10 +4,131 @@ use std::time::Duration;
 
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
+use crate::faults::Holder;
 use crate::support::cluster::Cluster;
 use crate::support::crew::Crew;
 use crate::support::load::assert_kept;
-use crate::support::texts;
+use crate::support::{numbers, texts};
+
+/// A primary, its standby without whose answer it commits, and a way to either.
+fn pair() -> Option<(Cluster, Cluster, PostgresOptions)> {
+    let primary = Cluster::start(&[])?;
+    let standby = primary.standby("standby", &[]);
+    let dsn = format!(
+        "host=127.0.0.1,127.0.0.1 port={},{} user=bot dbname=postgres connect_timeout=2",
+        primary.port, standby.port
+    );
+    Some((primary, standby, PostgresOptions::new(dsn)))
+}
+
+/// Waits until a standby has all that its primary has.
+fn catch_up(primary: &Cluster, standby: &Cluster) {
+    let at = primary.sql("SELECT pg_current_wal_lsn()");
+    let has = format!("SELECT pg_last_wal_replay_lsn() >= '{at}'");
+    while standby.sql(&has) != "t" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Cuts the connections that committed last.
+fn cut_writers(server: &Cluster) {
+    server.sql(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+         WHERE application_name = 'sessionlog' AND query LIKE '%COMMIT%'",
+    );
+}
+
+#[test]
+fn no_read_is_answered_by_a_primary_that_was_replaced_and_still_lives() {
+    let Some((primary, standby, options)) = pair() else {
+        return;
+    };
+    let store = PostgresStore::open(options.connections(4)).unwrap();
+    store.add_message("a", "user", "0").wait().unwrap();
+    let read_at_once = |expected: &[String]| {
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        for _ in 0..25 {
+                            assert_eq!(texts(&store, "a"), expected);
+                        }
+                    })
+                })
+                .collect();
+            readers.into_iter().for_each(|one| one.join().unwrap());
+        });
+    };
+    read_at_once(&numbers(0..1));
+    catch_up(&primary, &standby);
+    standby.promote();
+    // The old one lives and takes writes. Until the process meets the new one, some go there.
+    let mut said = 1;
+    while standby.sql("SELECT sum(messages) FROM sessionlog.sessions") == "1" {
+        cut_writers(&primary);
+        let fresh = format!("s{said}");
+        store.add_message(&fresh, "user", "x").wait().unwrap();
+        said += 1;
+    }
+    for n in 1..5 {
+        store.add_message("a", "user", &n.to_string()).wait().unwrap();
+    }
+    let old = primary.sql("SELECT messages FROM sessionlog.sessions WHERE key = 'a'");
+    assert_eq!(old, "1", "no write went to the old one since");
+    read_at_once(&numbers(0..5));
+}
+
+#[test]
+fn a_read_that_hangs_at_a_replaced_primary_is_answered_by_the_new_one() {
+    let Some((primary, standby, options)) = pair() else {
+        return;
+    };
+    let options = options.statement_timeout(Duration::from_secs(50));
+    let store = PostgresStore::open(options).unwrap();
+    store.add_message("a", "user", "0").wait().unwrap();
+    assert_eq!(texts(&store, "a"), ["0"]);
+    catch_up(&primary, &standby);
+    let _holder = Holder::of(&primary, "LOCK TABLE sessionlog.lines IN ACCESS EXCLUSIVE MODE");
+    std::thread::scope(|scope| {
+        // One on the connection that there is, one on a connection that is being made.
+        let hanging = [(); 2].map(|()| scope.spawn(|| texts(&store, "a")));
+        let hangs = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        while primary.sql(hangs) != "2" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        standby.promote();
+        primary.sql("ALTER SYSTEM SET default_transaction_read_only = on");
+        primary.sql("SELECT pg_reload_conf()");
+        cut_writers(&primary);
+        store.add_message("a", "user", "1").wait().unwrap();
+        for read in hanging {
+            // It is as old as the call: the append may be in it or not.
+            assert_eq!(read.join().unwrap()[0], "0");
+        }
+        while primary.sql(hangs) == "2" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+#[test]
+fn another_system_on_the_same_address_is_taken_without_a_restart() {
+    let Some((_primary, mut promoted, _)) = pair() else {
+        return;
+    };
+    promoted.promote();
+    let options = PostgresOptions::new(promoted.dsn());
+    let store = PostgresStore::open(options).unwrap();
+    store.add_message("a", "user", "lost").wait().unwrap();
+    assert_eq!(texts(&store, "a"), ["lost"]);
+    promoted.stop_at_once();
+    let restored = Cluster::start_in_place_of(&promoted, &["fsync=off"]);
+    restored.sql(&sessionlog_postgres::migrations_sql("sessionlog").unwrap());
+    for n in 0..2 {
+        store.add_message("a", "user", &n.to_string()).wait().unwrap();
+    }
+    assert_eq!(texts(&store, "a"), numbers(0..2));
+}
 
 #[test]
 fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing_of_four_processes() {

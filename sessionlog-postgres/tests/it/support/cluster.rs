@@ -56,6 +56,14 @@ impl Cluster {
         copy.launched()
     }
 
+    /// Another one, in the place of one that was stopped.
+    pub(crate) fn start_in_place_of(other: &Self, settings: &[&str]) -> Self {
+        let mut cluster = Self::initialized().unwrap();
+        cluster.port = other.port;
+        cluster.configure(settings);
+        cluster.launched()
+    }
+
     /// One for all tests of the process.
     pub(crate) fn start_shared(settings: &[&str]) -> Option<Self> {
         let mut cluster = Self::start(settings)?;

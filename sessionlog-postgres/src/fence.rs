@@ -1,0 +1,140 @@
+//! Which server is the primary. No read and no write counts that another server answered.
+//!
+//! A connection is checked when it is made, and bears what it was checked at. A server of an
+//! older timeline was replaced by a standby that was promoted. A server of another system (a
+//! restored dump, for instance) replaces the one before: it came later to the same address.
+//! Once a newer server is known, every connection to an older one is given up, and what it is
+//! waiting for is broken off.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+/// A server, as it was when a connection to it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Which database cluster it is: the number that `initdb` gave it. 0 if the role may not
+    /// ask.
+    pub(crate) system: i64,
+    pub(crate) timeline: u64,
+    /// Whether its commits wait for replicas.
+    pub(crate) is_synchronous: bool,
+}
+
+/// What a connection was admitted as. It holds until a newer server is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    Epoch(u64),
+    /// A server without timelines, which fences by itself.
+    Always,
+}
+
+/// What all connections of a store know of the servers.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    met: Mutex<Met>,
+    /// How many servers replaced another.
+    epoch: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Met {
+    primary: Option<Server>,
+    /// The systems that another one replaced.
+    replaced: Vec<i64>,
+}
+
+impl Fence {
+    pub(crate) fn new() -> Self {
+        Self {
+            met: Mutex::default(),
+            epoch: watch::Sender::new(0),
+        }
+    }
+
+    /// Admits a server, which replaces the primary if it is newer.
+    ///
+    /// # Errors
+    /// Why not, if it was replaced.
+    pub(crate) fn admit(&self, server: Server) -> Result<Pass, String> {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = match met.primary {
+            Some(known) if known.system == server.system => {
+                let (own, newest) = (server.timeline, known.timeline);
+                if own < newest {
+                    return Err(format!(
+                        "the server is on timeline {own}, and was replaced by one on {newest}"
+                    ));
+                }
+                own > newest
+            }
+            Some(known) => {
+                if met.replaced.contains(&server.system) {
+                    return Err(format!(
+                        "the server is of system {}, and was replaced by one of system {}; if it is \
+                         to be used again, restart this program",
+                        server.system, known.system
+                    ));
+                }
+                met.replaced.push(known.system);
+                true
+            }
+            None => false,
+        };
+        if let Some(before) = met.primary.replace(server).filter(|_| is_newer) {
+            tracing::warn!(?before, now = ?server, "another server is the primary");
+            self.epoch.send_modify(|epoch| *epoch += 1);
+        }
+        // Under the lock: a pass is never of a later epoch than its server.
+        Ok(Pass::Epoch(*self.epoch.borrow()))
+    }
+
+    /// Whether no newer server is known than the one that got this pass.
+    pub(crate) fn is_current(&self, pass: Pass) -> bool {
+        pass == Pass::Always || pass == Pass::Epoch(*self.epoch.borrow())
+    }
+
+    /// Waits until a newer server is known.
+    pub(crate) async fn replaced(&self, pass: Pass) {
+        let mut epoch = self.epoch.subscribe();
+        let newer = epoch.wait_for(|epoch| pass != Pass::Always && pass != Pass::Epoch(*epoch));
+        if newer.await.is_err() {
+            // The sender lives as long as this does.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(system: i64, timeline: u64) -> Server {
+        Server {
+            system,
+            timeline,
+            is_synchronous: false,
+        }
+    }
+
+    #[test]
+    fn a_promoted_server_replaces_the_one_before_for_all_connections() {
+        let fence = Fence::new();
+        let old = fence.admit(server(7, 1)).unwrap();
+        assert_eq!(fence.admit(server(7, 1)), Ok(old));
+        let new = fence.admit(server(7, 2)).unwrap();
+        assert!(!fence.is_current(old) && fence.is_current(new));
+        assert!(fence.admit(server(7, 1)).is_err());
+        assert!(fence.is_current(Pass::Always));
+    }
+
+    #[test]
+    fn another_system_replaces_the_one_before_whatever_its_timeline() {
+        let fence = Fence::new();
+        let old = fence.admit(server(7, 5)).unwrap();
+        let new = fence.admit(server(8, 1)).unwrap();
+        assert!(!fence.is_current(old) && fence.is_current(new));
+        assert!(fence.admit(server(7, 6)).unwrap_err().contains("restart"));
+        assert!(fence.admit(server(8, 2)).is_ok());
+    }
+}

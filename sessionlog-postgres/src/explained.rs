@@ -27,6 +27,13 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
     };
     let page = r"'telegram_1'::bytea, 'telegram_2'::bytea, 'telegram:1', NULL, NULL, NULL,
         ''::bytea, NULL, 9223372036854775807, 11";
+    let known = format!(
+        "{}, ARRAY['', ''], {}, ARRAY[7, 9], ARRAY[1, 1], ARRAY[0, 0]::smallint[],
+         ARRAY['', '']::bytea[], ARRAY['', ''], ARRAY[7], ARRAY['']::bytea[], ARRAY[1],
+         2, 1, 1, ARRAY['old:3']",
+        ["ARRAY[7, 9]"; 5].join(", "),
+        ["ARRAY[7, 9]"; 7].join(", ")
+    );
     let mut statements = vec![
         (typed(&sql.find, FOUR), sought.clone(), with(&[])),
         (typed(&sql.session, FOUR), sought.clone(), with(&[])),
@@ -57,14 +64,16 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
         ),
         (
             typed(&sql.append_known, KNOWN),
-            format!(
-                "{}, ARRAY['', ''], {}, ARRAY[7, 9], ARRAY[1, 1], ARRAY[0, 0]::smallint[],
-                 ARRAY['', '']::bytea[], ARRAY['', ''], ARRAY[7], ARRAY['']::bytea[], ARRAY[1],
-                 2, 1, 1, ARRAY['old:3']",
-                ["ARRAY[7, 9]"; 5].join(", "),
-                ["ARRAY[7, 9]"; 7].join(", ")
-            ),
+            known.clone(),
             vec!["sessions_pkey", "aliases_by_name"],
+        ),
+        (
+            typed(
+                &sql.append_known_and_forget,
+                &format!("{KNOWN}, bigint[], bigint[], bigint[]"),
+            ),
+            format!("{known}, ARRAY[7], ARRAY[3], ARRAY[9]"),
+            vec!["sessions_pkey", "aliases_by_name", "message_ids_pkey"],
         ),
         (
             typed(&sql.claims, "text[]"),
@@ -72,13 +81,14 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["aliases_by_name"],
         ),
         (
-            typed(&sql.taken_ids, "bytea[], bigint[]"),
-            "ARRAY['id7'::bytea], ARRAY[7::bigint]".into(),
+            typed(&sql.taken_ids, "bigint[], bytea[]"),
+            "ARRAY[7::bigint], ARRAY['id7'::bytea]".into(),
             vec!["message_ids_pkey"],
         ),
         (
-            typed(&sql.forget_ids, "bigint[], bigint[], bigint"),
-            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint], 100".into(),
+            typed(&sql.forget_ids, "bigint[], bigint[], bigint[]"),
+            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint], ARRAY[9::bigint, 9::bigint]"
+                .into(),
             vec!["message_ids_pkey"],
         ),
         (

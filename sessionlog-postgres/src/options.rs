@@ -142,7 +142,7 @@ impl PostgresOptions {
 
     /// How many message ids of each session
     /// [`append_once`](crate::PostgresStore::append_once) remembers, at least; the oldest go
-    /// first, and never are there twice as many. All processes that write to the same sessions
+    /// first, and a quarter more are there at most. All processes that write to the same sessions
     /// should say the same: who says least decides. Default: 256, as in a
     /// [`Store`](sessionlog::StoreOptions::once_ids). Bounds: 16 to 65,536.
     ///

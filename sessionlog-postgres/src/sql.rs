@@ -17,6 +17,7 @@ pub(crate) struct Sql {
     pub(crate) rewrite_sessions: String,
     pub(crate) insert_lines: String,
     pub(crate) append_known: String,
+    pub(crate) append_known_and_forget: String,
     pub(crate) insert_ids: String,
     pub(crate) forget_ids: String,
     pub(crate) count_backup: String,
@@ -60,6 +61,49 @@ const MEANT: &str = "COALESCE(
 /// many with ten, was read whole for its last fifty.
 const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
      AND (l.session_id, l.line_at) < (s.session_id, s.end_at) AND l.kind = 0";
+
+/// All or nothing: what the sessions were left as must still be so, the lane must have
+/// its token, nobody else may be meant by a key, and nobody may follow. Else this
+/// fails, and with it the commit, which is under way already.
+const APPEND_KNOWN: &str = "WITH held AS (
+     UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
+         lines = i.lines, messages = i.messages, updated_at = i.updated_at,
+         updated_ns = i.updated_ns, updated_minute = i.updated_minute,
+         taken = i.taken
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+         $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
+         $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+         AS i(session_id, version, end_at, lines, messages, updated_at,
+             updated_ns, updated_minute, taken, found_version, found_ns,
+             found_lines, found_end)
+     WHERE s.session_id = i.session_id AND s.version = i.found_version
+         AND s.updated_ns = i.found_ns AND s.lines = i.found_lines
+         AND s.end_at = i.found_end
+     RETURNING s.session_id),
+ added AS (
+     INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+     SELECT * FROM unnest($14::bigint[], $15::bigint[], $16::smallint[],
+         $17::bytea[], $18::text[])),
+ noted AS (
+     INSERT INTO {schema}.message_ids (session_id, message_id, turn)
+     SELECT * FROM unnest($19::bigint[], $20::bytea[], $21::bigint[])){AND_FORGET}
+ SELECT 1 / CAST((SELECT count(*) FROM held) = $22
+     AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $23 AND token = $24)
+     AND NOT EXISTS (SELECT 1 FROM unnest($25::text[]) AS t(k)
+         JOIN {schema}.session_aliases a ON a.alias = k AND a.session_key <> k)
+     AND NOT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())
+     AS int)";
+
+/// What else the statement does if ids are to be forgotten.
+const AND_FORGET: &str = ",
+ forgotten AS (
+     DELETE FROM {schema}.message_ids m
+     USING unnest($26::bigint[], $27::bigint[], $28::bigint[])
+             AS t(session_id, last_turn, most),
+         LATERAL (SELECT o.session_id, o.message_id FROM {schema}.message_ids o
+             WHERE o.session_id = t.session_id AND o.turn <= t.last_turn
+             LIMIT t.most) AS o
+     WHERE m.session_id = o.session_id AND m.message_id = o.message_id)";
 
 /// The name of a schema as SQL has it: it may be a word of the language.
 pub(crate) fn quoted(schema: &str) -> String {
@@ -122,9 +166,10 @@ impl Sql {
                  ORDER BY s.session_id FOR UPDATE",
             ),
             taken_ids: fill(
-                "SELECT m.session_id, m.message_id FROM unnest($1::bytea[]) AS t(id)
-                 JOIN {schema}.message_ids m ON m.message_id = t.id
-                 WHERE m.session_id = ANY($2)",
+                "SELECT m.session_id, m.message_id
+                 FROM unnest($1::bigint[], $2::bytea[]) AS t(session_id, id)
+                 JOIN {schema}.message_ids m
+                     ON m.session_id = t.session_id AND m.message_id = t.id",
             ),
             // If another writer made one of them meanwhile, this fails, and all of it is done
             // again: lines of a session that is not there would be lost.
@@ -165,49 +210,19 @@ impl Sql {
                  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[],
                      $4::bytea[], $5::text[])",
             ),
-            // All or nothing: what the sessions were left as must still be so, the lane must have
-            // its token, nobody else may be meant by a key, and nobody may follow. Else this
-            // fails, and with it the commit, which is under way already.
-            append_known: fill(
-                "WITH held AS (
-                     UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
-                         lines = i.lines, messages = i.messages, updated_at = i.updated_at,
-                         updated_ns = i.updated_ns, updated_minute = i.updated_minute,
-                         taken = i.taken
-                     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-                         $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
-                         $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
-                         AS i(session_id, version, end_at, lines, messages, updated_at,
-                             updated_ns, updated_minute, taken, found_version, found_ns,
-                             found_lines, found_end)
-                     WHERE s.session_id = i.session_id AND s.version = i.found_version
-                         AND s.updated_ns = i.found_ns AND s.lines = i.found_lines
-                         AND s.end_at = i.found_end
-                     RETURNING s.session_id),
-                 added AS (
-                     INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
-                     SELECT * FROM unnest($14::bigint[], $15::bigint[], $16::smallint[],
-                         $17::bytea[], $18::text[])),
-                 noted AS (
-                     INSERT INTO {schema}.message_ids (session_id, message_id, turn)
-                     SELECT * FROM unnest($19::bigint[], $20::bytea[], $21::bigint[]))
-                 SELECT 1 / CAST((SELECT count(*) FROM held) = $22
-                     AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $23 AND token = $24)
-                     AND NOT EXISTS (SELECT 1 FROM unnest($25::text[]) AS t(k)
-                         JOIN {schema}.session_aliases a ON a.alias = k AND a.session_key <> k)
-                     AND NOT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())
-                     AS int)",
-            ),
+            append_known: fill(&APPEND_KNOWN.replace("{AND_FORGET}", "")),
+            append_known_and_forget: fill(&APPEND_KNOWN.replace("{AND_FORGET}", AND_FORGET)),
             insert_ids: fill(
                 "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
                  SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])",
             ),
             forget_ids: fill(
                 "DELETE FROM {schema}.message_ids m
-                 USING unnest($1::bigint[], $2::bigint[]) AS t(session_id, last_turn),
+                 USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
+                         AS t(session_id, last_turn, most),
                      LATERAL (SELECT o.session_id, o.message_id FROM {schema}.message_ids o
                          WHERE o.session_id = t.session_id AND o.turn <= t.last_turn
-                         LIMIT $3) AS o
+                         LIMIT t.most) AS o
                  WHERE m.session_id = o.session_id AND m.message_id = o.message_id",
             ),
             count_backup: fill(
@@ -309,7 +324,9 @@ impl Sql {
             &self.rewrite_sessions,
             &self.insert_lines,
             &self.append_known,
+            &self.append_known_and_forget,
             &self.insert_ids,
+            &self.forget_ids,
             &self.notify,
         ];
         writes.into_iter().cloned().collect()

@@ -15,6 +15,7 @@ use tokio_postgres::types::Type;
 
 pub(crate) use self::commit::Committed;
 use self::commit::Opening;
+use self::once::Forgotten;
 use crate::command::{Order, Outcome, Update};
 use crate::connection::{Connection, Param};
 use crate::context::Shared;
@@ -41,8 +42,8 @@ pub(crate) struct Transaction<'a> {
     lines: Vec<(i64, i64, Cow<'a, NewLine>)>,
     /// Ids to be remembered, each with its turn among those of its session.
     ids: Vec<(i64, i64, &'a str)>,
-    /// Up to which turn a session's ids are forgotten.
-    outworn: HashMap<i64, i64>,
+    /// Which of a session's ids are forgotten.
+    outworn: HashMap<i64, Forgotten>,
     notices: Vec<Notice>,
     is_followed: bool,
 }

@@ -1,8 +1,11 @@
 //! Who is measured: the store, and what others do.
 
 use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sessionlog::Message;
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 use tokio::sync::Semaphore;
 use tokio_postgres::{Client, NoTls, Statement};
@@ -14,6 +17,8 @@ use crate::{Failed, TEXT};
 pub(crate) enum Contender {
     /// The store.
     Store,
+    /// The store, with an id for each message, which is taken once.
+    Once,
     /// Each append locks its session's row, inserts, and commits.
     Naive,
     /// What the SDK's `SQLAlchemySession` does.
@@ -23,10 +28,24 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 4] = [Self::Store, Self::Naive, Self::Agents, Self::Bare];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Store,
+        Self::Once,
+        Self::Naive,
+        Self::Agents,
+        Self::Bare,
+    ];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.to_string() == name)
+    }
+}
+
+impl FromStr for Contender {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::named(name).ok_or_else(|| format!("nobody is called {name}"))
     }
 }
 
@@ -34,6 +53,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Store => "store",
+            Self::Once => "once",
             Self::Naive => "naive",
             Self::Agents => "agents",
             Self::Bare => "bare",
@@ -70,6 +90,8 @@ pub(crate) const TABLES: &str = "
 pub(crate) struct Contenders {
     pub(crate) store: PostgresStore,
     others: Arc<Pool>,
+    /// How many ids were given.
+    turns: Arc<AtomicU64>,
 }
 
 impl Contenders {
@@ -78,6 +100,7 @@ impl Contenders {
         Ok(Self {
             store: PostgresStore::connect(options).await?,
             others: Arc::new(Pool::open(dsn, connections).await?),
+            turns: Arc::default(),
         })
     }
 
@@ -86,6 +109,13 @@ impl Contenders {
         let key = format!("s{n}");
         if contender == Contender::Store {
             return Ok(self.store.add_message(&key, "user", TEXT).await?);
+        }
+        if contender == Contender::Once {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+            let id = format!("{}:{turn}", std::process::id());
+            let said = vec![Message::new("user", TEXT)];
+            self.store.append_once(&key, &id, said).await?;
+            return Ok(());
         }
         let _free = self.others.free.acquire().await?;
         let mut connection = self.others.take()?;

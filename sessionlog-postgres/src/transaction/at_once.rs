@@ -8,7 +8,7 @@
 use tokio_postgres::types::Type;
 
 use super::commit::{COMMIT, Committed, as_race};
-use super::rows::Added;
+use super::rows::{Added, Outworn};
 use super::{Opening, Transaction};
 use crate::command::Order;
 use crate::connection::{Connection, Param};
@@ -40,9 +40,6 @@ impl<'a> Transaction<'a> {
     }
 
     pub(super) async fn append_and_commit(&self) -> Committed {
-        if !self.outworn.is_empty() {
-            return Committed::No(Fault::Again("ids are to be forgotten".into()));
-        }
         let Opening {
             begin,
             gate,
@@ -66,12 +63,19 @@ impl<'a> Transaction<'a> {
             (&self.unclaimed as _, Type::TEXT_ARRAY),
         ]);
         let (connection, sql) = (self.connection, &self.shared.sql);
+        let outworn = Outworn::of(self);
+        let append = if self.outworn.is_empty() {
+            &sql.append_known
+        } else {
+            params.extend(outworn.columns());
+            &sql.append_known_and_forget
+        };
         // Polled in this order, they are sent in it, and all at once. The lane first: whoever
         // looks for this transaction waits for its lock, and so for its end.
         let (opened, noted, appended, committed) = tokio::join!(
             connection.run(&begin),
             connection.query(&sql.take_lane_at_once, &taken),
-            connection.query(&sql.append_known, &params),
+            connection.query(append, &params),
             connection.run(COMMIT),
         );
         if appended.is_ok() {

@@ -112,7 +112,7 @@ impl Transaction<'_> {
         let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
         let (text, lines) = (rows.text(), rows.added.lines());
-        let (ids, outworn) = (rows.added.ids(), rows.outworn());
+        let (ids, outworn) = (rows.added.ids(), rows.outworn.columns());
         let run = |is_any: bool, sql, params| async move {
             if is_any {
                 connection.execute(sql, params).await?;
@@ -125,7 +125,7 @@ impl Transaction<'_> {
             run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
             run(!rows.added.line_id.is_empty(), &sql.insert_lines, &lines),
             run(!rows.added.once_id.is_empty(), &sql.insert_ids, &ids),
-            run(!rows.outworn_id.is_empty(), &sql.forget_ids, &outworn),
+            run(!rows.outworn.id.is_empty(), &sql.forget_ids, &outworn),
             run(!notices.is_empty(), &sql.notify, &notified),
             connection.run(COMMIT),
         );

@@ -3,24 +3,32 @@
 use tokio_postgres::types::Type;
 
 use super::Transaction;
-use crate::command::{Order, Verb};
+use crate::command::{Order, Update, Verb};
 use crate::connection::Param;
 use crate::fault::Tried;
+use crate::read::number;
 use crate::row::Session;
 
 impl<'a> Transaction<'a> {
     /// Finds out which of the ids that the orders bring were taken before.
     pub(super) async fn look_for_ids(&mut self, orders: &[&Order]) -> Tried<()> {
-        let ids = orders.iter().filter_map(|order| match &order.verb {
-            Verb::Update(update) => update.once.as_ref().map(String::as_bytes),
-            _ => None,
-        });
-        let ids: Vec<&[u8]> = ids.collect();
-        let sessions: Vec<i64> = self.sessions.values().map(|session| session.id).collect();
-        if ids.is_empty() || sessions.is_empty() {
+        // Each with its own session: all ids with all sessions would be a million pairs.
+        let (mut sessions, mut ids) = (Vec::new(), Vec::new());
+        for order in orders {
+            let Verb::Update(Update { once: Some(id), .. }) = &order.verb else {
+                continue;
+            };
+            let key = self.resolve(order);
+            // Of a session that is not there yet nothing was taken.
+            if let Some(session) = key.ok().and_then(|key| self.sessions.get(&key)) {
+                sessions.push(session.id);
+                ids.push(id.as_bytes());
+            }
+        }
+        if ids.is_empty() {
             return Ok(());
         }
-        let params: [Param<'_>; 2] = [(&ids, Type::BYTEA_ARRAY), (&sessions, Type::INT8_ARRAY)];
+        let params: [Param<'_>; 2] = [(&sessions, Type::INT8_ARRAY), (&ids, Type::BYTEA_ARRAY)];
         let rows = self.connection.query(&self.shared.sql.taken_ids, &params);
         self.taken = rows
             .await?
@@ -34,18 +42,37 @@ impl<'a> Transaction<'a> {
         self.taken.contains(&(session.id, id.as_bytes().to_vec()))
     }
 
-    /// Notes an id as taken. Each time that as many were taken as are to be remembered, those
-    /// before them are forgotten: so there are never twice as many, and most takings, which
-    /// only insert, pay nothing for it.
+    /// Notes an id as taken. A few are forgotten at a time, of those before the ones that are to
+    /// be remembered: all that are due at once, of a thousand sessions, would hold up everybody
+    /// else. Twice as many as were taken since, so that what an older version left goes, too.
     pub(super) fn remember(&mut self, key: &str, once: &'a str) {
         let bound = self.shared.options.once_ids;
+        let step = bound / STEPS;
         let session = self.session(key);
         session.taken += 1;
         let (id, turn) = (session.id, session.taken);
         self.ids.push((id, turn, once));
         self.taken.insert((id, once.as_bytes().to_vec()));
-        if turn % bound == 0 {
-            self.outworn.insert(id, turn - bound);
+        if turn % step == 0 && turn >= bound {
+            // What was presumed is checked by the statement that forgets: an id that it forgot
+            // first would be taken again.
+            let since = match self.is_presumed {
+                true => self.ids.iter().filter(|(other, ..)| *other == id).count(),
+                false => 0,
+            };
+            let forgotten = self.outworn.entry(id).or_default();
+            forgotten.last_turn = turn - number(since) - bound;
+            forgotten.most += 2 * step;
         }
     }
+}
+
+/// In how many steps as many ids are forgotten as are remembered.
+const STEPS: i64 = 4;
+
+/// The ids of a session that are forgotten: up to which turn, and how many at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Forgotten {
+    pub(super) last_turn: i64,
+    pub(super) most: i64,
 }

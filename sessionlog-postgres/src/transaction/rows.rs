@@ -7,11 +7,6 @@ use super::Transaction;
 use crate::connection::Param;
 use crate::row::Session;
 
-/// How many message ids of a session one transaction forgets, at most: more than are ever due,
-/// but where they were not counted once. All of those in one statement could take longer than
-/// it may, each time again, and no id would be taken any more.
-const FORGOTTEN: i64 = 1 << 17;
-
 /// The changed rows, by column.
 #[derive(Default)]
 pub(super) struct Rows<'b> {
@@ -22,8 +17,15 @@ pub(super) struct Rows<'b> {
     pub(super) old: Numbers<'b>,
     pub(super) texts: Texts<'b>,
     pub(super) added: Added<'b>,
-    pub(super) outworn_id: Vec<i64>,
-    outworn_turn: Vec<i64>,
+    pub(super) outworn: Outworn,
+}
+
+/// Up to which turn sessions' message ids are forgotten, and how many at most.
+#[derive(Default)]
+pub(super) struct Outworn {
+    pub(super) id: Vec<i64>,
+    turn: Vec<i64>,
+    most: Vec<i64>,
 }
 
 /// Lines, and the ids of messages that are taken once.
@@ -188,10 +190,7 @@ impl<'b> Rows<'b> {
             }
         }
         rows.added = Added::of(transaction);
-        for (id, turn) in &transaction.outworn {
-            rows.outworn_id.push(*id);
-            rows.outworn_turn.push(*turn);
-        }
+        rows.outworn = Outworn::of(transaction);
         rows
     }
 
@@ -214,12 +213,24 @@ impl<'b> Rows<'b> {
         let id: Param<'_> = (&self.texts.id, Type::INT8_ARRAY);
         std::iter::once(id).chain(self.texts.columns()).collect()
     }
+}
 
-    pub(super) fn outworn(&self) -> [Param<'_>; 3] {
+impl Outworn {
+    pub(super) fn of(transaction: &Transaction<'_>) -> Self {
+        let mut rows = Self::default();
+        for (id, forgotten) in &transaction.outworn {
+            rows.id.push(*id);
+            rows.turn.push(forgotten.last_turn);
+            rows.most.push(forgotten.most);
+        }
+        rows
+    }
+
+    pub(super) fn columns(&self) -> [Param<'_>; 3] {
         [
-            (&self.outworn_id, Type::INT8_ARRAY),
-            (&self.outworn_turn, Type::INT8_ARRAY),
-            (&FORGOTTEN, Type::INT8),
+            (&self.id, Type::INT8_ARRAY),
+            (&self.turn, Type::INT8_ARRAY),
+            (&self.most, Type::INT8_ARRAY),
         ]
     }
 }

@@ -175,9 +175,9 @@ impl Bounds {
                 "s.file_name, s.key",
             ),
             _ => (
-                "($8::text IS NULL OR s.updated_minute <= $9 / 60000000000 AND
-                    (s.updated_ns < $9 OR s.updated_ns = $9 AND (s.file_name, s.key) > ($7, $8)))",
-                "s.updated_minute DESC, s.updated_ns DESC, s.file_name, s.key",
+                "($8::text IS NULL OR s.updated_ns < $9
+                    OR s.updated_ns = $9 AND (s.file_name, s.key) > ($7, $8))",
+                "s.updated_ns DESC, s.file_name, s.key",
             ),
         };
         format!(

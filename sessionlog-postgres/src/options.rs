@@ -204,7 +204,8 @@ impl PostgresOptions {
 
     /// Whether opening makes the index that
     /// [`search_words`](crate::PostgresStore::search_words) needs to be fast. It makes each
-    /// append dearer. Default: no. Once made, the index stays.
+    /// append dearer. Of a text over 65,536 characters its first 65,536 are in the index: the store
+    /// logs that when it takes one. Default: no. Once made, the index stays.
     #[must_use]
     pub fn text_search(mut self, index: bool) -> Self {
         self.text_search = index;

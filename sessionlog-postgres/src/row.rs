@@ -21,6 +21,7 @@ pub(crate) struct Session {
     pub(crate) lines: i64,
     pub(crate) hidden: i64,
     pub(crate) messages: i64,
+    /// Empty if the row was locked, until it is set.
     pub(crate) summary: String,
     pub(crate) scope: Option<String>,
     pub(crate) aliases: Vec<String>,
@@ -52,6 +53,7 @@ pub(crate) struct Change {
     pub(crate) is_new: bool,
     pub(crate) numbers: bool,
     pub(crate) text: bool,
+    pub(crate) summary: bool,
 }
 
 /// A number that nobody else has: 62 random bits.
@@ -114,6 +116,7 @@ impl Session {
                 is_new: true,
                 numbers: true,
                 text: true,
+                summary: false,
             },
         }
     }
@@ -137,6 +140,11 @@ impl Session {
         self.change.numbers = true;
     }
 
+    pub(crate) fn set_summary(&mut self, summary: &str) {
+        summary.clone_into(&mut self.summary);
+        self.change.summary |= !(self.change.is_new && summary.is_empty());
+    }
+
     /// All of it is committed.
     pub(crate) fn settle(&mut self) {
         self.found = Found {
@@ -146,10 +154,6 @@ impl Session {
             end_at: self.end_at,
         };
         self.change = Change::default();
-    }
-
-    pub(crate) fn updated_minute(&self) -> i64 {
-        self.updated_ns / 60_000_000_000
     }
 
     pub(crate) fn raw_scope(&self) -> Option<Box<RawValue>> {

@@ -1,8 +1,9 @@
 //! The tables, and how they come to be: versioned, forwards only, one at a time.
 
 use sessionlog::{Error, Result};
+use tokio_postgres::types::Type;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Param};
 use crate::fault::{Fault, Tried};
 use crate::sql::quoted;
 
@@ -14,7 +15,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "sessions, lines, aliases, message ids, lanes, followers",
@@ -29,6 +30,11 @@ const MIGRATIONS: [Migration; 3] = [
         version: 3,
         name: "the order of message ids",
         sql: include_str!("../migrations/0003_once_ids.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "rows that are updated in place",
+        sql: include_str!("../migrations/0004_rows.sql"),
     },
 ];
 
@@ -55,7 +61,7 @@ INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock') ON CON
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 3;
+pub const SCHEMA_VERSION: i32 = 4;
 
 /// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
 ///
@@ -139,12 +145,22 @@ fn concurrent(error: tokio_postgres::Error) -> Fault {
 async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
     let found = version(connection, schema).await?.unwrap_or(0);
     check(found)?;
+    let had_index = has_index(connection, schema, "lines_by_words").await?;
     for step in MIGRATIONS.iter().filter(|step| step.version > found) {
         let sql = step.whole().replace("{schema}", &quoted(schema));
         connection.run(&sql).await?;
         tracing::info!(schema, version = step.version, "the tables were migrated");
     }
+    if had_index {
+        index_words(connection, schema).await?;
+    }
     Ok(())
+}
+
+async fn has_index(connection: &Connection, schema: &str, index: &str) -> Tried<bool> {
+    let sql = "SELECT 1 FROM pg_indexes WHERE schemaname = $1 AND indexname = $2";
+    let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&index, Type::TEXT)];
+    Ok(!connection.query(sql, &params).await?.is_empty())
 }
 
 /// # Errors

@@ -42,7 +42,8 @@ impl PostgresStore {
 
     /// The messages whose text has these words, the best first, at most `most`, as
     /// PostgreSQL's text search finds them: words in any order and case, `"words in a row"`,
-    /// `or`, and `-without`. [`PostgresOptions::text_search`](crate::PostgresOptions::text_search)
+    /// `or`, and `-without`. Of a text over 65,536 characters its first 65,536 are searched.
+    /// [`PostgresOptions::text_search`](crate::PostgresOptions::text_search)
     /// makes it fast.
     ///
     /// # Errors
@@ -83,10 +84,15 @@ fn find_words(
 /// With the index's own words, so that it is used.
 pub(crate) const WORDS: &str = "SELECT l.line_at, l.line, s.history, s.key
      FROM {schema}.lines l JOIN {schema}.sessions s ON s.session_id = l.session_id
-     WHERE to_tsvector('simple', l.said) @@ websearch_to_tsquery('simple', $1)
+     WHERE to_tsvector('simple', left(l.said, 65536)) @@ websearch_to_tsquery('simple', $1)
          AND l.said IS NOT NULL AND l.line_at >= s.start_at AND l.kind = 0
-     ORDER BY ts_rank(to_tsvector('simple', l.said), websearch_to_tsquery('simple', $1)) DESC,
+     ORDER BY ts_rank(to_tsvector('simple', left(l.said, 65536)),
+             websearch_to_tsquery('simple', $1)) DESC,
          s.key, l.line_at LIMIT $2";
+
+/// How many characters of a text are searched for words: what PostgreSQL makes of a text has at
+/// most a megabyte, and one over that would refuse the message. The index has it, too.
+pub(crate) const SEARCHED: usize = 65_536;
 
 /// Where the first of the words stands in a text, whatever its case.
 fn first_word(text: &str, words: &str) -> std::ops::Range<usize> {

@@ -15,6 +15,8 @@ pub(crate) struct Sql {
     pub(crate) insert_sessions: String,
     pub(crate) bump_sessions: String,
     pub(crate) rewrite_sessions: String,
+    pub(crate) put_summaries: String,
+    pub(crate) summary: String,
     pub(crate) insert_lines: String,
     pub(crate) append_known: String,
     pub(crate) append_known_and_forget: String,
@@ -39,8 +41,15 @@ pub(crate) struct Sql {
 
 /// The columns of a session, in the order of [`Session::of`](crate::row::Session::of).
 pub(crate) const COLUMNS: &str = "s.session_id, s.key, s.version, s.history, s.start_at, \
-     s.end_at, s.lines, s.hidden, s.messages, s.summary, s.scope, s.aliases, s.created_at, \
+     s.end_at, s.lines, s.hidden, s.messages, {SUMMARY}, s.scope, s.aliases, s.created_at, \
      s.updated_at, s.updated_ns, s.taken";
+
+const SUMMARY: &str = "COALESCE((SELECT t.summary FROM {schema}.session_summaries t
+    WHERE t.session_id = s.session_id), ''::bytea)";
+
+/// In place of the summary where rows are locked: who waited for a lock finds the row as it is
+/// by then, and the summary as it was before.
+const NO_SUMMARY: &str = "''::bytea";
 
 /// How many columns that are: what a statement reads besides comes after them.
 pub(crate) const WIDTH: usize = 16;
@@ -68,28 +77,26 @@ const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
 const APPEND_KNOWN: &str = "WITH held AS (
      UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
          lines = i.lines, messages = i.messages, updated_at = i.updated_at,
-         updated_ns = i.updated_ns, updated_minute = i.updated_minute,
-         taken = i.taken
+         updated_ns = i.updated_ns, taken = i.taken
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
          $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
-         $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+         $10::bigint[], $11::bigint[], $12::bigint[])
          AS i(session_id, version, end_at, lines, messages, updated_at,
-             updated_ns, updated_minute, taken, found_version, found_ns,
-             found_lines, found_end)
+             updated_ns, taken, found_version, found_ns, found_lines, found_end)
      WHERE s.session_id = i.session_id AND s.version = i.found_version
          AND s.updated_ns = i.found_ns AND s.lines = i.found_lines
          AND s.end_at = i.found_end
      RETURNING s.session_id),
  added AS (
      INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
-     SELECT * FROM unnest($14::bigint[], $15::bigint[], $16::smallint[],
-         $17::bytea[], $18::text[])),
+     SELECT * FROM unnest($13::bigint[], $14::bigint[], $15::smallint[],
+         $16::bytea[], $17::text[])),
  noted AS (
      INSERT INTO {schema}.message_ids (session_id, message_id, turn)
-     SELECT * FROM unnest($19::bigint[], $20::bytea[], $21::bigint[])){AND_FORGET}
- SELECT 1 / CAST((SELECT count(*) FROM held) = $22
-     AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $23 AND token = $24)
-     AND NOT EXISTS (SELECT 1 FROM unnest($25::text[]) AS t(k)
+     SELECT * FROM unnest($18::bigint[], $19::bytea[], $20::bigint[])){AND_FORGET}
+ SELECT 1 / CAST((SELECT count(*) FROM held) = $21
+     AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $22 AND token = $23)
+     AND NOT EXISTS (SELECT 1 FROM unnest($24::text[]) AS t(k)
          JOIN {schema}.session_aliases a ON a.alias = k AND a.session_key <> k)
      AND NOT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())
      AS int)";
@@ -98,7 +105,7 @@ const APPEND_KNOWN: &str = "WITH held AS (
 const AND_FORGET: &str = ",
  forgotten AS (
      DELETE FROM {schema}.message_ids m
-     USING unnest($26::bigint[], $27::bigint[], $28::bigint[])
+     USING unnest($25::bigint[], $26::bigint[], $27::bigint[])
              AS t(session_id, last_turn, most),
          LATERAL (SELECT o.session_id, o.message_id FROM {schema}.message_ids o
              WHERE o.session_id = t.session_id AND o.turn <= t.last_turn
@@ -113,11 +120,7 @@ pub(crate) fn quoted(schema: &str) -> String {
 impl Sql {
     #[expect(clippy::too_many_lines, reason = "it is the list of the statements")]
     pub(crate) fn of(schema: &str) -> Self {
-        let fill = |sql: &str| {
-            let sql = sql.replace("{MEANT}", MEANT).replace("{VISIBLE}", VISIBLE);
-            let sql = sql.replace("{COLUMNS}", COLUMNS);
-            sql.replace("{schema}", &quoted(schema))
-        };
+        let fill = |sql: &str| fill(schema, sql);
         Self {
             schema: schema.to_owned(),
             take_lane: fill(
@@ -154,17 +157,18 @@ impl Sql {
             // server would look for a row anew in the join after it waited for its lock, not
             // find it there, and leave it out. A session that is there would pass for one
             // that is not.
-            lock_sessions: fill(
-                "SELECT {COLUMNS} FROM {schema}.sessions s
+            lock_sessions: fill(&format!(
+                "SELECT {} FROM {{schema}}.sessions s
                  WHERE s.session_id = ANY(ARRAY(
-                     SELECT session_id FROM {schema}.sessions WHERE key = ANY($1)
+                     SELECT session_id FROM {{schema}}.sessions WHERE key = ANY($1)
                      UNION ALL
-                     SELECT (SELECT a.session_id FROM {schema}.session_aliases a
+                     SELECT (SELECT a.session_id FROM {{schema}}.session_aliases a
                          WHERE a.alias = k AND a.session_key <> k
                          ORDER BY a.file_name, a.session_key LIMIT 1)
                      FROM unnest($2::text[]) AS t(k)))
                  ORDER BY s.session_id FOR UPDATE",
-            ),
+                COLUMNS.replace("{SUMMARY}", NO_SUMMARY)
+            )),
             taken_ids: fill(
                 "SELECT m.session_id, m.message_id
                  FROM unnest($1::bigint[], $2::bytea[]) AS t(session_id, id)
@@ -175,35 +179,40 @@ impl Sql {
             // again: lines of a session that is not there would be lost.
             insert_sessions: fill(
                 "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
-                     start_at, end_at, lines, hidden, messages, updated_at, updated_ns,
-                     updated_minute, taken, summary, scope, agent, channel, aliases, created_at)
+                     start_at, end_at, lines, hidden, messages, updated_at, updated_ns, taken,
+                     scope, agent, channel, aliases, created_at)
                  SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[],
-                     $15::bytea[], $16::text[], $17::text[], $18::text[], $19::text[],
-                     $20::text[])",
+                     $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::text[],
+                     $15::text[], $16::text[], $17::text[], $18::text[])",
             ),
             bump_sessions: fill(
                 "UPDATE {schema}.sessions s SET version = i.version, history = i.history,
                      start_at = i.start_at, end_at = i.end_at, lines = i.lines,
                      hidden = i.hidden, messages = i.messages, updated_at = i.updated_at,
-                     updated_ns = i.updated_ns, updated_minute = i.updated_minute,
-                     taken = i.taken
+                     updated_ns = i.updated_ns, taken = i.taken
                  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-                     $10::bigint[], $11::bigint[], $12::bigint[])
+                     $10::bigint[], $11::bigint[])
                      AS i(session_id, version, history, start_at, end_at, lines, hidden,
-                         messages, updated_at, updated_ns, updated_minute, taken)
+                         messages, updated_at, updated_ns, taken)
                  WHERE s.session_id = i.session_id",
             ),
             rewrite_sessions: fill(
-                "UPDATE {schema}.sessions s SET summary = i.summary, scope = i.scope,
-                     agent = i.agent, channel = i.channel, aliases = i.aliases,
-                     created_at = i.created_at
-                 FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::text[],
-                     $6::text[], $7::text[])
-                     AS i(session_id, summary, scope, agent, channel, aliases, created_at)
+                "UPDATE {schema}.sessions s SET scope = i.scope, agent = i.agent,
+                     channel = i.channel, aliases = i.aliases, created_at = i.created_at
+                 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
+                     $6::text[])
+                     AS i(session_id, scope, agent, channel, aliases, created_at)
                  WHERE s.session_id = i.session_id",
+            ),
+            put_summaries: fill(
+                "INSERT INTO {schema}.session_summaries (session_id, summary)
+                 SELECT * FROM unnest($1::bigint[], $2::bytea[])
+                 ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary",
+            ),
+            summary: fill(
+                "SELECT summary FROM {schema}.session_summaries WHERE session_id = $1",
             ),
             insert_lines: fill(
                 "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
@@ -322,6 +331,7 @@ impl Sql {
             &self.insert_sessions,
             &self.bump_sessions,
             &self.rewrite_sessions,
+            &self.put_summaries,
             &self.insert_lines,
             &self.append_known,
             &self.append_known_and_forget,
@@ -334,8 +344,18 @@ impl Sql {
 
     /// A statement of the reader's own, with `{schema}` and the like filled in.
     pub(crate) fn fill(&self, sql: &str) -> String {
-        let sql = sql.replace("{MEANT}", MEANT).replace("{VISIBLE}", VISIBLE);
-        let sql = sql.replace("{COLUMNS}", COLUMNS);
-        sql.replace("{schema}", &quoted(&self.schema))
+        fill(&self.schema, sql)
     }
+}
+
+fn fill(schema: &str, sql: &str) -> String {
+    let parts = [
+        ("{MEANT}", MEANT),
+        ("{VISIBLE}", VISIBLE),
+        ("{COLUMNS}", COLUMNS),
+        ("{SUMMARY}", SUMMARY),
+        ("{schema}", &quoted(schema)),
+    ];
+    let filled = parts.iter();
+    filled.fold(sql.to_owned(), |sql, (name, part)| sql.replace(name, part))
 }

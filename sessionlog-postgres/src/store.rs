@@ -24,6 +24,7 @@ use crate::promise::Promise;
 use crate::queue::{Queue, session_of};
 use crate::row::NewLine;
 use crate::schema;
+use crate::search::SEARCHED;
 use crate::sql::Sql;
 
 /// Sessions in a PostgreSQL database, for any number of callers in any number of processes.
@@ -231,7 +232,15 @@ impl PostgresStore {
         let options = &self.inner.shared.options;
         let (now, _) = kit::now();
         let lines = kit::encode(messages, now, options.max_line, options.max_batch)?;
-        Ok(lines.into_iter().map(NewLine::read).collect())
+        let lines: Vec<_> = lines.into_iter().map(NewLine::read).collect();
+        if options.text_search {
+            for said in lines.iter().filter_map(|line| line.said.as_ref()) {
+                if said.len() > SEARCHED && said.chars().nth(SEARCHED).is_some() {
+                    tracing::warn!(bytes = said.len(), "a long text is indexed in part");
+                }
+            }
+        }
+        Ok(lines)
     }
 
     /// Carries out what is queued, and closes the connections, for all clones. Later verbs

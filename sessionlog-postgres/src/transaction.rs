@@ -196,8 +196,7 @@ impl<'a> Transaction<'a> {
     pub(crate) fn take(&mut self, key: &str, update: &'a Update) {
         let session = self.session(key);
         if let Some(summary) = &update.summary {
-            session.summary.clone_from(summary);
-            session.change.text = true;
+            session.set_summary(summary);
         }
         if let Some(once) = &update.once {
             self.remember(key, once);

@@ -9,8 +9,10 @@ use std::borrow::Cow;
 
 use sessionlog::backend::kit::{self, Moment};
 use sessionlog::{BackupReason, ChangeKind, Error, Result, Version};
+use tokio_postgres::types::Type;
 
 use crate::command::{Order, Outcome, Restore, Update, Verb};
+use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::{CHECKPOINT, MESSAGE, NewLine, Session, random};
 use crate::transaction::{Transaction, require};
@@ -184,8 +186,7 @@ impl<'a> Transaction<'a> {
         self.replace(key, &restore.lines).await?;
         self.set_identity(key, &restore.identity).await?;
         let session = self.session(key);
-        session.summary.clone_from(&restore.summary);
-        session.change.text = true;
+        session.set_summary(&restore.summary);
         self.changed(key, ChangeKind::Replaced);
         let session = self.session(key);
         session.created_at.clone_from(&restore.created_at);
@@ -208,17 +209,32 @@ impl<'a> Transaction<'a> {
     }
 
     /// Whether it has neither a visible message nor a summary.
-    fn is_blank(&self, key: &str) -> bool {
-        let session = self.sessions.get(key);
-        session.is_none_or(|one| one.messages == 0 && one.summary.trim().is_empty())
+    async fn is_blank(&self, key: &str) -> Tried<bool> {
+        Ok(match self.sessions.get(key) {
+            Some(one) => one.messages == 0 && self.summary_of(one).await?.trim().is_empty(),
+            None => true,
+        })
+    }
+
+    /// The summary of a session that was locked.
+    async fn summary_of(&self, session: &Session) -> Tried<String> {
+        if session.change.summary || session.change.is_new {
+            return Ok(session.summary.clone());
+        }
+        let params: [Param<'_>; 1] = [(&session.id, Type::INT8)];
+        let rows = self.ask(&self.shared.sql.summary, &params).await?;
+        let summary = rows.first().map(|row| row.get::<_, Vec<u8>>(0));
+        let summary = summary.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&summary).into_owned())
     }
 }
 
 /// The tables that have rows of a session. What a deletion leaves in one of them, nobody finds
 /// again and no erasure removes.
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "lines",
     "session_aliases",
+    "session_summaries",
     "message_ids",
     "backup_lines",
     "backups",

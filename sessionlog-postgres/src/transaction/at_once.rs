@@ -102,7 +102,6 @@ struct Appended<'t> {
     messages: Vec<i64>,
     updated_at: Vec<&'t str>,
     updated_ns: Vec<i64>,
-    updated_minute: Vec<i64>,
     taken: Vec<i64>,
     found_version: Vec<i64>,
     found_ns: Vec<i64>,
@@ -133,7 +132,6 @@ impl<'t> Appended<'t> {
         self.messages.push(session.messages);
         self.updated_at.push(&session.updated_at);
         self.updated_ns.push(session.updated_ns);
-        self.updated_minute.push(session.updated_minute());
         self.taken.push(session.taken);
         self.found_version.push(session.found.version);
         self.found_ns.push(session.found.updated_ns);
@@ -143,7 +141,7 @@ impl<'t> Appended<'t> {
 
     /// In the order of the statement.
     fn columns(&self) -> Vec<Param<'_>> {
-        let sessions: [Param<'_>; 13] = [
+        let sessions: [Param<'_>; 12] = [
             (&self.id, Type::INT8_ARRAY),
             (&self.version, Type::INT8_ARRAY),
             (&self.end_at, Type::INT8_ARRAY),
@@ -151,7 +149,6 @@ impl<'t> Appended<'t> {
             (&self.messages, Type::INT8_ARRAY),
             (&self.updated_at, Type::TEXT_ARRAY),
             (&self.updated_ns, Type::INT8_ARRAY),
-            (&self.updated_minute, Type::INT8_ARRAY),
             (&self.taken, Type::INT8_ARRAY),
             (&self.found_version, Type::INT8_ARRAY),
             (&self.found_ns, Type::INT8_ARRAY),

@@ -112,6 +112,7 @@ impl Transaction<'_> {
         let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
         let (text, lines) = (rows.text(), rows.added.lines());
+        let summaries = rows.summaries.columns();
         let (ids, outworn) = (rows.added.ids(), rows.outworn.columns());
         let run = |is_any: bool, sql, params| async move {
             if is_any {
@@ -123,6 +124,7 @@ impl Transaction<'_> {
             run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
             run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
             run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
+            run(!rows.summaries.id.is_empty(), &sql.put_summaries, &summaries),
             run(!rows.added.line_id.is_empty(), &sql.insert_lines, &lines),
             run(!rows.added.once_id.is_empty(), &sql.insert_ids, &ids),
             run(!rows.outworn.id.is_empty(), &sql.forget_ids, &outworn),
@@ -130,7 +132,7 @@ impl Transaction<'_> {
             connection.run(COMMIT),
         );
         let rows = [
-            written.0, written.1, written.2, written.3, written.4, written.5, written.6,
+            written.0, written.1, written.2, written.3, written.4, written.5, written.6, written.7,
         ];
         for one in rows {
             match one.map_err(as_race) {
@@ -140,7 +142,7 @@ impl Transaction<'_> {
                 Err(fault) => return Committed::No(fault),
             }
         }
-        self.committed(written.7)
+        self.committed(written.8)
     }
 
     /// What the server's answer to the commit means.

@@ -16,6 +16,7 @@ pub(super) struct Rows<'b> {
     new_name: Vec<Vec<u8>>,
     pub(super) old: Numbers<'b>,
     pub(super) texts: Texts<'b>,
+    pub(super) summaries: Summaries<'b>,
     pub(super) added: Added<'b>,
     pub(super) outworn: Outworn,
 }
@@ -53,14 +54,12 @@ pub(super) struct Numbers<'b> {
     messages: Vec<i64>,
     updated_at: Vec<&'b str>,
     updated_ns: Vec<i64>,
-    updated_minute: Vec<i64>,
     taken: Vec<i64>,
 }
 
 #[derive(Default)]
 pub(super) struct Texts<'b> {
     pub(super) id: Vec<i64>,
-    summary: Vec<&'b [u8]>,
     scope: Vec<Option<&'b str>>,
     agent: Vec<String>,
     channel: Vec<String>,
@@ -80,12 +79,11 @@ impl<'b> Numbers<'b> {
         self.messages.push(session.messages);
         self.updated_at.push(&session.updated_at);
         self.updated_ns.push(session.updated_ns);
-        self.updated_minute.push(session.updated_minute());
         self.taken.push(session.taken);
     }
 
     /// All but the sessions' ids, in the order of the statements.
-    fn columns(&self) -> [Param<'_>; 11] {
+    fn columns(&self) -> [Param<'_>; 10] {
         [
             (&self.version, Type::INT8_ARRAY),
             (&self.history, Type::INT8_ARRAY),
@@ -96,7 +94,6 @@ impl<'b> Numbers<'b> {
             (&self.messages, Type::INT8_ARRAY),
             (&self.updated_at, Type::TEXT_ARRAY),
             (&self.updated_ns, Type::INT8_ARRAY),
-            (&self.updated_minute, Type::INT8_ARRAY),
             (&self.taken, Type::INT8_ARRAY),
         ]
     }
@@ -107,7 +104,6 @@ impl<'b> Texts<'b> {
         let scope = session.parsed_scope();
         let plain = |text: String| text.replace('\0', "\u{fffd}");
         self.id.push(session.id);
-        self.summary.push(session.summary.as_bytes());
         self.scope.push(session.scope.as_deref());
         self.agent.push(plain(scope.agent_id));
         self.channel.push(plain(scope.channel));
@@ -119,14 +115,29 @@ impl<'b> Texts<'b> {
     }
 
     /// All but the sessions' ids, in the order of the statements.
-    fn columns(&self) -> [Param<'_>; 6] {
+    fn columns(&self) -> [Param<'_>; 5] {
         [
-            (&self.summary, Type::BYTEA_ARRAY),
             (&self.scope, Type::TEXT_ARRAY),
             (&self.agent, Type::TEXT_ARRAY),
             (&self.channel, Type::TEXT_ARRAY),
             (&self.aliases, Type::TEXT_ARRAY),
             (&self.created_at, Type::TEXT_ARRAY),
+        ]
+    }
+}
+
+/// Summaries that were set.
+#[derive(Default)]
+pub(super) struct Summaries<'b> {
+    pub(super) id: Vec<i64>,
+    summary: Vec<&'b [u8]>,
+}
+
+impl Summaries<'_> {
+    pub(super) fn columns(&self) -> [Param<'_>; 2] {
+        [
+            (&self.id, Type::INT8_ARRAY),
+            (&self.summary, Type::BYTEA_ARRAY),
         ]
     }
 }
@@ -176,6 +187,10 @@ impl<'b> Rows<'b> {
         // Two who make the same sessions wait for each other in this order.
         changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         for session in changed {
+            if session.change.summary {
+                rows.summaries.id.push(session.id);
+                rows.summaries.summary.push(session.summary.as_bytes());
+            }
             if session.change.is_new {
                 rows.new.push(session);
                 rows.new_text.push(session);

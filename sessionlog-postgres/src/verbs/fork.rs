@@ -86,8 +86,9 @@ impl Transaction<'_> {
     /// Gives the session `to`, which is made, the lines before `end`, and the summary.
     async fn copy_lines(&mut self, source: &Session, to: &str, end: i64) -> Tried<()> {
         let left = self.count(source.id, end..i64::MAX).await?;
+        let summary = self.summary_of(source).await?;
         let session = self.session(to);
-        session.summary.clone_from(&source.summary);
+        session.set_summary(&summary);
         (session.start_at, session.end_at, session.hidden) = (source.start_at, end, source.hidden);
         session.lines = source.lines - left.lines;
         session.messages = source.messages - left.messages;

@@ -49,7 +49,7 @@ impl Transaction<'_> {
             return Ok(Err(error));
         }
         let names = kit::normalize_aliases(key, &identity.aliases);
-        let heritage = if self.is_blank(key) {
+        let heritage = if self.is_blank(key).await? {
             self.heritage(key, identity, &names, always).await?
         } else {
             None
@@ -201,9 +201,7 @@ impl Transaction<'_> {
             self.push(key, Cow::Owned(line));
         }
         if !heritage.summary.is_empty() {
-            let session = self.session(key);
-            session.summary = heritage.summary;
-            session.change.text = true;
+            self.session(key).set_summary(&heritage.summary);
         }
         Ok(())
     }

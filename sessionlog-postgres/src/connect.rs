@@ -8,23 +8,31 @@ use futures_util::future::poll_fn;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sessionlog::{Error, Result};
-use tokio::sync::mpsc;
-use tokio_postgres::config::{LoadBalanceHosts, TargetSessionAttrs};
+use tokio::sync::{mpsc, watch};
+use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Notification, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::Connection;
 use crate::direct;
+use crate::dsn::Dsn;
 use crate::fault::{Fault, Tried};
 use crate::fence::{Fence, Pass, Server};
+use crate::mistake::{NamedTls, judged};
 use crate::options::PostgresOptions;
 
 /// Makes connections to one database.
 #[derive(Clone)]
 pub(crate) struct Connector {
     config: Config,
-    tls: MakeRustlsConnect,
+    tls: NamedTls,
+    /// All hosts, as errors name them.
+    hosts: Arc<str>,
+    /// Whether the store is being opened.
+    opens: bool,
+    /// How often a server had no connection left for the role.
+    pub(crate) refused: watch::Sender<u64>,
     /// Shared: whoever meets a promoted server fences the old one for all.
     pub(crate) fence: Arc<Fence>,
     patience: Duration,
@@ -43,19 +51,30 @@ impl Connector {
     /// # Errors
     /// If the connection string or the certificates do not read.
     pub(crate) fn new(options: &PostgresOptions) -> Result<Self> {
+        let dsn = Dsn::read(&options.dsn);
+        let config = read(&dsn)?;
         Ok(Self {
-            config: read(&options.dsn)?,
-            tls: tls(options)?,
+            hosts: hosts(&config),
+            config,
+            tls: NamedTls::new(tls(options, &dsn)?),
+            opens: true,
+            refused: watch::Sender::new(0),
             fence: Arc::new(Fence::new()),
             patience: options.statement,
             prepares: Arc::from([]),
         })
     }
 
+    /// How many hosts there are to connect to.
+    pub(crate) fn hosts(&self) -> usize {
+        self.hosts.split(',').count()
+    }
+
     /// The same, with statements that are prepared where nobody is between the server and us.
     pub(crate) fn preparing(&self, statements: Vec<String>) -> Self {
         Self {
             prepares: statements.into(),
+            opens: false,
             ..self.clone()
         }
     }
@@ -65,9 +84,11 @@ impl Connector {
     /// # Errors
     /// If the connection string does not read.
     pub(crate) fn at(&self, dsn: &str) -> Result<Self> {
-        let config = read(dsn)?;
+        let config = read(&Dsn::read(dsn))?;
         Ok(Self {
+            hosts: hosts(&config),
             config,
+            opens: false,
             ..self.clone()
         })
     }
@@ -111,11 +132,16 @@ impl Connector {
         &self,
         heard: Option<mpsc::Sender<Notification>>,
     ) -> Tried<(Client, Arc<AtomicBool>)> {
-        let reached = self.config.connect(self.tls.clone());
+        let tls = self.tls.fresh();
+        let reached = self.config.connect(tls.clone());
         let reached = tokio::time::timeout(self.patience * 3, reached).await;
-        let (client, connection) = reached
-            .map_err(|_| Fault::lost("no server answered in time"))?
-            .map_err(refused_or_lost)?;
+        let reached = reached.map_err(|_| Fault::lost("no server answered in time"))?;
+        let (client, connection) = reached.map_err(|error| {
+            if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) {
+                self.refused.send_modify(|times| *times += 1);
+            }
+            judged(error, &tls, (&self.hosts, self.opens))
+        })?;
         let warned = Arc::new(AtomicBool::new(false));
         tokio::spawn(drive(connection, warned.clone(), heard));
         Ok((client, warned))
@@ -235,38 +261,28 @@ async fn drive<S, T>(
     }
 }
 
-/// Why no connection came to be: a mistake of whoever set it up, which time does not mend, or
-/// what one server refuses now, and it or another may take a moment later.
-fn refused_or_lost(error: tokio_postgres::Error) -> Fault {
-    const MISTAKES: [SqlState; 3] = [
-        SqlState::INVALID_PASSWORD,
-        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-        SqlState::INVALID_CATALOG_NAME,
-    ];
-    let text = error.to_string();
-    let is_mistake = match error.code() {
-        Some(code) => MISTAKES.contains(code),
-        None => text.starts_with("invalid configuration"),
-    };
-    let reason = match error.as_db_error() {
-        Some(told) => format!("{} (SQLSTATE {})", told.message(), told.code().code()),
-        None => Fault::from(error).reason().to_string(),
-    };
-    if is_mistake {
-        return Fault::Refused(Error::Io {
-            operation: "connect to",
-            path: "the database".into(),
-            source: Arc::new(std::io::Error::new(
-                std::io::ErrorKind::PermissionDenied,
-                reason,
-            )),
-        });
+fn hosts(config: &Config) -> Arc<str> {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
+    let mut all: Vec<String> = hosts.collect();
+    if all.is_empty() {
+        all = addresses.collect();
     }
-    Fault::lost(reason)
+    let ports = config.get_ports();
+    for (at, host) in all.iter_mut().enumerate() {
+        if let Some(port) = ports.get(at).or(ports.first()) {
+            host.push_str(&format!(":{port}"));
+        }
+    }
+    all.join(",").into()
 }
 
-fn read(dsn: &str) -> Result<Config> {
-    let mut config: Config = dsn.parse().map_err(|error| invalid(&error))?;
+fn read(dsn: &Dsn) -> Result<Config> {
+    let mut config: Config = dsn.rest.parse().map_err(|error| invalid(&error))?;
     if config.get_password().is_none()
         && let Some(password) = std::env::var_os("PGPASSWORD")
     {
@@ -281,15 +297,25 @@ fn read(dsn: &str) -> Result<Config> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
+    // A connection whose other end is gone without a word.
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(15));
+    }
     if config.get_application_name().is_none() {
         config.application_name("sessionlog");
     }
     Ok(config)
 }
 
-fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect> {
+fn tls(options: &PostgresOptions, dsn: &Dsn) -> Result<MakeRustlsConnect> {
     let mut roots = rustls::RootCertStore::empty();
-    match &options.root_certificates {
+    let named = match &dsn.root_certificates {
+        Some(path) => Some(std::fs::read(path).map_err(|error| {
+            invalid(&format!("sslrootcert {}: {error}", path.display()))
+        })?),
+        None => None,
+    };
+    match options.root_certificates.as_ref().or(named.as_ref()) {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
                 let certificate = certificate.map_err(|error| invalid(&error))?;

@@ -6,8 +6,10 @@
 //! Once a newer server is known, every connection to an older one is given up, and what it is
 //! waiting for is broken off.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use time::OffsetDateTime;
 use tokio::sync::watch;
 
 /// A server, as it was when a connection to it was made.
@@ -37,9 +39,26 @@ pub(crate) struct Fence {
     epoch: watch::Sender<u64>,
 }
 
+/// Another server took a primary's place while a store was open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failover {
+    /// When the store learned of it.
+    pub at: OffsetDateTime,
+    /// The timelines of the server before and the one after.
+    pub timelines: (u64, u64),
+    /// Whether the server after may lack messages that were acknowledged: the commits of the one
+    /// before did not wait for a standby, or it is not a standby of it at all.
+    pub may_have_lost: bool,
+}
+
+/// How many failovers are remembered.
+const REMEMBERED: usize = 16;
+
 #[derive(Debug, Default)]
 struct Met {
     primary: Option<Server>,
+    failovers: VecDeque<Failover>,
     /// The systems that another one replaced.
     replaced: Vec<i64>,
 }
@@ -82,11 +101,31 @@ impl Fence {
             None => false,
         };
         if let Some(before) = met.primary.replace(server).filter(|_| is_newer) {
-            tracing::warn!(?before, now = ?server, "another server is the primary");
+            let failover = Failover {
+                at: OffsetDateTime::now_utc(),
+                timelines: (before.timeline, server.timeline),
+                may_have_lost: !before.is_synchronous || before.system != server.system,
+            };
+            if failover.may_have_lost {
+                tracing::error!(
+                    ?before, now = ?server,
+                    "another server is the primary, and may lack messages that were acknowledged"
+                );
+            } else {
+                tracing::warn!(?before, now = ?server, "another server is the primary");
+            }
+            met.failovers.truncate(REMEMBERED - 1);
+            met.failovers.push_front(failover);
             self.epoch.send_modify(|epoch| *epoch += 1);
         }
         // Under the lock: a pass is never of a later epoch than its server.
         Ok(Pass::Epoch(*self.epoch.borrow()))
+    }
+
+    /// The last failovers, the newest first.
+    pub(crate) fn failovers(&self) -> Vec<Failover> {
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.failovers.iter().copied().collect()
     }
 
     /// Whether no newer server is known than the one that got this pass.

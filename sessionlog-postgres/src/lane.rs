@@ -51,7 +51,20 @@ impl Lane {
 
     /// Carries out commands until the queue is closed and empty.
     pub(crate) async fn run(mut self) {
-        while let Some(mut batch) = self.place.take().await {
+        let mut refused = self.shared.connector.refused.subscribe();
+        loop {
+            let taken = tokio::select! {
+                biased;
+                taken = self.place.take() => taken,
+                // Somebody of this store needs a connection that the role may not have besides
+                // those that there are.
+                Ok(()) = refused.changed(), if self.connection.is_some() => {
+                    self.leave().await;
+                    self.disconnect();
+                    continue;
+                }
+            };
+            let Some(mut batch) = taken else { break };
             let commands = std::mem::take(&mut batch.commands);
             self.commit(commands).await;
         }
@@ -197,7 +210,13 @@ impl Lane {
             return Ok(());
         }
         self.disconnect();
-        let connection = self.shared.writers.connect().await?;
+        let before = *self.shared.connector.refused.borrow();
+        let connection = self.shared.writers.connect().await;
+        if connection.is_err() && *self.shared.connector.refused.borrow() > before {
+            // Those that wait for the next read would do.
+            self.shared.pool.retain(|_, _| false);
+        }
+        let connection = connection?;
         let sql = "INSERT INTO {schema}.lanes (lane_id, token, settled, seen_at)
              VALUES ($1, 0, $2, now()) ON CONFLICT DO NOTHING";
         let sql = self.shared.sql.fill(sql);

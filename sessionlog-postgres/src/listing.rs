@@ -55,6 +55,11 @@ fn keys<'c>(connection: &'c Connection, sql: &str) -> crate::context::Asked<'c, 
 
 /// A page of whatever length: of many rows, it reads some at a time.
 pub(crate) async fn page(shared: &Arc<Shared>, query: SessionQuery) -> Result<SessionPage> {
+    let texts = [Some(query.get_prefix()), query.get_agent(), query.get_channel()];
+    // No text in a database has one, and it would refuse the question.
+    if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+        return Ok(SessionPage::default());
+    }
     let most = query.get_limit();
     let (mut page, mut query) = (SessionPage::default(), query);
     loop {

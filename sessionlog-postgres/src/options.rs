@@ -1,5 +1,6 @@
 //! How a store is opened.
 
+use std::fmt;
 use std::time::Duration;
 
 use sessionlog::Durability;
@@ -7,10 +8,11 @@ use sessionlog::Durability;
 /// How to reach a database, and how much a store takes on at a time.
 ///
 /// A connection string is a URL or a list of `name=value`, as `tokio-postgres` reads it:
-/// several hosts, `target_session_attrs`, `sslmode` (`disable`, `prefer`, `require`),
-/// `connect_timeout`, keepalives. Unless it says otherwise, only a server that takes writes
+/// several hosts, `target_session_attrs`, `sslmode`, `sslrootcert`, `connect_timeout`,
+/// keepalives. With TLS (`sslmode=require`, `verify-ca` or `verify-full`, which mean the same)
+/// the certificate must be signed by somebody who is trusted, and be for this host. Unless it says otherwise, only a server that takes writes
 /// will do, and a host that does not answer within five seconds is passed over.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PostgresOptions {
     pub(crate) dsn: String,
     pub(crate) listen_dsn: Option<String>,
@@ -77,8 +79,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Certificates, as PEM, of those who vouch for the server. Default: those that the
-    /// system trusts.
+    /// Certificates, as PEM, of those who vouch for the server. Default: those in the file that
+    /// `sslrootcert` names, or else those that the system trusts.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates = Some(pem.into());
@@ -210,5 +212,24 @@ impl PostgresOptions {
     pub fn text_search(mut self, index: bool) -> Self {
         self.text_search = index;
         self
+    }
+}
+
+/// Without passwords.
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("schema", &self.schema)
+            .field("durability", &self.durability)
+            .field("connections", &self.connections)
+            .field("lanes", &self.lanes)
+            .field("once_ids", &self.once_ids)
+            .field("wait", &self.wait)
+            .field("statement_timeout", &self.statement)
+            .field("retry", &self.retry)
+            .field("migrate", &self.migrate)
+            .field("text_search", &self.text_search)
+            .field("prepare", &self.prepare)
+            .finish_non_exhaustive()
     }
 }

@@ -3,8 +3,7 @@
 use crate::connection::Connection;
 use crate::fault::Tried;
 
-/// What the server says of how it keeps what it acknowledged, read when the store was opened.
-/// What it says of nothing is empty.
+/// What the server says of how it keeps what it acknowledged. What it says nothing of is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Promise {
@@ -18,11 +17,18 @@ pub struct Promise {
     pub full_page_writes: String,
     /// Which replicas a commit waits for; empty if for none.
     pub synchronous_standby_names: String,
+    /// How many servers and programs copied from it.
+    pub standbys: i64,
+    /// How many hosts the connection string has.
+    pub hosts: usize,
 }
 
 impl Promise {
-    pub(crate) async fn read(connection: &Connection) -> Tried<Self> {
-        let mut promise = Self::default();
+    pub(crate) async fn read(connection: &Connection, hosts: usize) -> Tried<Self> {
+        let mut promise = Self {
+            hosts,
+            ..Self::default()
+        };
         let client = &connection.client;
         let version = client.query_typed("SELECT version()", &[]).await?;
         promise.server = version.first().map_or_else(String::new, |row| row.get(0));
@@ -41,6 +47,10 @@ impl Promise {
                 *value = rows.first().map_or_else(String::new, |row| row.get(0));
             }
         }
+        let standbys = "SELECT count(*) FROM pg_stat_replication";
+        if let Ok(rows) = client.query_typed(standbys, &[]).await {
+            promise.standbys = rows.first().map_or(0, |row| row.get(0));
+        }
         Ok(promise)
     }
 
@@ -50,7 +60,8 @@ impl Promise {
         self.server.starts_with("PostgreSQL") && !self.server.contains("-YB-")
     }
 
-    /// What keeps a durable write from surviving a power loss of the server.
+    /// What keeps a durable write from surviving a power loss of the server, or a failover to a
+    /// standby.
     #[must_use]
     pub fn weaknesses(&self) -> Vec<String> {
         let mut weak = Vec::new();
@@ -62,6 +73,12 @@ impl Promise {
         }
         if self.full_page_writes == "off" {
             weak.push("full_page_writes is off: a power loss may damage pages");
+        }
+        if (self.standbys > 0 || self.hosts > 1) && !self.is_replicated() {
+            weak.push(
+                "no commit waits for a standby: after a failover the last messages that were \
+                 acknowledged may be missing (synchronous_standby_names, synchronous_commit)",
+            );
         }
         weak.into_iter().map(String::from).collect()
     }

@@ -103,6 +103,15 @@ fn other(reason: String) -> Error {
 /// Brings the tables up to date, or finds out that they are. Several processes may do it at a
 /// time: a row lock lets one in.
 pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> {
+    let migrated = try_to_migrate(connection, schema).await;
+    let advice = format!(
+        "have the database's owner GRANT CREATE ON DATABASE name TO role, or apply \
+         migrations_sql({schema:?}) and open with migrate(false)"
+    );
+    migrated.map_err(|fault| forbidden(fault, &advice))
+}
+
+async fn try_to_migrate(connection: &Connection, schema: &str) -> Tried<()> {
     let client = &connection.client;
     if version(connection, schema).await? == Some(SCHEMA_VERSION) {
         return Ok(());
@@ -110,9 +119,10 @@ pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> 
     let quoted = quoted(schema);
     let gate = TABLE.replace("{schema}", &quoted);
     client.batch_execute(&gate).await.map_err(concurrent)?;
+    // Whatever isolation is the default: who waited for the lock must see what its holder did.
     // Who waits here for somebody that reads for long has all others wait behind them.
     let lock = format!(
-        "BEGIN; SET LOCAL lock_timeout = '2s'; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '2s'; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
     );
     client.batch_execute(&lock).await?;
     let applied = apply(connection, schema).await;
@@ -177,7 +187,10 @@ fn check(found: i32) -> Result<()> {
 
 /// Refuses tables that are not up to date.
 pub(crate) async fn require(connection: &Connection, schema: &str) -> Tried<()> {
-    let found = version(connection, schema).await?.unwrap_or(0);
+    let found = version(connection, schema).await;
+    let advice = format!("GRANT USAGE ON SCHEMA {schema} TO role, and rights to its tables");
+    let found = found.map_err(|fault| forbidden(fault, &advice))?;
+    let found = found.unwrap_or(0);
     check(found)?;
     if found < SCHEMA_VERSION {
         let reason = format!(
@@ -207,8 +220,90 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
     *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME
 }
 
+/// Refuses a database whose texts have another encoding: what people write would be refused, one
+/// message after the other.
+pub(crate) async fn check_encoding(connection: &Connection) -> Tried<()> {
+    let sql = "SELECT current_setting('server_encoding'), current_database()::text";
+    // A server that has no such setting has no other encoding.
+    let Ok(rows) = connection.client.query_typed(sql, &[]).await else {
+        return Ok(());
+    };
+    let Some(row) = rows.first() else {
+        return Ok(());
+    };
+    let (encoding, database): (String, String) = (row.get(0), row.get(1));
+    if ["UTF8", "SQL_ASCII"].contains(&&*encoding) {
+        return Ok(());
+    }
+    Err(other(format!(
+        "the encoding of database {database} is {encoding}, which has not all characters; make \
+         another one: createdb --template=template0 --encoding=UTF8 --locale=C.UTF-8 NAME"
+    ))
+    .into())
+}
+
+/// All tables.
+const TABLES: [&str; 10] = [
+    "sessions",
+    "session_summaries",
+    "session_aliases",
+    "lines",
+    "message_ids",
+    "backups",
+    "backup_lines",
+    "lanes",
+    "followers",
+    "schema_migrations",
+];
+
+/// Refuses a schema that lacks a table, or a right to one: verbs would fail one by one.
+pub(crate) async fn check_tables(connection: &Connection, schema: &str) -> Tried<()> {
+    let sql = "SELECT t, c.oid IS NULL, coalesce(has_table_privilege(c.oid, 'SELECT'), false)
+             AND (t = 'schema_migrations' OR coalesce(has_table_privilege(c.oid, 'INSERT')
+                 AND has_table_privilege(c.oid, 'UPDATE')
+                 AND has_table_privilege(c.oid, 'DELETE'), false)),
+             current_user::text
+         FROM unnest($2::text[]) AS t(t)
+         LEFT JOIN pg_namespace n ON n.nspname = $1
+         LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t";
+    let tables = TABLES.as_slice();
+    let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&tables, Type::TEXT_ARRAY)];
+    for row in connection.query(sql, &params).await? {
+        let (table, role): (String, String) = (row.get(0), row.get(3));
+        if row.get(1) {
+            return Err(other(format!(
+                "there is no table {schema}.{table}, although the tables are said to be of version \
+                 {SCHEMA_VERSION}: restore it from a backup of the database"
+            ))
+            .into());
+        }
+        if !row.get::<_, bool>(2) {
+            return Err(other(format!(
+                "the role {role} may not use table {schema}.{table}: GRANT SELECT, INSERT, UPDATE, \
+                 DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}"
+            ))
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// What the database forbids, with what to do about it.
+fn forbidden(fault: Fault, advice: &str) -> Fault {
+    match fault {
+        Fault::Refused(error) if error.to_string().contains("SQLSTATE 42501") => {
+            other(format!("{error}: {advice}")).into()
+        }
+        fault => fault,
+    }
+}
+
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
+    // Whoever owns the tables may have made it.
+    if has_index(connection, schema, "lines_by_text").await? {
+        return Ok(());
+    }
     let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));
     let made = connection.run(&sql).await;
     made.map_err(concurrent)

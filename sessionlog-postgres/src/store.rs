@@ -114,7 +114,7 @@ impl PostgresStore {
 
     fn of(runtime: Runtime, (shared, promise): (Shared, Promise)) -> Self {
         for weakness in promise.weaknesses() {
-            tracing::warn!(weakness, "durable writes are not durable");
+            tracing::warn!(weakness, "what is acknowledged may be lost");
         }
         let shared = Arc::new(shared);
         let options = &shared.options;
@@ -378,17 +378,24 @@ async fn try_to_prepare(
     options: &PostgresOptions,
 ) -> crate::fault::Tried<Promise> {
     let connection = connector.connect().await?;
+    let promise = Promise::read(&connection, connector.hosts()).await?;
+    schema::check_encoding(&connection).await?;
     if options.migrate {
         schema::migrate(&connection, &options.schema).await?;
+    } else {
+        schema::require(&connection, &options.schema).await?;
+    }
+    if promise.is_postgresql() {
+        schema::check_tables(&connection, &options.schema).await?;
+    }
+    if options.migrate {
         // Lanes of processes that were killed; nobody looks for their commits any more.
         let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
         let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
         connection.run(&sql).await?;
-    } else {
-        schema::require(&connection, &options.schema).await?;
     }
     if options.text_search {
         schema::index_words(&connection, &options.schema).await?;
     }
-    Promise::read(&connection).await
+    Ok(promise)
 }

@@ -19,6 +19,7 @@ mod forks;
 mod known;
 mod model;
 mod once;
+mod operators;
 mod plans;
 mod replicas;
 mod support;

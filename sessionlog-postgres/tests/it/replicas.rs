@@ -44,6 +44,9 @@ fn no_read_is_answered_by_a_primary_that_was_replaced_and_still_lives() {
         return;
     };
     let store = PostgresStore::open(options.connections(4)).unwrap();
+    let weak = store.promise().weaknesses();
+    assert!(weak.len() == 1 && weak[0].contains("standby"), "{weak:?}");
+    assert_eq!(store.status().wait().unwrap().weaknesses(), weak);
     store.add_message("a", "user", "0").wait().unwrap();
     let read_at_once = |expected: &[String]| {
         std::thread::scope(|scope| {
@@ -76,6 +79,10 @@ fn no_read_is_answered_by_a_primary_that_was_replaced_and_still_lives() {
     let old = primary.sql("SELECT messages FROM sessionlog.sessions WHERE key = 'a'");
     assert_eq!(old, "1", "no write went to the old one since");
     read_at_once(&numbers(0..5));
+    let status = store.status().wait().unwrap();
+    assert_eq!(status.failovers.len(), 1);
+    assert!(status.failovers[0].may_have_lost);
+    assert!(status.weaknesses().iter().any(|weak| weak.contains("timeline 1 to 2")));
 }
 
 #[test]
@@ -150,14 +157,17 @@ fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing_of_four_proce
             "host=127.0.0.1,127.0.0.1 port={},{} user=bot dbname=postgres connect_timeout=2",
             primary.port, standby.port
         );
-        let store = PostgresStore::open(PostgresOptions::new(&dsn)).unwrap();
-        assert!(store.promise().is_replicated());
+        let first = PostgresStore::open(PostgresOptions::new(&dsn)).unwrap();
+        assert!(first.promise().is_replicated());
+        assert!(first.promise().weaknesses().is_empty());
         let crew = Crew::start(&dsn, "sessionlog");
         crew.wait_for(20 + 5 * (round % 8));
         primary.kill();
         standby.promote();
         // Each process has met the new primary then.
         crew.wait_for(10);
+        let failovers = first.status().wait().unwrap().failovers;
+        assert!(failovers.len() == 1 && !failovers[0].may_have_lost, "{failovers:?}");
         // The old one comes back as if nothing had been, and takes writes; nobody talks to it.
         primary.launch();
         primary.sql("ALTER SYSTEM RESET synchronous_standby_names");

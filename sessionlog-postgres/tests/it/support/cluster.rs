@@ -269,6 +269,18 @@ impl Cluster {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
+    /// Puts a file of the server's own into its directory.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        let path = self.data().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        if is_root() {
+            let owned = Command::new("chown").arg("postgres").arg(&path).status();
+            assert!(owned.unwrap().success());
+        }
+        let closed = Command::new("chmod").arg("600").arg(&path).status();
+        assert!(closed.unwrap().success());
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }

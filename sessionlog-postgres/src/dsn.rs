@@ -1,0 +1,148 @@
+//! Connection strings: what `libpq` knows of TLS and `tokio-postgres` does not.
+//!
+//! `sslmode=verify-full` and `verify-ca` are taken for `require`, which here always checks who
+//! signed the certificate and whether it is for this host. `sslrootcert` names a file with the
+//! certificates of those who may sign, or is `system`.
+
+use std::path::PathBuf;
+
+/// A connection string that `tokio-postgres` reads, and what was taken out of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dsn {
+    pub(crate) rest: String,
+    pub(crate) root_certificates: Option<PathBuf>,
+}
+
+impl Dsn {
+    pub(crate) fn read(dsn: &str) -> Self {
+        let mut read = Self::default();
+        read.rest = if dsn.starts_with("postgres://") || dsn.starts_with("postgresql://") {
+            read.url(dsn)
+        } else {
+            read.pairs(dsn)
+        };
+        read
+    }
+
+    fn url(&mut self, dsn: &str) -> String {
+        let Some((before, query)) = dsn.split_once('?') else {
+            return dsn.to_owned();
+        };
+        let pairs = query.split('&').filter_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let kept = self.keeps(name, &decoded(value))?;
+            Some(kept.map_or_else(|| pair.to_owned(), |value| format!("{name}={value}")))
+        });
+        let query = pairs.collect::<Vec<_>>().join("&");
+        format!("{before}?{query}")
+    }
+
+    fn pairs(&mut self, dsn: &str) -> String {
+        let mut kept = String::new();
+        let mut left = dsn.trim_start();
+        while let Some((name, rest)) = left.split_once('=') {
+            let (value, end) = value_of(rest.trim_start());
+            let pair = &left[..left.len() - end.len()];
+            match self.keeps(name.trim(), &value) {
+                Some(None) => kept.push_str(pair.trim_end()),
+                Some(Some(other)) => kept.push_str(&format!("{}={other}", name.trim())),
+                None => {}
+            }
+            kept.push(' ');
+            left = end.trim_start();
+        }
+        kept.push_str(left);
+        kept.trim_end().to_owned()
+    }
+
+    /// Nothing if an option is taken out; else the value that it has instead, if it has one.
+    fn keeps(&mut self, name: &str, value: &str) -> Option<Option<&'static str>> {
+        match (name, value) {
+            ("sslrootcert", "system" | "") => None,
+            ("sslrootcert", path) => {
+                self.root_certificates = Some(PathBuf::from(path));
+                None
+            }
+            ("sslmode", "verify-full" | "verify-ca") => Some(Some("require")),
+            _ => Some(None),
+        }
+    }
+}
+
+/// The value that begins here, and what comes after it: in quotes, or up to white space.
+fn value_of(text: &str) -> (String, &str) {
+    let (quoted, text) = match text.strip_prefix('\'') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => value.extend(chars.next().map(|(_, escaped)| escaped)),
+            '\'' if quoted => return (value, &text[at + 1..]),
+            c if !quoted && c.is_whitespace() => return (value, &text[at..]),
+            c => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+/// What `%41` and the like stand for.
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut left = value.as_bytes();
+    while let [first, rest @ ..] = left {
+        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        (left, _) = match (first, byte) {
+            (b'%', Some(byte)) => (&rest[2..], bytes.push(byte)),
+            _ => (rest, bytes.push(*first)),
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(dsn: &str) -> (String, Option<String>) {
+        let Dsn {
+            rest,
+            root_certificates: root,
+        } = Dsn::read(dsn);
+        let parsed: Result<tokio_postgres::Config, _> = rest.parse();
+        assert!(parsed.is_ok(), "{rest}: {parsed:?}");
+        (rest, root.map(|path| path.display().to_string()))
+    }
+
+    #[test]
+    fn what_libpq_says_of_tls_is_understood_in_both_kinds_of_string() {
+        let root = Some(String::from("/a b/root.pem"));
+        assert_eq!(
+            read("postgres://bot:p%3D@db1,db2/chats?sslmode=verify-full&sslrootcert=/a%20b/root.pem&connect_timeout=3"),
+            ("postgres://bot:p%3D@db1,db2/chats?sslmode=require&connect_timeout=3".into(), root.clone())
+        );
+        assert_eq!(
+            read(r"host=db1 password='a\'b = c'  sslmode = verify-ca sslrootcert='/a b/root.pem' user=bot"),
+            (r"host=db1 password='a\'b = c' sslmode=require  user=bot".into(), root)
+        );
+        assert_eq!(
+            read("postgres://db1?sslrootcert=system"),
+            ("postgres://db1?".into(), None)
+        );
+    }
+
+    #[test]
+    fn what_says_nothing_of_it_stays_as_it_is() {
+        for dsn in [
+            "postgres://bot@db1/chats",
+            "postgresql:///chats?host=/run/postgresql&sslmode=prefer",
+            "host=db1 user=bot password='sslmode=verify-full' sslmode=require",
+        ] {
+            assert_eq!(read(dsn), (dsn.to_owned(), None));
+        }
+        assert_eq!(Dsn::read("nonsense").rest, "nonsense");
+    }
+}

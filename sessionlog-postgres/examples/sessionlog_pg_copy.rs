@@ -70,4 +70,11 @@ fn tell(report: &CopyReport) {
     for key in &report.others {
         println!("only in the target: {key}");
     }
+    for (key, why) in &report.failed {
+        println!("NOT COPIED: {key}: {why}");
+    }
+    println!(
+        "not copied of any session: backups, the archive, the ids of messages taken once, and when \
+         it was changed last"
+    );
 }

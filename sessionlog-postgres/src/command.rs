@@ -134,6 +134,15 @@ impl Verb {
         matches!(self, Self::Update(Update { keep: None, .. }))
     }
 
+    /// Whether it reads or writes about as many lines as the session has.
+    pub(crate) fn is_bulky(&self) -> bool {
+        !self.is_simple()
+            && !matches!(
+                self,
+                Self::Checkpoint { .. } | Self::Upsert(_) | Self::Update(_)
+            )
+    }
+
     /// What is taken away must not come back.
     pub(crate) fn is_always_durable(&self) -> bool {
         !self.is_simple() && !matches!(self, Self::Checkpoint { .. } | Self::Upsert(_))

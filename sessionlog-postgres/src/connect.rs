@@ -310,9 +310,10 @@ fn read(dsn: &Dsn) -> Result<Config> {
 fn tls(options: &PostgresOptions, dsn: &Dsn) -> Result<MakeRustlsConnect> {
     let mut roots = rustls::RootCertStore::empty();
     let named = match &dsn.root_certificates {
-        Some(path) => Some(std::fs::read(path).map_err(|error| {
-            invalid(&format!("sslrootcert {}: {error}", path.display()))
-        })?),
+        Some(path) => Some(
+            std::fs::read(path)
+                .map_err(|error| invalid(&format!("sslrootcert {}: {error}", path.display())))?,
+        ),
         None => None,
     };
     match options.root_certificates.as_ref().or(named.as_ref()) {

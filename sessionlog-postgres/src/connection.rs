@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::future::try_join_all;
+use futures_util::Stream;
+use futures_util::future::{poll_fn, try_join_all};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
@@ -113,6 +114,23 @@ impl Connection {
         let rows = rows?;
         after?;
         Ok(rows)
+    }
+
+    /// The rows of a statement as they come, each of them once: all of them at a time would
+    /// be a second copy of what they hold.
+    pub(crate) async fn each(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut take: impl FnMut(&Row),
+    ) -> Answer<()> {
+        let params = params.iter().map(|(value, of)| (*value, of.clone()));
+        let rows = self.client.query_typed_raw(sql, params).await?;
+        let mut rows = std::pin::pin!(rows);
+        while let Some(row) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
+            take(&row?);
+        }
+        Ok(())
     }
 
     /// How many rows were changed.

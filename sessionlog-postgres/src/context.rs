@@ -125,10 +125,26 @@ impl Shared {
         self: &Arc<Self>,
         read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
     ) -> Result<T> {
+        self.read_for(self.options.statement, read).await
+    }
+
+    /// The same of what reads many lines.
+    pub(crate) async fn read_bulk<T>(
+        self: &Arc<Self>,
+        read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
+    ) -> Result<T> {
+        self.read_for(self.options.longest(true), read).await
+    }
+
+    async fn read_for<T>(
+        self: &Arc<Self>,
+        longest: Duration,
+        read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
+    ) -> Result<T> {
         let deadline = Instant::now() + self.options.retry;
         let mut pause = Pause::default();
         loop {
-            let fault = match self.try_to_read(&read).await {
+            let fault = match self.try_to_read(longest, &read).await {
                 Ok(found) => return Ok(found),
                 Err(Fault::Refused(error)) => return Err(error),
                 Err(fault) => fault,
@@ -142,9 +158,9 @@ impl Shared {
 
     async fn try_to_read<T>(
         self: &Arc<Self>,
+        longest: Duration,
         read: &(impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync),
     ) -> Tried<T> {
-        let longest = self.options.statement;
         let connection = self.connection().await?;
         let asked = {
             let mut asked = read(self.clone(), &connection);

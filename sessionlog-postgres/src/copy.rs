@@ -30,7 +30,7 @@ pub enum Place {
 }
 
 /// What a copy did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CopyReport {
     /// How many sessions there are, and lines in them.
@@ -41,6 +41,8 @@ pub struct CopyReport {
     pub written: usize,
     /// The keys of sessions that were there and are not in the source. They are left alone.
     pub others: Vec<String>,
+    /// The sessions that could not be copied: their keys, and why.
+    pub failed: Vec<(String, Error)>,
     /// A SHA-256, in hexadecimal, of all sessions in the order of their keys: copies of the
     /// same sessions have the same.
     pub hash: String,
@@ -55,9 +57,13 @@ pub struct CopyReport {
 /// Sessions that are written to meanwhile are copied as they stood at some moment: for a copy
 /// that keeps up see [`follow`].
 ///
+/// A session that cannot be copied is named in the [report](CopyReport::failed)
+/// ([`Error::Corrupt`] if it is not the same after it was written), and the others are copied. A
+/// session is in memory as a whole, up to four times; how long a statement may take is
+/// [`bulk_timeout`](crate::PostgresOptions::bulk_timeout).
+///
 /// # Errors
-/// Those of either place; [`Error::Corrupt`] if a session is not the same after it was
-/// written.
+/// Those of either place, if none of its sessions can be read or written.
 pub async fn copy(from: &Place, to: &Place) -> Result<CopyReport> {
     copy_all(from, to, Replaced::Kept).await
 }
@@ -71,12 +77,27 @@ enum Replaced {
     Dropped,
 }
 
+/// So many sessions may fail in a row before a place that does not answer is given up.
+const GONE: usize = 2;
+
 async fn copy_all(from: &Place, to: &Place, replaced: Replaced) -> Result<CopyReport> {
     let keys = from.keys().await?;
     let mut report = CopyReport::default();
     let mut hash = Sha256::new();
+    let mut in_a_row = 0;
     for key in &keys {
-        let (whole, written) = copy_one(from, to, (key, replaced)).await?;
+        let (whole, written) = match copy_one(from, to, (key, replaced)).await {
+            Ok(copied) => copied,
+            // A place that is gone fails each of them, after it was waited for.
+            Err(error) if error.is_retryable() && in_a_row == GONE => return Err(error),
+            Err(error @ Error::Closed) => return Err(error),
+            Err(error) => {
+                in_a_row += 1;
+                report.failed.push((key.clone(), error));
+                continue;
+            }
+        };
+        in_a_row = 0;
         let Some(whole) = whole else { continue };
         report.sessions += 1;
         report.lines += whole.count();
@@ -95,7 +116,8 @@ async fn copy_all(from: &Place, to: &Place, replaced: Replaced) -> Result<CopyRe
 /// source meanwhile is deleted in the copy.
 ///
 /// # Errors
-/// As [`copy`]; those of following changes. What was copied stays.
+/// As [`copy`]; those of following changes. What was copied stays. A session that failed beside
+/// the writers is tried again at the end.
 pub async fn follow(
     from: &Place,
     to: &Place,
@@ -114,7 +136,8 @@ pub async fn follow(
             }
         };
         match change {
-            Ok(change) => drop(copy_one(from, to, (&change.key, replaced)).await?),
+            // One that fails is tried again at the end, and named if it fails again.
+            Ok(change) => drop(copy_one(from, to, (&change.key, replaced)).await),
             Err(Error::ChangesMissed { .. }) => drop(copy_all(from, to, replaced).await?),
             Err(error) => return Err(error),
         }

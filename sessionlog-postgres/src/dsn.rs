@@ -121,12 +121,22 @@ mod tests {
     fn what_libpq_says_of_tls_is_understood_in_both_kinds_of_string() {
         let root = Some(String::from("/a b/root.pem"));
         assert_eq!(
-            read("postgres://bot:p%3D@db1,db2/chats?sslmode=verify-full&sslrootcert=/a%20b/root.pem&connect_timeout=3"),
-            ("postgres://bot:p%3D@db1,db2/chats?sslmode=require&connect_timeout=3".into(), root.clone())
+            read(
+                "postgres://bot:p%3D@db1,db2/chats?sslmode=verify-full&sslrootcert=/a%20b/root.pem&connect_timeout=3"
+            ),
+            (
+                "postgres://bot:p%3D@db1,db2/chats?sslmode=require&connect_timeout=3".into(),
+                root.clone()
+            )
         );
         assert_eq!(
-            read(r"host=db1 password='a\'b = c'  sslmode = verify-ca sslrootcert='/a b/root.pem' user=bot"),
-            (r"host=db1 password='a\'b = c' sslmode=require  user=bot".into(), root)
+            read(
+                r"host=db1 password='a\'b = c'  sslmode = verify-ca sslrootcert='/a b/root.pem' user=bot"
+            ),
+            (
+                r"host=db1 password='a\'b = c' sslmode=require  user=bot".into(),
+                root
+            )
         );
         assert_eq!(
             read("postgres://db1?sslrootcert=system"),

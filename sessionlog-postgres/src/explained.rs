@@ -4,7 +4,7 @@ use sessionlog::backend::kit;
 use sessionlog::{SessionOrder, SessionQuery};
 
 use crate::listing;
-use crate::search::WORDS;
+use crate::search::{CANDIDATES, HAVING, WORDS};
 use crate::sql::Sql;
 
 /// A statement, values for its parameters, and the indexes that it is to use.
@@ -114,6 +114,16 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["lines_by_text"],
         ),
     ];
+    statements.push((
+        typed(&sql.fill(CANDIDATES), "bigint[], bigint[], text, bigint"),
+        "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512".into(),
+        vec!["sessions_pkey", "lines_pkey"],
+    ));
+    statements.push((
+        typed(&sql.fill(HAVING), "text"),
+        "'nowhere'".into(),
+        vec!["Seq Scan on lines"],
+    ));
     statements.extend(of_backups(&sql, &sought));
     statements
 }

@@ -163,8 +163,9 @@ impl Lane {
                     Ok(key.and_then(|key| transaction.update(&key, update)))
                 }
                 _ => {
+                    let longest = self.shared.options.longest(order.verb.is_bulky()) * 8;
                     let done = transaction.carry_out(order);
-                    self.shared.answered(connection, longest * 4, done).await
+                    self.shared.answered(connection, longest, done).await
                 }
             };
             match outcome {

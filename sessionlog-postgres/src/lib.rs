@@ -60,10 +60,10 @@ mod verbs;
 mod write;
 
 pub use conversation::PostgresContext;
+pub use fence::Failover;
 pub use leaving::PostgresRetention;
 pub use options::PostgresOptions;
 pub use promise::Promise;
-pub use fence::Failover;
 pub use schema::{SCHEMA_VERSION, migrations_sql};
 pub use status::PostgresStatus;
 pub use store::PostgresStore;

@@ -55,9 +55,7 @@ fn keys<'c>(connection: &'c Connection, sql: &str) -> crate::context::Asked<'c, 
 
 /// A page of whatever length: of many rows, it reads some at a time.
 pub(crate) async fn page(shared: &Arc<Shared>, query: SessionQuery) -> Result<SessionPage> {
-    let texts = [Some(query.get_prefix()), query.get_agent(), query.get_channel()];
-    // No text in a database has one, and it would refuse the question.
-    if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+    if has_nul(&query) {
         return Ok(SessionPage::default());
     }
     let most = query.get_limit();
@@ -88,7 +86,7 @@ fn read_page(
         let is_told_by_rows = query.get_person().is_none() && query.get_chat().is_none();
         let looked_at = if is_told_by_rows { wanted } else { AT_A_TIME };
         let bounds = Bounds::of(&query.clone().limit(looked_at));
-        let sql = shared.sql.fill(&bounds.sql(query.get_order()));
+        let sql = shared.sql.fill(&bounds.sql(query.get_order(), ENDS));
         let rows = connection.query(&sql, &bounds.params()).await?;
         let mut page = SessionPage::default();
         for (at, row) in rows.iter().take(looked_at).enumerate() {
@@ -129,8 +127,68 @@ fn cursor(session: &Session, order: SessionOrder) -> Cursor {
 
 /// The statement that reads a page.
 pub(crate) fn statement(query: &SessionQuery) -> String {
-    Bounds::of(query).sql(query.get_order())
+    Bounds::of(query).sql(query.get_order(), ENDS)
 }
+
+/// The ids of the sessions that a query looks for, in its order, and where those after them begin. If
+/// `only` are given, it looks among those.
+pub(crate) async fn ids(
+    shared: &Arc<Shared>,
+    query: &SessionQuery,
+    only: Option<Arc<Vec<i64>>>,
+) -> Result<(Vec<i64>, Option<Cursor>)> {
+    if has_nul(query) {
+        return Ok((Vec::new(), None));
+    }
+    shared
+        .read_bulk(|shared, connection| {
+            let (query, only) = (query.clone(), only.clone());
+            Box::pin(async move { read_ids(&shared, connection, &query, only).await })
+        })
+        .await
+}
+
+async fn read_ids(
+    shared: &Shared,
+    connection: &Connection,
+    query: &SessionQuery,
+    only: Option<Arc<Vec<i64>>>,
+) -> Tried<(Vec<i64>, Option<Cursor>)> {
+    let (order, looked_at) = (query.get_order(), query.get_limit());
+    let bounds = Bounds::of(query);
+    let mut sql = bounds.sql(order, "");
+    let mut params = bounds.params().to_vec();
+    if let Some(only) = &only {
+        sql = sql.replace(" ORDER BY", " AND s.session_id = ANY($11) ORDER BY");
+        params.push((&**only, Type::INT8_ARRAY));
+    }
+    let rows = connection.query(&shared.sql.fill(&sql), &params).await?;
+    let sessions: Vec<_> = rows.iter().take(looked_at).map(Session::of).collect();
+    let next = sessions.last().filter(|_| rows.len() > looked_at);
+    let next = next.map(|last| cursor(last, order));
+    let ids = sessions
+        .into_iter()
+        .filter(|session| kit::admits_session(query, session.meta()))
+        .map(|session| session.id);
+    Ok((ids.collect(), next))
+}
+
+/// Whether a filter has what no text in a database has: it would refuse the question.
+fn has_nul(query: &SessionQuery) -> bool {
+    let texts = [
+        Some(query.get_prefix()),
+        query.get_agent(),
+        query.get_channel(),
+    ];
+    texts.into_iter().flatten().any(|text| text.contains('\0'))
+}
+
+/// The first and the last message of a session, besides its columns.
+const ENDS: &str = ",
+                (SELECT l.line FROM {schema}.lines l WHERE l.session_id = s.session_id
+                    AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at LIMIT 1),
+                (SELECT l.line FROM {schema}.lines l WHERE l.session_id = s.session_id
+                    AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at DESC LIMIT 1)";
 
 /// What a query comes to, in a database.
 struct Bounds {
@@ -169,7 +227,7 @@ impl Bounds {
         }
     }
 
-    fn sql(&self, order: SessionOrder) -> String {
+    fn sql(&self, order: SessionOrder, besides: &str) -> String {
         let range = match &self.name_end {
             Some(_) => "s.file_name >= $1 AND s.file_name < $2",
             None => "s.file_name >= $1 AND ($2::bytea IS NULL)",
@@ -186,11 +244,7 @@ impl Bounds {
             ),
         };
         format!(
-            "SELECT {{COLUMNS}},
-                (SELECT l.line FROM {{schema}}.lines l WHERE l.session_id = s.session_id
-                    AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at LIMIT 1),
-                (SELECT l.line FROM {{schema}}.lines l WHERE l.session_id = s.session_id
-                    AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at DESC LIMIT 1)
+            "SELECT {{COLUMNS}}{besides}
              FROM {{schema}}.sessions s
              WHERE {range} AND left(s.key, length($3)) = $3
                 AND ($4::text IS NULL OR s.agent = $4) AND ($5::text IS NULL OR s.channel = $5)

@@ -133,7 +133,11 @@ fn of_tls(error: &tokio_postgres::Error, host: &str) -> Fault {
 /// Whether nobody knows a host, which is not the same as nobody answering for now.
 fn has_no_address(error: &io::Error) -> bool {
     let text = error.to_string();
-    let unknown = ["not known", "No address associated", "nodename nor servname"];
+    let unknown = [
+        "not known",
+        "No address associated",
+        "nodename nor servname",
+    ];
     text.contains("lookup") && unknown.iter().any(|what| text.contains(what))
 }
 

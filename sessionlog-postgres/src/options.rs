@@ -29,6 +29,7 @@ pub struct PostgresOptions {
     pub(crate) once_ids: i64,
     pub(crate) wait: Duration,
     pub(crate) statement: Duration,
+    pub(crate) bulk: Duration,
     pub(crate) retry: Duration,
     pub(crate) migrate: bool,
     pub(crate) text_search: bool,
@@ -56,6 +57,7 @@ impl PostgresOptions {
             once_ids: 256,
             wait: Duration::from_secs(10),
             statement: Duration::from_secs(10),
+            bulk: Duration::from_mins(5),
             retry: Duration::from_secs(30),
             migrate: true,
             text_search: false,
@@ -178,12 +180,30 @@ impl PostgresOptions {
         self
     }
 
+    /// How long a statement may take that reads or writes many lines: a search, a copy, what makes
+    /// or restores a backup, a fork, a deletion. Not less than
+    /// [`statement_timeout`](Self::statement_timeout). Default: 5 minutes.
+    #[must_use]
+    pub fn bulk_timeout(mut self, most: Duration) -> Self {
+        self.bulk = most.max(Duration::from_millis(10));
+        self
+    }
+
     /// How long a command is tried again while the database cannot be reached or asks for
     /// it, and how long a lost commit is looked for. Default: 30 s.
     #[must_use]
     pub fn retry(mut self, most: Duration) -> Self {
         self.retry = most;
         self
+    }
+
+    /// How long a statement may take that is bulky, or not.
+    pub(crate) fn longest(&self, is_bulky: bool) -> Duration {
+        if is_bulky {
+            self.bulk.max(self.statement)
+        } else {
+            self.statement
+        }
     }
 
     /// Whether opening brings the tables up to date; else it only checks that they are.
@@ -226,6 +246,7 @@ impl fmt::Debug for PostgresOptions {
             .field("once_ids", &self.once_ids)
             .field("wait", &self.wait)
             .field("statement_timeout", &self.statement)
+            .field("bulk_timeout", &self.bulk)
             .field("retry", &self.retry)
             .field("migrate", &self.migrate)
             .field("text_search", &self.text_search)

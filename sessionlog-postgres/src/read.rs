@@ -350,7 +350,7 @@ impl PostgresStore {
         let (shared, id, start) = (self.inner.shared.clone(), row.id, row.start_at);
         self.work(async move {
             shared
-                .read(|shared, connection| lines_from(shared, connection, (id, start)))
+                .read_bulk(|shared, connection| lines_from(shared, connection, (id, start)))
                 .await
         })
     }
@@ -367,13 +367,14 @@ pub(crate) fn lines_from(
         );
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
         let (mut lines, mut hidden) = (Vec::new(), 0);
-        for row in connection.query(&sql, &params).await? {
+        let take = |row: &Row| {
             lines.extend_from_slice(row.get(1));
             lines.push(b'\n');
             if row.get::<_, i64>(0) < start {
                 hidden = lines.len();
             }
-        }
+        };
+        connection.each(&sql, &params, take).await?;
         Ok((lines, hidden))
     })
 }

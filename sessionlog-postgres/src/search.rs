@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use sessionlog::backend::kit::{self, Matcher, MoreHits, Went};
 use sessionlog::{Position, Reply, Result, Search, SearchHit, SearchQuery, SessionQuery};
 use tokio_postgres::Row;
@@ -11,27 +10,33 @@ use tokio_postgres::types::Type;
 
 use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
-use crate::fault::Tried;
 use crate::listing;
 use crate::store::PostgresStore;
 
-/// How many sessions are looked through at a time, and how many candidates of each.
-const SESSIONS: usize = 16;
+/// How many sessions are found at a time, how many of them are looked through at a time, and how
+/// many candidates of each.
+const FOUND: usize = 1024;
+const SESSIONS: usize = 64;
 const LINES: i64 = 512;
+
+/// More sessions than these that may have a text are no fewer than all.
+const FEW: usize = 10_000;
 
 /// Searching.
 impl PostgresStore {
     /// The messages that `query` looks for, session by session, each session's oldest first;
     /// what is found is what a [`StoreHandle`](sessionlog::StoreHandle) finds. The database
-    /// rules out the messages without the text, and reads all of those that it cannot. There
-    /// is no archive.
+    /// rules out the messages without the text, in one scan of its table if more than 1,024
+    /// sessions are to be searched, and reads all of those that it cannot rule out: by a regular
+    /// expression, or whatever the case of letters, that is all. There is no archive.
     #[must_use]
     pub fn search(&self, query: SearchQuery) -> Search {
         let hunt = self.inner.shared.check_open().and_then(|()| {
             let matcher = Matcher::new(query)?;
             let hunt = Hunt {
                 store: self.clone(),
-                sessions: Some(matcher.sessions().clone().limit(256)),
+                sessions: Some(matcher.sessions().clone().limit(FOUND)),
+                only: None,
                 matcher: Arc::new(matcher),
                 left: VecDeque::new(),
             };
@@ -55,7 +60,7 @@ impl PostgresStore {
         self.work(async move {
             let matcher = Arc::new(Matcher::new(SearchQuery::new())?);
             shared
-                .read(|shared, connection| {
+                .read_bulk(|shared, connection| {
                     find_words(shared, connection, (matcher.clone(), words.clone(), most))
                 })
                 .await
@@ -121,13 +126,15 @@ struct Hunt {
     matcher: Arc<Matcher>,
     /// Which sessions come after those at hand; none if there are no more.
     sessions: Option<SessionQuery>,
+    /// The only sessions that may have what is looked for, once that was found out.
+    only: Option<Arc<Vec<i64>>>,
     left: VecDeque<Left>,
 }
 
 /// A session that is to be looked through, from a line on.
 #[derive(Clone, Debug)]
 struct Left {
-    key: String,
+    id: i64,
     from: i64,
 }
 
@@ -140,10 +147,7 @@ impl MoreHits for Hunt {
             if self.left.is_empty()
                 && let Some(query) = self.sessions.take()
             {
-                let page = listing::page(&shared, query.clone()).await?;
-                self.sessions = page.next.map(|next| query.after(next));
-                let keys = page.sessions.into_iter().map(|session| session.key);
-                self.left = keys.map(|key| Left { key, from: 0 }).collect();
+                self.find_sessions(&shared, query).await?;
             }
             let many = self.left.len().min(SESSIONS);
             let now: Vec<Left> = self.left.drain(..many).collect();
@@ -159,29 +163,59 @@ impl MoreHits for Hunt {
 }
 
 impl Hunt {
+    /// Finds the next sessions. If there are many, one scan of all messages finds those that may
+    /// have the text: looking through each takes minutes, of a hundred thousand.
+    async fn find_sessions(&mut self, shared: &Arc<Shared>, query: SessionQuery) -> Result<()> {
+        let (mut ids, mut next) = listing::ids(shared, &query, self.only.clone()).await?;
+        let literal = self.literal();
+        if next.is_some() && query.get_after().is_none() && !literal.is_empty() {
+            let having = shared
+                .read_bulk(|shared, connection| having(shared, connection, literal.clone()))
+                .await?;
+            if having.len() <= FEW {
+                self.only = Some(Arc::new(having));
+                (ids, next) = listing::ids(shared, &query, self.only.clone()).await?;
+            }
+        }
+        self.sessions = next.map(|next| query.after(next));
+        let left = ids.into_iter().map(|id| Left { id, from: 0 });
+        self.left = left.collect();
+        Ok(())
+    }
+
+    /// A text that every message has that is looked for, as the database has it.
+    fn literal(&self) -> String {
+        let literal = Some(self.matcher.literal()).filter(|text| !text.contains('\0'));
+        literal.unwrap_or_default().to_owned()
+    }
+
     /// Hits in the order of the sessions; those after one with too many are left.
     async fn look(
         &self,
         shared: &Arc<Shared>,
         sessions: Vec<Left>,
     ) -> Result<(Vec<SearchHit>, Vec<Left>)> {
-        let literal = Some(self.matcher.literal()).filter(|text| !text.contains('\0'));
-        let literal = literal.unwrap_or_default().to_owned();
-        let given = sessions.clone();
-        let found = shared
-            .read(|shared, connection| {
-                candidates(shared, connection, (given.clone(), literal.clone()))
+        if sessions.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let literal = self.literal();
+        let rows = shared
+            .read_bulk(|shared, connection| {
+                candidates(shared, connection, (sessions.clone(), literal.clone()))
             })
             .await?;
         let (mut hits, mut rest) = (Vec::new(), Vec::new());
-        for (mut session, rows) in sessions.into_iter().zip(found) {
+        let mut rows = rows.iter().peekable();
+        for (at, mut session) in (1_i64..).zip(sessions) {
+            let own = std::iter::from_fn(|| rows.next_if(|row| row.get::<_, i64>(4) == at));
+            let own: Vec<_> = own.collect();
             if !rest.is_empty() {
                 rest.push(session);
                 continue;
             }
-            hits.extend(rows.iter().filter_map(|row| hit(&self.matcher, row)));
-            if crate::read::number(rows.len()) == LINES {
-                session.from = rows.last().map_or(0, |row| row.get::<_, i64>(0) + 1);
+            hits.extend(own.iter().filter_map(|row| hit(&self.matcher, row)));
+            if crate::read::number(own.len()) == LINES {
+                session.from = own.last().map_or(0, |row| row.get::<_, i64>(0) + 1);
                 rest.push(session);
             }
         }
@@ -189,35 +223,44 @@ impl Hunt {
     }
 }
 
-/// The lines of each session that may be looked for, all asked for at once.
+/// The sessions that have a message with a text, hidden ones included.
+fn having(shared: Arc<Shared>, connection: &Connection, literal: String) -> Asked<'_, Vec<i64>> {
+    Box::pin(async move {
+        let sql = shared.sql.fill(HAVING);
+        let params: [Param<'_>; 1] = [(&literal, Type::TEXT)];
+        let rows = connection.query(&sql, &params).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    })
+}
+
+pub(crate) const HAVING: &str = "SELECT DISTINCT session_id FROM {schema}.lines
+     WHERE kind = 0 AND strpos(said, $1) > 0";
+
+/// The lines of each session that may be looked for.
 fn candidates(
     shared: Arc<Shared>,
     connection: &Connection,
     (sessions, literal): (Vec<Left>, String),
-) -> Asked<'_, Vec<Vec<Row>>> {
+) -> Asked<'_, Vec<Row>> {
     Box::pin(async move {
-        let sql = shared.sql.fill(
-            "SELECT l.line_at, l.line, s.history, s.key FROM {schema}.sessions s
-             JOIN {schema}.lines l ON l.session_id = s.session_id
-             WHERE s.key = $1 AND l.line_at >= s.start_at AND l.line_at >= $2 AND l.kind = 0
-                 AND ($3 = '' OR strpos(l.said, $3) > 0)
-             ORDER BY l.line_at LIMIT $4",
-        );
-        let (sql, literal) = (&sql, &literal);
-        let asked = sessions.iter().map(|left| async move {
-            let params: [Param<'_>; 4] = [
-                (&left.key, Type::TEXT),
-                (&left.from, Type::INT8),
-                (literal, Type::TEXT),
-                (&LINES, Type::INT8),
-            ];
-            connection.query(sql, &params).await
-        });
-        let found = join_all(asked)
-            .await
-            .into_iter()
-            .collect::<std::result::Result<_, _>>();
-        let found: Tried<Vec<Vec<Row>>> = found.map_err(Into::into);
-        found
+        let sql = shared.sql.fill(CANDIDATES);
+        let ids: Vec<i64> = sessions.iter().map(|left| left.id).collect();
+        let from: Vec<i64> = sessions.iter().map(|left| left.from).collect();
+        let params: [Param<'_>; 4] = [
+            (&ids, Type::INT8_ARRAY),
+            (&from, Type::INT8_ARRAY),
+            (&literal, Type::TEXT),
+            (&LINES, Type::INT8),
+        ];
+        Ok(connection.query(&sql, &params).await?)
     })
 }
+
+pub(crate) const CANDIDATES: &str = "SELECT l.line_at, l.line, s.history, s.key, t.n
+     FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS t(id, begin_at, n)
+     JOIN {schema}.sessions s ON s.session_id = t.id,
+     LATERAL (SELECT l.line_at, l.line FROM {schema}.lines l
+         WHERE l.session_id = t.id AND l.line_at >= greatest(t.begin_at, s.start_at)
+             AND l.kind = 0 AND ($3 = '' OR strpos(l.said, $3) > 0)
+         ORDER BY l.line_at LIMIT $4) l
+     ORDER BY t.n, l.line_at";

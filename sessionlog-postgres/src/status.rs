@@ -58,9 +58,7 @@ impl PostgresStore {
         let shared = self.inner.shared.clone();
         self.work(async move {
             let read = shared.read(|shared, connection| {
-                Box::pin(async move {
-                    Promise::read(connection, shared.connector.hosts()).await
-                })
+                Box::pin(async move { Promise::read(connection, shared.connector.hosts()).await })
             });
             let promise = read.await?;
             let failovers = shared.connector.fence.failovers();

@@ -26,7 +26,10 @@ Examples:
 A password stands best in the environment (PGPASSWORD), not on the command line, where others \
 see it.
 
-Exits with 1 if TO has sessions that FROM has not: they are left alone, and named.")]
+A session that cannot be copied is named, and the others are copied.
+
+Exits with 1 if one could not be copied, or if TO has sessions that FROM has not: they are left \
+alone, and named.")]
 pub(crate) struct Copy {
     /// A store's directory, or postgres://…
     #[arg(value_name = "FROM")]
@@ -67,7 +70,9 @@ impl Copy {
             store.close()?;
         }
         self.tell(&report)?;
-        Ok(Outcome::found(report.others.is_empty()))
+        Ok(Outcome::found(
+            report.others.is_empty() && report.failed.is_empty(),
+        ))
     }
 
     fn source(&self) -> Result<(Place, Option<crate::store::Reading>)> {
@@ -121,6 +126,10 @@ impl Copy {
                 "lines": report.lines,
                 "written": report.written,
                 "others": report.others,
+                "failed": report.failed.iter().map(|(key, why)| serde_json::json!({
+                    "key": key,
+                    "error": why.to_string(),
+                })).collect::<Vec<_>>(),
                 "sha256": report.hash,
             }))?;
         } else {
@@ -131,6 +140,9 @@ impl Copy {
             out.line(&format!("sha256 of all: {}", report.hash))?;
             for key in &report.others {
                 out.line(&safe::line(&format!("only in the target: {key}")))?;
+            }
+            for (key, why) in &report.failed {
+                out.line(&safe::line(&format!("not copied: {key}: {why}")))?;
             }
         }
         out.finish()

@@ -135,7 +135,11 @@ async fn appends(args: &Args, client: &Client) -> Result<(), Failed> {
         }
         println!();
         for (contender, other) in contenders.iter().zip(&of).skip(1) {
-            println!("      {} to {contender}: {}", contenders[0], ratio(&of[0], other));
+            println!(
+                "      {} to {contender}: {}",
+                contenders[0],
+                ratio(&of[0], other)
+            );
         }
     }
     Ok(())

@@ -8,7 +8,7 @@
 use tokio_postgres::types::Type;
 
 use super::commit::{COMMIT, Committed, as_race};
-use super::rows::{Added, Outworn};
+use super::rows::{Added, Outworn, Part};
 use super::{Opening, Transaction};
 use crate::command::Order;
 use crate::connection::{Connection, Param};
@@ -45,6 +45,7 @@ impl<'a> Transaction<'a> {
             gate,
             lane,
             token,
+            ..
         } = &self.opening;
         let begin = format!("{begin}; SET LOCAL sessionlog.token = '{token}'");
         let taken: [Param<'_>; 4] = [
@@ -55,7 +56,8 @@ impl<'a> Transaction<'a> {
         ];
         let rows = Appended::of(self);
         let found = number(rows.id.len());
-        let mut params = rows.columns();
+        let part = rows.added.whole();
+        let mut params = rows.columns(&part);
         params.extend([
             (&found as _, Type::INT8),
             (lane as _, Type::INT8),
@@ -140,7 +142,7 @@ impl<'t> Appended<'t> {
     }
 
     /// In the order of the statement.
-    fn columns(&self) -> Vec<Param<'_>> {
+    fn columns<'p>(&'p self, part: &'p Part<'_>) -> Vec<Param<'p>> {
         let sessions: [Param<'_>; 12] = [
             (&self.id, Type::INT8_ARRAY),
             (&self.version, Type::INT8_ARRAY),
@@ -155,7 +157,7 @@ impl<'t> Appended<'t> {
             (&self.found_lines, Type::INT8_ARRAY),
             (&self.found_end, Type::INT8_ARRAY),
         ];
-        let (lines, ids) = (self.added.lines(), self.added.ids());
+        let (lines, ids) = (part.columns(), self.added.ids());
         sessions.into_iter().chain(lines).chain(ids).collect()
     }
 }

@@ -1,11 +1,12 @@
 //! The end of a transaction: what was changed is written, and committed, in one round trip.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::rows::Rows;
+use super::rows::{Part, Rows};
 use super::{Transaction, channel, follower_gate};
 use crate::command::Order;
 use crate::connection::{Connection, Param};
@@ -29,6 +30,8 @@ pub(crate) struct Opening {
     pub(super) gate: i64,
     pub(super) lane: i64,
     pub(super) token: i64,
+    /// How long a statement of it may take.
+    longest: Duration,
 }
 
 impl Opening {
@@ -36,9 +39,11 @@ impl Opening {
         let is_buffered = orders.iter().all(|order| {
             order.level == sessionlog::Durability::Buffered && !order.verb.is_always_durable()
         });
+        let is_bulky = orders.iter().any(|order| order.verb.is_bulky());
+        let longest = shared.options.longest(is_bulky);
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}{}",
-            shared.options.statement.as_millis(),
+            longest.as_millis(),
             if is_buffered {
                 "; SET LOCAL synchronous_commit = off"
             } else {
@@ -50,6 +55,7 @@ impl Opening {
             gate: follower_gate(&shared.sql.schema),
             lane,
             token,
+            longest,
         }
     }
 
@@ -83,7 +89,7 @@ impl Opening {
 impl Transaction<'_> {
     /// Writes what was changed, and commits, in one round trip.
     pub(crate) async fn commit(self) -> Committed {
-        let longest = self.shared.options.statement * 2;
+        let longest = self.opening.longest * 2;
         let sent = async { Ok(self.send().await) };
         let answered = self.shared.answered(self.connection, longest, sent).await;
         let committed = answered.unwrap_or_else(|fault| Committed::Unknown(fault.reason()));
@@ -111,7 +117,16 @@ impl Transaction<'_> {
         let channel = channel(&sql.schema);
         let notified: [Param<'_>; 2] = [(&channel, Type::TEXT), (&notices, Type::TEXT_ARRAY)];
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
-        let (text, lines) = (rows.text(), rows.added.lines());
+        let parts = rows.added.parts();
+        let (last, parts) = parts.split_last().unwrap_or((&NONE, &[]));
+        // Many lines go in several statements, none of which takes long or is larger than the
+        // server takes. They need no row of the session.
+        for part in parts {
+            if let Err(error) = connection.execute(&sql.insert_lines, &part.columns()).await {
+                return Committed::No(as_race(error));
+            }
+        }
+        let (text, lines) = (rows.text(), last.columns());
         let summaries = rows.summaries.columns();
         let (ids, outworn) = (rows.added.ids(), rows.outworn.columns());
         let run = |is_any: bool, sql, params| async move {
@@ -124,7 +139,11 @@ impl Transaction<'_> {
             run(!rows.new.id.is_empty(), &sql.insert_sessions, &inserted),
             run(!rows.old.id.is_empty(), &sql.bump_sessions, &numbers),
             run(!rows.texts.id.is_empty(), &sql.rewrite_sessions, &text),
-            run(!rows.summaries.id.is_empty(), &sql.put_summaries, &summaries),
+            run(
+                !rows.summaries.id.is_empty(),
+                &sql.put_summaries,
+                &summaries
+            ),
             run(!rows.added.line_id.is_empty(), &sql.insert_lines, &lines),
             run(!rows.added.once_id.is_empty(), &sql.insert_ids, &ids),
             run(!rows.outworn.id.is_empty(), &sql.forget_ids, &outworn),
@@ -157,6 +176,9 @@ impl Transaction<'_> {
         }
     }
 }
+
+/// No lines.
+const NONE: Part<'static> = Part::none();
 
 /// A commit that the server breaks off is one without replicas. In a transaction that failed,
 /// the setting is refused, and so nothing is committed.

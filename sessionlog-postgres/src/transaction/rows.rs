@@ -1,5 +1,7 @@
 //! What a transaction writes, by column: each statement takes whole columns.
 
+use std::ops::Range;
+
 use sessionlog::backend::kit;
 use tokio_postgres::types::Type;
 
@@ -40,6 +42,41 @@ pub(super) struct Added<'b> {
     pub(super) once_id: Vec<i64>,
     once: Vec<&'b [u8]>,
     once_turn: Vec<i64>,
+}
+
+/// How much of lines one statement inserts, at most, unless one line alone is more.
+const PART_BYTES: usize = 16 << 20;
+const PART_LINES: usize = 50_000;
+
+/// Lines for one statement.
+pub(super) struct Part<'p> {
+    id: &'p [i64],
+    at: &'p [i64],
+    kind: &'p [i16],
+    line: &'p [&'p [u8]],
+    said: &'p [Option<&'p str>],
+}
+
+impl Part<'_> {
+    pub(super) const fn none() -> Self {
+        Self {
+            id: &[],
+            at: &[],
+            kind: &[],
+            line: &[],
+            said: &[],
+        }
+    }
+
+    pub(super) fn columns(&self) -> [Param<'_>; 5] {
+        [
+            (&self.id, Type::INT8_ARRAY),
+            (&self.at, Type::INT8_ARRAY),
+            (&self.kind, Type::INT2_ARRAY),
+            (&self.line, Type::BYTEA_ARRAY),
+            (&self.said, Type::TEXT_ARRAY),
+        ]
+    }
 }
 
 #[derive(Default)]
@@ -160,14 +197,35 @@ impl<'b> Added<'b> {
         rows
     }
 
-    pub(super) fn lines(&self) -> [Param<'_>; 5] {
-        [
-            (&self.line_id, Type::INT8_ARRAY),
-            (&self.line_at, Type::INT8_ARRAY),
-            (&self.line_kind, Type::INT2_ARRAY),
-            (&self.line, Type::BYTEA_ARRAY),
-            (&self.said, Type::TEXT_ARRAY),
-        ]
+    /// All lines.
+    pub(super) fn whole(&self) -> Part<'_> {
+        self.part(0..self.line.len())
+    }
+
+    /// The lines, so many at a time as one statement inserts.
+    pub(super) fn parts(&self) -> Vec<Part<'_>> {
+        let (mut parts, mut begin, mut bytes) = (Vec::new(), 0, 0);
+        for (at, line) in self.line.iter().enumerate() {
+            if at > begin && (bytes + line.len() > PART_BYTES || at - begin == PART_LINES) {
+                parts.push(self.part(begin..at));
+                (begin, bytes) = (at, 0);
+            }
+            bytes += line.len();
+        }
+        if begin < self.line.len() {
+            parts.push(self.part(begin..self.line.len()));
+        }
+        parts
+    }
+
+    fn part(&self, range: Range<usize>) -> Part<'_> {
+        Part {
+            id: &self.line_id[range.clone()],
+            at: &self.line_at[range.clone()],
+            kind: &self.line_kind[range.clone()],
+            line: &self.line[range.clone()],
+            said: &self.said[range],
+        }
     }
 
     pub(super) fn ids(&self) -> [Param<'_>; 3] {

@@ -1,10 +1,11 @@
 //! Moving between directories and databases.
 
 use sessionlog::{BackupReason, Error, Format, Message, Store, StoreHandle, StoreOptions};
-use sessionlog_postgres::PostgresStore;
 use sessionlog_postgres::copy::{Place, copy, follow};
+use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
-use crate::support::{scratch, store, texts};
+use crate::faults::Holder;
+use crate::support::{fresh, scratch, server, store, texts};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -255,4 +256,73 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
         );
     }
     files.close().unwrap();
+}
+
+#[test]
+fn a_session_that_fails_is_named_and_the_others_are_copied() {
+    let Some(server) = server() else { return };
+    let schema = fresh("fails");
+    let short = std::time::Duration::from_millis(300);
+    let options = PostgresOptions::new(server.dsn())
+        .schema(&schema)
+        .statement_timeout(short)
+        .bulk_timeout(short)
+        .retry(short);
+    let database = PostgresStore::open(options).unwrap();
+    let dir = scratch();
+    let source = Store::open(dir.path()).unwrap();
+    let chats = source.handle();
+    let (here, there) = (
+        Place::Directory(chats.clone()),
+        Place::Database(database.clone()),
+    );
+    for text in ["0", "1"] {
+        for key in ["a", "b", "c"] {
+            chats.add_message(key, "user", text).wait().unwrap();
+        }
+        if text == "0" {
+            assert_eq!(block_on(copy(&here, &there)).unwrap().written, 3);
+        }
+    }
+    let row = format!("UPDATE {schema}.sessions SET lines = lines WHERE key = 'b'");
+    let holder = Holder::of(server, &row);
+    let report = block_on(copy(&here, &there)).unwrap();
+    holder.release(server);
+    let failed: Vec<_> = report.failed.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!((report.written, failed), (2, vec!["b"]));
+    assert_eq!(texts(&database, "c"), ["0", "1"]);
+    let again = block_on(copy(&here, &there)).unwrap();
+    assert_eq!((again.written, again.failed.len()), (1, 0));
+    source.close().unwrap();
+}
+
+#[test]
+fn a_session_of_very_many_lines_goes_there_and_back() {
+    let Some(server) = server() else { return };
+    let lines = std::env::var("SESSIONLOG_LONG").map_or(60_000, |_| 1_000_000);
+    let options = PostgresOptions::new(server.dsn()).schema(fresh("many"));
+    let options = options.statement_timeout(std::time::Duration::from_secs(5));
+    let database = PostgresStore::open(options).unwrap();
+    let (from, to) = (scratch(), scratch());
+    let source = Store::open(from.path()).unwrap();
+    let back = Store::open(to.path()).unwrap();
+    for part in 0..lines / 10_000 {
+        let said = (0..10_000).map(|n| Message::user(format!("{part} {n}")));
+        source
+            .handle()
+            .append_all("a", said.collect())
+            .wait()
+            .unwrap();
+    }
+    let there = Place::Database(database.clone());
+    let out = block_on(copy(&Place::Directory(source.handle()), &there)).unwrap();
+    assert_eq!((out.lines, out.failed.len()), (lines, 0));
+    assert_eq!(database.count("a").wait().unwrap(), lines);
+    // What takes all of them away keeps them, and they come back.
+    database.context("a").clear().wait().unwrap();
+    database.restore_backup("a", 1).wait().unwrap();
+    let home = block_on(copy(&there, &Place::Directory(back.handle()))).unwrap();
+    assert_eq!((home.lines, home.hash), (lines, out.hash));
+    source.close().unwrap();
+    back.close().unwrap();
 }

@@ -243,7 +243,7 @@ impl Holder {
         Self(child)
     }
 
-    fn release(mut self, server: &Cluster) {
+    pub(crate) fn release(mut self, server: &Cluster) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
         server.sql(

@@ -3,7 +3,9 @@
 use sessionlog::scope::SessionScope;
 use sessionlog::{Erase, RetentionPolicy, SearchQuery, SessionQuery};
 
-use crate::support::store;
+use sessionlog_postgres::{PostgresOptions, PostgresStore};
+
+use crate::support::{fresh, server, store};
 
 #[test]
 fn a_person_is_erased_with_all_rows_and_nobody_else_is() {
@@ -190,4 +192,87 @@ fn whose_a_conversation_is_counts_in_lists_searches_and_retention() {
         store.list_sessions().wait().unwrap(),
         ["plain", "sk_2", "sk_3"]
     );
+}
+
+#[test]
+fn many_sessions_are_searched_in_one_scan_and_found_in_their_order() {
+    let Some(server) = server() else { return };
+    let (schema, sessions, each) = match std::env::var("SESSIONLOG_LONG") {
+        Ok(_) => (fresh("scan"), 100_000, 10),
+        Err(_) => (fresh("scan"), 3_000, 5),
+    };
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let store = PostgresStore::open(options).unwrap();
+    server.sql(&format!(
+        "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history, start_at,
+             end_at, lines, hidden, messages, agent, channel, aliases, created_at, updated_at,
+             updated_ns)
+         SELECT n, 's' || n, convert_to('s' || n || '.meta.json', 'UTF8'), 1, 1, 100, 100000,
+             {each}, 1, {each} - 1, '', '', '[]', '', '', n
+         FROM generate_series(1, {sessions}) n;
+         INSERT INTO {schema}.lines
+         SELECT s, l * 100, 0,
+             convert_to('{{\"role\":\"user\",\"content\":\"' || t || '\"}}', 'UTF8'), t
+         FROM generate_series(1, {sessions}) s, generate_series(0, {each} - 1) l,
+             LATERAL (SELECT 'line ' || l || CASE WHEN s % 900 = 7 THEN ' needle' ELSE '' END t) t;
+         ANALYZE {schema}.sessions; ANALYZE {schema}.lines"
+    ));
+    let search = |query: SearchQuery| {
+        let mut search = store.search(query);
+        std::iter::from_fn(|| search.wait_next())
+            .map(|hit| hit.unwrap())
+            .collect::<Vec<_>>()
+    };
+    let scans = || {
+        // What a connection did is told after a moment, or when it asks.
+        let scans = server.sql(&format!(
+            "SELECT seq_scan, idx_scan FROM pg_stat_all_tables
+             WHERE schemaname = '{schema}' AND relname = 'lines'"
+        ));
+        let (all, by_index) = scans.split_once('|').unwrap();
+        (
+            all.parse::<u64>().unwrap(),
+            by_index.parse::<u64>().unwrap(),
+        )
+    };
+    assert!(search(SearchQuery::new().text("nowhere")).is_empty());
+    let found = search(SearchQuery::new().text("needle"));
+    let expected = (1..=sessions).filter(|s| s % 900 == 7);
+    let mut expected: Vec<_> = expected.map(|s| format!("s{s}")).collect();
+    expected.sort();
+    let keys: Vec<_> = found.iter().map(|hit| hit.key.clone()).collect();
+    let with_lines = expected.iter().flat_map(|key| vec![key.clone(); each - 1]);
+    assert_eq!(keys, with_lines.collect::<Vec<_>>(), "hidden ones are none");
+    // Whatever the case of letters: the database rules nothing out.
+    let any_case = SearchQuery::new().text("NEEDLE").ignore_case(true);
+    assert_eq!(search(any_case).len(), keys.len());
+    let newest = SessionQuery::new().order(sessionlog::SessionOrder::Updated);
+    let newest = search(SearchQuery::new().text("needle").among(newest));
+    assert_eq!(newest.len(), keys.len());
+    let last = (1..=sessions).rfind(|s| s % 900 == 7).unwrap();
+    assert_eq!(newest[0].key, format!("s{last}"));
+
+    // One that finds nothing looks into no session.
+    store.close().wait().unwrap();
+    let store = PostgresStore::open(PostgresOptions::new(server.dsn()).schema(&schema)).unwrap();
+    // A connection has told all it did when it is gone.
+    let gone = format!(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE application_name = 'sessionlog' AND query LIKE '%{schema}%lines%'"
+    );
+    while server.sql(&gone) != "0" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let before = scans();
+    assert!(
+        store
+            .search(SearchQuery::new().text("nowhere"))
+            .wait_next()
+            .is_none()
+    );
+    store.close().wait().unwrap();
+    while scans().0 == before.0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(scans().1, before.1);
 }

@@ -29,9 +29,13 @@ fn a_database_of_an_encoding_without_all_characters_is_refused_with_what_makes_a
             "CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
         ));
     }
-    let at = |name: &str| PostgresOptions::new(server.dsn().replace("=postgres", &format!("={name}")));
+    let at =
+        |name: &str| PostgresOptions::new(server.dsn().replace("=postgres", &format!("={name}")));
     let told = refused(at("latin"));
-    assert_says(&told, &["LATIN1", "createdb --template=template0 --encoding=UTF8"]);
+    assert_says(
+        &told,
+        &["LATIN1", "createdb --template=template0 --encoding=UTF8"],
+    );
     let store = PostgresStore::open(at("ascii")).unwrap();
     store.add_message("a", "user", "é\u{1f600}").wait().unwrap();
     assert_eq!(texts(&store, "a"), ["é\u{1f600}"]);
@@ -75,9 +79,14 @@ fn mistakes_of_names_and_rights_are_told_at_once_with_what_to_do() {
     let told = refused(weak().migrate(false));
     assert_says(&told, &["permission denied", "GRANT USAGE"]);
     server.sql(&format!("GRANT USAGE ON SCHEMA {schema} TO weak"));
-    server.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO weak"));
+    server.sql(&format!(
+        "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO weak"
+    ));
     let told = refused(weak().migrate(false));
-    assert_says(&told, &["the role weak may not use table", "GRANT SELECT, INSERT"]);
+    assert_says(
+        &told,
+        &["the role weak may not use table", "GRANT SELECT, INSERT"],
+    );
     server.sql(&format!(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO weak"
     ));
@@ -91,7 +100,11 @@ fn a_table_that_is_missing_is_found_when_the_store_is_opened() {
     let Some(server) = server() else { return };
     let schema = fresh("missing");
     let options = PostgresOptions::new(server.dsn()).schema(&schema);
-    PostgresStore::open(options.clone()).unwrap().close().wait().unwrap();
+    PostgresStore::open(options.clone())
+        .unwrap()
+        .close()
+        .wait()
+        .unwrap();
     server.sql(&format!("DROP TABLE {schema}.message_ids"));
     for migrate in [true, false] {
         let told = refused(options.clone().migrate(migrate));
@@ -115,7 +128,10 @@ fn processes_that_migrate_at_once_under_serializable_all_succeed() {
             opening.into_iter().map(|one| one.join().unwrap()).collect()
         });
         for (n, store) in stores.iter().enumerate() {
-            store.add_message("a", "user", &n.to_string()).wait().unwrap();
+            store
+                .add_message("a", "user", &n.to_string())
+                .wait()
+                .unwrap();
         }
         assert_eq!(texts(&stores[0], "a"), numbers(0..4));
     }
@@ -126,7 +142,9 @@ fn a_role_that_may_have_few_connections_waits_for_one() {
     let Some(server) = server() else { return };
     for limit in [1, 3] {
         let role = fresh("few");
-        server.sql(&format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT {limit}"));
+        server.sql(&format!(
+            "CREATE ROLE {role} LOGIN CONNECTION LIMIT {limit}"
+        ));
         server.sql(&format!("GRANT CREATE ON DATABASE postgres TO {role}"));
         let dsn = server.dsn().replace("user=bot", &format!("user={role}"));
         let store = PostgresStore::open(PostgresOptions::new(dsn).schema(fresh("few"))).unwrap();
@@ -136,7 +154,10 @@ fn a_role_that_may_have_few_connections_waits_for_one() {
                 scope.spawn(move || {
                     let key = format!("s{n}");
                     for said in 0..5 {
-                        store.add_message(&key, "user", &said.to_string()).wait().unwrap();
+                        store
+                            .add_message(&key, "user", &said.to_string())
+                            .wait()
+                            .unwrap();
                         assert_eq!(texts(store, &key), numbers(0..said + 1));
                     }
                 });
@@ -172,7 +193,14 @@ fn certificate(name: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     let dir = scratch();
     let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ])
         .args(["-nodes", "-days", "2", "-subj", &format!("/CN={name}")])
         .args(["-addext", &format!("subjectAltName=DNS:{name}")])
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
@@ -207,7 +235,10 @@ fn tls_is_checked_as_asked_and_its_errors_name_the_host_and_what_to_do() {
     let quoted = |path: &std::path::Path| path.display().to_string().replace('\'', "\\'");
     let dsn = |host: &str, mode: &str, root: &std::path::Path| {
         let base = server.dsn().replace("127.0.0.1", host);
-        PostgresOptions::new(format!("{base} sslmode={mode} sslrootcert='{}'", quoted(root)))
+        PostgresOptions::new(format!(
+            "{base} sslmode={mode} sslrootcert='{}'",
+            quoted(root)
+        ))
     };
     for mode in ["require", "verify-ca", "verify-full"] {
         let store = PostgresStore::open(dsn("localhost", mode, &root)).unwrap();
@@ -215,9 +246,16 @@ fn tls_is_checked_as_asked_and_its_errors_name_the_host_and_what_to_do() {
         let told = refused(dsn("localhost", mode, &other));
         assert_says(&told, &["TLS with localhost", "sslrootcert"]);
         let told = refused(dsn("127.0.0.1", mode, &root));
-        assert_says(&told, &["TLS with 127.0.0.1", "a name that the certificate has"]);
+        assert_says(
+            &told,
+            &["TLS with 127.0.0.1", "a name that the certificate has"],
+        );
     }
-    let told = refused(dsn("localhost", "verify-full", &dir.path().join("none.pem")));
+    let told = refused(dsn(
+        "localhost",
+        "verify-full",
+        &dir.path().join("none.pem"),
+    ));
     assert_says(&told, &["sslrootcert", "none.pem"]);
     let url = format!(
         "postgres://bot@localhost:{}/postgres?sslmode=verify-full&sslrootcert={}",

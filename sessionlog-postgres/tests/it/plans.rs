@@ -55,14 +55,18 @@ fn assert_uses(plan: &str, indexes: &[&str]) {
     // A row for each store that listens, and for each lane.
     let plan = plan.replace("Seq Scan on followers", "");
     let plan = plan.replace("Seq Scan on lanes", "");
-    // Of many that have a word, the planner may read all sessions' rows at once; and the newest
-    // of all are found by reading all, which are in no order that an append would have to keep.
-    let reads_all = indexes.contains(&"lines_by_text") || indexes.contains(&"Seq Scan on sessions");
-    let scan = if reads_all {
+    // Of many that have a word, the planner may read all sessions' rows at once. The newest of all
+    // are found by reading all, which are in no order that an append would have to keep; and
+    // messages with a text by reading all, once.
+    let scan = if indexes.contains(&"lines_by_text") {
         "Seq Scan on lines"
     } else {
         "Seq Scan on"
     };
+    let plan = indexes
+        .iter()
+        .filter(|what| what.starts_with("Seq Scan"))
+        .fold(plan, |plan, what| plan.replace(what, ""));
     assert!(!plan.contains(scan), "{plan}");
 }
 
@@ -177,8 +181,14 @@ fn no_index_has_a_column_that_an_append_changes_and_a_long_summary_is_not_writte
     let options = PostgresOptions::new(server.dsn()).lanes(1);
     let store = PostgresStore::open(options).unwrap();
     let aliases = vec!["agent:main:telegram:direct:1234567".to_owned()];
-    store.set_summary("a", &"what was said ".repeat(100)).wait().unwrap();
-    store.upsert_session_meta("a", None, aliases).wait().unwrap();
+    store
+        .set_summary("a", &"what was said ".repeat(100))
+        .wait()
+        .unwrap();
+    store
+        .upsert_session_meta("a", None, aliases)
+        .wait()
+        .unwrap();
     // As many as two hundred bytes are as JSON with a role and a time.
     let append = |n: usize| {
         let said = format!("{n:09}{}", "x".repeat(191));
@@ -200,7 +210,10 @@ fn no_index_has_a_column_that_an_append_changes_and_a_long_summary_is_not_writte
          WHERE now.key = was.key AND now.value <> was.value"
     );
     let changed = server.sql(&changed);
-    assert_eq!(changed, "end_at lines messages updated_at updated_ns version");
+    assert_eq!(
+        changed,
+        "end_at lines messages updated_at updated_ns version"
+    );
     let indexed = "SELECT string_agg(DISTINCT attname, ' ' ORDER BY attname)
         FROM pg_index JOIN pg_attribute ON attrelid = indexrelid
         WHERE indrelid = 'sessionlog.sessions'::regclass";
@@ -220,7 +233,10 @@ fn a_message_of_very_many_words_is_taken_and_indexed_in_part() {
     for index in [false, true, true] {
         let store = PostgresStore::open(options.clone().text_search(index)).unwrap();
         store.add_message("a", "user", &words).wait().unwrap();
-        store.add_message("b", "user", "w1f is here").wait().unwrap();
+        store
+            .add_message("b", "user", "w1f is here")
+            .wait()
+            .unwrap();
         let found = store.search_words("w1f", 9).wait().unwrap();
         assert!(found.iter().any(|hit| hit.key == "a"));
         assert!(found.iter().any(|hit| hit.key == "b"));

@@ -74,7 +74,10 @@ fn no_read_is_answered_by_a_primary_that_was_replaced_and_still_lives() {
         said += 1;
     }
     for n in 1..5 {
-        store.add_message("a", "user", &n.to_string()).wait().unwrap();
+        store
+            .add_message("a", "user", &n.to_string())
+            .wait()
+            .unwrap();
     }
     let old = primary.sql("SELECT messages FROM sessionlog.sessions WHERE key = 'a'");
     assert_eq!(old, "1", "no write went to the old one since");
@@ -82,7 +85,12 @@ fn no_read_is_answered_by_a_primary_that_was_replaced_and_still_lives() {
     let status = store.status().wait().unwrap();
     assert_eq!(status.failovers.len(), 1);
     assert!(status.failovers[0].may_have_lost);
-    assert!(status.weaknesses().iter().any(|weak| weak.contains("timeline 1 to 2")));
+    assert!(
+        status
+            .weaknesses()
+            .iter()
+            .any(|weak| weak.contains("timeline 1 to 2"))
+    );
 }
 
 #[test]
@@ -95,7 +103,10 @@ fn a_read_that_hangs_at_a_replaced_primary_is_answered_by_the_new_one() {
     store.add_message("a", "user", "0").wait().unwrap();
     assert_eq!(texts(&store, "a"), ["0"]);
     catch_up(&primary, &standby);
-    let _holder = Holder::of(&primary, "LOCK TABLE sessionlog.lines IN ACCESS EXCLUSIVE MODE");
+    let _holder = Holder::of(
+        &primary,
+        "LOCK TABLE sessionlog.lines IN ACCESS EXCLUSIVE MODE",
+    );
     std::thread::scope(|scope| {
         // One on the connection that there is, one on a connection that is being made.
         let hanging = [(); 2].map(|()| scope.spawn(|| texts(&store, "a")));
@@ -132,7 +143,10 @@ fn another_system_on_the_same_address_is_taken_without_a_restart() {
     let restored = Cluster::start_in_place_of(&promoted, &["fsync=off"]);
     restored.sql(&sessionlog_postgres::migrations_sql("sessionlog").unwrap());
     for n in 0..2 {
-        store.add_message("a", "user", &n.to_string()).wait().unwrap();
+        store
+            .add_message("a", "user", &n.to_string())
+            .wait()
+            .unwrap();
     }
     assert_eq!(texts(&store, "a"), numbers(0..2));
 }
@@ -167,7 +181,10 @@ fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing_of_four_proce
         // Each process has met the new primary then.
         crew.wait_for(10);
         let failovers = first.status().wait().unwrap().failovers;
-        assert!(failovers.len() == 1 && !failovers[0].may_have_lost, "{failovers:?}");
+        assert!(
+            failovers.len() == 1 && !failovers[0].may_have_lost,
+            "{failovers:?}"
+        );
         // The old one comes back as if nothing had been, and takes writes; nobody talks to it.
         primary.launch();
         primary.sql("ALTER SYSTEM RESET synchronous_standby_names");

@@ -273,12 +273,11 @@ fn hosts(config: &Config) -> Arc<str> {
         all = addresses.collect();
     }
     let ports = config.get_ports();
-    for (at, host) in all.iter_mut().enumerate() {
-        if let Some(port) = ports.get(at).or(ports.first()) {
-            host.push_str(&format!(":{port}"));
-        }
-    }
-    all.join(",").into()
+    let named = all.into_iter().enumerate().map(|(at, host)| {
+        let port = ports.get(at).or(ports.first());
+        port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
+    });
+    named.collect::<Vec<_>>().join(",").into()
 }
 
 fn read(dsn: &Dsn) -> Result<Config> {

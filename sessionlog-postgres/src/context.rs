@@ -165,21 +165,19 @@ impl Shared {
         let asked = {
             let mut asked = read(self.clone(), &connection);
             let answered = self.answered(&connection, Duration::MAX, &mut asked);
-            match tokio::time::timeout(longest, answered).await {
-                Ok(asked) => asked,
-                Err(_) => {
-                    // A server that is only slow says that it stopped. One that says nothing,
-                    // or the way to it, is gone: another connection may do.
-                    self.connector.cancel(&connection);
-                    match tokio::time::timeout(STOPS, &mut asked).await {
-                        Ok(_) => Err(Fault::Refused(Error::Unavailable {
-                            reason: format!("a read took over {longest:?}").into(),
-                        })),
-                        Err(_) => Err(Fault::lost(format!(
-                            "the server gave no answer for {longest:?}"
-                        ))),
-                    }
-                }
+            if let Ok(asked) = tokio::time::timeout(longest, answered).await {
+                asked
+            } else {
+                // A server that is only slow says that it stopped. One that says nothing, or
+                // the way to it, is gone: another connection may do.
+                self.connector.cancel(&connection);
+                let has_stopped = tokio::time::timeout(STOPS, &mut asked).await.is_ok();
+                Err(if has_stopped {
+                    let reason = format!("a read took over {longest:?}").into();
+                    Fault::Refused(Error::Unavailable { reason })
+                } else {
+                    Fault::lost(format!("the server gave no answer for {longest:?}"))
+                })
             }
         };
         if asked.is_err() {

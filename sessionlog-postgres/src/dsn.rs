@@ -30,8 +30,11 @@ impl Dsn {
         };
         let pairs = query.split('&').filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let kept = self.keeps(name, &decoded(value))?;
-            Some(kept.map_or_else(|| pair.to_owned(), |value| format!("{name}={value}")))
+            match self.judge(name, &decoded(value)) {
+                Verdict::Stays => Some(pair.to_owned()),
+                Verdict::Becomes(value) => Some(format!("{name}={value}")),
+                Verdict::Goes => None,
+            }
         });
         let query = pairs.collect::<Vec<_>>().join("&");
         format!("{before}?{query}")
@@ -43,10 +46,11 @@ impl Dsn {
         while let Some((name, rest)) = left.split_once('=') {
             let (value, end) = value_of(rest.trim_start());
             let pair = &left[..left.len() - end.len()];
-            match self.keeps(name.trim(), &value) {
-                Some(None) => kept.push_str(pair.trim_end()),
-                Some(Some(other)) => kept.push_str(&format!("{}={other}", name.trim())),
-                None => {}
+            let name = name.trim();
+            match self.judge(name, &value) {
+                Verdict::Stays => kept.push_str(pair.trim_end()),
+                Verdict::Becomes(value) => kept.extend([name, "=", value]),
+                Verdict::Goes => {}
             }
             kept.push(' ');
             left = end.trim_start();
@@ -55,18 +59,25 @@ impl Dsn {
         kept.trim_end().to_owned()
     }
 
-    /// Nothing if an option is taken out; else the value that it has instead, if it has one.
-    fn keeps(&mut self, name: &str, value: &str) -> Option<Option<&'static str>> {
+    /// Takes an option in, and says what becomes of it in the string.
+    fn judge(&mut self, name: &str, value: &str) -> Verdict {
         match (name, value) {
-            ("sslrootcert", "system" | "") => None,
+            ("sslrootcert", "system" | "") => Verdict::Goes,
             ("sslrootcert", path) => {
                 self.root_certificates = Some(PathBuf::from(path));
-                None
+                Verdict::Goes
             }
-            ("sslmode", "verify-full" | "verify-ca") => Some(Some("require")),
-            _ => Some(None),
+            ("sslmode", "verify-full" | "verify-ca") => Verdict::Becomes("require"),
+            _ => Verdict::Stays,
         }
     }
+}
+
+/// What becomes of an option of a connection string.
+enum Verdict {
+    Stays,
+    Becomes(&'static str),
+    Goes,
 }
 
 /// The value that begins here, and what comes after it: in quotes, or up to white space.
@@ -95,10 +106,13 @@ fn decoded(value: &str) -> String {
     while let [first, rest @ ..] = left {
         let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
         let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        (left, _) = match (first, byte) {
-            (b'%', Some(byte)) => (&rest[2..], bytes.push(byte)),
-            _ => (rest, bytes.push(*first)),
-        };
+        if let (b'%', Some(byte)) = (first, byte) {
+            bytes.push(byte);
+            left = &rest[2..];
+        } else {
+            bytes.push(*first);
+            left = rest;
+        }
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -108,24 +108,30 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
                 .replace("telegram:1", ""),
             vec!["Seq Scan on sessions", "lines_pkey"],
         ),
+    ];
+    statements.extend(of_searches(&sql));
+    statements.extend(of_backups(&sql, &sought));
+    statements
+}
+
+fn of_searches(sql: &Sql) -> Vec<Statement> {
+    vec![
         (
             typed(&sql.fill(WORDS), "text, bigint"),
             "'word19999', 10".into(),
             vec!["lines_by_text"],
         ),
-    ];
-    statements.push((
-        typed(&sql.fill(CANDIDATES), "bigint[], bigint[], text, bigint"),
-        "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512".into(),
-        vec!["sessions_pkey", "lines_pkey"],
-    ));
-    statements.push((
-        typed(&sql.fill(HAVING), "text"),
-        "'nowhere'".into(),
-        vec!["Seq Scan on lines"],
-    ));
-    statements.extend(of_backups(&sql, &sought));
-    statements
+        (
+            typed(&sql.fill(CANDIDATES), "bigint[], bigint[], text, bigint"),
+            "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512".into(),
+            vec!["sessions_pkey", "lines_pkey"],
+        ),
+        (
+            typed(&sql.fill(HAVING), "text"),
+            "'nowhere'".into(),
+            vec!["Seq Scan on lines"],
+        ),
+    ]
 }
 
 fn of_backups(sql: &Sql, sought: &str) -> Vec<Statement> {

@@ -48,6 +48,10 @@ pub(crate) struct Found {
 
 /// What the database does not have yet of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a part that is written or not"
+)]
 pub(crate) struct Change {
     /// The row itself.
     pub(crate) is_new: bool,

@@ -23,16 +23,19 @@ pub(crate) enum Contender {
     Naive,
     /// What the SDK's `SQLAlchemySession` does.
     Agents,
+    /// Each append is one statement, which counts in the session's row and inserts.
+    Cte,
     /// Each append is an insert, without a session.
     Bare,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Store,
         Self::Once,
         Self::Naive,
         Self::Agents,
+        Self::Cte,
         Self::Bare,
     ];
 
@@ -56,6 +59,7 @@ impl fmt::Display for Contender {
             Self::Once => "once",
             Self::Naive => "naive",
             Self::Agents => "agents",
+            Self::Cte => "cte",
             Self::Bare => "bare",
         })
     }
@@ -122,6 +126,7 @@ impl Contenders {
         let done = match contender {
             Contender::Naive => connection.lock_and_insert(&key).await,
             Contender::Agents => connection.add_items(&key).await,
+            Contender::Cte => connection.count_and_insert(&key).await,
             _ => connection.insert().await,
         };
         self.others.put_back(connection);
@@ -168,6 +173,7 @@ struct Connection {
     make: Statement,
     add: Statement,
     touch: Statement,
+    cte: Statement,
     bare: Statement,
 }
 
@@ -202,6 +208,15 @@ impl Connection {
                      WHERE session_id = $1",
                 )
                 .await?,
+            cte: client
+                .prepare(
+                    "WITH counted AS (
+                         INSERT INTO others.sessions VALUES ($1, 1)
+                         ON CONFLICT (key) DO UPDATE SET lines = sessions.lines + 1
+                         RETURNING lines)
+                     INSERT INTO others.lines SELECT $1, lines - 1, $2 FROM counted",
+                )
+                .await?,
             bare: client
                 .prepare("INSERT INTO others.bare (line) VALUES ($1)")
                 .await?,
@@ -233,6 +248,12 @@ impl Connection {
         transaction.execute(&self.add, &[&key, &data]).await?;
         transaction.execute(&self.touch, &[&key]).await?;
         transaction.commit().await
+    }
+
+    async fn count_and_insert(&mut self, key: &str) -> Result<(), tokio_postgres::Error> {
+        let line = TEXT.as_bytes();
+        self.client.execute(&self.cte, &[&key, &line]).await?;
+        Ok(())
     }
 
     async fn insert(&mut self) -> Result<(), tokio_postgres::Error> {

@@ -3,8 +3,8 @@
 //! beside its bare query.
 //!
 //! The others are the obvious design (one transaction for each append: lock the session's row,
-//! insert, commit), what the `SQLAlchemySession` of the Agents SDK does, and bare
-//! inserts, which keep no order. All have prepared statements.
+//! insert, commit), the same in one statement, what the `SQLAlchemySession` of the Agents SDK
+//! does, and bare inserts, which keep no order. All have prepared statements.
 //!
 //! ```console
 //! cargo run --release -p sessionlog-postgres --example pg_bench -- "host=/run/postgresql dbname=bench"

@@ -90,7 +90,8 @@ impl Transaction<'_> {
     /// Writes what was changed, and commits, in one round trip.
     pub(crate) async fn commit(self) -> Committed {
         let longest = self.opening.longest * 2;
-        let sent = async { Ok(self.send().await) };
+        // It holds all that is sent.
+        let sent = Box::pin(async { Ok(self.send().await) });
         let answered = self.shared.answered(self.connection, longest, sent).await;
         let committed = answered.unwrap_or_else(|fault| Committed::Unknown(fault.reason()));
         if matches!(committed, Committed::Yes) {

@@ -56,9 +56,10 @@ impl<'a> Transaction<'a> {
         if turn % step == 0 && turn >= bound {
             // What was presumed is checked by the statement that forgets: an id that it forgot
             // first would be taken again.
-            let since = match self.is_presumed {
-                true => self.ids.iter().filter(|(other, ..)| *other == id).count(),
-                false => 0,
+            let since = if self.is_presumed {
+                self.ids.iter().filter(|(other, ..)| *other == id).count()
+            } else {
+                0
             };
             let forgotten = self.outworn.entry(id).or_default();
             forgotten.last_turn = turn - number(since) - bound;

@@ -227,8 +227,8 @@ fn a_message_of_very_many_words_is_taken_and_indexed_in_part() {
     let Some(server) = server() else { return };
     let schema = fresh("words");
     let options = PostgresOptions::new(server.dsn()).schema(&schema);
-    let mut words: String = (0..220_000).map(|n| format!("w{n:x} ")).collect();
-    words.push_str("atlast");
+    let words: Vec<_> = (0..220_000).map(|n| format!("w{n:x}")).collect();
+    let words = words.join(" ") + " atlast";
     assert!(words.len() > 1_400_000);
     for index in [false, true, true] {
         let store = PostgresStore::open(options.clone().text_search(index)).unwrap();

@@ -59,7 +59,9 @@ fn no_read_is_answered_by_a_primary_that_was_replaced_and_still_lives() {
                     })
                 })
                 .collect();
-            readers.into_iter().for_each(|one| one.join().unwrap());
+            for reader in readers {
+                reader.join().unwrap();
+            }
         });
     };
     read_at_once(&numbers(0..1));

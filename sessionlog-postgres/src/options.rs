@@ -189,8 +189,8 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a command is tried again while the database cannot be reached or asks for
-    /// it, and how long a lost commit is looked for. Default: 30 s.
+    /// How long a command or a read is tried again while the database cannot be reached or asks
+    /// for it, and how long a lost commit is looked for. Default: 30 s.
     #[must_use]
     pub fn retry(mut self, most: Duration) -> Self {
         self.retry = most;

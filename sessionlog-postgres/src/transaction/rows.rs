@@ -7,7 +7,12 @@ use tokio_postgres::types::Type;
 
 use super::Transaction;
 use crate::connection::Param;
+use crate::read::number;
 use crate::row::Session;
+
+/// How many message ids a transaction forgets, but for what each session has to: more of them
+/// would hold up everybody who shares it.
+const FORGOTTEN: i64 = 8192;
 
 /// The changed rows, by column.
 #[derive(Default)]
@@ -291,10 +296,12 @@ impl<'b> Rows<'b> {
 impl Outworn {
     pub(super) fn of(transaction: &Transaction<'_>) -> Self {
         let mut rows = Self::default();
+        // Few sessions may forget more: what an older version left.
+        let share = FORGOTTEN / number(transaction.outworn.len()).max(1);
         for (id, forgotten) in &transaction.outworn {
             rows.id.push(*id);
             rows.turn.push(forgotten.last_turn);
-            rows.most.push(forgotten.most);
+            rows.most.push(forgotten.most.max(share));
         }
         rows
     }

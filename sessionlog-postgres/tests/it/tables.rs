@@ -65,11 +65,13 @@ fn tables_of_the_first_version_are_brought_up_to_date_with_what_is_in_them() {
     let first = all.find(noted).unwrap() + noted.len();
     server.sql(&all[..first]);
     server.sql(&format!(
-        "INSERT INTO {schema}.sessions VALUES (7, 'a', 'a.meta.json', 1, 1, 0, 30, 1, 0, 1, '',
+        "INSERT INTO {schema}.sessions VALUES (7, 'a', 'a.meta.json', 1, 1, 0, 30, 1, 0, 1, 'of then',
              NULL, '', '', '[]', '', '', 0, 0);
          INSERT INTO {schema}.lines VALUES (7, 0, 0, '{{\"role\":\"user\",\"content\":\"0\"}}', '0');
          INSERT INTO {schema}.message_ids SELECT 7, convert_to('old' || n, 'UTF8')
-             FROM generate_series(1, 40) n;"
+             FROM generate_series(1, 40) n;
+         CREATE INDEX lines_by_words ON {schema}.lines
+             USING gin (to_tsvector('simple', said)) WHERE said IS NOT NULL;"
     ));
     let options = PostgresOptions::new(server.dsn())
         .schema(&schema)
@@ -79,6 +81,12 @@ fn tables_of_the_first_version_are_brought_up_to_date_with_what_is_in_them() {
 
     let store = PostgresStore::open(options).unwrap();
     assert_eq!(texts(&store, "a"), ["0"]);
+    assert_eq!(store.summary("a").wait().unwrap(), "of then");
+    let index = format!(
+        "SELECT string_agg(indexname, ' ') FROM pg_indexes
+         WHERE schemaname = '{schema}' AND indexname LIKE 'lines_by_%'"
+    );
+    assert_eq!(server.sql(&index), "lines_by_text");
     let once = |id: &str| {
         let said = vec![sessionlog::Message::user(id)];
         store.append_once("a", id, said).wait().unwrap()

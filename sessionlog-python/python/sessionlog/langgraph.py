@@ -14,6 +14,7 @@ thread is. A checkpoint is at most as large as a line: three quarters of ``max_l
 
 from __future__ import annotations
 
+import builtins
 import random
 from base64 import b64decode, b64encode
 from collections import OrderedDict
@@ -234,7 +235,7 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             wanted = checkpoint_id or _newest(lines)
             for index in range(len(lines) - 1, -1, -1):
                 if lines[index]["role"] == CHECKPOINT and lines[index][CHECKPOINT]["id"] == wanted:
-                    self._remember(key, wanted, is_newest=checkpoint_id is None)
+                    self._remember(key, cast(str, wanted), is_newest=checkpoint_id is None)
                     return lines[index], lines[index:]
             if len(lines) < n:
                 return None
@@ -291,7 +292,7 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         channels = ", ".join(channel for channel, _ in writes)
         yield self._core.append(key, texts_of({"role": WRITES, "content": channels, WRITES: told}))
 
-    def _threads(self, config: RunnableConfig | None) -> Steps[list[tuple[str, list[Line]]]]:
+    def _threads(self, config: RunnableConfig | None) -> Steps[builtins.list[tuple[str, builtins.list[Line]]]]:
         """The sessions that a configuration means, with their lines."""
         if config is None:
             keys = yield from all_sessions(self._core, self._prefix)
@@ -305,13 +306,13 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             threads.append((key, lines))
         return threads
 
-    def _keys(self, thread_id: str) -> Steps[list[str]]:
+    def _keys(self, thread_id: str) -> Steps[builtins.list[str]]:
         keys = yield from all_sessions(self._core, self._thread_prefix(thread_id))
         return keys
 
     def _listed(
         self,
-        threads: list[tuple[str, list[Line]]],
+        threads: builtins.list[tuple[str, builtins.list[Line]]],
         config: RunnableConfig | None,
         filter: dict[str, Any] | None,
         before: RunnableConfig | None,
@@ -362,7 +363,7 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             if len(kept) < len(checkpoints):
                 yield from self._leave(key, lines, kept)
 
-    def _leave(self, key: str, lines: list[Line], kept: set[str]) -> Steps[None]:
+    def _leave(self, key: str, lines: builtins.list[Line], kept: set[str]) -> Steps[None]:
         """Leaves checkpoints with their writes, in one commit."""
         if not kept:
             yield from self._delete_session(key)
@@ -456,7 +457,7 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             pending_writes=self._writes(line, lines),
         )
 
-    def _writes(self, line: Line, lines: Sequence[Line]) -> list[tuple[str, str, Any]]:
+    def _writes(self, line: Line, lines: Sequence[Line]) -> builtins.list[tuple[str, str, Any]]:
         """The writes after a checkpoint, in the order in which a step applies them."""
         id = line[CHECKPOINT]["id"]
         later = (
@@ -487,11 +488,11 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         self._seen[(key, id)] = None
         _bound(self._seen)
 
-    def _dump(self, value: Any) -> list[str]:
+    def _dump(self, value: Any) -> builtins.list[str]:
         kind, data = self.serde.dumps_typed(value)
         return [kind, b64encode(data).decode("ascii")]
 
-    def _load(self, dumped: list[str]) -> Any:
+    def _load(self, dumped: builtins.list[str]) -> Any:
         return self.serde.loads_typed((dumped[0], b64decode(dumped[1])))
 
 

@@ -15,14 +15,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyWeakrefReference;
 use pyo3::{PyTraverseError, PyVisit};
 use slab::Slab;
 
 use crate::call::{Answer, Made};
 use crate::process::{Owned, readers};
 
-/// The answers that one event loop waits for.
-#[pyclass(frozen)]
+/// The answers that one event loop waits for. Only the loop keeps it, as what it watches: a
+/// loop that was closed lets go of it, and with it of all that is still under way.
+#[pyclass(frozen, weakref)]
 pub(crate) struct Bridge {
     shared: Owned<Arc<Shared>>,
     receiver: UnixStream,
@@ -124,8 +126,9 @@ impl Bridge {
         })?;
         let bridges = bridges.bind(py);
         let found = bridges.call_method1(intern!(py, "get"), (event_loop,))?;
-        if !found.is_none() {
-            let bridge = found.cast_into::<Self>()?;
+        if let Ok(found) = found.cast_into::<PyWeakrefReference>()
+            && let Some(bridge) = found.upgrade_as::<Self>()?
+        {
             bridge.get().shared.get()?;
             return Ok(bridge);
         }
@@ -133,7 +136,7 @@ impl Bridge {
         let descriptor = bridge.get().receiver.as_raw_fd();
         let drain = bridge.getattr(intern!(py, "drain"))?;
         event_loop.call_method1(intern!(py, "add_reader"), (descriptor, drain))?;
-        bridges.set_item(event_loop, &bridge)?;
+        bridges.set_item(event_loop, PyWeakrefReference::new(&bridge)?)?;
         Ok(bridge)
     }
 

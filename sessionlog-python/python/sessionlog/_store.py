@@ -180,7 +180,8 @@ class Store:
         expect: str | None = None,
     ) -> str:
         """Makes several changes in one commit, at the version ``expect`` if one is given, and
-        returns the new version.
+        returns the new version. ``keep`` is about what was there before; what is appended
+        stays.
 
         Raises :class:`~sessionlog.errors.VersionConflict` if the session is at another."""
         return calls.update(self._core, key, append, keep, summary, tokens, expect).wait()

@@ -229,7 +229,8 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         self, key: str, checkpoint_id: str | None
     ) -> Steps[tuple[Line, Sequence[Line]] | None]:
         """A checkpoint, or the newest, and the lines after it."""
-        n = 8
+        # Mostly the newest checkpoint and its writes.
+        n = 4
         while True:
             lines = yield self._core.tail(key, n, False)
             wanted = checkpoint_id or _newest(lines)

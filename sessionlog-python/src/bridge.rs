@@ -194,6 +194,8 @@ impl Bridge {
         shared.is_roused.store(false, Ordering::SeqCst);
         let woken = std::mem::take(&mut *lock(&shared.woken));
         let pool = readers()?;
+        // One that the loop does not take keeps no other from its answer.
+        let mut outcome = Ok(());
         for token in woken {
             let taken = lock(&self.pending).get_mut(token).and_then(Option::take);
             let Some(mut pending) = taken else {
@@ -203,9 +205,9 @@ impl Bridge {
                 let _entered = pool.enter();
                 pending.poll()
             };
-            self.settle(py, token, pending, polled)?;
+            outcome = outcome.and(self.settle(py, token, pending, polled));
         }
-        Ok(())
+        outcome
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -245,6 +245,15 @@ def test_deleting_runs_leaves_the_newest_that_is_left(call: Any, saver: Any) -> 
     assert call(saver, "get_tuple", config("t")).metadata["step"] == 9
 
 
+def test_of_what_is_left_the_newest_is_found_wherever_it_stands(call: Any, saver: Any) -> None:
+    oldest, kept, gone = checkpoint(), checkpoint(), checkpoint()
+    for one, run_id in ((kept, "kept"), (gone, "gone"), (oldest, "kept")):
+        call(saver, "put", config("t"), one, {"run_id": run_id}, {})
+    call(saver, "delete_for_runs", ["gone"])
+    for one in (saver, SessionlogSaver(saver_store(saver))):
+        assert call(one, "get_tuple", config("t")).checkpoint["id"] == kept["id"]
+
+
 class State(TypedDict):
     steps: Annotated[list[str], operator.add]
 

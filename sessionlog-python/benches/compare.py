@@ -97,8 +97,8 @@ async def openai(scratch: Path, quick: bool, table: Table) -> None:
                 "SQLiteSession",
                 await appends([theirs[n % len(theirs)] for n in range(tasks)], seconds),
             )
-            for session in theirs:
-                session.close()
+            for one in theirs:
+                one.close()
 
     count = 2_000 if quick else 100_000
     items = [item(number) for number in range(count)]

@@ -1,0 +1,427 @@
+"""A store for event loops. Each verb does what the one of :class:`sessionlog.Store` does."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from asyncio import Future
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _calls as calls
+from . import _sessionlog as rust
+from ._types import (
+    Appended,
+    Backup,
+    BackupReport,
+    Change,
+    Durability,
+    EraseReceipt,
+    Export,
+    Format,
+    Hit,
+    Keep,
+    Messages,
+    Page,
+    SessionInfo,
+    Status,
+    Unpaired,
+    Window,
+    backups_of,
+    hit_of,
+    info_of,
+    receipt_of,
+    report_of,
+    status_of,
+    texts_of,
+    window_of,
+)
+
+if TYPE_CHECKING:
+    from ._store import Store
+
+
+class AsyncStore:
+    """Every verb of a :class:`Store`, for the running event loop: asyncio's, uvloop, or anyio
+    over either. No verb blocks it, and none takes a thread; files are read on a small pool.
+
+    A verb that returns a future is submitted when it is called, so that verbs for one session
+    take effect in the order of their calls. Cancelling who awaits it takes nothing back: what
+    was submitted is done.
+    """
+
+    __slots__ = ("_core", "__weakref__")
+
+    def __init__(self, core: rust.Store) -> None:
+        self._core = core
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def sync(self) -> Store:
+        """The same store for threads."""
+        from ._store import Store
+
+        return Store(self._core)
+
+    def with_durability(self, durability: Durability) -> AsyncStore:
+        """As :meth:`Store.with_durability`."""
+        return AsyncStore(self._core.with_durability(durability))
+
+    def exact_keys(self) -> AsyncStore:
+        """As :meth:`Store.exact_keys`."""
+        return AsyncStore(self._core.exact_keys())
+
+    def close(self) -> Future[None]:
+        """As :meth:`Store.close`."""
+        return self._core.close().submit()
+
+    # Writing.
+
+    def append(self, key: str, messages: Messages) -> Future[None]:
+        """As :meth:`Store.append`."""
+        return self._core.append(key, texts_of(messages)).submit()
+
+    async def append_once(self, key: str, id: str, messages: Messages) -> Appended:
+        """As :meth:`Store.append_once`."""
+        return Appended(*(await self._core.append_once(key, id, texts_of(messages)).submit()))
+
+    def update(
+        self,
+        key: str,
+        *,
+        append: Messages = (),
+        keep: Keep | None = None,
+        summary: str | None = None,
+        tokens: int | None = None,
+        expect: str | None = None,
+    ) -> Future[str]:
+        """As :meth:`Store.update`."""
+        return calls.update(self._core, key, append, keep, summary, tokens, expect).submit()
+
+    def set_history(self, key: str, messages: Iterable[Any]) -> Future[None]:
+        """As :meth:`Store.set_history`."""
+        return self._core.set_history(key, texts_of(messages)).submit()
+
+    def set_summary(self, key: str, summary: str) -> Future[None]:
+        """As :meth:`Store.set_summary`."""
+        return self._core.set_summary(key, summary).submit()
+
+    def truncate(self, key: str, keep: Keep) -> Future[None]:
+        """As :meth:`Store.truncate`."""
+        return self._core.truncate(key, (keep.kind, keep.value)).submit()
+
+    def delete(self, key: str) -> Future[None]:
+        """As :meth:`Store.delete`."""
+        return self._core.delete(key).submit()
+
+    def compact(self, key: str) -> Future[None]:
+        """As :meth:`Store.compact`."""
+        return self._core.compact(key).submit()
+
+    def flush(self) -> Future[None]:
+        """As :meth:`Store.flush`."""
+        return self._core.flush().submit()
+
+    # Reading.
+
+    def history(self, key: str) -> Future[list[dict[str, Any]]]:
+        """As :meth:`Store.history`."""
+        return self._core.history(key, False).submit()
+
+    def history_bytes(self, key: str) -> Future[list[bytes]]:
+        """As :meth:`Store.history_bytes`."""
+        return self._core.history(key, True).submit()
+
+    def tail(self, key: str, n: int) -> Future[list[dict[str, Any]]]:
+        """As :meth:`Store.tail`."""
+        return self._core.tail(key, n, False).submit()
+
+    def tail_bytes(self, key: str, n: int) -> Future[list[bytes]]:
+        """As :meth:`Store.tail_bytes`."""
+        return self._core.tail(key, n, True).submit()
+
+    async def window(
+        self,
+        key: str,
+        *,
+        messages: int | None = None,
+        tokens: int | None = None,
+        bytes: int | None = None,
+        unpaired: Unpaired = "drop",
+    ) -> Window:
+        """As :meth:`Store.window`."""
+        call = calls.window(self._core, key, messages, tokens, bytes, unpaired)
+        return window_of(await call.submit())
+
+    async def snapshot(self, key: str) -> AsyncSnapshot:
+        """As :meth:`Store.snapshot`."""
+        return AsyncSnapshot(await self._core.snapshot(key).submit())
+
+    def count(self, key: str) -> Future[int]:
+        """As :meth:`Store.count`."""
+        return self._core.count(key).submit()
+
+    def exists(self, key: str) -> Future[bool]:
+        """As :meth:`Store.exists`."""
+        return self._core.exists(key).submit()
+
+    def summary(self, key: str) -> Future[str]:
+        """As :meth:`Store.summary`."""
+        return self._core.summary(key).submit()
+
+    async def status(self) -> Status:
+        """As :meth:`Store.status`."""
+        return status_of(await self._core.status().submit())
+
+    # Finding.
+
+    async def sessions(
+        self,
+        *,
+        prefix: str = "",
+        agent: str | None = None,
+        channel: str | None = None,
+        person: str | None = None,
+        chat: str | None = None,
+        updated_since: datetime | None = None,
+        order: Literal["updated", "name"] = "updated",
+    ) -> AsyncIterator[SessionInfo]:
+        """As :meth:`Store.sessions`."""
+        query = calls.sessions_query(prefix, agent, channel, person, chat, updated_since, order)
+        after = None
+        while True:
+            page, _, after = await self._core.sessions(query, calls.PAGE, after).submit()
+            for parts in page:
+                yield info_of(parts)
+            if after is None:
+                return
+
+    async def search(
+        self,
+        text: str | None = None,
+        *,
+        regex: str | None = None,
+        ignore_case: bool = False,
+        role: str | Iterable[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        archived: bool = False,
+        prefix: str = "",
+    ) -> AsyncIterator[Hit]:
+        """As :meth:`Store.search`."""
+        search = calls.search(
+            self._core, text, regex, ignore_case, role, since, until, archived, prefix
+        )
+        while True:
+            hits, excerpts = await search.next().submit()
+            if not hits:
+                return
+            for parts, excerpt in zip(hits, excerpts):
+                yield hit_of(parts, excerpt)
+
+    def changes(
+        self, *, prefix: str = "", agent: str | None = None, after: str | None = None
+    ) -> AsyncChanges:
+        """As :meth:`Store.changes`."""
+        return AsyncChanges(self._core.changes(prefix, agent, after))
+
+    # Conversations.
+
+    def context(self, key: str) -> AsyncContext:
+        """As :meth:`Store.context`."""
+        return AsyncContext(self._core.context(key))
+
+    def checkpoints(self, key: str) -> Future[list[int]]:
+        """As :meth:`Store.checkpoints`."""
+        return self._core.checkpoints(key).submit()
+
+    def fork(
+        self,
+        key: str,
+        new_key: str,
+        *,
+        checkpoint: int | None = None,
+        messages: int | None = None,
+    ) -> Future[None]:
+        """As :meth:`Store.fork`."""
+        return self._core.fork(key, new_key, checkpoint, messages).submit()
+
+    # Letting go, and keeping elsewhere.
+
+    async def erase(
+        self,
+        *,
+        key: str | None = None,
+        person: str | None = None,
+        chat: str | None = None,
+        channel: str | None = None,
+    ) -> EraseReceipt:
+        """As :meth:`Store.erase`."""
+        return receipt_of(await self._core.erase(key, person, chat, channel).submit())
+
+    async def backup(self, path: str | PathLike[str]) -> BackupReport:
+        """As :meth:`Store.backup`."""
+        return report_of(await self._core.backup(path).submit())
+
+    async def backups(self, key: str) -> list[Backup]:
+        """As :meth:`Store.backups`."""
+        return backups_of(await self._core.backups(key).submit())
+
+    def restore_backup(self, key: str, number: int) -> Future[None]:
+        """As :meth:`Store.restore_backup`."""
+        return self._core.restore_backup(key, number).submit()
+
+    async def export(self, key: str, format: Format, *, unpaired: Unpaired = "drop") -> Export:
+        """As :meth:`Store.export`."""
+        return Export(*(await self._core.export(key, format, unpaired).submit()))
+
+
+class AsyncSnapshot:
+    """One moment of a session. What is written later does not change it."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: rust.Snapshot) -> None:
+        self._core = core
+
+    @property
+    def version(self) -> str:
+        """The session's version then, for :meth:`Store.update`."""
+        return self._core.version
+
+    @property
+    def summary(self) -> str:
+        """The session's summary then."""
+        return self._core.summary
+
+    @property
+    def start(self) -> str:
+        """The position of the first message that is not hidden."""
+        return self._core.start
+
+    @property
+    def end(self) -> str:
+        """The position behind the last message, for :meth:`before`."""
+        return self._core.end
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The session's sidecar then."""
+        return self._core.meta()
+
+    def count(self) -> Future[int]:
+        """As :meth:`Snapshot.count`."""
+        return self._core.count().submit()
+
+    def history(self) -> Future[list[dict[str, Any]]]:
+        """As :meth:`Snapshot.history`."""
+        return self._core.history(False).submit()
+
+    def tail(self, n: int) -> Future[list[dict[str, Any]]]:
+        """As :meth:`Snapshot.tail`."""
+        return self._core.tail(n, False).submit()
+
+    async def before(self, position: str, n: int) -> Page:
+        """As :meth:`Snapshot.before`."""
+        return Page(*(await self._core.before(position, n).submit()))
+
+
+class AsyncChanges:
+    """The changes of sessions, one after the other. It never ends by itself.
+
+    Raises :class:`~sessionlog.errors.ChangesMissed` if changes came faster than they were asked
+    for: list the sessions to catch up, and go on."""
+
+    __slots__ = ("_core", "_pending")
+
+    def __init__(self, core: rust.Changes) -> None:
+        self._core = core
+        self._pending: Future[tuple[str, str, str]] | None = None
+
+    def __aiter__(self) -> AsyncChanges:
+        return self
+
+    async def __anext__(self) -> Change:
+        return await self.next()
+
+    async def next(self) -> Change:
+        """The next change. Cancelling it, as ``asyncio.wait_for`` does, loses nothing. One
+        task at a time may ask."""
+        pending = self._pending
+        if pending is None or pending.get_loop() is not asyncio.get_running_loop():
+            pending = self._pending = self._core.next().submit()
+        # It outlives a cancellation, and is the next call's.
+        await asyncio.wait([pending])
+        self._pending = None
+        key, version, kind = pending.result()
+        return Change(key, version, kind)  # type: ignore[arg-type]
+
+
+class AsyncContext:
+    """A session's conversation, and what belongs to it. It holds no state of its own."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: rust.Context) -> None:
+        self._core = core
+
+    def append(self, messages: Messages) -> Future[None]:
+        """As :meth:`Context.append`."""
+        return self._core.append(texts_of(messages)).submit()
+
+    def checkpoint(self, *, tell_model: bool = False) -> Future[int]:
+        """As :meth:`Context.checkpoint`."""
+        return self._core.checkpoint(tell_model).submit()
+
+    def revert_to(self, checkpoint: int) -> Future[None]:
+        """As :meth:`Context.revert_to`."""
+        return self._core.revert_to(checkpoint).submit()
+
+    def clear(self) -> Future[None]:
+        """As :meth:`Context.clear`."""
+        return self._core.clear().submit()
+
+    def write_system_prompt(self, prompt: str) -> Future[None]:
+        """As :meth:`Context.write_system_prompt`."""
+        return self._core.write_system_prompt(prompt).submit()
+
+    def update_token_count(self, tokens: int) -> Future[None]:
+        """As :meth:`Context.update_token_count`."""
+        return self._core.update_token_count(tokens).submit()
+
+    def history(self) -> Future[builtins.list[dict[str, Any]]]:
+        """As :meth:`Context.history`."""
+        return self._core.history().submit()
+
+    def token_count(self) -> Future[int]:
+        """As :meth:`Context.token_count`."""
+        return self._core.token_count().submit()
+
+    def token_count_with_pending(self) -> Future[int]:
+        """As :meth:`Context.token_count_with_pending`."""
+        return self._core.token_count_with_pending().submit()
+
+    def n_checkpoints(self) -> Future[int]:
+        """As :meth:`Context.n_checkpoints`."""
+        return self._core.n_checkpoints().submit()
+
+    def system_prompt(self) -> Future[str | None]:
+        """As :meth:`Context.system_prompt`."""
+        return self._core.system_prompt().submit()
+
+    def usage_history(self) -> Future[builtins.list[int]]:
+        """As :meth:`Context.usage_history`."""
+        return self._core.usage_history().submit()

@@ -1,0 +1,262 @@
+"""What verbs take and return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from .errors import InvalidInput
+
+Message: TypeAlias = "Mapping[str, Any] | bytes"
+"""A message to be written: a dict with ``role`` and ``content`` and whatever else belongs to
+it, or the JSON text of one as bytes."""
+
+Messages: TypeAlias = "Message | Iterable[Message]"
+"""A message, or several that are there together or not at all."""
+
+Durability: TypeAlias = Literal["durable", "buffered"]
+"""What a reply to a write means: the write survives power loss, or the death of the process."""
+
+Unpaired: TypeAlias = Literal["drop", "answer", "keep", "error"]
+"""What becomes of a tool's call without its result, and of a result without its call."""
+
+Format: TypeAlias = Literal[
+    "jsonl", "markdown", "openai", "openai-responses", "anthropic", "gemini"
+]
+"""A format of :meth:`Store.export`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What a truncation leaves visible: use :meth:`last`, :meth:`turns` or :meth:`since`."""
+
+    kind: Literal["last", "turns", "from"]
+    value: int | str
+
+    @classmethod
+    def last(cls, messages: int) -> Keep:
+        """The newest messages."""
+        return cls("last", messages)
+
+    @classmethod
+    def turns(cls, turns: int) -> Keep:
+        """The newest turns, each from a user's message on."""
+        return cls("turns", turns)
+
+    @classmethod
+    def since(cls, position: str) -> Keep:
+        """Everything from a position on, as :attr:`Window.start` gives it."""
+        return cls("from", position)
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The answer to :meth:`Store.append_once`."""
+
+    is_new: bool
+    """False if a message of this id was taken before, and nothing was written."""
+    version: str
+    """The session's version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The newest whole turns of a conversation that fit a budget."""
+
+    messages: list[dict[str, Any]]
+    start: str
+    """The position of the first message."""
+    omitted: int
+    """How many messages came before."""
+    is_partial: bool
+    """Whether the newest turn alone is over the budget, so that only its end is here."""
+    summary: str
+    system_prompt: str | None
+    tokens: int
+    """An estimate for all of it."""
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages before a position, oldest first."""
+
+    messages: list[dict[str, Any]]
+    positions: list[str]
+    start: str
+    """The position before which the next page ends."""
+    is_first: bool
+    """Whether no message is before these."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session, as a list of sessions shows it."""
+
+    key: str
+    aliases: list[str]
+    summary: str
+    created_at: str
+    updated_at: str
+    lines: int
+    bytes: int
+    first_text: str
+    last_text: str
+    agent: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that a search found."""
+
+    key: str
+    position: str
+    message: dict[str, Any]
+    excerpt: str
+    """The match, with forty characters of the text before and after it."""
+    archived: str | None
+    """The month in which it was archived, if it was."""
+    hidden: bool
+    """Whether it was truncated, and is still in the session's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a session that readers see."""
+
+    key: str
+    version: str
+    kind: Literal["appended", "updated", "truncated", "replaced", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Whether a store takes writes, and how much waits."""
+
+    health: str
+    """``healthy``, ``full``, ``poisoned`` or ``closed``."""
+    reason: str | None
+    """Why it is poisoned."""
+    queued: int
+    journal_bytes: int
+    journal_limit: int
+    free_space: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EraseReceipt:
+    """What an erasure did."""
+
+    sessions: list[str]
+    """The keys of the sessions that went."""
+    is_complete: bool
+    """Whether nothing of them is left in the directory."""
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """What :meth:`Store.backup` copied."""
+
+    sessions: int
+    written: int
+    failed: list[tuple[str, str]]
+    """Keys that could not be copied, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A conversation as it was before it was taken back or cleared."""
+
+    number: int
+    created_at: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The text of an export, and how often it left what out."""
+
+    text: str
+    left_out: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening a store found."""
+
+    clean: bool
+    sessions: int
+    replayed_records: int
+    torn_bytes: int
+    findings: list[str]
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def text_of(message: Message) -> bytes:
+    """The JSON text of one message."""
+    if isinstance(message, bytes):
+        return message
+    try:
+        return _encode(message if type(message) is dict else dict(message)).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"a message that JSON does not know: {error}") from error
+
+
+def texts_of(messages: Messages) -> list[bytes]:
+    """The JSON texts of messages."""
+    if isinstance(messages, (dict, bytes, Mapping)):
+        return [text_of(messages)]
+    return [text_of(message) for message in messages]
+
+
+def window_of(parts: dict[str, Any]) -> Window:
+    return Window(**parts)
+
+
+def info_of(parts: dict[str, Any]) -> SessionInfo:
+    return SessionInfo(**{name: parts[name] for name in SessionInfo.__slots__})
+
+
+def hit_of(parts: dict[str, Any], excerpt: str) -> Hit:
+    return Hit(
+        parts["key"],
+        parts["position"],
+        parts["message"],
+        excerpt,
+        parts.get("archived"),
+        bool(parts.get("hidden")),
+    )
+
+
+def status_of(parts: dict[str, Any]) -> Status:
+    health, reason = parts["health"], None
+    if isinstance(health, dict):
+        health, detail = next(iter(health.items()))
+        reason = detail["reason"]
+    return Status(
+        health.lower(),
+        reason,
+        parts["queued"],
+        parts["journal_bytes"],
+        parts["journal_limit"],
+        parts["free_space"],
+    )
+
+
+def receipt_of(parts: dict[str, Any]) -> EraseReceipt:
+    return EraseReceipt(parts["sessions"], parts["is_complete"], parts)
+
+
+def report_of(parts: dict[str, Any]) -> BackupReport:
+    failed = [(key, why) for key, why in parts["failed"]]
+    return BackupReport(parts["sessions"], parts["written"], failed)
+
+
+def backups_of(parts: list[tuple[int, str, int]]) -> list[Backup]:
+    return [Backup(*backup) for backup in parts]

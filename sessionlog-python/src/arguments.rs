@@ -1,0 +1,252 @@
+//! What Python gives, as the store takes it.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use sessionlog::{
+    Budget, Durability, Erase, Export, ExportOptions, Format, Keep, Message, OffsetDateTime,
+    SearchQuery, SessionOrder, SessionQuery, StoreOptions, Unpaired, Whose,
+};
+
+use crate::errors::{invalid, raise};
+
+/// Messages as JSON texts, one each.
+pub(crate) fn messages(texts: &[Vec<u8>]) -> PyResult<Vec<Message>> {
+    let messages = texts.iter().map(|text| Message::from_json(text));
+    messages
+        .collect::<sessionlog::Result<_>>()
+        .map_err(|error| raise(&error))
+}
+
+/// A position or version, as it was given out.
+pub(crate) fn parsed<T: FromStr>(text: &str, what: &str) -> PyResult<T> {
+    text.parse()
+        .map_err(|_| invalid(&format!("{text:?} is no {what}")))
+}
+
+pub(crate) fn parsed_if<T: FromStr>(text: Option<&str>, what: &str) -> PyResult<Option<T>> {
+    text.map(|text| parsed(text, what)).transpose()
+}
+
+pub(crate) fn time(seconds: f64) -> PyResult<OffsetDateTime> {
+    #[expect(clippy::cast_possible_truncation, reason = "times beyond are refused")]
+    let nanoseconds = (seconds * 1e9) as i128;
+    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds)
+        .map_err(|_| invalid("a time far from ours"))
+}
+
+pub(crate) fn durability(level: &str) -> PyResult<Durability> {
+    match level {
+        "durable" => Ok(Durability::Durable),
+        "buffered" => Ok(Durability::Buffered),
+        _ => Err(invalid("the durability is \"durable\" or \"buffered\"")),
+    }
+}
+
+/// The options that `sessionlog.open` takes.
+pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
+    let mut options = StoreOptions::new();
+    for (name, value) in given.iter() {
+        let name: String = name.extract()?;
+        options = match &*name {
+            "durability" => options.durability(durability(&value.extract::<String>()?)?),
+            "auto_compact" => options.auto_compact(value.extract()?),
+            "archive" => options.archive(value.extract()?),
+            "sync_in_poll" => options.sync_in_poll(value.extract()?),
+            "publish_stats" => options.publish_stats(value.extract()?),
+            "allow_other_owner" => options.allow_other_owner(value.extract()?),
+            "max_open_files" => options.max_open_files(value.extract()?),
+            "max_line_bytes" => options.max_line_bytes(value.extract()?),
+            "max_batch_bytes" => options.max_batch_bytes(value.extract()?),
+            "once_ids" => options.once_ids(value.extract()?),
+            "open_timeout" => options.open_timeout(duration(&value)?),
+            _ => return Err(invalid(&format!("no option is called {name}"))),
+        };
+    }
+    Ok(options)
+}
+
+fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds.extract()?).map_err(|error| invalid(&error.to_string()))
+}
+
+/// What a truncation keeps: `("last", n)`, `("turns", n)` or `("from", position)`.
+#[derive(FromPyObject)]
+pub(crate) enum KeepGiven {
+    Number(String, usize),
+    Position(String, String),
+}
+
+impl KeepGiven {
+    pub(crate) fn to_keep(&self) -> PyResult<Keep> {
+        match self {
+            Self::Number(kind, n) if kind == "last" => Ok(Keep::Last(*n)),
+            Self::Number(kind, n) if kind == "turns" => Ok(Keep::Turns(*n)),
+            Self::Position(kind, at) if kind == "from" => Ok(Keep::From(parsed(at, "position")?)),
+            Self::Number(kind, _) | Self::Position(kind, _) => {
+                Err(invalid(&format!("nothing is kept by {kind:?}")))
+            }
+        }
+    }
+}
+
+/// How much of a conversation a window has.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct BudgetGiven {
+    messages: Option<usize>,
+    tokens: Option<usize>,
+    bytes: Option<usize>,
+    unpaired: String,
+}
+
+impl BudgetGiven {
+    pub(crate) fn to_budget(&self) -> PyResult<Budget> {
+        let mut budget = Budget::unlimited().unpaired(unpaired(&self.unpaired)?);
+        if let Some(messages) = self.messages {
+            budget = budget.messages(messages);
+        }
+        if let Some(tokens) = self.tokens {
+            budget = budget.tokens(tokens);
+        }
+        if let Some(bytes) = self.bytes {
+            budget = budget.bytes(bytes);
+        }
+        Ok(budget)
+    }
+}
+
+fn unpaired(name: &str) -> PyResult<Unpaired> {
+    match name {
+        "drop" => Ok(Unpaired::Drop),
+        "answer" => Ok(Unpaired::Answer),
+        "keep" => Ok(Unpaired::Keep),
+        "error" => Ok(Unpaired::Error),
+        _ => Err(invalid(
+            "unpaired is \"drop\", \"answer\", \"keep\" or \"error\"",
+        )),
+    }
+}
+
+/// Which sessions.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SessionsGiven {
+    prefix: String,
+    agent: Option<String>,
+    channel: Option<String>,
+    person: Option<String>,
+    chat: Option<String>,
+    updated_since: Option<f64>,
+    order: String,
+}
+
+impl SessionsGiven {
+    pub(crate) fn to_query(&self) -> PyResult<SessionQuery> {
+        let order = match &*self.order {
+            "updated" => SessionOrder::Updated,
+            "name" => SessionOrder::Name,
+            _ => return Err(invalid("the order is \"updated\" or \"name\"")),
+        };
+        let mut query = SessionQuery::new().prefix(&self.prefix).order(order);
+        if let Some(agent) = &self.agent {
+            query = query.agent(agent);
+        }
+        if let Some(channel) = &self.channel {
+            query = query.channel(channel);
+        }
+        if let Some(person) = &self.person {
+            query = query.person(person.as_str());
+        }
+        if let Some(chat) = &self.chat {
+            query = query.chat(chat.as_str());
+        }
+        if let Some(since) = self.updated_since {
+            query = query.updated_since(time(since)?);
+        }
+        Ok(query)
+    }
+}
+
+/// What is searched for.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SearchGiven {
+    text: Option<String>,
+    regex: Option<String>,
+    ignore_case: bool,
+    roles: Vec<String>,
+    since: Option<f64>,
+    until: Option<f64>,
+    archived: bool,
+    among: SessionsGiven,
+}
+
+impl SearchGiven {
+    pub(crate) fn to_query(&self) -> PyResult<SearchQuery> {
+        let mut query = SearchQuery::new()
+            .ignore_case(self.ignore_case)
+            .archived(self.archived)
+            .among(self.among.to_query()?);
+        query = match (&self.text, &self.regex) {
+            (Some(_), Some(_)) => return Err(invalid("either a text or a regex is searched for")),
+            (Some(text), None) => query.text(text),
+            (None, Some(regex)) => query.regex(regex),
+            (None, None) => query,
+        };
+        for role in &self.roles {
+            query = query.role(role);
+        }
+        if let Some(since) = self.since {
+            query = query.since(time(since)?);
+        }
+        if let Some(until) = self.until {
+            query = query.until(time(until)?);
+        }
+        Ok(query)
+    }
+}
+
+/// What is erased: exactly one of a key, a person and a chat.
+pub(crate) fn erase(
+    key: Option<String>,
+    person: Option<String>,
+    chat: Option<String>,
+    channel: Option<String>,
+) -> PyResult<Erase> {
+    let whose = |id: String| match &channel {
+        Some(channel) => Whose::new(id).on(channel),
+        None => Whose::new(id),
+    };
+    match (key, person, chat) {
+        (Some(key), None, None) => Ok(Erase::key(key)),
+        (None, Some(person), None) => Ok(Erase::person(whose(person))),
+        (None, None, Some(chat)) => Ok(Erase::chat(whose(chat))),
+        _ => Err(invalid("erase exactly one of a key, a person and a chat")),
+    }
+}
+
+fn format(name: &str) -> PyResult<Format> {
+    Ok(match name {
+        "jsonl" => Format::Jsonl,
+        "markdown" => Format::Markdown,
+        "openai" => Format::OpenAi,
+        "openai-responses" => Format::OpenAiResponses,
+        "anthropic" => Format::Anthropic,
+        "gemini" => Format::Gemini,
+        _ => return Err(invalid(&format!("no format is called {name}"))),
+    })
+}
+
+pub(crate) fn export(name: &str, name_unpaired: &str) -> PyResult<ExportOptions> {
+    Ok(ExportOptions::new(format(name)?).unpaired(unpaired(name_unpaired)?))
+}
+
+/// The text of an export, and what it left out.
+pub(crate) fn exported(export: &Export) -> (String, Vec<(String, usize)>) {
+    let left_out = export.summary().into_iter();
+    let left_out = left_out.map(|(what, times)| (what.to_owned(), times));
+    (export.text.clone(), left_out.collect())
+}

@@ -1,0 +1,56 @@
+//! JSON text, and the objects that Python's own `json` makes of it.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyList};
+use serde::Serialize;
+use sessionlog::Message;
+
+use crate::errors;
+
+/// `value` as JSON text.
+pub(crate) fn encode(value: &impl Serialize) -> PyResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| errors::invalid(&error.to_string()))
+}
+
+/// Decodes JSON text as `json.loads` does.
+pub(crate) fn decode(py: Python<'_>, json: &[u8]) -> PyResult<Py<PyAny>> {
+    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let loads = LOADS.import(py, "json", "loads")?;
+    // As a text: of bytes it would first guess the encoding.
+    let text = String::from_utf8_lossy(json);
+    Ok(loads.call1((&*text,))?.unbind())
+}
+
+/// Messages on their way to Python: encoded where the interpreter need not stand still.
+#[derive(Debug)]
+pub(crate) enum Messages {
+    /// One JSON array, for dicts.
+    Array(Vec<u8>),
+    /// Each by itself, for those who take bytes.
+    Each(Vec<Vec<u8>>),
+}
+
+impl Messages {
+    pub(crate) fn new(messages: &[Message], is_raw: bool) -> PyResult<Self> {
+        if is_raw {
+            messages
+                .iter()
+                .map(encode)
+                .collect::<PyResult<_>>()
+                .map(Self::Each)
+        } else {
+            encode(&messages).map(Self::Array)
+        }
+    }
+
+    pub(crate) fn to_python(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Array(json) => decode(py, json),
+            Self::Each(lines) => {
+                let lines = lines.iter().map(|line| PyBytes::new(py, line));
+                Ok(PyList::new(py, lines)?.into_any().unbind())
+            }
+        }
+    }
+}

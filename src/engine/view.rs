@@ -4,18 +4,17 @@
 //! Journal and sidecars become plans that are never carried out: a session is its file
 //! plus what its plan would add to it. Of a lost sidecar the copy is shown.
 //!
-//! A view reads the journal once, and then what was added: before a session is read, and
-//! after. It looks at the sidecars again if the journal tells of sessions that came, went or
-//! have another name since, if the key is unknown, or if the files name another key. What it
-//! read of a session counts if no record spoke of that meanwhile, or only of more lines: same
-//! checkpoint, same base, as many lines hidden. Otherwise a file may have been swapped between
-//! the two, and the view reads the session anew. A session that is rewritten faster than that
-//! is an error, never a mixture of two moments.
+//! A view reads the journal once, and then what was added. Of a session it looks at the files
+//! first and at the journal then: see [`group`]. It looks at the sidecars again if the journal
+//! tells of sessions that came, went or have another name since, if the key is unknown, or if
+//! the files name another key. A session whose files are replaced each time it is read is an
+//! error, never a mixture of two moments.
 //!
 //! A writer that came and went between two looks may leave an empty journal, as the one before
 //! did. The lock's file tells them apart (`home/life.rs`).
 
 mod follow;
+mod group;
 mod listing;
 mod moment;
 mod naming;
@@ -27,25 +26,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::follow::Following;
+pub(crate) use self::group::{Depth, Group, TOGETHER};
 pub(crate) use self::listing::Listing;
-use self::moment::{Believe, Followed, Moment, Place, Survey, TRIES};
+use self::moment::{Believe, Covered, Followed, Moment, Place, Survey, TRIES};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
 use crate::disk::copies::lost::{Copies, Restored};
-use crate::disk::files;
 use crate::disk::files::backup::{self, Backup, Name};
-use crate::disk::session_file::{self, Meta};
+use crate::disk::session_file;
 use crate::engine::catalog::AliasConflict;
+use crate::engine::glance::{self, GLANCES};
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
+use crate::engine::recovery::foreign::{Files, Judged, judge_as_seen};
 use crate::engine::recovery::plan::Base;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage};
+use crate::ground::storage::{FileKind, Storage};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
@@ -103,24 +102,50 @@ impl DirectoryView {
         Ok(view)
     }
 
-    /// Says what other programs changed. Beside a writer whose journal moved meanwhile
-    /// nothing can be said of that.
+    /// Says what other programs changed. A session whose files are replaced while they are
+    /// looked at was changed by its writer.
     fn report_changes(&mut self) -> Result<()> {
-        let moment = self.catch_up()?;
-        self.report = moment.report.clone();
-        let planned = self.planned(&moment);
-        let mut report = self.report.clone();
-        for (stem, plan) in &moment.plans.sessions {
-            match judge_beside_a_writer(planned, stem, plan)? {
-                Judged::Ours { finding, .. } => report.findings.extend(finding),
-                Judged::Changed(changed) if changed.lost => report.lose(changed.finding.clone()),
-                Judged::Changed(changed) => report.findings.push(changed.finding.clone()),
+        let begin = self.begin()?;
+        let mut report = begin.report.clone();
+        let stems: Vec<String> = begin.plans.sessions.keys().cloned().collect();
+        drop(begin);
+        for stems in stems.chunks(TOGETHER) {
+            let mut judged = self.judged(stems)?;
+            for _ in 1..TRIES {
+                if judged.is_some() {
+                    break;
+                }
+                judged = self.judged(stems)?;
+            }
+            for judged in judged.unwrap_or_default() {
+                match judged {
+                    Judged::Ours { finding, .. } => report.findings.extend(finding),
+                    Judged::Changed(changed) if changed.lost => report.lose(changed.finding),
+                    Judged::Changed(changed) => report.findings.push(changed.finding),
+                }
             }
         }
-        if self.is_current(&moment) {
-            self.report = report;
-        }
+        self.report = report;
         Ok(())
+    }
+
+    /// What became of sessions that the journal speaks of, unless a checkpoint came in between.
+    fn judged(&self, stems: &[String]) -> Result<Option<Vec<Judged>>> {
+        let era = self.begin()?.era;
+        let files = |stem: &String| Files::of(&*self.storage, &self.dir, stem);
+        let files = glance::each(stems, GLANCES, &files);
+        let moment = self.go_on()?;
+        if moment.era != era {
+            return Ok(None);
+        }
+        let planned = self.planned(&moment);
+        let both = stems.iter().zip(files);
+        let judged = both.filter_map(|(stem, files)| {
+            let plan = moment.plans.sessions.get(stem)?;
+            let judged = files.and_then(|files| judge_as_seen(planned, stem, plan, files));
+            judged.transpose()
+        });
+        judged.collect::<Result<_>>().map(Some)
     }
 
     pub(crate) fn report(&self) -> RecoveryReport {
@@ -262,81 +287,47 @@ impl DirectoryView {
         resolve: bool,
         read: impl Fn(Pieces) -> io::Result<T>,
     ) -> Result<T> {
-        let mut moment = self.current(key)?;
-        let (mut failures, mut seen) = (0, None);
-        for _ in 0..CHASES {
-            let found = self.pieces_as_seen(&moment, key, resolve, seen.take());
-            let found = found.and_then(|pieces| {
-                let changed = pieces.changed;
-                let found = read(pieces).map_err(|e| Error::io("read", &self.dir, e))?;
-                Ok((found, changed))
-            });
-            let before = moment.standing(key, resolve);
-            let number = moment.number;
-            // Not held, it is not copied when more is read.
-            drop(moment);
-            let now = self.catch_up()?;
-            moment = match found {
-                // Beside a writer, a file may have been replaced, or its sidecar
-                // written over, since the journal was read.
-                Ok((found, _)) if now.number == number => return Ok(found),
-                Ok((found, false)) if now.only_adds_to(&before, key, resolve) => return Ok(found),
-                Ok((_, false)) => now,
-                // A file that is always written to is ahead of each look before.
-                Ok((_, true)) => {
-                    seen = self.seen(&now, key, resolve)?;
-                    drop(now);
-                    self.catch_up()?
+        let mut failures = 0;
+        loop {
+            // Its moment is not held while it is read: it need not be copied when others look.
+            let (_, pieces) = self.chase(key, resolve, Depth::Both)?;
+            match read(pieces) {
+                Ok(found) => return Ok(found),
+                Err(error) => {
+                    failures += 1;
+                    if failures == TRIES {
+                        return Err(Error::io("read", &self.dir, error));
+                    }
                 }
+            }
+        }
+    }
+
+    /// A session that is looked at until its files have the same names throughout.
+    fn chase(&self, key: &str, resolve: bool, depth: Depth) -> Result<(Group<'_>, Pieces)> {
+        let mut begin = self.current(key)?;
+        let mut failures = 0;
+        for _ in 0..CHASES {
+            let group = Group::since(self, begin, (&[key], resolve), depth);
+            let found = group.and_then(|group| {
+                let Some(group) = group else { return Ok(None) };
+                let pieces = group.pieces(key, resolve)?;
+                Ok(pieces.map(|pieces| (group, pieces)))
+            });
+            begin = match found {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => self.begin()?,
                 Err(error) => {
                     failures += 1;
                     if failures == TRIES {
                         return Err(error);
                     }
-                    drop(now);
                     self.look_again()?
                 }
             };
         }
         let outrun = io::Error::other("the session is rewritten faster than it is read");
         Err(Error::io("read", &self.dir, outrun))
-    }
-
-    /// The file of a session as it is now, if it has one.
-    fn seen(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Option<Bytes>> {
-        let (_, Some(stem)) = moment.find(key, resolve) else {
-            return Ok(None);
-        };
-        let file = files::open_log(&*self.storage, &self.dir, &stem, OpenMode::Read);
-        match file {
-            Ok(Some(file)) => Bytes::whole(Some(file), &self.dir).map(Some),
-            // What is in its place is found with the rest.
-            _ => Ok(None),
-        }
-    }
-
-    fn pieces(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Pieces> {
-        self.pieces_as_seen(moment, key, resolve, None)
-    }
-
-    fn pieces_as_seen(
-        &self,
-        moment: &Moment,
-        key: &str,
-        resolve: bool,
-        seen: Option<Bytes>,
-    ) -> Result<Pieces> {
-        let (key, stem) = moment.find(key, resolve);
-        session_file::validate_key(&key)?;
-        let Some(stem) = stem else {
-            return Ok(Pieces::empty(&key));
-        };
-        let pieces = self.pieces_of(moment, (&stem, &key), seen)?;
-        // Another session has the file name since.
-        if pieces.exists && *pieces.meta.text.key != *key {
-            return Err(self.anothers(moment, (&stem, &key), &pieces.meta.text.key));
-        }
-        Ok(pieces)
     }
 
     /// Why the files of a session are not given out: they are another's. The next look does
@@ -347,26 +338,6 @@ impl DirectoryView {
             path: self.dir.join(session_file::sidecar_name(stem)),
             detail: format!("it was {key:?}'s and names the key {now:?} now"),
         }
-    }
-
-    fn pieces_of(
-        &self,
-        moment: &Moment,
-        (stem, key): (&str, &str),
-        seen: Option<Bytes>,
-    ) -> Result<Pieces> {
-        if let Some(plan) = moment.plans.sessions.get(stem) {
-            let restored = moment.restored.get(stem);
-            let planned = self.planned(moment);
-            return pieces::planned(planned, restored, (stem, key), plan, seen);
-        }
-        let mut pieces = load(&*self.storage, &self.dir, stem, key)?;
-        if !pieces.sidecar.is_read()
-            && let Some(restored) = self.restored(moment, stem)?
-        {
-            pieces.meta = Meta::of(restored.meta);
-        }
-        Ok(pieces)
     }
 
     /// What the copy says of a session whose sidecar does not read. A kept catalog is believed
@@ -380,7 +351,7 @@ impl DirectoryView {
 
     /// What there is now, with the sidecars looked at if the key is unknown.
     fn current(&self, key: &str) -> Result<Arc<Moment>> {
-        let moment = self.catch_up()?;
+        let moment = self.begin()?;
         if moment.catalog.resolve(key).is_some() {
             return Ok(moment);
         }
@@ -388,22 +359,22 @@ impl DirectoryView {
         self.look_again()
     }
 
-    /// Whether nothing was committed since.
-    fn is_current(&self, moment: &Moment) -> bool {
-        self.catch_up().is_ok_and(|now| now.number == moment.number)
+    /// What there is now, as far as the journal tells.
+    fn begin(&self) -> Result<Arc<Moment>> {
+        self.look(Survey::IfChanged, Covered::Go)
     }
 
-    /// What there is now, as far as the journal tells.
-    fn catch_up(&self) -> Result<Arc<Moment>> {
-        self.look(Survey::IfChanged)
+    /// The same, of the same era if there is a way: files were looked at in it.
+    fn go_on(&self) -> Result<Arc<Moment>> {
+        self.look(Survey::IfChanged, Covered::Stay)
     }
 
     /// What there is now, with all sidecars looked at.
     fn look_again(&self) -> Result<Arc<Moment>> {
-        self.look(Survey::Always)
+        self.look(Survey::Always, Covered::Go)
     }
 
-    fn look(&self, survey: Survey) -> Result<Arc<Moment>> {
+    fn look(&self, survey: Survey, covered: Covered) -> Result<Arc<Moment>> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
@@ -418,7 +389,7 @@ impl DirectoryView {
             home: &self.home,
             believe,
         };
-        self.followed.lock().look(place, survey)
+        self.followed.lock().look(place, survey, covered)
     }
 }
 

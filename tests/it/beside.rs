@@ -1,10 +1,13 @@
 //! A reader that looks again and again beside a writer: it says what the writer says, and each
 //! look costs what was added.
 
-use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::testing::sim::{Sim, read_now, read_only};
-use sessionlog::{Message, Reply, StoreHandle, StoreOptions};
+use std::sync::{Arc, Mutex};
 
+use sessionlog::testing::disk_model::{Image, MemoryStorage};
+use sessionlog::testing::sim::{Sim, read_now, read_only, read_only_on};
+use sessionlog::{Message, Reply, SessionOrder, SessionQuery, StoreHandle, StoreOptions};
+
+use crate::intercept::Intercepted;
 use crate::support::{Random, is_long, said};
 
 fn opened(disk: &MemoryStorage, seed: u64, segment: u64) -> Sim {
@@ -145,4 +148,84 @@ fn a_reader_for_many_lives_says_what_their_stores_say() {
             [&anew, &readers[1]].map(|reader| told(reader, |reply| read_now(reply).unwrap()));
         assert_eq!(first, last, "seed {seed}");
     }
+}
+
+/// A store that acts in the midst of its readers' calls, and what it said of every session
+/// after each act.
+struct Restless {
+    sim: Sim,
+    random: Random,
+    states: Vec<Vec<Vec<String>>>,
+}
+
+impl Restless {
+    fn act(&mut self) {
+        act(&mut self.sim, &mut self.random);
+        let chats = self.sim.handle();
+        let state = told(&chats, |reply| run(&mut self.sim, reply));
+        self.states.push(state);
+    }
+}
+
+/// Of each session, the state that a page of `sessions` shows.
+fn paged(reader: &StoreHandle) -> Vec<(String, u64, String)> {
+    let query = SessionQuery::new().order(SessionOrder::Updated);
+    let page = read_now(reader.sessions(query)).unwrap();
+    assert_eq!(page.unreadable, Vec::<String>::new());
+    let sessions = page.sessions.into_iter();
+    let told = sessions.map(|one| (one.key, one.lines, one.last_text));
+    told.collect()
+}
+
+#[test]
+fn whatever_a_writer_does_between_two_calls_of_a_reader_each_session_is_read_at_one_moment() {
+    let seeds = if is_long() { 2_000 } else { 150 };
+    let mut acts = 0;
+    for seed in 0..seeds {
+        let disk = MemoryStorage::new();
+        let sim = opened(&disk, seed, 16 << 10);
+        let restless = Restless {
+            sim,
+            random: Random::of(seed),
+            states: Vec::new(),
+        };
+        let restless = Arc::new(Mutex::new(restless));
+        for _ in 0..10 {
+            restless.lock().unwrap().act();
+        }
+        let storage = Intercepted::on(disk.clone()).shared();
+        let reader = read_only_on(Arc::new(storage.clone())).unwrap();
+        let (acting, mut calls) = (restless.clone(), Random::of(seed + 1));
+        let every = 1 + calls.below(12);
+        let calls = Mutex::new(calls);
+        storage.at_every_call(move |_, _, _| {
+            let mut acting = acting.lock().unwrap();
+            // A few in a row may be more than a reader has patience for.
+            if calls.lock().unwrap().below(every) == 0 && acting.states.len() < 300 {
+                acting.act();
+            }
+            Ok(())
+        });
+        for round in 0..12 {
+            let begin = restless.lock().unwrap().states.len() - 1;
+            let key = round % KEYS.len();
+            let history = said(&read_now(reader.exact_keys().history(KEYS[key])).unwrap());
+            let states = restless.lock().unwrap().states[begin..].to_vec();
+            let is_one = states.iter().any(|state| state[key] == history);
+            assert!(is_one, "seed {seed}, {}: {history:?} of {states:?}", KEYS[key]);
+
+            let begin = restless.lock().unwrap().states.len() - 1;
+            for (key, lines, last) in paged(&reader) {
+                let place = KEYS.iter().position(|one| *one == key).unwrap();
+                let states = restless.lock().unwrap().states[begin..].to_vec();
+                let is_one = states.iter().any(|state| {
+                    let state = &state[place];
+                    state.len() as u64 == lines && state.last().map_or("", |last| last) == last
+                });
+                assert!(is_one, "seed {seed}, {key}: {lines} {last} of {states:?}");
+            }
+        }
+        acts += restless.lock().unwrap().states.len();
+    }
+    assert!(acts > 50 * seeds as usize, "{acts}");
 }

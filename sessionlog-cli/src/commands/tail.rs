@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use sessionlog::{Message, SessionOrder, StoreHandle};
+use sessionlog::{Message, StoreHandle};
 
 use self::anchor::Anchor;
 use self::watch::{All, Few, Fresh};
@@ -80,8 +80,9 @@ impl Tail {
             any: false,
         };
         if self.sessions.is_empty() {
-            let mut all = All::new(chats, self.dir.path(), self.select.query(), self.follow)?;
-            self.newest_of_all(chats, &mut all, &mut shown)?;
+            let mut all = All::new(self.dir.path(), self.select.query());
+            let newest = all.listed(chats, self.newest, self.follow)?;
+            self.newest_of(chats, &newest, &mut all, &mut shown)?;
             return self.follow(shown, || all.fresh(chats));
         }
         let keys = self
@@ -101,15 +102,19 @@ impl Tail {
         self.follow(shown, || few.fresh(chats))
     }
 
-    fn newest_of_all(&self, chats: &StoreHandle, all: &mut All, shown: &mut Shown) -> Result<()> {
-        let query = self.select.query().order(SessionOrder::Updated);
-        let page = chats.sessions(query.limit(self.newest)).wait()?;
+    fn newest_of(
+        &self,
+        chats: &StoreHandle,
+        sessions: &[String],
+        all: &mut All,
+        shown: &mut Shown,
+    ) -> Result<()> {
         let mut newest = Vec::new();
-        for session in page.sessions.iter().take(self.newest) {
-            let snapshot = chats.snapshot(&session.key).wait()?;
+        for key in sessions {
+            let snapshot = chats.snapshot(key).wait()?;
             let messages = snapshot.tail(self.newest).wait()?;
-            all.was_shown(&session.key, &snapshot)?;
-            newest.extend(messages.into_iter().map(|message| (&session.key, message)));
+            all.was_shown(key, &snapshot)?;
+            newest.extend(messages.into_iter().map(|message| (key, message)));
         }
         let time = |message: &Message| message.created_at()?.parse::<jiff::Timestamp>().ok();
         newest.sort_by_key(|(_, message)| time(message));

@@ -10,13 +10,14 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::record::{self, COMMIT_MAGIC, Commit, Record};
+use super::record::{self, COMMIT_LEN, COMMIT_MAGIC, Commit, Record};
 use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage};
+use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 /// What a journal directory holds.
 #[derive(Debug, Default)]
@@ -97,17 +98,13 @@ impl Scan {
         store: &StoreId,
     ) -> Result<()> {
         for _ in 1..TRIES {
-            let (before, is_first) = (self.sequence, self.segments.is_empty());
+            let before = self.sequence;
             let read = self.read_further(storage, dir, store);
             // Behind the last batch that holds may stand others, if one between them was
             // written meanwhile.
             let is_all = self.marks.newest <= self.sequence || self.sequence == before;
             if read.is_ok() && is_all {
                 return Ok(());
-            }
-            if is_first && read.is_err() {
-                // Segments that come later are not looked at whole: these would not be.
-                *self = Self::default();
             }
         }
         // What was read before may be what misleads.
@@ -120,6 +117,22 @@ impl Scan {
     }
 
     fn read_further(&mut self, storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<()> {
+        let is_first = self.segments.is_empty();
+        let read = self.read_segments(storage, dir, store);
+        if is_first && read.is_err() {
+            // Segments that come later are not looked at whole: these would not be.
+            *self = Self::default();
+        }
+        read?;
+        self.conclude()
+    }
+
+    fn read_segments(
+        &mut self,
+        storage: &dyn Storage,
+        dir: &Path,
+        store: &StoreId,
+    ) -> Result<()> {
         let listed = self.list(storage, dir)?;
         let is_first = self.segments.is_empty();
         let is_there = |found: &Found| listed.iter().any(|(number, _)| *number == found.number);
@@ -132,27 +145,25 @@ impl Scan {
             match known {
                 Some(found) if found.is_full => {}
                 Some(found) => found.read_on(storage, &mut self.marks)?,
-                // Of the zeros in a segment that is being filled nothing need be seen twice.
-                None if !is_first => {
+                None => {
                     let mut found = Found::begun(storage, (number, path), store)?;
                     found.read_on(storage, &mut self.marks)?;
+                    // Of the zeros in a segment that is being filled nothing need be seen twice.
+                    if is_first {
+                        found.look_behind(storage, &mut self.marks)?;
+                        // Watermarks that a writer beside us wrote meanwhile look like damage
+                        // without the batches before them.
+                        found.read_on(storage, &mut self.marks)?;
+                    }
                     self.segments.push(found);
-                }
-                None => {
-                    let data = load(storage, &path)?;
-                    let header = segment::decode_header(&data, &path, store, number)?;
-                    let batches = self.marks.read_segment(&data, header.seed);
-                    self.segments.push(Found {
-                        number,
-                        path,
-                        seed: header.seed,
-                        end: batches.last().map_or(HEADER, |span| span.end),
-                        batches,
-                        is_full: false,
-                    });
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Decides what holds of what was read.
+    fn conclude(&mut self) -> Result<()> {
         self.settle()?;
         let used = |found: &Found| !found.batches.is_empty();
         let last = self.segments.iter().rposition(used).unwrap_or(0);
@@ -180,13 +191,13 @@ impl Scan {
     pub(crate) fn replay(
         &self,
         storage: &dyn Storage,
-        mut apply: impl FnMut(&Record<'_>),
+        apply: impl FnMut(&Record<'_>),
     ) -> Result<()> {
-        self.replay_after(storage, self.checkpoint, |_, record| apply(record))
+        self.replay_after(storage, self.checkpoint, apply)
     }
 
-    /// Calls `apply` with every record after batch `sequence`, in order, each with the number
-    /// of its batch. Of those before the checkpoint some may be missing.
+    /// Calls `apply` with every record after batch `sequence`, in order. Of those before the
+    /// checkpoint some may be missing.
     ///
     /// # Errors
     /// If a segment cannot be read any more.
@@ -194,27 +205,34 @@ impl Scan {
         &self,
         storage: &dyn Storage,
         sequence: u64,
-        mut apply: impl FnMut(u64, &Record<'_>),
+        mut apply: impl FnMut(&Record<'_>),
     ) -> Result<()> {
         for found in &self.segments {
             let wanted = |span: &&Span| {
                 span.commit.sequence > sequence && span.commit.sequence <= self.sequence
             };
             let mut wanted = found.batches.iter().filter(wanted).peekable();
-            let Some(first) = wanted.peek() else {
+            if wanted.peek().is_none() {
                 continue;
-            };
-            let (start, end) = (first.start, found.end);
-            let data = load_range(storage, &found.path, start..end)?;
-            for span in wanted {
-                let mut at = span.start - start;
-                let end = at + span.commit.batch_len as usize;
-                while at < end {
-                    let Some((record, next)) = record::decode(&data, at, found.seed) else {
-                        return Err(changed(&found.path));
-                    };
-                    apply(span.commit.sequence, &record);
-                    at = next;
+            }
+            let mut segment = Segment::open(storage, &found.path)?;
+            while let Some(first) = wanted.next() {
+                let (start, mut end, mut spans) = (first.start, first.end, vec![first]);
+                while let Some(next) = wanted.next_if(|next| next.end - start <= LATER_BYTES) {
+                    end = next.end;
+                    spans.push(next);
+                }
+                let data = segment.read(start..end)?;
+                for span in spans {
+                    let mut at = span.start - start;
+                    let end = at + span.commit.batch_len as usize;
+                    while at < end {
+                        let Some((record, next)) = record::decode(data, at, found.seed) else {
+                            return Err(changed(&found.path));
+                        };
+                        apply(&record);
+                        at = next;
+                    }
                 }
             }
         }
@@ -356,8 +374,10 @@ impl Found {
         (number, path): (u64, PathBuf),
         store: &StoreId,
     ) -> Result<Self> {
-        let header = load_range(storage, &path, 0..HEADER)?;
-        let header = segment::stated_header(&header, &path, store, number)?;
+        let mut segment = Segment::open(storage, &path)?;
+        let len = segment.len;
+        let header = segment.read(0..HEADER.min(len))?;
+        let header = segment::decode_header(header, len, &path, store, number)?;
         Ok(Self {
             number,
             path,
@@ -371,28 +391,24 @@ impl Found {
     /// Reads what was added since. Nothing if the segment is gone: all that it had is in the
     /// files then.
     fn read_on(&mut self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
-        let wrap = |e| Error::io("read journal segment", &self.path, e);
-        let file = match storage.open(&self.path, OpenMode::Read) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.map_err(wrap)?,
+        let Some(mut segment) = Segment::open_if_there(storage, &self.path)? else {
+            return Ok(());
         };
-        let len = file.info().map_err(wrap)?.len;
         let mut read = TIP_BYTES;
         loop {
-            let left = len.saturating_sub(self.end as u64) as usize;
-            let mut data = vec![0; read.min(left)];
-            file.read_exact_at(&mut data, self.end as u64)
-                .map_err(|e| Error::io("read journal segment", &self.path, e))?;
+            let left = segment.len.saturating_sub(self.end);
+            let data = segment.read(self.end..self.end + read.min(left))?;
             let mut start = 0;
-            while let Some(mut batch) = whole_batch(&data, start, self.seed) {
+            while let Some(mut batch) = whole_batch(data, start, self.seed) {
                 marks.note(&batch);
                 start = batch.span.end;
                 batch.span.start += self.end;
                 batch.span.end += self.end;
                 self.batches.push(batch.span);
             }
+            let is_end = data.len() == left || !goes_on(&data[start..], self.seed);
             self.end += start;
-            if data.len() == left || !goes_on(&data[start..], self.seed) {
+            if is_end {
                 return Ok(());
             }
             read *= if start == 0 || read < LATER_BYTES {
@@ -400,6 +416,32 @@ impl Found {
             } else {
                 1
             };
+        }
+    }
+
+    /// Looks behind the first place that does not read: for watermarks, which tell damage
+    /// from an end, and for whole records of a commit that never finished.
+    fn look_behind(&self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
+        let Some(mut segment) = Segment::open_if_there(storage, &self.path)? else {
+            return Ok(());
+        };
+        let len = segment.len;
+        let mut start = self.end;
+        while start < len {
+            let end = len.min(start + LATER_BYTES);
+            marks.look_behind(segment.read(start..end)?, self.seed);
+            // One that is cut there is seen whole the next time.
+            start = if end == len { len } else { end - COMMIT_LEN };
+        }
+        let (left, mut read) = (len.saturating_sub(self.end), TIP_BYTES);
+        loop {
+            let data = segment.read(self.end..self.end + read.min(left))?;
+            let whole = whole_records(data, self.seed);
+            if data.len() == left || !record::may_go_on(data, whole) {
+                marks.torn_bytes += whole as u64;
+                return Ok(());
+            }
+            read *= 16;
         }
     }
 
@@ -469,20 +511,6 @@ struct Marks {
 }
 
 impl Marks {
-    /// The batches of one segment up to the first place that does not read;
-    /// after it, only watermarks are looked for.
-    fn read_segment(&mut self, data: &[u8], seed: u32) -> Vec<Span> {
-        let mut batches = Vec::new();
-        let mut start = HEADER;
-        while let Some(batch) = whole_batch(data, start, seed) {
-            self.note(&batch);
-            batches.push(batch.span);
-            start = batch.span.end;
-        }
-        self.look_behind(data, start, seed);
-        batches
-    }
-
     fn note(&mut self, batch: &Batch) {
         self.newest = self.newest.max(batch.span.commit.sequence);
         self.durable = self.durable.max(batch.span.commit.durable);
@@ -495,21 +523,25 @@ impl Marks {
         }
     }
 
-    fn look_behind(&mut self, data: &[u8], start: usize, seed: u32) {
-        let behind = &data[start.min(data.len())..];
-        for at in memmem::find_iter(behind, &COMMIT_MAGIC) {
-            let commit = record::commit_at_magic(data, start + at, seed);
+    /// Takes in the watermarks in `data`, whatever stands around them.
+    fn look_behind(&mut self, data: &[u8], seed: u32) {
+        for at in memmem::find_iter(data, &COMMIT_MAGIC) {
+            let commit = record::commit_at_magic(data, at, seed);
             if let Some(commit) = commit.filter(|commit| is_possible(*commit)) {
                 self.durable = self.durable.max(commit.durable);
                 self.newest = self.newest.max(commit.sequence);
             }
         }
-        let mut at = start;
-        while let Some((_, next)) = record::decode(data, at, seed) {
-            at = next;
-        }
-        self.torn_bytes += (at - start) as u64;
     }
+}
+
+/// How many bytes of whole records `data` begins with.
+fn whole_records(data: &[u8], seed: u32) -> usize {
+    let mut at = 0;
+    while let Some((_, next)) = record::decode(data, at, seed) {
+        at = next;
+    }
+    at
 }
 
 pub(super) struct Batch {
@@ -552,20 +584,48 @@ fn is_possible(commit: Commit) -> bool {
 
 /// Whether a batch may go on after `data`.
 pub(super) fn goes_on(data: &[u8], seed: u32) -> bool {
-    let mut at = 0;
-    while let Some((_, next)) = record::decode(data, at, seed) {
-        at = next;
-    }
-    record::may_go_on(data, at)
+    record::may_go_on(data, whole_records(data, seed))
 }
 
-fn load_range(storage: &dyn Storage, path: &Path, range: Range<usize>) -> Result<Vec<u8>> {
-    let wrap = |e| Error::io("read journal segment", path, e);
-    let file = storage.open(path, OpenMode::Read).map_err(wrap)?;
-    let mut data = vec![0; range.len()];
-    file.read_exact_at(&mut data, range.start as u64)
-        .map_err(wrap)?;
-    Ok(data)
+/// A segment that is read part by part, into the same memory.
+struct Segment<'a> {
+    path: &'a Path,
+    file: Arc<dyn StorageFile>,
+    /// How long it was when it was opened, bytes.
+    len: usize,
+    memory: Vec<u8>,
+}
+
+impl<'a> Segment<'a> {
+    fn open(storage: &dyn Storage, path: &'a Path) -> Result<Self> {
+        let wrap = |e| Error::io("read journal segment", path, e);
+        let file = storage.open(path, OpenMode::Read).map_err(wrap)?;
+        let len = file.info().map_err(wrap)?.len as usize;
+        Ok(Self {
+            path,
+            file,
+            len,
+            memory: Vec::new(),
+        })
+    }
+
+    fn open_if_there(storage: &dyn Storage, path: &'a Path) -> Result<Option<Self>> {
+        match Self::open(storage, path) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// The bytes of a range, until the next call.
+    fn read(&mut self, range: Range<usize>) -> Result<&[u8]> {
+        if self.memory.len() < range.len() {
+            self.memory.resize(range.len(), 0);
+        }
+        let bytes = &mut self.memory[..range.len()];
+        let read = self.file.read_exact_at(bytes, range.start as u64);
+        read.map_err(|e| Error::io("read journal segment", self.path, e))?;
+        Ok(bytes)
+    }
 }
 
 pub(super) fn load(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {

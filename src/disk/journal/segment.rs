@@ -196,13 +196,14 @@ fn fill(file: &SegmentFile, len: u64, filling: Filling<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the header of a whole segment.
+/// Reads the header at the beginning of a segment of `len` bytes.
 ///
 /// # Errors
 /// `Corrupt` if the header is damaged or names another store or number, or if the segment
 /// is cut short.
 pub(crate) fn decode_header(
     data: &[u8],
+    len: usize,
     path: &Path,
     store: &StoreId,
     number: u64,
@@ -212,7 +213,7 @@ pub(crate) fn decode_header(
     // before them, batches are gone without leaving a hole that tells of them.
     let mut length = [0; 8];
     length.copy_from_slice(&data[44..52]);
-    if (data.len() as u64) < u64::from_le_bytes(length) {
+    if (len as u64) < u64::from_le_bytes(length) {
         return Err(corrupt(path, "journal segment is cut short"));
     }
     Ok(header)

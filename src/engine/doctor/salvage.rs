@@ -232,7 +232,8 @@ impl Plan<Pieces> {
     fn meta_rescued(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {
         let deleted = matches!(self.base, Base::Deleted);
         let before = on_disk.filter(|_| !deleted);
-        let mut meta = self.image.clone().or(before)?;
+        let image = self.image.as_deref().cloned();
+        let mut meta = image.or(before)?;
         if let Some(patch) = &self.patch {
             patch.apply(&mut meta);
         }

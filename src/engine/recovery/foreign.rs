@@ -49,7 +49,7 @@ use super::planned::Planned;
 use crate::disk::files::{self, log_path};
 use crate::disk::session_file::SessionMeta;
 use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
+use crate::ground::storage::{OpenMode, Storage};
 
 /// What a session is.
 #[derive(Debug)]
@@ -129,19 +129,25 @@ pub(crate) fn judge_beside_a_writer(
     Err(Error::io("read", &log_path(planned.dir, stem), error))
 }
 
-/// What the journal makes of a file that was opened before the journal was read. What its
-/// writer added to it meanwhile looks like another program's lines to those who opened it
-/// after. Nothing if it is not as the journal has it: a file that a checkpoint since brought
-/// up to date looks cut.
-pub(crate) fn ours_as_seen(
+/// [`judge`] of files that were looked at before the journal was read to where the plan ends:
+/// all that its writer put into them is in the plan. Nothing if the file has lost its name
+/// since. A prepared file may have taken it, and would pass for one that was removed.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) fn judge_as_seen(
     planned: Planned<'_>,
     stem: &str,
     plan: &Plan,
-    log: Bytes,
-) -> Option<Judged> {
-    let path = log_path(planned.dir, stem);
-    let judged = judge_log(planned, (stem, &path), plan, Some(log)).ok()?;
-    matches!(judged, Judged::Ours { .. }).then_some(judged)
+    files: Files,
+) -> Result<Option<Judged>> {
+    let judged = judge_files(planned, stem, plan, files)?;
+    if let Judged::Changed(changed) = &judged
+        && !still_there(planned, stem, changed)?
+    {
+        return Ok(None);
+    }
+    Ok(Some(judged))
 }
 
 fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bool> {
@@ -157,32 +163,45 @@ fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bo
     Ok(found.map(|info| info.inode) == now.map(|info| info.inode))
 }
 
+/// The two files of a session, as they were at one time.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) log: Option<Bytes>,
+    on_disk: OnDisk,
+}
+
+impl Files {
+    /// Looks at the files of `stem`.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn of(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Self> {
+        let path = log_path(dir, stem);
+        let log = match files::open_log(storage, dir, stem, OpenMode::Read) {
+            // A directory or a link, which is set aside: the file is gone.
+            Err(Error::Io { source, .. }) if files::is_taken(&source) => None,
+            other => other?,
+        };
+        let log = log.map(|file| Bytes::whole(Some(file), &path));
+        Ok(Self {
+            log: log.transpose()?,
+            on_disk: OnDisk::read(storage, dir, stem)?,
+        })
+    }
+}
+
 /// Looks at the files of `stem`.
 ///
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Judged> {
-    let path = log_path(planned.dir, stem);
-    let log = files::open_log(planned.storage, planned.dir, stem, OpenMode::Read);
-    let log = match log {
-        // A directory or a link, which is set aside: the file is gone.
-        Err(Error::Io { source, .. }) if files::is_taken(&source) => None,
-        other => other?,
-    };
-    let log = match log {
-        Some(file) => Some(Bytes::whole(Some(file), &path)?),
-        None => None,
-    };
-    judge_log(planned, (stem, &path), plan, log)
+    let files = Files::of(planned.storage, planned.dir, stem)?;
+    judge_files(planned, stem, plan, files)
 }
 
-fn judge_log(
-    planned: Planned<'_>,
-    (stem, path): (&str, &Path),
-    plan: &Plan,
-    log: Option<Bytes>,
-) -> Result<Judged> {
-    let on_disk = OnDisk::read(planned.storage, planned.dir, stem)?;
+fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> Result<Judged> {
+    let Files { log, on_disk } = files;
+    let path = &log_path(planned.dir, stem);
     let sidecar = on_disk.found(plan);
     let (mut found, mut present) = lineage::find(planned, plan, (path, log.as_ref()))?;
     if found == Found::Doubtful && sidecar == sidecar::Found::Changed {

@@ -61,7 +61,7 @@ pub(crate) fn survey(
         .filter(|(stem, plan)| exists(stem, plan))
         .filter_map(|(stem, plan)| {
             let image = plan.image.as_ref()?;
-            Some((stem.clone(), plan.meta(|| image.clone())))
+            Some((stem.clone(), plan.meta(|| (**image).clone())))
         })
         .collect();
     logs.retain(|stem| planned(stem).is_none_or(|plan| plan.exists()));

@@ -238,7 +238,7 @@ impl Reader {
             return known;
         }
         // One look is for all whom the journal tells of.
-        let moment = view.catch_up().ok();
+        let moment = view.begin().ok();
         for (stem, plan) in moment.iter().flat_map(|moment| &moment.plans.sessions) {
             self.learn(stem, &plan.meta(|| SessionMeta::empty("")));
         }

@@ -9,13 +9,12 @@ use crate::disk::files::{self, log_path};
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::journal::scan::Scan;
 use crate::disk::journal::segment::StoreId;
-use crate::disk::session_file;
 use crate::engine::catalog::Catalog;
 use crate::engine::home::{Home, Life};
 use crate::engine::kept::{self, Kept};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
-use crate::engine::recovery::plan::{Plan, Plans};
+use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::error::Result;
@@ -27,11 +26,10 @@ pub(super) const TRIES: usize = 20;
 /// What the directory held at one look.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Moment {
-    /// Another one for every moment that differs.
-    pub(super) number: u64,
+    /// The same for all moments whose plans begin at the same checkpoint, and only go on. Files
+    /// that were looked at in one of them are as the plans of a later one have them.
+    pub(super) era: u64,
     pub(super) catalog: Arc<Catalog>,
-    /// Up to which batch the journal was read when sidecars were looked at.
-    surveyed: u64,
     pub(super) plans: Plans,
     /// The sidecars that are lost, as their copies have them.
     pub(super) restored: Arc<BTreeMap<String, Restored>>,
@@ -44,19 +42,6 @@ pub(super) struct Moment {
     sequence: u64,
     /// Up to which batch the journal says that everything is in the files.
     checkpoint: u64,
-    /// The last batch that spoke of each session, and one that may have spoken of any.
-    touched: BTreeMap<String, u64>,
-    missed: u64,
-}
-
-/// Where a session stood at a moment.
-#[derive(Debug, Clone)]
-pub(super) struct Standing {
-    stem: Option<Arc<str>>,
-    life: Life,
-    sequence: u64,
-    checkpoint: u64,
-    plan: Option<Arc<Plan>>,
 }
 
 impl Moment {
@@ -69,74 +54,26 @@ impl Moment {
         (key, stem)
     }
 
-    /// Where the session of `key` stands.
-    pub(super) fn standing(&self, key: &str, resolve: bool) -> Standing {
-        let (_, stem) = self.find(key, resolve);
-        let plan = stem
-            .as_ref()
-            .and_then(|stem| self.plans.sessions.get(&**stem));
-        Standing {
-            plan: plan.cloned(),
-            stem,
-            life: self.life.clone(),
-            sequence: self.sequence,
-            checkpoint: self.checkpoint,
-        }
-    }
-
-    /// Whether the session of `key` still stands on what it stood on in the moment
-    /// before: what was read of its files in between then belongs to that moment.
-    /// Another session's commits do not count, nor do lines appended since; beside
-    /// a busy writer the journal as a whole never stands still.
-    pub(super) fn only_adds_to(&self, before: &Standing, key: &str, resolve: bool) -> bool {
-        let now = self.standing(key, resolve);
-        let Some(stem) = now.stem.as_ref().filter(|_| now.stem == before.stem) else {
-            return now.life == before.life && now.stem == before.stem;
-        };
-        let went_back = now.sequence < before.sequence || now.checkpoint < before.checkpoint;
-        if now.life != before.life || went_back {
-            return false;
-        }
-        // What a checkpoint covers since is in files that were written since.
-        !self.is_touched(stem, before.sequence)
-            || now.checkpoint == before.checkpoint
-                && match (&before.plan, &now.plan) {
-                    (Some(before), Some(now)) => now.only_adds_to(before),
-                    _ => false,
-                }
-    }
-
-    /// Whether the journal spoke of a session after the batch `sequence`.
-    fn is_touched(&self, stem: &str, sequence: u64) -> bool {
-        let last = self.touched.get(stem).copied().unwrap_or(0);
-        last.max(self.missed) > sequence
-    }
-
-    /// Whether the journal spoke of a session since the sidecars were looked at.
-    pub(super) fn is_touched_since_survey(&self, stem: &str) -> bool {
-        self.is_touched(stem, self.surveyed)
-    }
-
     /// Takes in the next record. Whether a session may have another name since, or may have
     /// come or gone.
-    fn take(&mut self, sequence: u64, record: &Record<'_>) -> bool {
-        let Some((stem, image)) = spoken_of(record) else {
+    fn take(&mut self, record: &Record<'_>) -> bool {
+        let said = spoken_of(record);
+        let is_new = said.is_some_and(|(stem, _)| !self.plans.sessions.contains_key(stem));
+        self.plans.add(record);
+        let Some((stem, said)) = said else {
             return false;
         };
-        match self.touched.get_mut(stem) {
-            Some(last) => *last = sequence,
-            None => drop(self.touched.insert(stem.to_owned(), sequence)),
-        }
-        match image {
+        match said {
             Said::Gone => true,
-            Said::Same => !self.plans.sessions.contains_key(stem) && !self.catalog.has_stem(stem),
-            Said::Sidecar(image) => !self.is_known(stem, image),
+            Said::Same => is_new && !self.catalog.has_stem(stem),
+            Said::Sidecar => !self.is_known(stem),
         }
     }
 
-    /// Whether the catalog has a session with the key and the aliases that a sidecar names.
-    fn is_known(&self, stem: &str, image: &[u8]) -> bool {
-        let Ok(meta) = session_file::decode_sidecar(image) else {
+    /// Whether the catalog has a session with the key and the aliases that its plan names.
+    fn is_known(&self, stem: &str) -> bool {
+        let plan = self.plans.sessions.get(stem);
+        let Some(meta) = plan.and_then(|plan| plan.image.as_deref()) else {
             return false;
         };
         let Some(entry) = self.catalog.get(&meta.key) else {
@@ -145,30 +82,31 @@ impl Moment {
         let Some(found) = self.catalog.found_aliases(&entry) else {
             return false;
         };
-        let [found, said] = [found, meta.aliases].map(BTreeSet::from_iter);
+        let [found, said] = [&found, &meta.aliases].map(BTreeSet::from_iter);
         *entry.stem == *stem && found == said
     }
 }
 
 /// What a record says of whose a session's files are.
-enum Said<'a> {
+#[derive(Clone, Copy)]
+enum Said {
     Same,
-    Sidecar(&'a [u8]),
+    Sidecar,
     Gone,
 }
 
 /// The session that a record speaks of.
-fn spoken_of<'a>(record: &Record<'a>) -> Option<(&'a str, Said<'a>)> {
+fn spoken_of<'a>(record: &Record<'a>) -> Option<(&'a str, Said)> {
     Some(match *record {
         Record::Append { stem, meta, .. } => match meta {
             MetaState::Patch { .. } => (stem, Said::Same),
-            MetaState::First(image)
-            | MetaState::Image { image, .. }
-            | MetaState::Changed { image, .. } => (stem, Said::Sidecar(image)),
+            MetaState::First(_) | MetaState::Image { .. } | MetaState::Changed { .. } => {
+                (stem, Said::Sidecar)
+            }
         },
-        Record::Meta { stem, image, .. }
-        | Record::Swap { stem, image, .. }
-        | Record::Rebase { stem, image, .. } => (stem, Said::Sidecar(image)),
+        Record::Meta { stem, .. } | Record::Swap { stem, .. } | Record::Rebase { stem, .. } => {
+            (stem, Said::Sidecar)
+        }
         Record::Delete { stem, .. } => (stem, Said::Gone),
         Record::Checkpoint { .. } | Record::Commit(_) => return None,
     })
@@ -201,13 +139,22 @@ pub(super) enum Survey {
     IfChanged,
 }
 
+/// What becomes of plans that a checkpoint made needless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Covered {
+    /// They go.
+    Go,
+    /// They stay, so that the era does: files were looked at in it.
+    Stay,
+}
+
 /// The last look, and what was read of the journal for it.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     store: Option<StoreId>,
     scan: Scan,
     moment: Arc<Moment>,
-    /// Whether the plans are those of the scan's checkpoint up to the moment's last batch.
+    /// Whether the plans are those of the moment's checkpoint up to its last batch.
     is_whole: bool,
     /// Whether the catalog is of the moment.
     is_surveyed: bool,
@@ -221,29 +168,34 @@ impl Followed {
     /// Reads what is new of the journal, and sidecars. A writer beside us may take a segment
     /// away, or write on in one, between two of our reads: that looks like damage, and is
     /// none if another look does not find it.
-    pub(super) fn look(&mut self, place: Place<'_>, survey: Survey) -> Result<Arc<Moment>> {
-        let mut result = self.try_look(place, survey);
+    pub(super) fn look(
+        &mut self,
+        place: Place<'_>,
+        survey: Survey,
+        covered: Covered,
+    ) -> Result<Arc<Moment>> {
+        let mut result = self.try_look(place, survey, covered);
         for _ in 1..TRIES {
             if result.is_ok() {
                 break;
             }
-            result = self.try_look(place, survey);
+            result = self.try_look(place, survey, covered);
         }
         result.map(|()| self.moment())
     }
 
-    fn try_look(&mut self, place: Place<'_>, survey: Survey) -> Result<()> {
+    fn try_look(&mut self, place: Place<'_>, survey: Survey, covered: Covered) -> Result<()> {
         let Place { storage, home, .. } = place;
         // Before all else: a life that begins while we look is another.
         let life = home.life(storage);
         let store = home.read_identity(storage)?;
-        let is_first = self.moment.number == 0;
+        let is_first = self.moment.era == 0;
         let may_believe = place.believe == Believe::Kept || !self.moment.is_kept;
         if is_first || life != self.moment.life || store != self.store || !may_believe {
             *self = Self {
                 store,
                 moment: Arc::new(Moment {
-                    number: self.moment.number + 1,
+                    era: self.moment.era + 1,
                     life,
                     ..Moment::default()
                 }),
@@ -252,7 +204,7 @@ impl Followed {
         }
         match store {
             Some(id) => {
-                self.read_journal(place, &id)?;
+                self.read_journal(place, &id, covered)?;
                 // A journal that its writer emptied at its end is the next life's.
                 if home.life(storage) != self.moment.life {
                     return Err(home.changed_life());
@@ -272,39 +224,34 @@ impl Followed {
         Ok(())
     }
 
-    /// Brings the plans up to the journal's end: those that a checkpoint made needless go.
-    fn read_journal(&mut self, place: Place<'_>, id: &StoreId) -> Result<()> {
+    /// Brings the plans up to the journal's end.
+    fn read_journal(&mut self, place: Place<'_>, id: &StoreId, covered: Covered) -> Result<()> {
         let Place { storage, home, .. } = place;
         let scan = &mut self.scan;
         scan.read_on(storage, &home.journal, id)?;
-        let before = (self.moment.sequence, self.moment.checkpoint);
-        if self.is_whole && before == (scan.sequence, scan.checkpoint) {
+        let read = self.moment.sequence;
+        let goes_on = std::mem::take(&mut self.is_whole) && scan.has_all_after(read);
+        let is_covered = covered == Covered::Go && self.moment.checkpoint != scan.checkpoint;
+        if goes_on && !is_covered && read == scan.sequence {
+            self.is_whole = true;
             return Ok(());
         }
-        let (read, checkpoint) = before;
+        let mut is_surveyed = std::mem::take(&mut self.is_surveyed) && goes_on;
         let moment = Arc::make_mut(&mut self.moment);
-        moment.number += 1;
-        let is_whole = std::mem::take(&mut self.is_whole);
-        let mut is_surveyed = std::mem::take(&mut self.is_surveyed);
-        if is_surveyed && scan.has_all_after(read) {
-            scan.replay_after(storage, read, |sequence, record| {
-                is_surveyed &= !moment.take(sequence, record);
-            })?;
-        } else {
-            (moment.missed, is_surveyed) = (scan.sequence, false);
+        if goes_on {
+            scan.replay_after(storage, read, |record| is_surveyed &= !moment.take(record))?;
         }
-        let from = if is_whole && checkpoint == scan.checkpoint {
-            read
-        } else {
+        if !goes_on || is_covered {
+            moment.era += 1;
             moment.plans = Plans::default();
-            scan.checkpoint
-        };
-        scan.replay_after(storage, from, |_, record| moment.plans.add(record))?;
+            scan.replay(storage, |record| moment.plans.add(record))?;
+            moment.checkpoint = scan.checkpoint;
+        }
         moment.plans.require_sound(&home.journal)?;
         moment.report.clean = scan.is_empty() || scan.clean;
         moment.report.torn_bytes = scan.torn_bytes;
         moment.report.replayed_records = moment.plans.records;
-        (moment.sequence, moment.checkpoint) = (scan.sequence, scan.checkpoint);
+        moment.sequence = scan.sequence;
         (self.is_whole, self.is_surveyed) = (true, is_surveyed);
         Ok(())
     }
@@ -314,8 +261,6 @@ impl Followed {
             storage, dir, home, ..
         } = place;
         let moment = Arc::make_mut(&mut self.moment);
-        moment.number += 1;
-        moment.surveyed = moment.sequence;
         moment.report.findings.clear();
         moment.is_kept = false;
         // While there is a journal, what was kept is of before.

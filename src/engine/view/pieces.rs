@@ -14,7 +14,7 @@ use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::Meta;
 use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer, ours_as_seen};
+use crate::engine::recovery::foreign::{Files, Judged, judge_as_seen};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{Looked, Snapshot, Tail};
@@ -40,12 +40,12 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
         bytes,
         meta,
         sidecar,
-        changed: false,
     })
 }
 
-/// A session as the journal would have it, or as another program left it; its file may have
-/// been seen before the journal was read.
+/// A session as the journal would have it, or as another program left it, given its files
+/// and its sidecar as they were before the journal was read. Nothing if they changed names
+/// since.
 ///
 /// # Errors
 /// If its files cannot be read.
@@ -54,44 +54,39 @@ pub(super) fn planned(
     restored: Option<&Restored>,
     (stem, key): (&str, &str),
     plan: &Plan,
-    seen: Option<Bytes>,
-) -> Result<Pieces> {
-    let judged = match seen.and_then(|log| ours_as_seen(planned, stem, plan, log)) {
-        Some(judged) => judged,
-        None => judge_beside_a_writer(planned, stem, plan)?,
-    };
-    let lines = match judged {
-        Judged::Ours { lines, .. } => lines,
-        Judged::Changed(changed) => {
+    (files, found): (Files, Result<(Meta, Sidecar)>),
+) -> Result<Option<Pieces>> {
+    let lines = match judge_as_seen(planned, stem, plan, files)? {
+        None => return Ok(None),
+        Some(Judged::Ours { lines, .. }) => lines,
+        Some(Judged::Changed(changed)) => {
             let meta = changed.meta.clone();
-            return Ok(Pieces {
+            return Ok(Some(Pieces {
                 exists: true,
                 meta: meta.map_or_else(|| Meta::empty(key), |meta| Meta::named(meta, key)),
                 bytes: changed.into_lines(),
                 sidecar: Sidecar::Present,
-                changed: true,
-            });
+            }));
         }
     };
     if !plan.exists() {
-        return Ok(Pieces::empty(key));
+        return Ok(Some(Pieces::empty(key)));
     }
-    let (on_disk, sidecar) = sidecar::read_sidecar(planned.storage, planned.dir, stem, key)?;
+    let (on_disk, sidecar) = found?;
     let meta = match restored {
         Some(restored) if !sidecar.is_read() => plan.meta_restored(restored),
         _ => plan.meta(|| on_disk.to_sidecar()),
     };
-    Ok(Pieces {
+    Ok(Some(Pieces {
         exists: true,
         bytes: lines,
         meta: Meta::named(meta, key),
         sidecar,
-        changed: false,
-    })
+    }))
 }
 
 /// What a session is made of when nobody owns it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pieces {
     /// Whether there is such a session.
     pub(super) exists: bool,
@@ -99,9 +94,6 @@ pub(crate) struct Pieces {
     pub(super) meta: Meta,
     /// Where `meta` comes from.
     pub(super) sidecar: Sidecar,
-    /// Whether another program changed it. Beside a writer, files that are ahead of the
-    /// journal that was read look the same.
-    pub(super) changed: bool,
 }
 
 impl Pieces {
@@ -111,7 +103,6 @@ impl Pieces {
             bytes: Bytes::none(),
             meta: Meta::empty(key),
             sidecar: Sidecar::Missing,
-            changed: false,
         }
     }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::follow::Following;
 use super::*;
+use crate::disk::files::sidecar::read_meta;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::engine::recovery::plan::Plans;
 use crate::testing::disk_model::MemoryStorage;
@@ -55,34 +56,6 @@ fn view(disk: &MemoryStorage) -> DirectoryView {
     }
 }
 
-/// Whoever looks at the journal first finds lines in a file that is always written to of
-/// which the journal did not know.
-#[test]
-fn a_file_that_is_always_written_to_is_read_as_it_was_before_the_journal() {
-    let disk = MemoryStorage::new();
-    disk.write_foreign("/cli.jsonl", b"{}\n{ }\n").unwrap();
-    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("cli"));
-    let mut moment = Moment::default();
-    moment.plans.add(&Record::Append {
-        stem: "cli",
-        generation: 0,
-        offset: 3,
-        crc: crc32fast::hash(b"{}\n"),
-        meta: MetaState::First(&image),
-        once: "",
-        bytes: b"{ }\n",
-    });
-    assert!(moment.catalog.enter("cli", "cli", &[]));
-    let view = view(&disk);
-    let seen = view.seen(&moment, "cli", false).unwrap();
-    disk.append_foreign("/cli.jsonl", b"{\"later\":1}\n")
-        .unwrap();
-    assert!(view.pieces(&moment, "cli", false).unwrap().changed);
-    let pieces = view.pieces_as_seen(&moment, "cli", false, seen).unwrap();
-    assert!(!pieces.changed);
-    assert_eq!(pieces.bytes.size(), 7);
-}
-
 #[test]
 fn however_often_a_session_was_taken_back_it_is_read() {
     let disk = MemoryStorage::new();
@@ -97,7 +70,12 @@ fn however_often_a_session_was_taken_back_it_is_read() {
     taken_back(&mut moment.plans);
     assert!(moment.catalog.enter("cli", "cli", &[]));
     let view = view(&disk);
-    let pieces = view.pieces(&moment, "cli", false).unwrap();
+    let plan = &moment.plans.sessions["cli"];
+    let files = Files::of(&disk, Path::new("/"), "cli").unwrap();
+    let found = read_meta(&disk, Path::new("/"), "cli", "cli");
+    let planned = view.planned(&moment);
+    let pieces = pieces::planned(planned, None, ("cli", "cli"), plan, (files, found));
+    let pieces = pieces.unwrap().unwrap();
     let calls = disk.steps();
     assert_eq!(pieces.bytes.len, 3);
     assert_eq!(pieces.bytes.behind, b"");

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use self::besides::in_backups;
-use super::finding::{Listed, Owned, Source};
+use super::finding::{Listed, Owned, Sight as _};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::{backup, once};
 use crate::disk::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
@@ -17,7 +17,7 @@ use crate::engine::glance::{self, Lines};
 use crate::engine::home::Home;
 use crate::engine::shard::verbs::whole::Whole;
 use crate::engine::supervisor::Request;
-use crate::engine::view::{DirectoryView, Listing};
+use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 
@@ -140,9 +140,6 @@ struct Copy {
 /// How many sessions are worth a thread.
 const WORTH: usize = 8;
 
-/// How often what changed is copied anew at once, before each is for itself.
-const ROUNDS: usize = 8;
-
 impl Copy {
     fn own(self, store: &Owned<'_>) -> Result<BackupReport> {
         let Owned(_, engine) = store;
@@ -174,26 +171,22 @@ impl Copy {
 
     fn beside(self, view: &DirectoryView) -> Result<BackupReport> {
         let storage = view.storage();
-        let mut listing = Listing::of(view)?;
+        let listing = Listing::of(view)?;
         let mut report = BackupReport::default();
-        let orphans = listing.orphans();
-        let (mut left, mut stems) = (listing.listed(), BTreeSet::new());
-        for round in 0..=ROUNDS {
-            let alone = round == ROUNDS;
-            let copied = glance::each(&left, WORTH, &|session| {
-                self.session(session, beside(&listing, session, alone))
+        let mut stems = BTreeSet::new();
+        for sessions in listing.listed().chunks(TOGETHER) {
+            let keys: Vec<&str> = sessions.iter().map(|(_, key)| &**key).collect();
+            let group = Group::of(view, &keys, Depth::Copy);
+            let copied = glance::each(sessions, WORTH, &|session| {
+                let found = group.original(&session.1);
+                let original = |(meta, lines, ids)| Original { meta, lines, ids };
+                self.session(session, found.map(|found| found.map(original)))
             });
-            let now = Listing::recent(view)?;
-            let both = left.into_iter().zip(copied);
-            let (done, moved): (Vec<_>, Vec<_>) = both.partition(|((stem, key), _)| {
-                alone || now.is_still(&listing, key) && now.took_as_before(&listing, stem)
-            });
-            stems.extend(report.take(done.into_iter())?);
-            left = moved.into_iter().map(|(session, _)| session).collect();
-            listing = now;
+            stems.extend(report.take(sessions.iter().cloned().zip(copied))?);
         }
+        let orphans = listing.orphans();
         self.orphans(&*storage, view.dir(), orphans, &stems, &mut report)?;
-        listing.each_backup(&mut |name, lines| {
+        view.each_backup(&mut |name, lines| {
             let failed = self.raw(&in_backups(name), lines)?;
             report.take_raw(name, failed);
             Ok(())
@@ -289,25 +282,6 @@ impl Owned<'_> {
             ids: [newest?, old?],
         })
     }
-}
-
-/// A session beside its writer, as it was at the look unless it changed since; `alone` if it
-/// is to be read until it stands still. Nothing if it is gone.
-fn beside(listing: &Listing<'_>, (stem, key): &Listed, alone: bool) -> Result<Option<Original>> {
-    // Before the rest: what is among them is no later than that.
-    let ids = listing.taken(stem)?;
-    if !alone {
-        let found = listing.glance(key)?;
-        return Ok(found.map(|(meta, lines)| Original { meta, lines, ids }));
-    }
-    let before = listing.meta(stem, key)?;
-    let found = listing.chase(key, |meta, lines| Ok((meta, lines)))?;
-    Ok(found.map(|(meta, lines)| {
-        // Those of one that was deleted since are not this one's.
-        let is_it = before.to_sidecar().created_at == meta.to_sidecar().created_at;
-        let ids = if is_it { ids } else { Default::default() };
-        Original { meta, lines, ids }
-    }))
 }
 
 impl BackupReport {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::finding::{Listed, Owned, Source};
+use super::finding::{Listed, Owned, Sight as _};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::is_temp_name;
 use crate::disk::session_file::{self, Meta};

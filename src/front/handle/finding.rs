@@ -1,6 +1,5 @@
 //! Finding sessions among many, and following all of them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
@@ -8,7 +7,7 @@ use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
 use crate::engine::glance::{self, GLANCES, Lines};
 use crate::engine::snapshot::View;
-use crate::engine::view::{DirectoryView, Listing};
+use crate::engine::view::{Depth, Group, Listing, TOGETHER};
 use crate::error::{Error, Result, Version};
 use crate::front::changes::{ChangeFilter, Changes};
 use crate::front::reply::{Place, Reply};
@@ -51,7 +50,7 @@ impl StoreHandle {
             Box::pin(blocking(place, move || match &this.side {
                 Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
                 Side::Writer(engine) => Ok(page(&Owned(&this, engine), &query)),
-                Side::Reader(view) => page_beside(view, &query),
+                Side::Reader(view) => Ok(page(&Listing::of(view)?, &query)),
             }))
         })
     }
@@ -103,11 +102,42 @@ pub(super) type Listed = (String, String);
 pub(super) trait Source: Sync {
     /// The stem and the key of each, by file name. A name stands for a key that is not known.
     fn all(&self) -> Vec<Listed>;
-    fn meta(&self, session: &Listed) -> Result<Meta>;
     /// When it was updated, if that is known without reading its sidecar.
     fn updated(&self, session: &Listed) -> Option<i64>;
+    /// Looks at sessions, at most [`TOGETHER`].
+    fn together(&self, keys: &[&str], depth: Depth) -> Box<dyn Sight + '_>;
+}
+
+/// Sessions that were looked at together.
+pub(super) trait Sight: Sync {
+    fn meta(&self, session: &Listed) -> Result<Meta>;
     /// Nothing if it is gone.
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>>;
+}
+
+impl<S: Sight> Sight for &S {
+    fn meta(&self, session: &Listed) -> Result<Meta> {
+        (**self).meta(session)
+    }
+
+    fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {
+        (**self).lines(session)
+    }
+}
+
+/// What `look` makes of each session, so many at a time as are looked at together.
+fn each<U: Send>(
+    source: &impl Source,
+    sessions: &[&Listed],
+    depth: Depth,
+    look: &(dyn Fn(&dyn Sight, &Listed) -> U + Sync),
+) -> Vec<U> {
+    let parts = sessions.chunks(TOGETHER).flat_map(|part| {
+        let keys: Vec<&str> = part.iter().map(|(_, key)| &**key).collect();
+        let sight = source.together(&keys, depth);
+        glance::each(part, GLANCES, &|session| look(&*sight, session))
+    });
+    parts.collect()
 }
 
 /// The sessions that a query looks for, as far as their names tell, in their order.
@@ -135,7 +165,10 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     while !rest.is_empty() && page.sessions.len() < query.limit {
         let wanted = query.limit - page.sessions.len();
         let (now, later) = rest.split_at(rest.len().min(wanted));
-        let found = glance::each(now, GLANCES, &|session| find(source, query, session));
+        let sessions: Vec<&Listed> = now.iter().collect();
+        let found = each(source, &sessions, Depth::Both, &|sight, session| {
+            find(sight, query, session)
+        });
         for (session, found) in now.iter().zip(found) {
             page.take(session, found);
         }
@@ -153,18 +186,18 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
 
 /// What is shown of a session, if it is looked for.
 fn find(
-    source: &impl Source,
+    sight: &dyn Sight,
     query: &SessionQuery,
     session: &Listed,
 ) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
-        match admitted(source, query, session) {
+        match admitted(sight, query, session) {
             Ok(Some(_)) => {}
             Ok(None) => return None,
             Err(error) => return Some(Err(error)),
         }
     }
-    show(source, session)
+    show(sight, session)
 }
 
 fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
@@ -187,8 +220,9 @@ fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
         updated: *updated,
     });
     page.next = next;
-    let shown = glance::each(&found, GLANCES, &|(session, _)| show(source, session));
-    for ((session, _), shown) in found.into_iter().zip(shown) {
+    let sessions: Vec<&Listed> = found.iter().map(|(session, _)| *session).collect();
+    let shown = each(source, &sessions, Depth::Both, &show);
+    for (session, shown) in sessions.into_iter().zip(shown) {
         page.take(session, shown);
     }
     page
@@ -201,9 +235,18 @@ pub(super) fn newest_first<'a>(
     listed: &'a [Listed],
     mut unreadable: impl FnMut(&Listed, Error),
 ) -> Vec<(&'a Listed, i64)> {
-    let times = glance::each(listed, GLANCES, &|session| admitted(source, query, session));
-    let mut found = Vec::new();
-    for (session, time) in listed.iter().zip(times) {
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for session in listed {
+        match source.updated(session).map(|time| (time, query.admits_at(time))) {
+            Some((time, Some(true))) => found.push((session, time)),
+            Some((_, Some(false))) => {}
+            _ => unknown.push(session),
+        }
+    }
+    let times = each(source, &unknown, Depth::Sidecar, &|sight, session| {
+        admitted(sight, query, session)
+    });
+    for (session, time) in unknown.into_iter().zip(times) {
         match time {
             Ok(Some(time)) => found.push((session, time)),
             Ok(None) => {}
@@ -215,13 +258,8 @@ pub(super) fn newest_first<'a>(
 }
 
 /// When a session was updated, if it is looked for.
-fn admitted(source: &impl Source, query: &SessionQuery, session: &Listed) -> Result<Option<i64>> {
-    if let Some(time) = source.updated(session)
-        && let Some(admits) = query.admits_at(time)
-    {
-        return Ok(admits.then_some(time));
-    }
-    let meta = source.meta(session)?;
+fn admitted(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Result<Option<i64>> {
+    let meta = sight.meta(session)?;
     Ok(query.admits(&session.1, &meta).then(|| updated(&meta)))
 }
 
@@ -239,9 +277,9 @@ impl SessionPage {
     }
 }
 
-fn show(source: &impl Source, session: &Listed) -> Option<Result<SessionInfo>> {
+fn show(sight: &dyn Sight, session: &Listed) -> Option<Result<SessionInfo>> {
     let key = &session.1;
-    let (meta, lines) = match source.lines(session).transpose()? {
+    let (meta, lines) = match sight.lines(session).transpose()? {
         Ok(found) => found,
         Err(error) => return Some(Err(error)),
     };
@@ -278,18 +316,24 @@ impl Source for Owned<'_> {
         self.1.shared.catalog.all()
     }
 
+    fn updated(&self, (_, key): &Listed) -> Option<i64> {
+        let catalog = &self.1.shared.catalog;
+        let is_untouched = catalog.is_untouched(key);
+        is_untouched.then(|| catalog.found_updated(key)).flatten()
+    }
+
+    fn together(&self, _: &[&str], _: Depth) -> Box<dyn Sight + '_> {
+        Box::new(self)
+    }
+}
+
+impl Sight for Owned<'_> {
     fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
         let shared = &self.1.shared;
         match self.live_meta(key) {
             Some(meta) => Ok(meta),
             None => glance::meta(&*shared.storage, &shared.dir, stem, key),
         }
-    }
-
-    fn updated(&self, (_, key): &Listed) -> Option<i64> {
-        let catalog = &self.1.shared.catalog;
-        let is_untouched = catalog.is_untouched(key);
-        is_untouched.then(|| catalog.found_updated(key)).flatten()
     }
 
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {
@@ -314,61 +358,21 @@ impl Source for Listing<'_> {
         self.all()
     }
 
-    fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
-        self.meta(stem, key)
-    }
-
     fn updated(&self, session: &Listed) -> Option<i64> {
         self.updated(session)
     }
 
+    fn together(&self, keys: &[&str], depth: Depth) -> Box<dyn Sight + '_> {
+        Box::new(Group::of(self.view, keys, depth))
+    }
+}
+
+impl Sight for Group<'_> {
+    fn meta(&self, (_, key): &Listed) -> Result<Meta> {
+        self.meta(key)
+    }
+
     fn lines(&self, (_, key): &Listed) -> Result<Option<(Meta, Lines)>> {
         self.glance(key)
-    }
-}
-
-/// How often what changed is read anew at once, before each is for itself.
-const ROUNDS: usize = 8;
-
-/// A page beside a writer: what changed while it was put together is read anew, and what
-/// changed while that was. Each look reads the whole journal, so that all go with one.
-fn page_beside(view: &DirectoryView, query: &SessionQuery) -> Result<SessionPage> {
-    let mut listing = Listing::of(view)?;
-    let mut page = page(&listing, query);
-    let mut moved: Vec<String> = page.sessions.iter().map(|info| info.key.clone()).collect();
-    for round in 0..=ROUNDS {
-        if listing.is_current() {
-            break;
-        }
-        let now = Listing::recent(view)?;
-        moved.retain(|key| !now.is_still(&listing, key));
-        if moved.is_empty() {
-            break;
-        }
-        let again = glance::each(&moved, GLANCES, &|key| {
-            if round < ROUNDS {
-                return show(&now, &(String::new(), key.clone()));
-            }
-            let words = |meta: Meta, lines: Lines| Ok((lines.words(meta.skip)?, meta));
-            let found = now.chase(key, words).transpose()?;
-            Some(found.map(|(words, meta)| SessionInfo::new(key, &meta, words)))
-        });
-        page.replace(&moved, again);
-        listing = now;
-    }
-    Ok(page)
-}
-
-impl SessionPage {
-    /// Puts what was found in place of what is shown of the sessions of `keys`, in their
-    /// order.
-    fn replace(&mut self, keys: &[String], found: Vec<Option<Result<SessionInfo>>>) {
-        let mut again: HashMap<&str, _> = keys.iter().map(|key| &**key).zip(found).collect();
-        for info in std::mem::take(&mut self.sessions) {
-            match again.remove(&*info.key) {
-                Some(found) => self.take(&(String::new(), info.key), found),
-                None => self.sessions.push(info),
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::archived::Parts;
-use super::finding::{Listed, Owned, Source, listed, newest_first};
+use super::finding::{Listed, Owned, Sight, Source, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::archive::Part;
 use crate::engine::Engine;
@@ -15,7 +15,7 @@ use crate::engine::glance::{self, Lines};
 use crate::engine::position::Numbering;
 use crate::engine::search::{Needle, Room};
 use crate::engine::snapshot::Snapshot;
-use crate::engine::view::{DirectoryView, Listing};
+use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 use crate::front::search::{Search, SearchHit, SearchQuery};
@@ -121,9 +121,6 @@ struct Rest {
 /// The most sessions that are searched at a time.
 const SESSIONS: usize = 1024;
 
-/// How often what changed is searched anew at once, before each is for itself.
-const ROUNDS: usize = 8;
-
 impl Hunt {
     pub(crate) fn is_over(&self) -> bool {
         self.work.as_ref().is_some_and(VecDeque::is_empty)
@@ -219,13 +216,13 @@ impl Quarry {
     fn search(&self, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
         let engine = match &self.chats.side {
             Side::Writer(engine) => engine,
-            Side::Reader(view) => return self.search_beside(view, sessions),
+            Side::Reader(view) => return Ok(self.search_beside(view, sessions)),
         };
         let room = Room::default();
         let searched = glance::each(sessions, 1, &|session| {
-            let source = Owned(&self.chats, engine);
+            let own = Owned(&self.chats, engine);
             let of_own = || self.of_own(engine, session);
-            self.searched(session, &room, &source, of_own)
+            self.searched(session, &room, &own, of_own)
         });
         // Told for each session, it would not look like the end.
         if engine.is_closed() {
@@ -234,44 +231,30 @@ impl Quarry {
         Ok(searched)
     }
 
-    /// As [`search`](Self::search), beside a writer: what was rewritten meanwhile is
-    /// searched anew, and what was while that was.
-    fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
-        let mut listing = Listing::recent(view)?;
-        let mut searched = Vec::new();
-        searched.resize_with(sessions.len(), Vec::new);
-        let mut moved: Vec<usize> = (0..sessions.len()).collect();
-        for round in 0..=ROUNDS {
-            let room = Room::default();
-            let again = glance::each(&moved, 1, &|&place| {
-                let session = &sessions[place];
-                let in_listing = || self.listed_in(&listing, session, round == ROUNDS);
-                self.searched(session, &room, &listing, in_listing)
-            });
-            for (&place, again) in moved.iter().zip(again) {
-                searched[place] = again;
-            }
-            if listing.is_current() {
-                break;
-            }
-            if round < ROUNDS {
-                let now = Listing::recent(view)?;
-                let is_still = |place: usize| now.is_still(&listing, &sessions[place].1);
-                moved.retain(|&place| !is_unsearched(&searched[place]) && !is_still(place));
-                listing = now;
-            }
-            if moved.is_empty() {
-                break;
-            }
-        }
-        Ok(searched)
+    /// As [`search`](Self::search), beside a writer.
+    fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Vec<Vec<Work>> {
+        let room = Room::default();
+        let depth = if self.asks() {
+            Depth::Both
+        } else {
+            Depth::Lines
+        };
+        let parts = sessions.chunks(TOGETHER).flat_map(|sessions| {
+            let keys: Vec<&str> = sessions.iter().map(|(_, key)| &**key).collect();
+            let group = Group::of(view, &keys, depth);
+            glance::each(sessions, 1, &|session| {
+                let in_group = || self.in_group(&group, session);
+                self.searched(session, &room, &group, in_group)
+            })
+        });
+        parts.collect()
     }
 
     fn searched(
         &self,
         session: &Listed,
         room: &Room,
-        source: &impl Source,
+        sight: &dyn Sight,
         moment: impl Fn() -> Result<Option<Moment>>,
     ) -> Vec<Work> {
         if room.is_full() || self.given_up.load(Ordering::Relaxed) {
@@ -281,7 +264,7 @@ impl Quarry {
             Ok(found) => found,
             Err(error) => return vec![Work::Tell(vec![Err(error)])],
         };
-        let mut found = self.unpacked(session, &parts, room, source);
+        let mut found = self.unpacked(session, &parts, room, sight);
         match moment {
             Err(error) => found.push(Work::Tell(vec![Err(error)])),
             Ok(None) => {}
@@ -319,30 +302,27 @@ impl Quarry {
         Ok(Some((snapshot, shown)))
     }
 
-    /// A session as it stood when it was listed; `alone` if it is to be read until it
-    /// stands still.
-    fn listed_in(
-        &self,
-        listing: &Listing<'_>,
-        session: &Listed,
-        alone: bool,
-    ) -> Result<Option<Moment>> {
-        if !self.admits(listing, session)? {
+    /// A session as it was looked at, if it may have what is looked for.
+    fn in_group(&self, group: &Group<'_>, session: &Listed) -> Result<Option<Moment>> {
+        if !self.admits(group, session)? {
             return Ok(None);
         }
         // A snapshot counts lines, which takes as long as searching them.
-        if !alone
-            && let Ok(Some(lines)) = listing.lines(session)
+        if let Ok(Some(lines)) = group.lines(&session.1)
             && self.needle.is_in(&lines).is_ok_and(|is_in| !is_in)
         {
             return Ok(None);
         }
-        listing.whole(&session.1, alone).map(Some)
+        group.whole(&session.1).map(Some)
     }
 
-    fn admits(&self, source: &impl Source, session: &Listed) -> Result<bool> {
-        let asks = self.sessions.order == SessionOrder::Name && !self.sessions.admits_all();
-        Ok(!asks || self.sessions.admits(&session.1, &source.meta(session)?))
+    fn admits(&self, sight: &dyn Sight, session: &Listed) -> Result<bool> {
+        Ok(!self.asks() || self.sessions.admits(&session.1, &sight.meta(session)?))
+    }
+
+    /// Whether sidecars tell which sessions are searched.
+    fn asks(&self) -> bool {
+        self.sessions.order == SessionOrder::Name && !self.sessions.admits_all()
     }
 
     /// Searches the rest of a session. What is found, and what is left then, comes first.

@@ -88,28 +88,36 @@ struct Known {
 type Seen = Vec<(PathBuf, u64, SystemTime)>;
 
 impl All {
-    /// From now on. If nobody is going to ask, nothing is looked at.
-    pub(super) fn new(
-        chats: &StoreHandle,
-        dir: &Path,
-        query: SessionQuery,
-        follows: bool,
-    ) -> Result<Self> {
-        let mut all = Self {
+    pub(super) fn new(dir: &Path, query: SessionQuery) -> Self {
+        Self {
             dir: dir.to_owned(),
-            query: query.order(SessionOrder::Updated).limit(usize::MAX),
+            query: query.order(SessionOrder::Updated),
             known: HashMap::new(),
             newest: None,
-            seen: seen(dir),
+            seen: Seen::new(),
             looked: Instant::now(),
-        };
+        }
+    }
+
+    /// The keys of so many sessions, those changed last first. If they are to be followed, all
+    /// are looked at.
+    pub(super) fn listed(
+        &mut self,
+        chats: &StoreHandle,
+        many: usize,
+        follows: bool,
+    ) -> Result<Vec<String>> {
+        (self.seen, self.looked) = (seen(&self.dir), Instant::now());
+        let limit = if follows { usize::MAX } else { many };
+        let page = chats.sessions(self.query.clone().limit(limit)).wait()?;
+        let sessions = page.sessions.iter().take(many);
+        let listed = sessions.map(|session| session.key.clone()).collect();
         if follows {
-            let page = chats.sessions(all.query.clone()).wait()?;
             for session in page.sessions {
-                all.know(session, None);
+                self.know(session, None);
             }
         }
-        Ok(all)
+        Ok(listed)
     }
 
     /// What a session has in this snapshot was shown, or is not asked for.
@@ -131,7 +139,7 @@ impl All {
             Some(since) => self.query.clone().updated_since(since),
             None => self.query.clone(),
         };
-        let page = chats.sessions(query).wait()?;
+        let page = chats.sessions(query.limit(usize::MAX)).wait()?;
         let mut fresh = Vec::new();
         // Those changed first are shown first.
         for session in page.sessions.into_iter().rev() {

@@ -12,7 +12,7 @@ use crate::ground::clock::ZERO_TIME;
 use crate::ground::storage::Storage;
 
 /// What stands in a sidecar's place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum OnDisk {
     Missing,
     /// It decodes.
@@ -83,9 +83,7 @@ impl OnDisk {
                 };
             }
             Self::Meta { meta, bytes } => {
-                let said =
-                    |said: Option<&SessionMeta>| said.is_some_and(|said| is_same(said, meta));
-                plan.past.any_sidecar(Some(meta), said) || is_torn(plan, bytes)
+                plan.past.had(meta, is_same) || is_torn(plan, bytes)
             }
         };
         if as_left {

@@ -1,6 +1,9 @@
 //! What a session's files were before the journal's records, and have been since: all
 //! states in which its own store may have left them.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use super::session::{Appended, Base, Patch};
 use crate::disk::journal::record::{MetaState, Prior};
 use crate::disk::session_file::{self, Kind, SessionMeta};
@@ -59,7 +62,7 @@ pub(crate) enum Earlier<L> {
 /// What a record made of a sidecar.
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
-    Whole(Box<SessionMeta>),
+    Whole(Arc<SessionMeta>),
     Patch(Patch),
     /// The session was deleted.
     Nothing,
@@ -163,6 +166,39 @@ impl<L: Appended> Past<L> {
                 }
             }
             is_it(now.as_ref())
+        })
+    }
+
+    /// Whether the store may have left a sidecar that is the one on disk, given what tells
+    /// whether two are the same, which must tell those apart that differ in what appends
+    /// change.
+    pub(crate) fn had(
+        &self,
+        on_disk: &SessionMeta,
+        is_same: impl Fn(&SessionMeta, &SessionMeta) -> bool,
+    ) -> bool {
+        let first = self.before_first(Some(on_disk)).map(Cow::Owned);
+        if first.as_ref().is_some_and(|first| is_same(first, on_disk)) {
+            return true;
+        }
+        // Most states differ in what appends change: those are told without being made.
+        let mut whole = first;
+        self.said.iter().any(|said| match said {
+            Said::Whole(meta) => {
+                whole = Some(Cow::Borrowed(meta));
+                is_same(meta, on_disk)
+            }
+            Said::Nothing => {
+                whole = None;
+                false
+            }
+            Said::Patch(patch) => whole.as_ref().is_some_and(|whole| {
+                patch.is_of(on_disk) && {
+                    let mut now = (**whole).clone();
+                    patch.apply(&mut now);
+                    is_same(&now, on_disk)
+                }
+            }),
         })
     }
 

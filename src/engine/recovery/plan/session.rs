@@ -1,6 +1,7 @@
 //! What the journal says about one session.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::past::{Earlier, First, Past, Said};
 use crate::disk::copies::lost::Restored;
@@ -14,7 +15,7 @@ pub(crate) struct Plan<L = Run> {
     /// Lines after the base.
     pub(crate) appended: L,
     /// The sidecar, as far as the journal holds it whole.
-    pub(crate) image: Option<SessionMeta>,
+    pub(crate) image: Option<Arc<SessionMeta>>,
     /// What changed since, or since the sidecar on disk.
     pub(crate) patch: Option<Patch>,
     /// How the files got there.
@@ -131,10 +132,9 @@ impl<L: Appended> Plan<L> {
     pub(super) fn set_image(&mut self, image: &[u8]) {
         // Images are our own encoding behind a checksum; one that does not
         // decode leaves the sidecar that is there.
-        self.image = session_file::decode_sidecar(image).ok();
+        self.image = session_file::decode_sidecar(image).ok().map(Arc::new);
         self.patch = None;
-        let whole = self.image.clone().map(|meta| Said::Whole(Box::new(meta)));
-        self.past.said.extend(whole);
+        self.past.said.extend(self.image.clone().map(Said::Whole));
     }
 
     pub(super) fn set_patch(&mut self, patch: Patch) {
@@ -238,7 +238,7 @@ impl Plan {
 
     /// The sidecar that holds, given the one on disk.
     pub(crate) fn meta(&self, on_disk: impl FnOnce() -> SessionMeta) -> SessionMeta {
-        let mut meta = self.image.clone().unwrap_or_else(on_disk);
+        let mut meta = self.image.as_deref().cloned().unwrap_or_else(on_disk);
         if let Some(patch) = &self.patch {
             patch.apply(&mut meta);
         }
@@ -247,6 +247,16 @@ impl Plan {
 }
 
 impl Patch {
+    /// Whether a sidecar says what it makes of the fields that it changes.
+    pub(super) fn is_of(&self, meta: &SessionMeta) -> bool {
+        let Self {
+            skip,
+            count,
+            updated_at,
+        } = self;
+        (*skip, *count) == (meta.skip, meta.count) && *updated_at == meta.updated_at
+    }
+
     /// Changes the sidecar that held before.
     pub(crate) fn apply(&self, meta: &mut SessionMeta) {
         meta.skip = self.skip;

@@ -10,7 +10,7 @@ use crate::engine::position::Numbering;
 use crate::engine::search::Room;
 use crate::error::{Error, Result};
 use crate::front::handle::archiving;
-use crate::front::handle::finding::{Listed, Source};
+use crate::front::handle::finding::{Listed, Sight};
 
 /// The parts of all sessions in the archive, as it was when it was looked at last.
 #[derive(Debug, Default)]
@@ -71,12 +71,12 @@ impl Quarry {
         session: &Listed,
         parts: &[Part],
         room: &Room,
-        source: &impl Source,
+        sight: &dyn Sight,
     ) -> Vec<Work> {
         let key = &session.1;
         let mut found = Vec::new();
         // Whose sidecar cannot be read is told of when its lines are.
-        if parts.is_empty() || !self.admits(source, session).is_ok_and(|is| is) {
+        if parts.is_empty() || !self.admits(sight, session).is_ok_and(|is| is) {
             return found;
         }
         for part in in_order(parts.to_vec()) {

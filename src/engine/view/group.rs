@@ -1,0 +1,324 @@
+//! Sessions of a directory at one moment: first their files are looked at, then the journal.
+//!
+//! A writer puts nothing into a file that its journal does not have. So whatever stands in
+//! files that were looked at first is in the plans, and a session is what its plan says. One
+//! of which the journal says nothing by then is what its files say. Looked at the other way
+//! round, the files of a busy writer are always ahead of the journal, and look as if another
+//! program had added lines.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::DirectoryView;
+use super::moment::{Moment, TRIES};
+use super::pieces::{self, Pieces, load};
+use crate::disk::files;
+use crate::disk::files::once::{self, Taken};
+use crate::disk::files::sidecar::{Sidecar, read_meta};
+use crate::disk::session_file::{self, Meta};
+use crate::engine::glance::{self, GLANCES, Lines};
+use crate::engine::recovery::bytes::Bytes;
+use crate::engine::recovery::foreign::Files;
+use crate::engine::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::ground::storage::OpenMode;
+
+/// How many sessions are looked at together: their files are open at once.
+pub(crate) const TOGETHER: usize = 128;
+
+/// What is wanted of sessions. Only of those that the journal speaks of all is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Sidecar,
+    Lines,
+    Both,
+    /// Both, and the messages taken once.
+    Copy,
+}
+
+/// Sessions that were looked at together.
+pub(crate) struct Group<'a> {
+    view: &'a DirectoryView,
+    moment: Option<Arc<Moment>>,
+    seen: HashMap<String, Seen>,
+}
+
+/// A session's files as they were before the journal was read on.
+struct Seen {
+    stem: Option<Arc<str>>,
+    files: Result<Content>,
+    ids: Result<[Vec<u8>; 2]>,
+}
+
+/// What was looked at.
+enum Content {
+    /// The journal spoke of the session.
+    Planned(Box<(Files, Result<(Meta, Sidecar)>)>),
+    /// It did not.
+    Sidecar(Meta, Sidecar),
+    Lines(Bytes),
+    Both(Pieces),
+}
+
+impl<'a> Group<'a> {
+    /// Looks at the sessions of these keys. A session that could not be seen at one moment
+    /// with the others is read by itself when it is asked for.
+    pub(crate) fn of(view: &'a DirectoryView, keys: &[&str], depth: Depth) -> Self {
+        for _ in 0..TRIES {
+            let Ok(begin) = view.begin() else { break };
+            if let Ok(Some(group)) = Self::since(view, begin, (keys, false), depth) {
+                return group;
+            }
+        }
+        Self {
+            view,
+            moment: None,
+            seen: HashMap::new(),
+        }
+    }
+
+    /// Looks at the sessions, given a moment before. Nothing if the plans of that do not go
+    /// on to now.
+    pub(super) fn since(
+        view: &'a DirectoryView,
+        begin: Arc<Moment>,
+        (keys, resolve): (&[&str], bool),
+        depth: Depth,
+    ) -> Result<Option<Self>> {
+        let look = |key: &&str| Seen::of(view, &begin, (key, resolve), depth);
+        let seen = glance::each(keys, GLANCES, &look);
+        let keys = keys.iter().map(|&key| key.to_owned());
+        let seen = keys.zip(seen).collect();
+        let era = begin.era;
+        // Not held, it is not copied when more is read.
+        drop(begin);
+        let moment = view.go_on()?;
+        Ok((moment.era == era).then_some(Self {
+            view,
+            moment: Some(moment),
+            seen,
+        }))
+    }
+
+    /// A session as it stands, nothing if its files changed names meanwhile, or if less of it
+    /// was looked at.
+    ///
+    /// # Errors
+    /// If its files cannot be read, or name another key.
+    pub(super) fn pieces(&self, key: &str, resolve: bool) -> Result<Option<Pieces>> {
+        let (Some(moment), Some(seen)) = (&self.moment, self.seen.get(key)) else {
+            return Ok(None);
+        };
+        let (key, stem) = moment.find(key, resolve);
+        session_file::validate_key(&key)?;
+        if stem != seen.stem {
+            return Ok(None);
+        }
+        let Some(stem) = stem else {
+            return Ok(Some(Pieces::empty(&key)));
+        };
+        let names = (&*stem, &*key);
+        let pieces = match (moment.plans.sessions.get(&*stem), &seen.files) {
+            (_, Err(error)) => return Err(error.clone()),
+            (Some(plan), Ok(Content::Planned(files))) => {
+                let restored = moment.restored.get(&*stem);
+                let planned = self.view.planned(moment);
+                let files = (**files).clone();
+                let pieces = pieces::planned(planned, restored, names, plan, files)?;
+                let Some(pieces) = pieces else { return Ok(None) };
+                pieces
+            }
+            (None, Ok(Content::Both(pieces))) => {
+                let mut pieces = pieces.clone();
+                if !pieces.sidecar.is_read()
+                    && let Some(restored) = self.view.restored(moment, &stem)?
+                {
+                    pieces.meta = Meta::of(restored.meta);
+                }
+                pieces
+            }
+            // The journal spoke of it for the first time since.
+            _ => return Ok(None),
+        };
+        // Another session has the file name since.
+        if pieces.exists && *pieces.meta.text.key != *key {
+            return Err(self.view.anothers(moment, names, &pieces.meta.text.key));
+        }
+        Ok(Some(pieces))
+    }
+
+    /// What `read` makes of a session, nothing if it is gone.
+    fn read<T>(&self, key: &str, read: impl Fn(Pieces) -> T) -> Result<Option<T>> {
+        let pieces = match self.pieces(key, false) {
+            Ok(Some(pieces)) => pieces,
+            // Gone since, or in the midst of a change.
+            _ => self.view.session(key, false, Ok)?,
+        };
+        Ok(pieces.exists.then(|| read(pieces)))
+    }
+
+    /// What the sidecar of a session says.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn meta(&self, key: &str) -> Result<Meta> {
+        if let Some(moment) = &self.moment
+            && let Some(seen) = self.seen.get(key)
+            && let Ok(Content::Sidecar(meta, sidecar)) = &seen.files
+            && let Some(stem) = seen.stem.as_deref()
+            && !moment.plans.sessions.contains_key(stem)
+            && (sidecar.is_read() && *meta.text.key == *key)
+        {
+            return Ok(meta.clone());
+        }
+        let found = self.read(key, |pieces| pieces.meta)?;
+        Ok(found.unwrap_or_else(|| Meta::empty(key)))
+    }
+
+    /// What the sidecar of a session says, and its lines. Nothing if it is gone.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn glance(&self, key: &str) -> Result<Option<(Meta, Lines)>> {
+        self.read(key, |pieces| (pieces.meta, Lines::of_bytes(pieces.bytes)))
+    }
+
+    /// At least the lines of a session, without a look at its sidecar if the journal says
+    /// nothing of it: those that the sidecar skips are among them then. None if it is gone.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn lines(&self, key: &str) -> Result<Option<Lines>> {
+        if let Some(moment) = &self.moment
+            && let Some(seen) = self.seen.get(key)
+            && let Ok(Content::Lines(bytes)) = &seen.files
+            && let Some(stem) = seen.stem.as_deref()
+            && !moment.plans.sessions.contains_key(stem)
+        {
+            return Ok(Some(Lines::of_bytes(bytes.clone())));
+        }
+        self.read(key, |pieces| Lines::of_bytes(pieces.bytes))
+    }
+
+    /// All lines of a session, none if it is gone, and where those begin that are not hidden.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn whole(&self, key: &str) -> Result<(Arc<Snapshot>, u64)> {
+        let whole = match self.pieces(key, false) {
+            Ok(Some(pieces)) => {
+                let whole = pieces.whole();
+                whole.map_err(|e| Error::io("read", std::path::Path::new(key), e))?
+            }
+            _ => self.view.session(key, false, Pieces::whole)?,
+        };
+        Ok((Arc::new(whole.0), whole.1))
+    }
+
+    /// What a copy has of a session: what its sidecar says, its lines, and what its files will
+    /// say of the messages that it took once. Nothing if it is gone.
+    ///
+    /// # Errors
+    /// If its files cannot be read.
+    pub(crate) fn original(&self, key: &str) -> Result<Option<(Meta, Lines, [Vec<u8>; 2])>> {
+        let own = self.pieces(key, false);
+        if let (Some(moment), Some(seen), Ok(Some(pieces))) =
+            (&self.moment, self.seen.get(key), own)
+        {
+            return seen.original(moment, pieces);
+        }
+        let (group, pieces) = self.view.chase(key, false, Depth::Copy)?;
+        match (&group.moment, group.seen.get(key)) {
+            (Some(moment), Some(seen)) => seen.original(moment, pieces),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Seen {
+    fn of(
+        view: &DirectoryView,
+        begin: &Moment,
+        (key, resolve): (&str, bool),
+        depth: Depth,
+    ) -> Self {
+        let (key, stem) = begin.find(key, resolve);
+        let (files, ids) = match stem.as_deref() {
+            None => (Ok(Content::Both(Pieces::empty(&key))), Ok(<[_; 2]>::default())),
+            Some(stem) => {
+                // Before the rest: those of messages that came later would be too many.
+                let ids = match depth {
+                    Depth::Copy => view.ids(stem),
+                    _ => Ok(<[_; 2]>::default()),
+                };
+                let is_planned = begin.plans.sessions.contains_key(stem);
+                (Content::of(view, is_planned, (stem, &key), depth), ids)
+            }
+        };
+        Self { stem, files, ids }
+    }
+
+    fn original(
+        &self,
+        moment: &Moment,
+        pieces: Pieces,
+    ) -> Result<Option<(Meta, Lines, [Vec<u8>; 2])>> {
+        if !pieces.exists {
+            return Ok(None);
+        }
+        let [newest, old] = self.ids.clone()?;
+        let stem = self.stem.as_deref().unwrap_or_default();
+        let ids = match moment.plans.once.get(stem) {
+            None => [newest, old],
+            Some(planned) => {
+                let [newest, old] = match planned.anew {
+                    true => <[_; 2]>::default(),
+                    false => [newest, old],
+                };
+                match planned.lacks_nothing(&Taken::of([&newest, &old])) {
+                    true => [newest, old],
+                    false => [planned.after(&newest), old],
+                }
+            }
+        };
+        Ok(Some((pieces.meta, Lines::of_bytes(pieces.bytes), ids)))
+    }
+}
+
+impl Content {
+    fn of(
+        view: &DirectoryView,
+        is_planned: bool,
+        (stem, key): (&str, &str),
+        depth: Depth,
+    ) -> Result<Self> {
+        let (storage, dir) = (&*view.storage, &*view.dir);
+        if is_planned {
+            let files = Files::of(storage, dir, stem)?;
+            let sidecar = read_meta(storage, dir, stem, key);
+            return Ok(Self::Planned(Box::new((files, sidecar))));
+        }
+        Ok(match depth {
+            Depth::Sidecar => {
+                let (meta, sidecar) = read_meta(storage, dir, stem, key)?;
+                Self::Sidecar(meta, sidecar)
+            }
+            Depth::Lines => {
+                let file = files::open_log(storage, dir, stem, OpenMode::Read)?;
+                Self::Lines(Bytes::whole(file, dir)?)
+            }
+            Depth::Both | Depth::Copy => Self::Both(load(storage, dir, stem, key)?),
+        })
+    }
+}
+
+impl DirectoryView {
+    /// What the files of a session say of the messages that it took once.
+    fn ids(&self, stem: &str) -> Result<[Vec<u8>; 2]> {
+        let [newest, old] = once::paths(&self.home.once, stem).map(|path| {
+            let read = once::read_file(&*self.storage, &path);
+            read.map_err(|e| Error::io("read", &path, e))
+        });
+        Ok([newest?, old?])
+    }
+}

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod cost;
+mod excerpt;
 mod failure;
 mod lock;
 mod output;

@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use sessionlog::{Message, ToolCall};
 
 use crate::failure::Result;
-use crate::output::{DIM, Output};
+use crate::output::{BAD, DIM, Output};
 use crate::{safe, times};
 
 /// How many columns of what is folded are shown.
@@ -40,6 +40,22 @@ impl Transcript {
             self.call(out, call)?;
         }
         media(out, message)?;
+        out.line("")
+    }
+
+    /// Marks where damaged lines stand.
+    pub(crate) fn damaged(
+        self,
+        out: &mut Output,
+        session: Option<&str>,
+        lines: usize,
+    ) -> Result<()> {
+        let mut mark = out.paint(BAD, &crate::output::count(lines, "damaged line"));
+        if let Some(session) = session {
+            mark.push_str("  ");
+            mark.push_str(&out.paint(DIM, &safe::line(session)));
+        }
+        out.line(&mark)?;
         out.line("")
     }
 

@@ -212,7 +212,11 @@ fn whatever_a_writer_does_between_two_calls_of_a_reader_each_session_is_read_at_
             let history = said(&read_now(reader.exact_keys().history(KEYS[key])).unwrap());
             let states = restless.lock().unwrap().states[begin..].to_vec();
             let is_one = states.iter().any(|state| state[key] == history);
-            assert!(is_one, "seed {seed}, {}: {history:?} of {states:?}", KEYS[key]);
+            assert!(
+                is_one,
+                "seed {seed}, {}: {history:?} of {states:?}",
+                KEYS[key]
+            );
 
             let begin = restless.lock().unwrap().states.len() - 1;
             for (key, lines, last) in paged(&reader) {

@@ -1,35 +1,56 @@
 //! `sessionlog show`: what was said in a session.
 
-use clap::Args;
-use sessionlog::{Message, SessionSnapshot};
+use std::ops::Range;
 
+use clap::Args;
+use sessionlog::{OffsetDateTime, SessionSnapshot};
+
+use crate::excerpt::{self, Excerpt, Shown};
 use crate::failure::{Outcome, Result};
 use crate::output::{self, DIM, HEAD, Output};
 use crate::store::Dir;
 use crate::transcript::Transcript;
-use crate::{resolve, safe, times};
+use crate::{resolve, safe, select, times};
 
 /// Show a conversation
 ///
 /// Message by message, with who said it and when, through $PAGER (or less) on a terminal. Tool
-/// calls, their results and reasoning are cut to a line each, unless --full is given.
+/// calls, their results and reasoning are cut to a line each, unless --full is given. Lines
+/// that are damaged are marked where they stand.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   sessionlog show DIR telegram:123456          by key
   sessionlog show DIR agent:main:telegram      by the beginning of a key or an alias
   sessionlog show DIR telegram:123456 -n 20    the newest 20 messages
+  sessionlog show DIR telegram:123456 --since yesterday --until today
+  sessionlog show DIR telegram:123456 --range 10..20
   sessionlog show DIR telegram:123456 --json | jq -r .content
 
-Exits with 1 if the session has no messages.")]
+Exits with 1 if there are no such messages, or if damaged lines are left out among them.")]
 pub(crate) struct Show {
     #[command(flatten)]
     dir: Dir,
     /// The session: its key, an alias, or the beginning of either
     session: String,
     /// Only the newest so many messages
-    #[arg(short = 'n', long, value_name = "N")]
-    tail: Option<usize>,
+    #[arg(
+        short = 'n',
+        long,
+        alias = "tail",
+        value_name = "N",
+        conflicts_with = "range"
+    )]
+    last: Option<usize>,
+    /// Only the messages from one number to another, the first being 1: 10..20, 10.. or ..20
+    #[arg(long, value_name = "FROM..TO", value_parser = range)]
+    range: Option<Range<usize>>,
+    /// Only what was said at that time or later: yesterday, 2h, 2026-11-23, ...
+    #[arg(long, value_name = "TIME", value_parser = select::time)]
+    since: Option<OffsetDateTime>,
+    /// Only what was said before that time
+    #[arg(long, value_name = "TIME", value_parser = select::time)]
+    until: Option<OffsetDateTime>,
     /// Tool calls, their results and reasoning as a whole
     #[arg(short, long)]
     full: bool,
@@ -46,36 +67,67 @@ impl Show {
         let store = self.dir.read()?;
         let key = resolve::session(&store.chats, &self.session)?;
         let snapshot = store.chats.snapshot(&key).wait()?;
-        let messages = match self.tail {
-            Some(n) => snapshot.tail(n).wait()?,
-            None => snapshot.history().wait()?,
-        };
+        let excerpt = self.excerpt(&snapshot)?;
         if self.json {
             let mut out = Output::new();
-            for message in &messages {
+            for message in &excerpt.messages {
                 out.json(message)?;
             }
             out.finish()?;
         } else {
-            self.transcript(&key, &snapshot, &messages)?;
+            self.transcript(&key, &snapshot, &excerpt)?;
         }
-        Ok(Outcome::found(!messages.is_empty()))
+        excerpt::note_damaged(excerpt.damaged());
+        let is_whole = !excerpt.messages.is_empty() && excerpt.damaged() == 0;
+        Ok(Outcome::found(is_whole))
     }
 
-    fn transcript(
-        &self,
-        key: &str,
-        snapshot: &SessionSnapshot,
-        messages: &[Message],
-    ) -> Result<()> {
+    fn excerpt(&self, snapshot: &SessionSnapshot) -> Result<Excerpt> {
+        let is_by_time = self.since.is_some() || self.until.is_some();
+        let mut excerpt = match self.last {
+            Some(last) if !is_by_time => Excerpt::newest(snapshot, last)?,
+            _ => Excerpt::whole(snapshot)?,
+        };
+        if let Some(range) = &self.range {
+            excerpt.cut(range.clone());
+        }
+        if is_by_time {
+            excerpt.between(self.since, self.until);
+            if let Some(last) = self.last {
+                let all = excerpt.messages.len();
+                excerpt.cut(all.saturating_sub(last)..all);
+            }
+        }
+        Ok(excerpt)
+    }
+
+    fn transcript(&self, key: &str, snapshot: &SessionSnapshot, excerpt: &Excerpt) -> Result<()> {
         let mut out = Output::paged(!self.no_pager);
         head(&mut out, key, snapshot)?;
         let transcript = Transcript { full: self.full };
-        for message in messages {
-            transcript.write(&mut out, None, message)?;
+        for shown in excerpt.each() {
+            match shown {
+                Shown::Message(message) => transcript.write(&mut out, None, message)?,
+                Shown::Damaged(lines) => transcript.damaged(&mut out, None, lines)?,
+            }
         }
         out.finish()
     }
+}
+
+/// Reads `10..20`: numbers of messages from 1 on, both among them.
+fn range(text: &str) -> std::result::Result<Range<usize>, String> {
+    let wrong = || format!("{text:?} is no range; use 10..20, 10.. or ..20");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |text: &str, absent| match text.trim() {
+        "" => Ok(absent),
+        text => text.parse().map_err(|_| wrong()),
+    };
+    let (from, to): (usize, usize) = (number(from, 1)?, number(to, usize::MAX)?);
+    if from == 0 || to < from {
+        return Err(wrong());
+    }
+    Ok(from - 1..to)
 }
 
 /// Whose conversation it is, and what is known of it.

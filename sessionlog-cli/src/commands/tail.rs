@@ -12,6 +12,7 @@ use sessionlog::{Message, StoreHandle};
 use self::anchor::Anchor;
 use self::watch::{All, Few, Fresh};
 use crate::cost::Cost;
+use crate::excerpt::{self, Excerpt};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::resolve;
@@ -33,7 +34,8 @@ Examples:
   sessionlog tail -f DIR --channel slack -n 0   follow a channel, from now on
   sessionlog tail -f DIR --json | jq -r '.session + \": \" + .message.content'
 
-Ends with Ctrl-C. Without -f it exits with 1 if there are no messages.")]
+Ends with Ctrl-C. Without -f it exits with 1 if there are no messages, or if damaged lines are
+left out among them.")]
 pub(crate) struct Tail {
     #[command(flatten)]
     dir: Dir,
@@ -78,6 +80,7 @@ impl Tail {
             json: self.json,
             names: self.sessions.len() != 1,
             any: false,
+            left_out: 0,
         };
         if self.sessions.is_empty() {
             let mut all = All::new(self.dir.path(), self.select.query());
@@ -93,10 +96,13 @@ impl Tail {
         let mut few = Few::default();
         for key in keys {
             let snapshot = chats.snapshot(&key).wait()?;
-            let newest = snapshot.tail(self.newest).wait()?;
+            let newest = Excerpt::newest(&snapshot, self.newest)?;
             few.push(&key, Anchor::at_end_of(&snapshot)?);
-            for message in &newest {
-                shown.message(&key, message)?;
+            for one in newest.each() {
+                match one {
+                    excerpt::Shown::Message(message) => shown.message(&key, message)?,
+                    excerpt::Shown::Damaged(lines) => shown.damaged(&key, lines)?,
+                }
             }
         }
         self.follow(shown, || few.fresh(chats))
@@ -112,9 +118,11 @@ impl Tail {
         let mut newest = Vec::new();
         for key in sessions {
             let snapshot = chats.snapshot(key).wait()?;
-            let messages = snapshot.tail(self.newest).wait()?;
+            let excerpt = Excerpt::newest(&snapshot, self.newest)?;
             all.was_shown(key, &snapshot)?;
-            newest.extend(messages.into_iter().map(|message| (key, message)));
+            shown.left_out += excerpt.damaged();
+            let messages = excerpt.messages.into_iter();
+            newest.extend(messages.map(|message| (key, message)));
         }
         let time = |message: &Message| message.created_at()?.parse::<jiff::Timestamp>().ok();
         newest.sort_by_key(|(_, message)| time(message));
@@ -132,10 +140,11 @@ impl Tail {
     ) -> Result<Outcome> {
         shown.out.flush()?;
         let mut failures = 0;
+        excerpt::note_damaged(shown.left_out);
         if !self.follow {
-            let any = shown.any;
+            let is_whole = shown.any && shown.left_out == 0;
             shown.out.finish()?;
-            return Ok(Outcome::found(any));
+            return Ok(Outcome::found(is_whole));
         }
         loop {
             let cost = Cost::begin();
@@ -166,6 +175,8 @@ struct Shown {
     /// Whether each says whose it is.
     names: bool,
     any: bool,
+    /// How many damaged lines were among them.
+    left_out: usize,
 }
 
 #[derive(Serialize)]
@@ -182,6 +193,15 @@ impl Shown {
         }
         let name = self.names.then_some(session);
         self.transcript.write(&mut self.out, name, message)
+    }
+
+    fn damaged(&mut self, session: &str, lines: usize) -> Result<()> {
+        self.left_out += lines;
+        if self.json {
+            return Ok(());
+        }
+        let name = self.names.then_some(session);
+        self.transcript.damaged(&mut self.out, name, lines)
     }
 
     fn all(&mut self, fresh: &[Fresh]) -> Result<()> {

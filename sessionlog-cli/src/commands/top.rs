@@ -57,17 +57,16 @@ const SHORTEST: Duration = Duration::from_millis(200);
 
 impl Top {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let store = self.dir.read()?;
-        let mut sources = self.sources(&store);
         if self.once || self.json {
-            return self.print(&mut sources);
+            let store = self.dir.read()?;
+            return self.print(&mut self.sources(&store));
         }
         if !std::io::stdout().is_terminal() {
             let failure = Failure::new("top draws on a terminal, and there is none");
             return Err(failure.hint("use --once, or --json"));
         }
         let mut terminal = ratatui::try_init()?;
-        let watched = self.watch(&mut terminal, &mut sources);
+        let watched = self.watch(&mut terminal);
         ratatui::restore();
         watched
     }
@@ -76,8 +75,8 @@ impl Top {
     fn sources<'a>(&'a self, store: &'a Reading) -> Vec<Box<dyn Source + 'a>> {
         vec![
             Box::new(Published::of(self.dir.path())),
-            Box::new(Files::of(self.dir.path(), &store.chats)),
             Box::new(Sessions::of(self.dir.path(), &store.chats)),
+            Box::new(Files::of(self.dir.path(), &store.chats)),
         ]
     }
 
@@ -99,15 +98,14 @@ impl Top {
         }
     }
 
-    fn watch(
-        &self,
-        terminal: &mut ratatui::DefaultTerminal,
-        sources: &mut [Box<dyn Source + '_>],
-    ) -> Result<Outcome> {
+    fn watch(&self, terminal: &mut ratatui::DefaultTerminal) -> Result<Outcome> {
         let mut screen = Screen::of(self.dir.path());
+        terminal.draw(|frame| screen.draw_loading(frame))?;
+        let store = self.dir.read()?;
+        let mut sources = self.sources(&store);
         let mut interval = self.interval.max(SHORTEST);
         loop {
-            screen.take(Sample::take(sources)?);
+            screen.take(Sample::take(&mut sources)?);
             let next = Instant::now() + interval;
             loop {
                 terminal.draw(|frame| screen.draw(frame, interval))?;

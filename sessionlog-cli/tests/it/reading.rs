@@ -1,5 +1,7 @@
 //! Verbs that read.
 
+use sessionlog::Message;
+
 use crate::support::{EIGHT, Fixture, HOSTILE, SEVEN, json, run};
 
 #[test]
@@ -254,4 +256,71 @@ fn a_session_file_without_a_sidecar_is_listed_and_searched_under_its_name() {
     assert_eq!(run("ls --keys", dir.path(), &[]).exits(0), "cli\n");
     let found = run("search", dir.path(), &["needle", "-s", "cli"]).exits(0);
     assert!(found.contains("needle"), "{found}");
+}
+
+fn with_damage() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.write(|chats| {
+        for text in ["one", "two", "three"] {
+            chats.add_message("web:torn", "user", text).wait().unwrap();
+        }
+    });
+    let path = fixture.dir().join("web_torn.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.insert(1, "{\"role\":\"user\",\"cont\0\0\0");
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    fixture
+}
+
+#[test]
+fn damaged_lines_are_marked_where_they_stand_and_what_leaves_them_out_exits_with_1() {
+    let fixture = with_damage();
+    let dir = fixture.dir();
+    for verb in ["show", "tail"] {
+        let shown = run(verb, &dir, &["web:torn"]).exits(1);
+        let places = ["one", "1 damaged line", "two", "three"].map(|what| shown.find(what));
+        assert!(places.is_sorted() && places[0].is_some(), "{shown}");
+        let shown = run(verb, &dir, &["web:torn", "-n", "2"]).exits(0);
+        assert!(!shown.contains("damaged"), "{shown}");
+        let lines = run(verb, &dir, &["web:torn", "--json"]).exits(1);
+        assert_eq!(json(&lines).len(), 3);
+    }
+    run("tail", &dir, &[]).exits(1);
+}
+
+#[test]
+fn a_part_of_a_conversation_is_shown_by_number_and_by_time() {
+    let fixture = Fixture::empty();
+    fixture.write(|chats| {
+        for n in 1..=9 {
+            let time = format!("2026-11-0{n}T12:00:00Z");
+            let message = Message::user(n.to_string()).with_created_at(&time).unwrap();
+            chats.append_all("web:long", vec![message]).wait().unwrap();
+        }
+    });
+    let part = |args: &[&str]| {
+        let args = [&["web:long", "--json"], args].concat();
+        let shown = run("show", &fixture.dir(), &args).exits(0);
+        let texts = json(&shown).into_iter();
+        texts
+            .map(|one| one["content"].as_str().unwrap().to_owned())
+            .collect::<String>()
+    };
+    assert_eq!(part(&["--range", "2..4"]), "234");
+    assert_eq!(part(&["--range", "..3"]), "123");
+    assert_eq!(part(&["--range", "8.."]), "89");
+    assert_eq!(part(&["--last", "2"]), "89");
+    assert_eq!(part(&["--since", "2026-11-03T12:00:00Z"]), "3456789");
+    let range = [
+        "--since",
+        "2026-11-03T12:00:00Z",
+        "--until",
+        "2026-11-06T12:00:00Z",
+    ];
+    assert_eq!(part(&range), "345");
+    assert_eq!(part(&[&range[..], &["-n", "2"]].concat()), "45");
+    let dir = fixture.dir();
+    run("show", &dir, &["web:long", "--until", "2020-01-01"]).exits(1);
+    run("show", &dir, &["web:long", "--range", "4..2"]).exits(2);
 }

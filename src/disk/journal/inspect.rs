@@ -239,7 +239,9 @@ impl Inspected {
         let claims = segment::salvage_header(&data, self.number);
         self.store = claims.and_then(|claims| claims.store);
         let owner = store.copied().or(self.store).unwrap_or_default();
-        if let Err(error) = segment::decode_header(&data, data.len(), &self.path, &owner, self.number) {
+        if let Err(error) =
+            segment::decode_header(&data, data.len(), &self.path, &owner, self.number)
+        {
             // It is no damage, and what it holds is not to be given up.
             if claims.is_some_and(|claims| claims.is_of_another_version) {
                 self.error = Some(error.clone());

@@ -127,12 +127,7 @@ impl Scan {
         self.conclude()
     }
 
-    fn read_segments(
-        &mut self,
-        storage: &dyn Storage,
-        dir: &Path,
-        store: &StoreId,
-    ) -> Result<()> {
+    fn read_segments(&mut self, storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<()> {
         let listed = self.list(storage, dir)?;
         let is_first = self.segments.is_empty();
         let is_there = |found: &Found| listed.iter().any(|(number, _)| *number == found.number);

@@ -125,7 +125,9 @@ impl<'a> Group<'a> {
                 let planned = self.view.planned(moment);
                 let files = (**files).clone();
                 let pieces = pieces::planned(planned, restored, names, plan, files)?;
-                let Some(pieces) = pieces else { return Ok(None) };
+                let Some(pieces) = pieces else {
+                    return Ok(None);
+                };
                 pieces
             }
             (None, Ok(Content::Both(pieces))) => {
@@ -244,7 +246,10 @@ impl Seen {
     ) -> Self {
         let (key, stem) = begin.find(key, resolve);
         let (files, ids) = match stem.as_deref() {
-            None => (Ok(Content::Both(Pieces::empty(&key))), Ok(<[_; 2]>::default())),
+            None => (
+                Ok(Content::Both(Pieces::empty(&key))),
+                Ok(<[_; 2]>::default()),
+            ),
             Some(stem) => {
                 // Before the rest: those of messages that came later would be too many.
                 let ids = match depth {

@@ -185,11 +185,7 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
 }
 
 /// What is shown of a session, if it is looked for.
-fn find(
-    sight: &dyn Sight,
-    query: &SessionQuery,
-    session: &Listed,
-) -> Option<Result<SessionInfo>> {
+fn find(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
         match admitted(sight, query, session) {
             Ok(Some(_)) => {}
@@ -235,18 +231,25 @@ pub(super) fn newest_first<'a>(
     listed: &'a [Listed],
     mut unreadable: impl FnMut(&Listed, Error),
 ) -> Vec<(&'a Listed, i64)> {
-    let (mut found, mut unknown) = (Vec::new(), Vec::new());
-    for session in listed {
-        match source.updated(session).map(|time| (time, query.admits_at(time))) {
-            Some((time, Some(true))) => found.push((session, time)),
-            Some((_, Some(false))) => {}
-            _ => unknown.push(session),
-        }
-    }
+    let known = |session: &Listed| {
+        let time = source.updated(session)?;
+        Some(query.admits_at(time)?.then_some(time))
+    };
+    let known: Vec<Option<Option<i64>>> = listed.iter().map(known).collect();
+    let unknown = listed
+        .iter()
+        .zip(&known)
+        .filter(|(_, known)| known.is_none());
+    let unknown: Vec<&Listed> = unknown.map(|(session, _)| session).collect();
     let times = each(source, &unknown, Depth::Sidecar, &|sight, session| {
         admitted(sight, query, session)
     });
-    for (session, time) in unknown.into_iter().zip(times) {
+    let (mut times, mut found) = (times.into_iter(), Vec::new());
+    for (session, known) in listed.iter().zip(known) {
+        let time = match known {
+            Some(known) => Ok(known),
+            None => times.next().unwrap_or(Ok(None)),
+        };
         match time {
             Ok(Some(time)) => found.push((session, time)),
             Ok(None) => {}

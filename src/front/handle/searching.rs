@@ -121,6 +121,9 @@ struct Rest {
 /// The most sessions that are searched at a time.
 const SESSIONS: usize = 1024;
 
+/// How often a session and its archive are searched anew that a compaction changes meanwhile.
+const ROUNDS: usize = 8;
+
 impl Hunt {
     pub(crate) fn is_over(&self) -> bool {
         self.work.as_ref().is_some_and(VecDeque::is_empty)
@@ -243,11 +246,41 @@ impl Quarry {
             let keys: Vec<&str> = sessions.iter().map(|(_, key)| &**key).collect();
             let group = Group::of(view, &keys, depth);
             glance::each(sessions, 1, &|session| {
+                if self.archived.is_some() {
+                    return self.search_with_archive(view, session, &room);
+                }
                 let in_group = || self.in_group(&group, session);
                 self.searched(session, &room, &group, in_group)
             })
         });
         parts.collect()
+    }
+
+    /// Searches a session and its archive, beside a writer, until its file is the same before
+    /// and after: what a compaction moved from one to the other meanwhile would be found twice,
+    /// or not at all.
+    fn search_with_archive(
+        &self,
+        view: &DirectoryView,
+        session: &Listed,
+        room: &Room,
+    ) -> Vec<Work> {
+        let look = || Group::of(view, &[&session.1], Depth::Both);
+        let place = |group: &Group<'_>| {
+            let (snapshot, shown) = group.whole(&session.1).ok()?;
+            Some((snapshot.live.numbering, shown))
+        };
+        let mut before = look();
+        for _ in 0..ROUNDS {
+            let in_group = || self.in_group(&look(), session);
+            let searched = self.searched(session, room, &before, in_group);
+            let after = look();
+            if is_unsearched(&searched) || place(&before) == place(&after) {
+                return searched;
+            }
+            before = after;
+        }
+        self.searched(session, room, &before, || self.in_group(&look(), session))
     }
 
     fn searched(

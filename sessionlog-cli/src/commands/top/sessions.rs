@@ -1,5 +1,6 @@
 //! What sessions there are, and which change.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::time::Instant;
 
@@ -53,7 +54,9 @@ impl<'a> Sessions<'a> {
         let newest = SessionQuery::new()
             .order(SessionOrder::Updated)
             .limit(SHOWN);
-        let recent = chats.sessions(newest).wait()?.sessions;
+        let mut recent = chats.sessions(newest).wait()?.sessions;
+        // Each is shown as it was a little later than they were put in order.
+        recent.sort_by_key(|session| Reverse(updated(session)));
         let seconds = last.map(|last| at.duration_since(last.at).as_secs_f64());
         let changed = match last.and_then(|last| last.newest) {
             Some(since) => Some(changed_since(chats, since)?),

@@ -82,9 +82,7 @@ impl OnDisk {
                     Found::Removed
                 };
             }
-            Self::Meta { meta, bytes } => {
-                plan.past.had(meta, is_same) || is_torn(plan, bytes)
-            }
+            Self::Meta { meta, bytes } => plan.past.had(meta, is_same) || is_torn(plan, bytes),
         };
         if as_left {
             Found::AsLeft

@@ -44,12 +44,7 @@ impl Transcript {
     }
 
     /// Marks where damaged lines stand.
-    pub(crate) fn damaged(
-        self,
-        out: &mut Output,
-        session: Option<&str>,
-        lines: usize,
-    ) -> Result<()> {
+    pub(crate) fn damaged(out: &mut Output, session: Option<&str>, lines: usize) -> Result<()> {
         let mut mark = out.paint(BAD, &crate::output::count(lines, "damaged line"));
         if let Some(session) = session {
             mark.push_str("  ");

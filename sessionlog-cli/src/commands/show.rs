@@ -108,7 +108,7 @@ impl Show {
         for shown in excerpt.each() {
             match shown {
                 Shown::Message(message) => transcript.write(&mut out, None, message)?,
-                Shown::Damaged(lines) => transcript.damaged(&mut out, None, lines)?,
+                Shown::Damaged(lines) => Transcript::damaged(&mut out, None, lines)?,
             }
         }
         out.finish()

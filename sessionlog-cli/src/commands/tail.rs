@@ -201,7 +201,7 @@ impl Shown {
             return Ok(());
         }
         let name = self.names.then_some(session);
-        self.transcript.damaged(&mut self.out, name, lines)
+        Transcript::damaged(&mut self.out, name, lines)
     }
 
     fn all(&mut self, fresh: &[Fresh]) -> Result<()> {

@@ -43,6 +43,9 @@ pub(crate) struct Group<'a> {
     seen: HashMap<String, Seen>,
 }
 
+/// A sidecar, lines, and the messages taken once.
+type Original = (Meta, Lines, [Vec<u8>; 2]);
+
 /// A session's files as they were before the journal was read on.
 struct Seen {
     stem: Option<Arc<str>>,
@@ -222,7 +225,7 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn original(&self, key: &str) -> Result<Option<(Meta, Lines, [Vec<u8>; 2])>> {
+    pub(crate) fn original(&self, key: &str) -> Result<Option<Original>> {
         let own = self.pieces(key, false);
         if let (Some(moment), Some(seen), Ok(Some(pieces))) =
             (&self.moment, self.seen.get(key), own)
@@ -263,11 +266,7 @@ impl Seen {
         Self { stem, files, ids }
     }
 
-    fn original(
-        &self,
-        moment: &Moment,
-        pieces: Pieces,
-    ) -> Result<Option<(Meta, Lines, [Vec<u8>; 2])>> {
+    fn original(&self, moment: &Moment, pieces: Pieces) -> Result<Option<Original>> {
         if !pieces.exists {
             return Ok(None);
         }
@@ -276,13 +275,15 @@ impl Seen {
         let ids = match moment.plans.once.get(stem) {
             None => [newest, old],
             Some(planned) => {
-                let [newest, old] = match planned.anew {
-                    true => <[_; 2]>::default(),
-                    false => [newest, old],
+                let [newest, old] = if planned.anew {
+                    <[_; 2]>::default()
+                } else {
+                    [newest, old]
                 };
-                match planned.lacks_nothing(&Taken::of([&newest, &old])) {
-                    true => [newest, old],
-                    false => [planned.after(&newest), old],
+                if planned.lacks_nothing(&Taken::of([&newest, &old])) {
+                    [newest, old]
+                } else {
+                    [planned.after(&newest), old]
                 }
             }
         };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::explore::Model;
 use crate::stage::{joined, spawned};
-use sessionlog::testing::mailbox::events;
 use sessionlog::testing::rig::{Names, Rope};
 use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
 
@@ -176,27 +175,25 @@ fn what_was_found_at_open_stays_deleted() {
     assert_eq!(names.list(), [""; 0], "deleted and listed");
 }
 
-/// Two shards ring, one of them twice, and the worker looks only when it is told:
-/// it answers every ring, and sees what was done before it.
+/// Two shards ring, one of them twice, and the leader sleeps until it is told: it answers every
+/// ring, and sees what was done before it.
 fn a_ring_is_answered_with_what_came_before_it() {
     let rope = Arc::new(Rope::default());
-    let (tell, told) = events();
     let queued = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let ringing = [(0, 2), (1, 1)].map(|(shard, times)| {
-        let (rope, tell, queued) = (rope.clone(), tell.clone(), queued.clone());
+        let (rope, queued) = (rope.clone(), queued.clone());
         spawned(move || {
             for _ in 0..times {
                 queued[shard].fetch_add(1, Ordering::Relaxed);
                 if rope.ring(shard) {
-                    tell.send(());
+                    rope.rouse();
                 }
             }
         })
     });
     let mut seen = [0, 0];
     while seen != [2, 1] {
-        told.recv().expect("the bells hold the sender");
-        for shard in rope.answer() {
+        for shard in rope.wait() {
             seen[shard] = queued[shard].load(Ordering::Relaxed);
             assert!(seen[shard] > 0, "answered before it came");
         }

@@ -1,24 +1,16 @@
 //! The journal: its watermark, its call for a flush, and its segments.
 
-use std::sync::Arc;
-
 use crate::explore::Model;
-use crate::stage::{joined, opened, segments, spawned};
-use sessionlog::testing::rig::{Heard, Rig, Setup};
-use sessionlog::testing::sync::atomic::{AtomicU64, Ordering};
+use crate::stage::{joined, opened, segments, spawned, submitted};
+use loom::future::block_on;
+use sessionlog::testing::rig::{Rig, Setup};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "journal_watermark",
         bound: 4,
-        at_least: 15,
-        runs: &[a_flush_covers_what_its_worker_was_told_before],
-    },
-    Model {
-        name: "journal_progress",
-        bound: 4,
-        at_least: 4,
-        runs: &[whoever_reads_the_watermark_sees_what_was_told_before],
+        at_least: 400,
+        runs: &[whoever_reads_the_watermark_sees_what_was_settled_before],
     },
     Model {
         name: "journal_activity",
@@ -29,7 +21,7 @@ pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "journal_owes",
         bound: 4,
-        at_least: 4,
+        at_least: 70,
         runs: &[what_was_told_unsynced_is_owed],
     },
     Model {
@@ -46,89 +38,53 @@ pub(crate) const MODELS: &[Model] = &[
     },
 ];
 
-/// Two batches are committed while a flush reads the watermark and asks the
-/// worker: of every batch below it, the worker hears before it hears of the
-/// flush.
-fn a_flush_covers_what_its_worker_was_told_before() {
-    let (_storage, rig) = opened(&Setup::default());
+/// The watermark is raised after what it covers is settled: whoever reads it, on whatever way,
+/// sees that.
+fn whoever_reads_the_watermark_sees_what_was_settled_before() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
     let Rig {
+        handle,
         control,
-        worker,
-        mut journal,
+        mut leader,
         mut supervisor,
         ..
     } = rig;
-    let listening = worker.eavesdrop();
     let start = control.synced();
     let committer = spawned(move || {
-        for number in 1..=2 {
-            control.submit(0, number, true).expect("is open");
-            assert!(journal.step());
+        for text in ["1", "2"] {
+            drop(submitted(handle.add_message("a", "user", text)));
+            assert!(leader.step());
         }
     });
     let covered = supervisor.begin() - start;
+    let seen = control.moment("a").expect("is loaded").lines.len() as u64 - 1;
+    assert!(seen >= covered, "{covered} covered, {seen} settled");
     joined([committer]);
-    let heard = listening.heard();
-    let flush = heard
-        .iter()
-        .position(|h| *h == Heard::Flush)
-        .expect("is asked");
-    let told = heard[..flush]
-        .iter()
-        .filter(|h| matches!(h, Heard::Synced(_)));
-    assert!(
-        told.count() as u64 >= covered,
-        "{covered} covered: {heard:?}"
-    );
-}
-
-/// The watermark is raised after the signals: whoever reads it, on whatever way,
-/// sees what was done before they were sent.
-fn whoever_reads_the_watermark_sees_what_was_told_before() {
-    let (_storage, rig) = opened(&Setup::default());
-    let Rig {
-        control,
-        mut journal,
-        ..
-    } = rig;
-    let start = control.synced();
-    let told = Arc::new(AtomicU64::new(0));
-    let reader = {
-        let (control, told) = (control.clone(), told.clone());
-        spawned(move || {
-            let covered = control.synced() - start;
-            assert!(told.load(Ordering::Relaxed) >= covered, "is not told yet");
-        })
-    };
-    journal.commit(&control, |number| told.store(number, Ordering::Relaxed));
-    joined([reader]);
 }
 
 /// A batch that a flush does not cover calls for another flush: otherwise an
 /// idle store would not come to lie on disk complete.
 fn what_a_flush_missed_calls_for_another() {
-    let (_storage, rig) = opened(&Setup::default());
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
     let Rig {
+        handle,
         control,
-        mut journal,
+        mut leader,
         mut supervisor,
         ..
     } = rig;
-    let start = control.synced();
-    control.submit(0, 1, true).expect("is open");
-    assert!(journal.step());
     assert!(supervisor.was_activated());
-    let committer = {
-        let control = control.clone();
-        spawned(move || {
-            control.submit(0, 2, true).expect("is open");
-            assert!(journal.step());
-        })
-    };
+    let start = control.synced();
+    let committer = spawned(move || {
+        drop(submitted(handle.add_message("a", "user", "1")));
+        assert!(leader.step());
+    });
     let covered = supervisor.begin() - start;
     joined([committer]);
     assert!(
-        covered == 2 || supervisor.was_activated(),
+        covered == 1 || supervisor.was_activated(),
         "is never flushed"
     );
 }
@@ -136,26 +92,25 @@ fn what_a_flush_missed_calls_for_another() {
 /// Who was told that a buffered record is written, and then flushes, gets it
 /// synced.
 fn what_was_told_unsynced_is_owed() {
-    let (_storage, rig) = opened(&Setup::default());
+    let setup = Setup {
+        buffered: true,
+        ..Setup::default()
+    };
+    let (_storage, mut rig) = opened(&setup);
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
     let Rig {
+        handle,
         control,
-        mut journal,
-        worker,
+        mut leader,
         ..
     } = rig;
-    let listening = worker.eavesdrop();
-    let committer = {
-        let control = control.clone();
-        spawned(move || {
-            control.submit(0, 1, false).expect("is open");
-            assert!(journal.step());
-        })
-    };
-    if !listening.heard().is_empty() {
-        assert!(control.owes_sync(), "told, and not owed");
-    }
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let committer = spawned(move || {
+        assert!(leader.step());
+    });
+    block_on(mine).expect("is accepted");
+    assert!(control.owes_sync(), "told, and not owed");
     joined([committer]);
-    assert!(control.owes_sync());
 }
 
 /// The committer takes segments that the background makes, until the store ends:
@@ -167,7 +122,7 @@ fn segments_come_in_the_order_of_their_numbers() {
     };
     let (storage, rig) = opened(&setup);
     let Rig {
-        control, journal, ..
+        control, leader, ..
     } = rig;
     let preparing = {
         let control = control.clone();
@@ -182,7 +137,7 @@ fn segments_come_in_the_order_of_their_numbers() {
         assert!(number > last, "{number} after {last}");
         last = number;
     }
-    journal.finish();
+    leader.finish();
     joined([preparing]);
     assert_eq!(segments(&storage), 0, "left behind");
 }

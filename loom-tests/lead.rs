@@ -1,23 +1,44 @@
-//! Callers who commit in place of the sleeping committer.
+//! Callers who lead in place of the sleeping thread, and what the threads leave each other.
 
 use crate::explore::Model;
-use crate::stage::{joined, opened, reopened_as, spawned, wound_up};
+use crate::stage::{joined, opened, reopened_as, said, spawned, submitted, wound_up};
 use loom::future::block_on;
-use sessionlog::Durability;
 use sessionlog::testing::rig::{Rig, Setup};
+use sessionlog::{Durability, Error, Reply, StoreHandle};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "lead_callers",
         bound: 2,
-        at_least: 1_000,
+        at_least: 15_000,
         runs: &[what_is_left_to_who_leads_is_committed],
     },
     Model {
         name: "lead_levels",
         bound: 2,
-        at_least: 1_000,
+        at_least: 10_000,
         runs: &[what_has_to_be_synced_is_whoever_leads],
+    },
+    Model {
+        name: "lead_settle",
+        bound: 2,
+        at_least: 1_000,
+        runs: &[what_is_synced_is_settled_whoever_leads],
+    },
+    Model {
+        name: "lead_sleep",
+        bound: 3,
+        at_least: 40,
+        runs: &[what_the_leader_settles_the_thread_writes],
+    },
+    Model {
+        name: "lead_close",
+        bound: 2,
+        at_least: 8_000,
+        runs: &[
+            a_store_that_closes_answers_who_queued,
+            a_store_that_closes_answers_who_left_its_thread_nothing_to_write,
+        ],
     },
     Model {
         name: "lead_beside",
@@ -59,12 +80,11 @@ fn what_is_written_beside_a_sync_is_not_taken_for_synced() {
         handle,
         control,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
-    control.ask_for_sync();
-    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     let other = spawned(move || {
         block_on(handle.add_message("b", "user", "1")).expect("is accepted");
     });
@@ -73,6 +93,97 @@ fn what_is_written_beside_a_sync_is_not_taken_for_synced() {
     let kept = reopened_as(&storage, "b").len() as u64;
     assert!(kept >= covered.saturating_sub(1), "covered and lost");
     wound_up(&supervisor, parts);
+}
+
+/// Whoever leads settles: nobody waits for ever, and nothing is settled twice.
+fn what_is_synced_is_settled_whoever_leads() {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        leader,
+        supervisor,
+        ..
+    } = rig;
+    let first = submitted(handle.add_message("a", "user", "1"));
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
+    handle
+        .add_message("a", "user", "2")
+        .wait()
+        .expect("is accepted");
+    block_on(first).expect("is accepted");
+    let seen = control.moment("a").expect("is loaded");
+    assert_eq!(
+        (said(&seen), seen.count),
+        (vec!["0".into(), "1".into(), "2".into()], 3)
+    );
+    wound_up(&supervisor, parts);
+}
+
+/// The leader settles while the worker's thread falls asleep: the thread hears of the lines
+/// that are to be written.
+fn what_the_leader_settles_the_thread_writes() {
+    let (storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        mut leader,
+        ..
+    } = rig;
+    let mine = submitted(handle.add_message("a", "user", "1"));
+    let thread = spawned(|| worker.run());
+    while leader.step() {}
+    block_on(mine).expect("is accepted");
+    let written = || {
+        let dump = storage.dump();
+        let file = dump.iter().find(|(name, _)| name.ends_with("/a.jsonl"));
+        file.is_some_and(|(_, bytes)| bytes.iter().filter(|&&byte| byte == b'\n').count() == 2)
+    };
+    while !written() {
+        loom::thread::yield_now();
+    }
+    control.end_worker();
+    joined([thread]);
+}
+
+/// A caller that queued something against the end of the store: it is answered, and the store
+/// ends.
+fn a_store_that_closes_answers_who_queued() {
+    the_store_closes(|handle| handle.add_message("a", "user", "1"));
+}
+
+/// The same without a line, for which the worker's thread would be woken.
+fn a_store_that_closes_answers_who_left_its_thread_nothing_to_write() {
+    the_store_closes(|handle| handle.set_summary("a", "1"));
+}
+
+fn the_store_closes(mine: fn(&StoreHandle) -> Reply<()>) {
+    let (_storage, mut rig) = opened(&Setup::default());
+    rig.carry_out(rig.handle.add_message("a", "user", "0"));
+    let Rig {
+        handle,
+        control,
+        worker,
+        leader,
+        mut supervisor,
+        ..
+    } = rig;
+    let mine = submitted(mine(&handle));
+    let closed = control.start_close();
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
+    supervisor.serve();
+    assert!(
+        matches!(closed.wait(), Some(Ok(()))),
+        "did not close in order"
+    );
+    block_on(mine).expect("was accepted before");
+    let late = handle.add_message("a", "user", "2").wait();
+    assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+    joined(parts);
 }
 
 fn two_callers(setup: &Setup, others: Durability) {
@@ -84,11 +195,11 @@ fn two_callers(setup: &Setup, others: Durability) {
     let Rig {
         handle,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
-    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     let other = {
         let (storage, handle) = (storage.clone(), handle.with_durability(others));
         spawned(move || {

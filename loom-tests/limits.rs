@@ -44,7 +44,7 @@ fn small() -> Setup {
     }
 }
 
-/// Two commands are in the mailbox and more than are taken in at a time when the third is
+/// Two commands are queued and more than are taken in at a time when the third is
 /// submitted: whoever takes them in, they stay in the order in which they were submitted.
 fn what_one_submits_in_turn_keeps_its_order() {
     let (storage, mut rig) = opened(&small());
@@ -53,13 +53,13 @@ fn what_one_submits_in_turn_keeps_its_order() {
         handle,
         control,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
     let add = |text| begun(handle.add_message("a", "user", text));
-    let [first, second] = worker.while_busy(|| ["1", "2"].map(add));
-    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let [first, second] = ["1", "2"].map(add);
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     let third = add("3");
     for reply in [first, second, third] {
         reply().expect("is accepted");
@@ -81,7 +81,7 @@ fn begun(mut reply: sessionlog::Reply<()>) -> impl FnOnce() -> Result<()> {
     move || early.unwrap_or_else(|| block_on(reply))
 }
 
-/// A mailbox is full, of more than is taken from it at a time, and a task that waited has
+/// An inbox is full, and a task that waited has
 /// given up: who comes then is answered all the same.
 fn who_finds_the_mailbox_full_gets_in() {
     let (_storage, rig) = opened(&small());
@@ -89,23 +89,23 @@ fn who_finds_the_mailbox_full_gets_in() {
         handle,
         control,
         worker,
+        leader,
         ..
     } = rig;
-    // Two are in the mailbox, and one had to wait.
-    worker.while_busy(|| {
-        for _ in 0..3 {
-            drop(submitted(handle.truncate_history("a", 1)));
-        }
-    });
+    // Two are queued, and one had to wait.
+    for _ in 0..3 {
+        drop(submitted(handle.truncate_history("a", 1)));
+    }
     let other = {
         let handle = handle.clone();
         spawned(move || block_on(handle.truncate_history("a", 1)).expect("is answered"))
     };
-    let worker = spawned(|| worker.run());
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     handle.truncate_history("a", 1).wait().expect("is answered");
     joined([other]);
+    control.end_leader();
     control.end_worker();
-    joined([worker]);
+    joined(parts);
 }
 
 /// The disk is full for one batch: who is refused left no line, and nobody's line stands
@@ -117,13 +117,13 @@ fn what_builds_on_a_refused_line_is_refused_too() {
         handle,
         control,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
     storage.fail_at(storage.steps(), Fault::Enospc, Repeat::Once);
     let first = begun(handle.add_message("a", "user", "1"));
-    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     let rest = ["2", "3"].map(|text| begun(handle.add_message("a", "user", text)));
     let [second, third] = rest;
     let told = [(first(), "1"), (second(), "2"), (third(), "3")];
@@ -159,18 +159,16 @@ fn what_was_held_back_builds_on_no_refused_line() {
         handle,
         control,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
     storage.fail_at(storage.steps(), Fault::Enospc, Repeat::Once);
     let first = begun(handle.add_message("a", "user", "1"));
-    let (truncated, second) = worker.while_busy(|| {
-        let truncated = submitted(handle.truncate_history("c", 1));
-        (truncated, begun(handle.add_message("a", "user", "2")))
-    });
+    let truncated = submitted(handle.truncate_history("c", 1));
+    let second = begun(handle.add_message("a", "user", "2"));
     let other = begun(handle.add_message("b", "user", "1"));
-    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     let told = [(first(), "1"), (second(), "2")];
     let accepted = accepted_of(told);
     accepted_of([(other(), "1")]);
@@ -195,11 +193,11 @@ fn a_flush_covers_what_was_only_written() {
         handle,
         control,
         worker,
-        journal,
+        leader,
         mut supervisor,
         ..
     } = rig;
-    let parts = [spawned(|| worker.run()), spawned(|| journal.run())];
+    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
     handle
         .add_message("a", "user", "1")
         .wait()

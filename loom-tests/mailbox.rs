@@ -1,51 +1,61 @@
-//! The mailbox: accepted or refused, rung, and never a sender left behind.
+//! The inboxes: accepted or refused, answered once, and nobody left behind.
 
 use crate::explore::Model;
 use loom::future::block_on;
-use sessionlog::testing::mailbox::{Closed, EventReceiver, Receiver, Sender, bounded, events};
+use sessionlog::testing::mailbox::{Answered, Asked, Lot, Queue, Refused};
 use sessionlog::testing::mailbox_conformance as conformance;
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "mailbox_conformance",
         bound: 4,
-        at_least: 60,
+        at_least: 40,
         runs: &CLAIMS,
     },
     Model {
         name: "mailbox_close",
         bound: 3,
-        at_least: 400,
+        at_least: 250,
         runs: &[
-            an_item_is_refused_or_returned,
+            an_item_is_refused_or_taken,
             every_blocked_sender_learns_of_the_close,
         ],
     },
     Model {
-        name: "mailbox_bell",
-        bound: 2,
-        at_least: 2_500,
-        runs: &[a_queued_item_is_always_drained],
+        name: "mailbox_answer",
+        bound: 3,
+        at_least: 20_000,
+        runs: &[
+            who_waits_is_answered_once,
+            a_task_that_another_polls_is_answered,
+        ],
+    },
+    Model {
+        name: "mailbox_leaving",
+        bound: 4,
+        at_least: 20,
+        runs: &[who_leaves_takes_no_answer_of_anothers],
     },
     Model {
         name: "mailbox_room",
         bound: 3,
-        at_least: 1_200,
+        at_least: 700,
         runs: &[a_blocked_sender_gets_in],
     },
     Model {
         name: "mailbox_async_waiter",
         bound: 3,
-        at_least: 1_500,
+        at_least: 1_000,
         runs: &[a_waiting_task_gets_in_past_a_cancelled_one],
     },
     Model {
         name: "mailbox_async_close",
         bound: 4,
-        at_least: 150,
+        at_least: 1_500,
         runs: &[waiting_tasks_learn_of_the_close],
     },
 ];
@@ -61,135 +71,208 @@ const CLAIMS: [fn(); conformance::CLAIMS.len()] = {
     checks
 };
 
-/// Two senders, one of which may block, against a drain and a close.
-fn an_item_is_refused_or_returned() {
-    let (sender, receiver) = bounded(1, || {});
-    let (refusals, refused) = events();
+type Items = Arc<Queue<u8, u8>>;
+
+fn queue(capacity: usize) -> Items {
+    Arc::new(Queue::new(capacity))
+}
+
+fn taken(queue: &Items) -> Lot<u8> {
+    let mut lot = Lot::default();
+    let mut wakers = Vec::new();
+    queue.take(&mut lot, &mut wakers);
+    woken(wakers);
+    lot
+}
+
+fn items(lot: &Lot<u8>) -> Vec<u8> {
+    lot.items.iter().map(|(item, _)| *item).collect()
+}
+
+fn woken(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(Waker::wake);
+}
+
+async fn sent(queue: &Items, item: u8) -> Result<Asked, Refused> {
+    let mut item = Some(item);
+    poll_fn(|cx| match queue.poll_push(&mut item, b"", cx, true) {
+        Err(Refused::Full) => Poll::Pending,
+        other => Poll::Ready(other),
+    })
+    .await
+}
+
+async fn answer(queue: &Items, mut asked: Asked) -> Answered<u8> {
+    poll_fn(|cx| queue.poll(&mut asked, cx)).await
+}
+
+/// Two senders against a take and an end: each item is taken, left, or refused.
+fn an_item_is_refused_or_taken() {
+    let queue = queue(1);
     let senders = [1, 2].map(|item| {
-        let (sender, refusals) = (sender.clone(), refusals.clone());
+        let queue = queue.clone();
         spawned(move || {
-            if let Err(Closed(item)) = sender.send(item) {
-                refusals.send(item);
+            if let Ok(asked) = queue.push(&mut Some(item), b"") {
+                assert_eq!(queue.wait(&asked), Answered::Gone);
             }
         })
     });
-    drop(refusals);
-
-    let mut seen = Vec::new();
-    let _left = receiver.drain(&mut seen, 1);
-    seen.extend(receiver.close());
-    seen.extend(std::iter::from_fn(|| refused.recv()));
-    seen.sort_unstable();
-    assert_eq!(seen, [1, 2], "lost, or both accepted and refused");
+    let lot = taken(&queue);
+    let mut wakers = Vec::new();
+    let left = queue.end(&mut wakers);
+    assert!(items(&lot).len() + items(&left).len() <= 2);
+    woken(wakers);
     joined(senders);
 }
 
-/// Two senders that wait for room when the mailbox closes.
+/// Two senders that wait for room when the queue closes.
 fn every_blocked_sender_learns_of_the_close() {
-    let (sender, receiver) = bounded(1, || {});
-    sender.try_send(0).expect("has room");
+    let queue = queue(1);
+    queue.push(&mut Some(0), b"").expect("has room");
     let senders = [1, 2].map(|item| {
-        let sender = sender.clone();
-        spawned(move || assert_eq!(sender.send(item), Err(Closed(item))))
-    });
-    assert_eq!(receiver.close(), [0]);
-    joined(senders);
-}
-
-/// The consumer sleeps until it is rung: a ring that is lost leaves it asleep
-/// in front of an item.
-fn a_queued_item_is_always_drained() {
-    let (sender, receiver, rings) = belled(4);
-    let senders = [1, 3].map(|item| {
-        let sender = sender.clone();
+        let queue = queue.clone();
         spawned(move || {
-            sender.try_send(item).expect("has room");
-            sender.try_send(item + 1).expect("has room");
+            let refused = queue.push(&mut Some(item), b"");
+            assert!(matches!(refused, Err(Refused::Closed)));
         })
     });
-    let mut drained = drained_when_rung(&receiver, &rings, 4);
-    drained.sort_unstable();
-    assert_eq!(drained, [1, 2, 3, 4]);
+    queue.close(&mut Vec::new());
     joined(senders);
 }
 
-/// Two senders block on a full mailbox; each drain makes room for one.
+/// A thread and a task queue one item each, the first answered otherwise: each gets its own
+/// answer, whenever it is looked for.
+fn who_waits_is_answered_once() {
+    let queue = queue(2);
+    let thread = {
+        let queue = queue.clone();
+        let asked = queue.push(&mut Some(1), b"").expect("has room");
+        spawned(move || assert_eq!(queue.wait(&asked), Answered::Except(7)))
+    };
+    let task = {
+        let queue = queue.clone();
+        spawned(move || {
+            let answered = block_on(async {
+                let asked = sent(&queue, 2).await.expect("is open");
+                answer(&queue, asked).await
+            });
+            assert_eq!(answered, Answered::Done);
+        })
+    };
+    let mut seen = Vec::new();
+    while seen != [1, 2] {
+        let mut lot = taken(&queue);
+        if lot.items.is_empty() {
+            loom::thread::yield_now();
+            continue;
+        }
+        if seen.is_empty() {
+            queue.except(1, 7);
+        }
+        seen.extend(items(&lot));
+        queue.answer(lot.last, &mut lot.wakers);
+        woken(lot.wakers);
+    }
+    joined([thread, task]);
+}
+
+/// The task that waits is another than the one that queued the item, and comes to wait while
+/// the item is taken and answered.
+fn a_task_that_another_polls_is_answered() {
+    let queue = queue(1);
+    let asked = block_on(sent(&queue, 1)).expect("is open");
+    let task = {
+        let queue = queue.clone();
+        spawned(move || assert_eq!(block_on(answer(&queue, asked)), Answered::Done))
+    };
+    let mut lot = taken(&queue);
+    assert_eq!(items(&lot), [1]);
+    queue.answer(lot.last, &mut lot.wakers);
+    woken(lot.wakers);
+    joined([task]);
+}
+
+/// Who leaves before the answer is not kept an exception for, and who stays gets theirs.
+fn who_leaves_takes_no_answer_of_anothers() {
+    let queue = queue(2);
+    let [leaving, staying] = [1, 2].map(|item| queue.push(&mut Some(item), b"").expect("has room"));
+    let other = {
+        let queue = queue.clone();
+        spawned(move || queue.abandon(&leaving))
+    };
+    let mut lot = taken(&queue);
+    queue.except(1, 1);
+    queue.except(2, 2);
+    queue.answer(lot.last, &mut lot.wakers);
+    assert_eq!(queue.wait(&staying), Answered::Except(2));
+    joined([other]);
+}
+
+/// Two senders block on a full queue; each take makes room.
 fn a_blocked_sender_gets_in() {
-    let (sender, receiver, rings) = belled(1);
-    sender.try_send(0).expect("has room");
+    let queue = queue(1);
+    queue.push(&mut Some(0), b"").expect("has room");
     let senders = [1, 2].map(|item| {
-        let sender = sender.clone();
-        spawned(move || sender.send(item).expect("open"))
+        let queue = queue.clone();
+        spawned(move || {
+            queue.push(&mut Some(item), b"").expect("open");
+        })
     });
-    let mut drained = drained_when_rung(&receiver, &rings, 3);
-    drained.sort_unstable();
-    assert_eq!(drained, [0, 1, 2]);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(items(&taken(&queue)));
+        loom::thread::yield_now();
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2]);
     joined(senders);
 }
 
-/// One task waits for room and gives up. The other must still get in, even if
-/// the only wake-up went to the first.
+/// One task waits for room and gives up. The other must still get in.
 fn a_waiting_task_gets_in_past_a_cancelled_one() {
-    let (sender, receiver, rings) = belled(1);
-    sender.try_send(0).expect("has room");
+    let queue = queue(1);
+    queue.push(&mut Some(0), b"").expect("has room");
     let cancelled = {
-        let sender = sender.clone();
+        let queue = queue.clone();
         spawned(move || {
             let mut item = Some(1);
             block_on(poll_fn(|cx| {
-                let _cancelled = sender.poll_send(cx, &mut item);
+                let _cancelled = queue.poll_push(&mut item, b"", cx, false);
                 Poll::Ready(())
             }));
         })
     };
-    let waiting = spawned(move || {
-        let mut item = Some(2);
-        let sent = block_on(poll_fn(|cx| sender.poll_send(cx, &mut item)));
-        assert_eq!(sent, Ok(()));
-    });
-    let mut drained = Vec::new();
-    while !drained.contains(&2) {
-        rings.recv().expect("the mailbox holds the bell");
-        while receiver.drain(&mut drained, 1) {}
+    let waiting = {
+        let queue = queue.clone();
+        spawned(move || {
+            block_on(sent(&queue, 2)).expect("is open");
+        })
+    };
+    let mut seen = Vec::new();
+    while !seen.contains(&2) {
+        let lot = taken(&queue);
+        seen.extend(items(&lot));
+        woken(lot.wakers);
+        loom::thread::yield_now();
     }
     joined([cancelled, waiting]);
 }
 
-/// Two tasks that wait for room when the mailbox closes get their items back.
+/// Two tasks that wait for room when the queue closes are told.
 fn waiting_tasks_learn_of_the_close() {
-    let (sender, receiver, _rings) = belled(1);
-    sender.try_send(0).expect("has room");
+    let queue = queue(1);
+    queue.push(&mut Some(0), b"").expect("has room");
     let waiting = [1, 2].map(|number| {
-        let sender = sender.clone();
+        let queue = queue.clone();
         spawned(move || {
-            let mut item = Some(number);
-            let sent = block_on(poll_fn(|cx| sender.poll_send(cx, &mut item)));
-            assert_eq!(sent, Err(Closed(number)));
+            let refused = block_on(sent(&queue, number));
+            assert!(matches!(refused, Err(Refused::Closed)));
         })
     });
-    assert_eq!(receiver.close(), [0]);
+    let mut wakers = Vec::new();
+    queue.close(&mut wakers);
+    woken(wakers);
     joined(waiting);
-}
-
-fn belled(capacity: usize) -> (Sender<u8>, Receiver<u8>, EventReceiver<()>) {
-    let (bell, rings) = events();
-    let (sender, receiver) = bounded(capacity, move || {
-        bell.send(());
-    });
-    (sender, receiver, rings)
-}
-
-fn drained_when_rung(
-    receiver: &Receiver<u8>,
-    rings: &EventReceiver<()>,
-    expected: usize,
-) -> Vec<u8> {
-    let mut drained = Vec::new();
-    while drained.len() < expected {
-        rings.recv().expect("the mailbox holds the bell");
-        while receiver.drain(&mut drained, 1) {}
-    }
-    drained
 }
 
 fn spawned(body: impl FnOnce() + Send + 'static) -> JoinHandle {

@@ -20,8 +20,6 @@ mod engine;
 #[cfg(sessionlog_loom)]
 mod explore;
 #[cfg(sessionlog_loom)]
-mod group_commit;
-#[cfg(sessionlog_loom)]
 mod journal;
 #[cfg(sessionlog_loom)]
 mod lead;
@@ -36,30 +34,23 @@ mod readers;
 #[cfg(sessionlog_loom)]
 mod reply;
 #[cfg(sessionlog_loom)]
-mod seat;
-#[cfg(sessionlog_loom)]
 mod stage;
 #[cfg(sessionlog_loom)]
 mod supervisor;
-#[cfg(sessionlog_loom)]
-mod workers;
 
 #[cfg(sessionlog_loom)]
 fn main() -> std::process::ExitCode {
     let models = [
         mailbox::MODELS,
         reply::MODELS,
-        group_commit::MODELS,
         published::MODELS,
         catalog::MODELS,
         journal::MODELS,
         readers::MODELS,
-        seat::MODELS,
         engine::MODELS,
         lead::MODELS,
         limits::MODELS,
         supervisor::MODELS,
-        workers::MODELS,
     ];
     explore::main(&models.concat())
 }

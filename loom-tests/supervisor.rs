@@ -50,13 +50,13 @@ fn a_full_segment_starts_a_flush() {
         handle,
         control,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
     let parts = [
         spawned(|| worker.run()),
-        spawned(|| journal.run()),
+        spawned(|| leader.run()),
         spawned(|| supervisor.run()),
     ];
     let added = handle.add_message("a", "user", "2").wait();
@@ -104,7 +104,7 @@ fn the_disk_fails(setup: &Setup, append: fn(&StoreHandle) -> Appended) {
         handle,
         control,
         worker,
-        journal,
+        leader,
         supervisor,
         ..
     } = rig;
@@ -112,7 +112,7 @@ fn the_disk_fails(setup: &Setup, append: fn(&StoreHandle) -> Appended) {
     let appended = append(&handle);
     let parts = [
         spawned(|| worker.run()),
-        spawned(|| journal.run()),
+        spawned(|| leader.run()),
         spawned(|| supervisor.run()),
     ];
     let flushed = control.start_flush();
@@ -181,7 +181,7 @@ fn a_clear_beside_a_compaction_keeps_the_history_in_a_backup() {
     let Rig {
         handle,
         worker,
-        journal,
+        leader,
         background,
         supervisor,
         ..
@@ -189,7 +189,7 @@ fn a_clear_beside_a_compaction_keeps_the_history_in_a_backup() {
     let compacted = submitted(handle.compact("a"));
     let parts = [
         spawned(|| worker.run()),
-        spawned(|| journal.run()),
+        spawned(|| leader.run()),
         spawned(|| background.run()),
     ];
     handle.context("a").clear().wait().expect("is carried out");

@@ -37,7 +37,6 @@ pub(crate) fn play(seed: u64) {
     reset(kind == Kind::Full || !durable || dice.once_in(3));
     let roomy = dice.once_in(2);
     let make = Make {
-        workers: 2 + dice.below(3),
         mailbox: if roomy { 64 } else { 1 },
         small_limits: dice.once_in(2),
         few_files: dice.once_in(2),

@@ -60,7 +60,11 @@ impl Excerpt {
     pub(crate) fn cut(&mut self, range: Range<usize>) {
         let end = range.end.min(self.messages.len());
         let start = range.start.min(end);
-        let (is_first, is_last) = (start == 0, end == self.messages.len());
+        let (is_first, is_last) = (
+            // After the last message nothing stands before those lines.
+            start == 0 || start == self.messages.len(),
+            end == self.messages.len(),
+        );
         let is_between = |&place: &usize| {
             (place > start || place == start && is_first)
                 && (place < end || place == end && is_last)

@@ -5,83 +5,68 @@
 //!
 //! Every hand-over between threads: what must hold of it, why it holds, and the model in
 //! `loom-tests/` that explores it on the code that ships. `tests/faults` has the faults
-//! that models must see, and those that are seen by `schedules`: the whole engine with two
-//! to four workers and callers of every kind, in random orders.
+//! that models must see, and those that are seen by `schedules`: the whole engine with
+//! callers of every kind, in random orders.
 //!
-//! **Commands.**
+//! **What callers queue.**
 //!
-//! * *Caller to shard* (`mailbox::bounded`): a command is accepted, or handed back. Items
-//!   are queued under the read lock of `closed`; the close takes that lock for writing
-//!   before it collects. `mailbox_close`, `mailbox_async_close`.
-//! * A drain follows whatever is queued. Sender and drain both swap `rung` (acquire,
-//!   release): if the sender finds it cleared, it rings; else the drain that cleared it
-//!   sees the item. `mailbox_bell`.
-//! * Nobody waits beside free room, whoever gives up. A sender looks for room again, and
-//!   is registered as waiting, under the lock that the drain takes after it made room; an
-//!   emptied mailbox wakes every task. `mailbox_room`, `mailbox_async_waiter`,
+//! * *Caller to shard* (`mailbox::Queue`): an item is taken in, or stays its caller's. Items are
+//!   queued, taken and refused under one lock. `mailbox_close`, `mailbox_async_close`.
+//! * Nobody waits beside free room, whoever gives up. Who finds no room is noted under the lock
+//!   that a take holds; every take wakes all of them. `mailbox_room`, `mailbox_async_waiter`,
 //!   `limits_room`.
-//! * *Shards to worker* (`Bells`): no ring is lost, and one answer is for many. All bits
-//!   are one word: a ring that finds it empty has to see to an answer; the answer takes
-//!   all bits in one step, and acquires what came before each. `worker_bells`,
-//!   `engine_bells`.
+//! * *Shards to leader* (`Ready`): no ring is lost, and one look is for many. Who queues the
+//!   first item of a shard rings. All bits are one word: a ring that finds it empty has the leader
+//!   look; the look takes all bits in one step, and acquires what came before each. The leader
+//!   says that it sleeps, and then looks once more: of ring and look, both of which write the
+//!   word, the second sees the first. `worker_bells`, `engine_bells`.
+//! * *Leader to caller* (`Queue::answer`): a caller is answered when the number of their item is
+//!   passed, or told otherwise. Exceptions are entered before the number is raised (release), and
+//!   looked for after it is read (acquire). Who comes to wait after their item was taken is
+//!   noted under the lock that raises the number. Nobody is kept an answer for who left.
+//!   `mailbox_answer`, `mailbox_leaving`, `engine_append`.
+//! * Commands of a session keep their order. A shard of which something is held back for the
+//!   worker's thread has all that comes later held back. `limits_order`, `schedules`.
 //!
-//! **The seat of a worker** (`Seat`), which callers, the committer and the worker's
-//! thread take.
+//! **Who leads** (`Leader`): its thread, or a caller in its place.
 //!
-//! * Who finds the seat taken leaves nothing that nobody sees to. Callers and committer
-//!   only try for the seat, and whoever held it looks at the bells after giving it up.
-//!   Ring and look both write the bells, so that a look comes after a ring that found the
-//!   seat taken. `seat_callers`, `engine_bells`.
-//! * The thread does not sleep over what others leave to it. While it holds the seat it
-//!   says until when it sleeps; whoever leaves something that is due earlier tells it
-//!   (`Worker::due` is the one measure of both). `seat_sleep`, `seat_close`.
-//! * Files are written while others may hold the seat (`Errand`). What is written is
+//! * What is queued is seen to. A caller leads only if the thread sleeps, or is away, which one
+//!   lock says; who finds somebody leading has rung before, and whoever led looks at the word once
+//!   more after giving the journal up. What has to be synced, or is too much, the thread is told
+//!   of. What is queued is taken in under the journal's lock, so that batches are written in their
+//!   order. `lead_callers`, `lead_levels`, `lead_settle`, `schedules`.
+//! * *Caller beside the thread's sync* (`Aside`): the sync speaks of what was written
+//!   before it began, and only that is settled and watermarked. Meanwhile nobody else syncs or
+//!   goes on to another segment. `lead_beside`, `limits_buffered`.
+//! * *Leader and the worker's thread* (`Seat`): both work on the shards under one lock, which
+//!   nobody holds who writes, syncs or waits. What may take files is the thread's: it is held back
+//!   or deferred, and the thread is told if it sleeps past it (`Worker::due` is the one measure of
+//!   both). What is staged by the thread the leader is told of. `lead_sleep`, `lead_close`,
+//!   `engine_append`.
+//! * Changes of a session settle in their order. One that is deferred has all later ones of its
+//!   session deferred, also those that are only shown (`Session::deferred`). `readers_truncate`,
+//!   `readers_swap`, `engine_flush`.
+//! * Files are written without the seat (`Errand`). What is written is
 //!   decided under the seat, and what came of it noted under it; in between only what
 //!   touches no file is staged or settled, for the thread that alone touches files is the
-//!   one that writes. `readers_append`, `engine_flush`, `workers_flush`, `schedules`.
-//! * Commands of a session keep their order. Only what finds the mailbox empty goes past
-//!   it; everything waits after a command that is held back for the thread.
-//!   `limits_order`, `schedules`.
+//!   one that writes. `readers_append`, `engine_flush`, `schedules`.
 //! * What a panic left of a worker answers nobody: it is taken out of the seat under the
-//!   seat's lock, and dropped after the alarm. `engine_panic`.
-//!
-//! **The journal.**
-//!
-//! * *Shard to committer* (`GroupCommit`): a ticket is in a batch exactly if its bytes
-//!   are. Both change hands under one lock, as does whether the committer sleeps.
-//!   `group_commit`, `engine_group`.
-//! * *Caller in the committer's place* (`JournalSeat`): what is queued is seen to. A caller
-//!   leads only if the committer sleeps, or is away, which one lock says of the queue and of it; who
-//!   finds somebody leading has queued before, and whoever led looks at the queue after
-//!   giving the seat up. What has to be synced, or is too much, the committer is told of.
-//!   A batch is taken under the seat, so that batches are written in their order.
-//!   `lead_callers`, `lead_levels`, `engine_append`, `schedules`.
-//! * *Caller beside the committer's sync* (`Syncing`): the sync speaks of what was written
-//!   before it began, and only that is told and watermarked. Meanwhile nobody else syncs or
-//!   goes on to another segment; the committer looks at the queue when it is back.
-//!   `lead_beside`, `limits_buffered`.
-//! * Closed and poisoned leave nobody waiting. Both are looked at under the lock that
-//!   queues; a close rouses the committer, also one that lingers. `group_close`,
-//!   `group_linger`, `group_poison`.
-//! * A worker that has to wait for a buffered record asks for its sync; the committer
-//!   does not sleep over that, with nothing queued either. `group_asked`, `schedules`.
-//! * *Committer to worker* (signals): a worker is told after the sync, in order; a
-//!   command that joined after the sync began is not meant. Each batch has a number: a
-//!   signal handled on the spot passes only such as say less, or speak of later numbers.
-//!   `engine_append`, `engine_group`, `seat_settle`; of several workers `workers_append`.
-//! * *Committer to worker, a refusal*: what was staged on refused lines is not written.
-//!   A ticket says how many refusals its worker had seen; the worker commits what it staged
-//!   before it counts another. `limits_refused`.
-//! * *Committer to supervisor* (`Progress`): a checkpoint covers only what every worker
-//!   was told of before it was asked to flush. The watermark is raised (release) after
-//!   the signals are sent, and read (acquire) before the workers are asked, in the same
-//!   queues. `journal_watermark`, `journal_progress`, `journal_owes`, `engine_flush`,
-//!   `engine_segments`, `workers_flush`; of what was only written `limits_buffered`.
-//! * *Committer to supervisor* (`active`): a commit that a flush does not cover calls for
+//!   seat's lock, and the inboxes end after the alarm. `engine_panic`.
+//! * Closed and poisoned leave nobody waiting. Both are looked at under the lock under which the
+//!   leader sleeps. After a failure the leader still takes in, and refuses. `lead_close`,
+//!   `engine_poison`, `supervisor_alarm`.
+//! * *A refusal*: what was staged on refused lines is not written. Whatever was staged when a
+//!   batch was refused is refused with it. `limits_refused`.
+//! * *Leader to supervisor* (`Progress`): a checkpoint covers only what was settled, or deferred,
+//!   before the worker's thread was asked to flush; it sees to what is deferred first. The
+//!   watermark is raised (release) after that, and read (acquire) before the thread is asked.
+//!   `journal_watermark`, `journal_owes`, `engine_flush`,
+//!   `engine_segments`; of what was only written `limits_buffered`.
+//! * *Leader to supervisor* (`active`): a commit that a flush does not cover calls for
 //!   another flush. Both sides swap (acquire, release): the flush clears the flag, then
 //!   reads the watermark; the commit raises the watermark, then the flag. If either
 //!   stored instead, each could look past the other. `journal_activity`.
-//! * *Committer, background, supervisor* (`SegmentPool`): segments are used in the order
+//! * *Leader, background, supervisor* (`SegmentPool`): segments are used in the order
 //!   of their numbers, given up only when covered, and none is left at the end. One is
 //!   made at a time, decided under the lock; who waits for it is notified however the
 //!   making ends. `journal_pool`, `journal_retire`, `supervisor_full`.
@@ -129,16 +114,16 @@
 //!   entered, under its entry's lock; a name is owned in one step; `listed` is raised
 //!   (release) after `exists`. `catalog_*`, `schedules`.
 //! * *Everyone* (`Alarm`): the first reason wins; nobody is left waiting, or told that it
-//!   went well. Commits are refused before workers are told; a worker that panicked says
-//!   why before its mailboxes close. `engine_poison`, `engine_panic`, `workers_alarm`; who
+//!   went well. Commits are refused before the worker is told; a worker that panicked says
+//!   why before its inboxes end. `engine_poison`, `engine_panic`; who
 //!   waits for a checkpoint is told as well, `supervisor_alarm`.
 //! * *Caller to the end of the store*: carried out, or told that it is closed; no journal
-//!   is left. Mailboxes are closed and emptied, then what is in flight, flush,
-//!   checkpoint; only then is the committer ended. `engine_stop`, `workers_close`.
+//!   is left. Inboxes are closed and emptied, then what is in flight, flush,
+//!   checkpoint; only then is the leader ended. `engine_stop`, `lead_close`.
 //!
-//! A panic in a worker is caught at its seat, for it
-//! may be on a caller's thread. The committer's panic raises the alarm through a guard. A
-//! panicking job is caught, and its owner is told as of any other failure.
+//! A panic in the worker is caught at its seat, and one of the leader where it leads, for both
+//! may be on a caller's thread. A panicking job is caught, and its owner is told as of any other
+//! failure.
 //!
 //! # Limits and times
 //!
@@ -147,16 +132,16 @@
 //!
 //! | constant | value |
 //! |---|---|
-//! | `MAILBOX` (open) | 1,024 commands per shard |
+//! | `MAILBOX` (open), `MOST_BYTES` (ground/mailbox/queue) | 1,024 commands and 16 MiB per shard |
 //! | `max_batch_bytes`, `max_line_bytes` (options) | 64 MiB in one command, 16 MiB in one line |
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
-//! | `Limits` (shard/worker/limits) | 64 MiB of records in flight per worker; 256 commands, events at a time |
+//! | `Limits` (shard/worker/limits) | 64 MiB of records in flight, 8 MiB in a batch; 256 events at a time |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
-//! | `FEW`, `FEW_BYTES` (shard/worker/unwritten) | 16 sessions, 64 KiB, per worker |
+//! | `FEW`, `FEW_BYTES` (shard/worker/unwritten) | 16 sessions, 64 KiB |
 //! | `AGAIN` (shard/worker/unwritten) | 100 ms |
 //! | `UNWRITTEN_PART` (shard/worker/unwritten) | a quarter of what the journal may take |
 //! | `MANY` (shard/worker/unwritten) | 256 sessions |
-//! | `PER_TURN`, `LONGEST_SHARE` (shard/worker/unwritten) | files get a quarter of what turns take, or as much; 4 ms |
+//! | `REST`, `LONGEST_REST` (shard/worker/unwritten) | of many sessions, twice as long as a file took; 1 ms |
 //! | `SIDECARS` (shard/worker/chores) | up to 9 s |
 //! | `SHARE` (shard/worker/budget) | a 16th of the time |
 //! | `WAITS` (shard/verbs/compact) | 4 s |
@@ -164,9 +149,8 @@
 //! | `LITTLE` (snapshot) | 16 KiB |
 //! | `QUICK_BYTES` (shard/request), `INLINE` (shard/locate) | 64 KiB, 256 KiB |
 //! | `MOST`, `MOST_BYTES` (shard/waiting) | 4,096 commands, 64 MiB |
-//! | `SETTLED_BUSY`, `SETTLED_IDLE` (supervisor/journal) | 4 KiB, 32 KiB |
-//! | `BUFFERED_LINGER` (supervisor/journal) | 10 ms |
-//! | `LED` (supervisor, where callers lead) | 64 KiB |
+//! | `BUFFERED_LINGER` (supervisor/leader) | 10 ms |
+//! | `LED` (supervisor/leader) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `PERIOD` (supervisor/publisher) | 1 s between two looks for others |
 //! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
@@ -174,18 +158,15 @@
 //! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
 //! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
 //! | `SPARE_SEGMENTS` (disk/journal/pool) | 8 of the largest (512 MiB) |
-//! | `RETURN`, `RETURN_PER_KIB` (disk/journal/pace) | 60 us, 3 us |
-//! | `LONGEST`, `PAUSE` (disk/journal/pace) | 2 ms, 4 to 256 commits |
 //! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |
 //! | `DEAD_SLACK` (shard/session) | 4 MiB |
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
-//! | `KEPT`, `KEPT_IDLE`, `LARGEST` (shard/buffers) | 64 MiB, 4 MiB, 64 KiB, per worker |
-//! | `AT_ONCE`, `LARGEST`, `LOTS` (ground/emptied) | 32 buffers (also of each thread that writes), 2 KiB, 64 times as many |
+//! | `KEPT`, `KEPT_IDLE`, `LARGEST` (shard/buffers) | 64 MiB, 4 MiB, 64 KiB |
+//! | `KEPT`, `LARGEST` (ground/emptied) | 32 buffers of each thread that writes, 2 KiB each |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
 //! | `TRIES` (view/moment, disk/journal/scan), `CHASES` (view) | 20 looks, 1,000 reads |
 //! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |
-//! | `MAX_WORKERS` (front/store) | 8 threads |
 //! | `BACKGROUND` (supervisor/background) | 3 threads |
 //! | `PAUSE` (ground/seldom) | 10 s between two complaints of one kind |
 //!
@@ -223,18 +204,18 @@ pub(crate) mod window;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use crate::disk::journal::committer::Ticket;
-use crate::disk::journal::group::{GroupCommit, Lead, Led};
+use crate::Durability;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file;
 use crate::engine::shard::answer::Answer;
+use crate::engine::shard::inbox::{Inbox, Item};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::shared::Shared;
-use crate::engine::shard::worker::seat::{Leads, Seat};
+use crate::engine::shard::worker::ready::Ready;
 use crate::engine::supervisor::Request;
-use crate::engine::supervisor::journal_seat::JournalSeat;
+use crate::engine::supervisor::leader::{Lead, Leader};
 use crate::error::{Error, Result};
-use crate::ground::mailbox::{Closed, EventSender, Sender};
+use crate::ground::mailbox::{Asked, EventSender, Refused};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::wake::Runtime;
@@ -242,19 +223,17 @@ use crate::ground::sync::wake::Runtime;
 /// What handles reach the shards through.
 pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
-    mailboxes: Vec<Sender<Command>>,
-    /// Whoever drives a shard, by shard.
-    seats: Vec<Arc<Seat>>,
-    /// Whoever commits.
-    journal: Arc<JournalSeat>,
-    group: Arc<GroupCommit<Ticket>>,
+    /// One for each shard.
+    pub(crate) inboxes: Arc<[Inbox]>,
+    ready: Arc<Ready>,
+    leader: Arc<Leader>,
     runtime: Runtime,
     /// What a task may do for the journal while it is polled.
     poll_lead: Lead,
     supervise: EventSender<Request>,
     /// The threads' own: a handle that outlives them keeps no segment open.
     pool: Weak<SegmentPool>,
-    /// Says nothing but itself: what comes with a close is told by mailboxes and
+    /// Says nothing but itself: what comes with a close is told by inboxes and
     /// locks.
     closed: AtomicBool,
 }
@@ -270,20 +249,29 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Submits a command, and blocks this thread while the mailbox is full.
+    /// Submits a command, and blocks this thread while the inbox is full.
     ///
     /// # Errors
     /// If the store takes no more commands.
     pub(crate) fn submit(&self, command: Command) -> Result<()> {
         let shard = session_file::shard_of(&command.key);
-        let mut command = Some(command);
-        self.enter(shard, &mut command, Lead::Sync);
-        let sent = command.map_or(Ok(()), |left| self.mailboxes[shard].send(left));
-        sent.map_err(|Closed(_)| self.failure())
+        let item = Item::Command(command);
+        self.push(shard, item, b"").map(drop)
+    }
+
+    /// Queues an item for a shard with its bytes, and blocks this thread while there is no room.
+    ///
+    /// # Errors
+    /// If the store takes no more commands.
+    pub(crate) fn push(&self, shard: usize, item: Item, bytes: &[u8]) -> Result<Asked> {
+        let pushed = self.inboxes[shard].queue.push(&mut Some(item), bytes);
+        let asked = pushed.map_err(|_| self.failure())?;
+        self.told_of(shard, &asked, Lead::Sync);
+        Ok(asked)
     }
 
     /// Submits the command in `command`, if there is one left; the task is woken
-    /// when the mailbox has room again.
+    /// when the inbox has room again.
     ///
     /// # Errors
     /// If the store takes no more commands.
@@ -292,27 +280,62 @@ impl Engine {
         cx: &mut Context<'_>,
         command: &mut Option<Command>,
     ) -> Poll<Result<()>> {
-        let Some(submitted) = command else {
+        let Some(submitted) = command.take() else {
             return Poll::Ready(Ok(()));
         };
-        self.runtime.remember_current();
         let shard = session_file::shard_of(&submitted.key);
-        self.enter(shard, command, self.poll_lead);
-        let sent = self.mailboxes[shard].poll_send(cx, command);
-        sent.map_err(|Closed(_)| self.failure())
+        let mut item = Some(Item::Command(submitted));
+        let pushed = self.poll_push(cx, shard, (&mut item, b""), self.poll_lead);
+        if let Some(Item::Command(left)) = item {
+            *command = Some(left);
+        }
+        pushed.map_ok(drop)
     }
 
-    /// Has a command taken in on the spot, if that is possible, and committed, if the
-    /// committer sleeps or is away.
-    fn enter(&self, shard: usize, command: &mut Option<Command>, lead: Lead) {
-        if self.seats[shard].submit(shard, command, lead) == Led::Here {
-            self.journal.lead(lead);
+    /// Queues the item in `item` with its bytes; the task is woken when it is answered, or when
+    /// there may be room.
+    ///
+    /// # Errors
+    /// If the store takes no more commands.
+    pub(crate) fn poll_push(
+        &self,
+        cx: &mut Context<'_>,
+        shard: usize,
+        (item, bytes): (&mut Option<Item>, &[u8]),
+        lead: Lead,
+    ) -> Poll<Result<Asked>> {
+        self.runtime.remember_current();
+        // A command answers by itself.
+        let waits = matches!(item, Some(Item::Append(_)));
+        let queue = &self.inboxes[shard].queue;
+        match queue.poll_push(item, bytes, cx, waits) {
+            Ok(asked) => {
+                self.told_of(shard, &asked, lead);
+                Poll::Ready(Ok(asked))
+            }
+            Err(Refused::Full) => Poll::Pending,
+            Err(Refused::Closed) => Poll::Ready(Err(self.failure())),
+        }
+    }
+
+    /// What a task may do that appends.
+    pub(crate) fn append_lead(&self, level: Durability) -> Lead {
+        match (level, self.poll_lead) {
+            (Durability::Durable, Lead::Write) => Lead::Nothing,
+            (_, lead) => lead,
+        }
+    }
+
+    /// Has the leader look, or leads, if nobody looks for this shard yet.
+    fn told_of(&self, shard: usize, asked: &Asked, lead: Lead) {
+        if asked.first && self.ready.ring(shard) {
+            self.leader.attend(lead);
         }
     }
 
     /// Why a command was not answered.
     pub(crate) fn failure(&self) -> Error {
-        match self.group.poisoned() {
+        match self.ready.poisoned() {
             Some(reason) => Error::Poisoned { reason },
             None => Error::Closed,
         }

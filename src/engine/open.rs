@@ -17,8 +17,7 @@ use super::kept::Kept;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::journal::committer::{Committer, Ticket};
-use crate::disk::journal::group::{Batch, Lead};
+use crate::disk::journal::committer::{Batch, Committer};
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::progress::Progress;
 use crate::disk::journal::scan::Scan;
@@ -31,6 +30,7 @@ use crate::engine::recovery::restore;
 use crate::engine::recovery::run;
 use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::engine::shard::backups::Backups;
+use crate::engine::shard::inbox::Inbox;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::owed::Keeper;
 use crate::engine::shard::shared::{FullShards, Shared};
@@ -38,14 +38,14 @@ use crate::engine::shard::steps::LastRewrite;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::shard::worker::limits::Limits;
+use crate::engine::shard::worker::ready::Ready;
 use crate::engine::shard::worker::seat::Seat;
 use crate::engine::shard::worker::{Parts, Worker};
 use crate::engine::stats::Counters;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::supervisor::commits::Commits;
 use crate::engine::supervisor::event_loop::Loop;
-use crate::engine::supervisor::journal::Journal;
-use crate::engine::supervisor::journal_seat::JournalSeat;
+use crate::engine::supervisor::leader::{Journal, Lead, Leader};
 use crate::engine::supervisor::machine::Machine;
 use crate::engine::supervisor::publisher::{Look, Publisher};
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::thread;
 use crate::ground::sync::wake::Runtime;
 
-/// Commands one shard's mailbox holds before its senders wait.
+/// Commands one shard's inbox holds before callers wait.
 pub(crate) const MAILBOX: usize = 1024;
 
 /// Where a store lives, and how it is to be run.
@@ -68,10 +68,7 @@ pub(crate) struct Site<'a> {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dir: &'a Path,
     pub(crate) options: &'a StoreOptions,
-    /// Threads that carry the shards.
-    pub(crate) workers: usize,
-    /// Commands one shard's mailbox holds. Its slots are made at once: a test
-    /// that opens often has fewer.
+    /// Commands one shard's inbox holds.
     pub(crate) mailbox: usize,
     /// How much a worker does at a time.
     pub(crate) limits: Limits,
@@ -142,11 +139,10 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let mut committer = Committer::new(
         pool.clone(),
         scan.sequence,
-        site.workers + 1,
         progress.clone(),
         counters.journal.clone(),
     )?;
-    remains.supersede(site.workers, &mut committer, &mut recovered, &mut copy_file)?;
+    remains.supersede(&mut committer, &mut recovered, &mut copy_file)?;
     pool.keep_reserve();
     let mut report = recovered.report;
     report.findings.splice(0..0, cleared);
@@ -294,50 +290,32 @@ fn assemble(
     pool: Arc<SegmentPool>,
     (progress, copies, published): (Arc<Progress>, CopyFile, Option<PathBuf>),
 ) -> (Arc<Engine>, Machine) {
-    let (group, runtime) = (Ticket::group(), Runtime::default());
+    let (ready, runtime) = (Arc::new(Ready::default()), Runtime::default());
     let (background, jobs) = mailbox::events();
     let (supervise, requests) = mailbox::events();
     let (outcomes, outcomes_in) = mailbox::events();
+    let (events, events_in) = mailbox::events();
     let active = Arc::new(AtomicBool::new(false));
-    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..site.workers).map(|_| mailbox::events()).unzip();
     let alarm = Alarm {
-        group: group.clone(),
-        workers: senders.clone(),
+        ready: ready.clone(),
+        worker: events,
         outcomes: outcomes.clone(),
     };
+    let inboxes: Arc<[Inbox]> = (0..SHARDS).map(|_| Inbox::new(site.mailbox)).collect();
+    let seat = Seat::new(inboxes.clone(), alarm.clone(), runtime.clone());
+    let seat = Arc::new(seat);
     let commits = commits(site, &shared);
-    let journal_seat = Arc::new(JournalSeat::new(&alarm, &site.clock, &runtime, commits));
-    let seat = |id| Seat::new(id, alarm.clone(), runtime.clone(), journal_seat.clone());
-    let seats: Vec<_> = (0..site.workers).map(|id| Arc::new(seat(id))).collect();
-    let (mut mailboxes, mut seat_of) = (Vec::new(), Vec::new());
-    let mut shards: Vec<_> = (0..site.workers).map(|_| Vec::new()).collect();
-    for (shard, seat) in (0..SHARDS).zip(seats.iter().cycle().cloned()) {
-        let worker = shard % site.workers;
-        seat_of.push(seat.clone());
-        let (sender, receiver) = mailbox::bounded(site.mailbox, move || seat.ring(shard));
-        mailboxes.push(sender);
-        shards[worker].push((shard, receiver.waking_through(runtime.clone())));
-    }
-    let workers = seats
-        .iter()
-        .cloned()
-        .zip(inboxes)
-        .zip(shards)
-        .enumerate()
-        .map(|(id, ((seat, inbox), shards))| {
-            let worker = Worker::new(Parts {
-                id,
-                limits: site.limits,
-                shared: shared.clone(),
-                shards,
-                open_files_per_shard: open_files_per_shard(site),
-                jobs: background.clone(),
-                pool: pool.clone(),
-                alarm: alarm.clone(),
-            });
-            Driver::new(seat, inbox, worker)
-        })
-        .collect();
+    let clock = site.clock.clone();
+    let leader = Arc::new(Leader::new(ready.clone(), seat.clone(), clock, commits));
+    let worker = Worker::new(Parts {
+        limits: site.limits,
+        shared: shared.clone(),
+        inboxes: inboxes.clone(),
+        open_files_per_shard: open_files_per_shard(site),
+        jobs: background.clone(),
+        pool: pool.clone(),
+        alarm: alarm.clone(),
+    });
     background.send(Job::PrepareSegment(pool.clone()));
     let supervisor = Supervisor::new(
         shared.clone(),
@@ -350,10 +328,9 @@ fn assemble(
     );
     let engine = Arc::new(Engine {
         shared: shared.clone(),
-        mailboxes,
-        seats: seat_of,
-        journal: journal_seat.clone(),
-        group,
+        inboxes,
+        ready,
+        leader: leader.clone(),
         runtime,
         poll_lead: poll_lead(site.options),
         supervise: supervise.clone(),
@@ -362,18 +339,20 @@ fn assemble(
     });
     let ended_cleanly = Arc::new(AtomicBool::new(false));
     let journal = Journal {
-        committer,
-        batch: Batch::new(),
+        committer: Some(committer),
+        batch: Batch::default(),
+        written: 0,
+        settled: 0,
+        owes_own: false,
         outcomes,
         supervise,
         background: background.clone(),
         active,
         ended_cleanly: ended_cleanly.clone(),
         alarm: alarm.clone(),
-        seats,
         pool,
         unsynced_since: None,
-        queued: 0,
+        company: 0,
     };
     let supervisor = Loop {
         supervisor,
@@ -384,10 +363,10 @@ fn assemble(
         busy: false,
         publisher: publisher(site, &engine, published),
     };
+    leader.seat(journal);
     let machine = Machine {
-        workers,
-        journal,
-        journal_seat,
+        worker: Driver::new(seat, events_in, worker, leader.clone()),
+        leader,
         supervisor,
         jobs,
         shared,

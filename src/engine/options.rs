@@ -182,7 +182,7 @@ impl StoreOptions {
 
     /// All lines that one command writes (a batch, a new history), in bytes,
     /// line feeds included. A batch is in memory several times over until it is
-    /// durable, and holds up what its worker writes for others. Imports have no
+    /// durable, and holds up what others write. Imports have no
     /// such limit. Default: 64 MiB. Bounds: 64 KiB to 1 GiB.
     #[must_use]
     pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
@@ -261,7 +261,7 @@ impl StoreOptions {
     }
 
     /// Whether polling a [`Reply`](crate::Reply) may sync, if nobody else waits for a commit:
-    /// the task then commits on its runtime's thread, instead of waking the committer and
+    /// the task then commits on its runtime's thread, instead of waking the leader's and
     /// being woken by it. Callers that are many are committed together either way. It blocks
     /// that thread for one sync: some 100 µs where the disk has a cache that it need not
     /// empty, several ms where it must, more if the device is busy. For a gateway of few

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::Engine;
 use super::stats::StoreStats;
 use super::view::DirectoryView;
-use crate::ground::mailbox::Sender;
 use crate::ground::storage::Storage;
 
 /// How a store is doing: what to show on a health page, and to act on before writes fail.
@@ -68,18 +67,22 @@ impl Engine {
 
     /// Commands that wait for their shards.
     pub(crate) fn queued(&self) -> usize {
-        self.mailboxes.iter().map(Sender::queued).sum()
+        self.queued_by_shard().sum()
+    }
+
+    fn queued_by_shard(&self) -> impl Iterator<Item = usize> {
+        self.inboxes.iter().map(|inbox| inbox.queue.queued())
     }
 
     /// How the store is doing. Asks the file system.
     pub(crate) fn status(&self) -> StoreStatus {
-        let queued = self.mailboxes.iter().map(Sender::queued);
+        let queued: Vec<_> = self.queued_by_shard().collect();
         let journal = self.pool.upgrade().map(|pool| pool.standing());
         let journal = journal.unwrap_or_default();
         StoreStatus {
             health: self.health(),
-            queued: queued.clone().sum(),
-            queued_in_fullest_shard: queued.max().unwrap_or(0),
+            queued: queued.iter().sum(),
+            queued_in_fullest_shard: queued.into_iter().max().unwrap_or(0),
             journal_bytes: journal.bytes,
             journal_limit: journal.limit,
             free_space: free_space(&*self.shared.storage, &self.shared.dir),
@@ -87,7 +90,7 @@ impl Engine {
     }
 
     fn health(&self) -> Health {
-        if let Some(reason) = self.group.poisoned() {
+        if let Some(reason) = self.ready.poisoned() {
             return Health::Poisoned { reason };
         }
         let journal = &self.shared.counters.journal;

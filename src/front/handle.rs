@@ -160,23 +160,25 @@ impl StoreHandle {
     /// # Errors
     /// `ReadOnly`, `InvalidKey`, or why the store takes no commands.
     fn ready_to_ask(&self, key: &str) -> Result<(&Arc<Engine>, Arc<str>)> {
+        Ok((self.open_for(key)?, key.into()))
+    }
+
+    /// The engine that takes commands for a key. One that no session can have may still be
+    /// the alias of one.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `InvalidKey`, or why the store takes no commands.
+    fn open_for(&self, key: &str) -> Result<&Arc<Engine>> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        let key = self.addressed(&engine.shared.catalog, key)?;
+        if session_file::validate_key(key).is_err() {
+            self.canonical(&engine.shared.catalog, key)?;
+        }
         if engine.is_closed() {
             return Err(engine.failure());
         }
-        Ok((engine, key))
-    }
-
-    /// The key to submit a command for. One that no session can have may still be
-    /// the alias of one.
-    fn addressed(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {
-        if session_file::validate_key(key).is_err() {
-            self.canonical(catalog, key)?;
-        }
-        Ok(key.into())
+        Ok(engine)
     }
 
     fn canonical(&self, catalog: &Catalog, key: &str) -> Result<Arc<str>> {

@@ -1,5 +1,6 @@
 //! Floor 4: what users hold.
 
+pub(crate) mod appending;
 pub mod backend;
 pub(crate) mod changes;
 pub(crate) mod context;

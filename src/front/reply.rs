@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use crate::engine::Engine;
 use crate::engine::shard::request::{Command, Verb};
 use crate::error::{Error, Result};
+use crate::front::appending::Appending;
 use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::thread;
 
@@ -25,8 +26,8 @@ use crate::ground::sync::thread;
 /// [may](crate::StoreOptions::sync_in_poll). Who waits on a thread may sync there. Commands for one session take effect in the order in
 /// which they were submitted, so that who waits for one reply before asking for
 /// the next gets their own order. So does who polls several in turn, as long as the
-/// mailbox has room for all that are under way: it holds 1,024 commands, those of
-/// other sessions of the shard among them. A reply that finds it full keeps no
+/// mailbox has room for all that are queued: it holds 1,024 commands and 16 MiB of lines, those
+/// of other sessions of the shard among them, or one that is larger. A reply that finds it full keeps no
 /// place in line; one polled later may be submitted first. What belongs together
 /// in one order beyond that goes into one
 /// [`append_all`](crate::StoreHandle::append_all), or is awaited. Dropped after a
@@ -58,6 +59,8 @@ impl Drop for Unasked {
 enum State<T> {
     Known(Option<Result<T>>),
     Command(Submission<T>),
+    /// And what it comes to.
+    Append(Appending, fn() -> T),
     Lookup(Option<Lookup<T>>),
     Running(Pin<Box<dyn Future<Output = Result<T>> + Send>>),
 }
@@ -98,6 +101,7 @@ impl<T: Send + 'static> Reply<T> {
             State::Known(result) => result.unwrap_or(Err(Error::Closed)),
             _ if thread::is_serving() => Err(Error::WouldDeadlock),
             State::Command(submission) => submission.wait(),
+            State::Append(appending, then) => appending.wait().map(|()| then()),
             State::Lookup(Some(lookup)) => pollster::block_on(lookup(Place::Here)),
             State::Lookup(None) => Err(Error::Closed),
             State::Running(future) => pollster::block_on(future),
@@ -177,6 +181,13 @@ impl<T: Send + 'static> Reply<T> {
     }
 }
 
+impl Reply<()> {
+    /// Appends lines.
+    pub(crate) fn append(appending: Appending) -> Self {
+        Self::of(State::Append(appending, || ()), true)
+    }
+}
+
 impl<T> Submission<T> {
     /// Once only: an alias of an alias leads nowhere.
     fn address(&mut self) {
@@ -223,6 +234,9 @@ impl<T> Future for Reply<T> {
                     return Poll::Ready(result.take().unwrap_or(Err(Error::Closed)));
                 }
                 State::Command(submission) => return submission.poll(cx),
+                State::Append(appending, then) => {
+                    return appending.poll(cx).map_ok(|()| then());
+                }
                 State::Running(future) => return future.as_mut().poll(cx),
                 State::Lookup(lookup) => {
                     let Some(lookup) = lookup.take() else {

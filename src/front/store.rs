@@ -19,15 +19,6 @@ use crate::ground::storage::{DiskStorage, LockGuard, Storage};
 use crate::ground::sync::thread;
 use crate::{BackupReport, StoreHandle, StoreOptions};
 
-/// Most threads that carry shards; more only hand work to each other.
-const MAX_WORKERS: usize = 8;
-
-/// Threads that carry shards: three for four cores. The journal and the callers
-/// need the rest.
-fn workers() -> usize {
-    (thread::available_parallelism() * 3 / 4).clamp(1, MAX_WORKERS)
-}
-
 /// An open directory of sessions, owned by this process until closed.
 ///
 /// A gateway opens one, hands clones of its [`handle`](Self::handle) to
@@ -123,7 +114,6 @@ impl Store {
             clock: Arc::new(SystemClock::default()),
             dir,
             options,
-            workers: workers(),
             mailbox: open::MAILBOX,
             limits: Limits::USUAL,
             keep_from: kept::FROM,

@@ -1,14 +1,14 @@
 //! Queues between threads: the only door to channels.
 //!
-//! [`bounded`] carries commands to an actor. It is full at its capacity, which
+//! A [`Queue`] carries what callers want to a shard. It is full at its capacity, which
 //! is how a slow store slows its callers down, and it ends by an explicit
-//! close, so that every command accepted is known to somebody who will answer
-//! it. [`events`] carries what the engine tells itself (a bell, a finished
-//! commit); it is unbounded because the engine must never block on its own
+//! close, so that everything accepted is known to somebody who will answer
+//! it. [`events`] carries what the engine tells itself (a finished
+//! job, a flush); it is unbounded because the engine must never block on its own
 //! queue, and bounded all the same by what is in flight.
 //!
-//! Production queues are crossbeam's. Under loom they are a few lines over
-//! [`crate::ground::sync`]; one conformance suite runs over both.
+//! Production's event queues are crossbeam's. Under loom they are a few lines over
+//! [`crate::ground::sync`].
 
 #![cfg_attr(
     not(any(feature = "testing", sessionlog_loom)),
@@ -18,7 +18,7 @@
     )
 )]
 
-mod bounded;
+mod queue;
 mod waiting;
 
 #[cfg(not(sessionlog_loom))]
@@ -31,10 +31,8 @@ mod model;
 #[cfg(sessionlog_loom)]
 use model as imp;
 
-#[cfg(any(test, feature = "testing", sessionlog_loom))]
-pub use bounded::TrySendError;
-pub use bounded::{Closed, Receiver, Sender, bounded};
 pub use imp::{EventReceiver, EventSender, events};
+pub use queue::{Answered, Asked, Lot, Queue, Refused};
 
 /// What a timed receive found.
 #[derive(Debug, PartialEq, Eq)]

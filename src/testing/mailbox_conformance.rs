@@ -1,12 +1,10 @@
-//! What every implementation of the queues must do, in claims that run both as
-//! unit tests (over crossbeam) and as loom models (over the model's queues).
+//! What the queues must do, in claims that run both as unit tests and as loom models.
 //!
 //! Each spawns at most two threads and holds in every interleaving.
 
 #![expect(clippy::unwrap_used, reason = "a broken claim panics")]
 
-use crate::ground::mailbox::{Closed, Timeout, TrySendError, bounded, events};
-use crate::ground::sync::atomic::{AtomicUsize, Ordering};
+use crate::ground::mailbox::{Answered, Lot, Queue, Refused, Timeout, events};
 use crate::ground::sync::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,148 +15,97 @@ const AMPLE: Duration = Duration::from_mins(1);
 /// Every claim by name.
 pub const CLAIMS: &[(&str, fn())] = &[
     ("items leave in the order they came", items_leave_in_order),
-    ("a full mailbox refuses", a_full_mailbox_refuses),
     ("a blocked sender gets in", a_blocked_sender_gets_in),
-    ("the bell rings once a drain", the_bell_rings_once_a_drain),
-    ("close returns what was accepted", close_returns_the_rest),
+    ("close refuses who comes later", close_refuses),
     ("close ends a blocked send", close_ends_a_blocked_send),
-    ("a dropped receiver closes", a_dropped_receiver_closes),
+    ("an end answers who waits", an_end_answers_who_waits),
     ("events arrive in order", events_arrive_in_order),
     ("events end with their senders", events_end),
     ("events without a receiver are refused", events_are_refused),
 ];
 
-/// Items leave in the order they came, and a drain takes no more than asked.
+fn queue(capacity: usize) -> Arc<Queue<u8, &'static str>> {
+    Arc::new(Queue::new(capacity))
+}
+
+fn push(queue: &Queue<u8, &'static str>, item: u8) -> Result<bool, Refused> {
+    let asked = queue.push(&mut Some(item), &[item])?;
+    Ok(asked.first)
+}
+
+fn taken(queue: &Queue<u8, &'static str>) -> Vec<u8> {
+    let mut lot = Lot::default();
+    queue.take(&mut lot, &mut Vec::new());
+    assert_eq!(lot.bytes.len(), lot.items.last().map_or(0, |(_, end)| *end));
+    lot.items.into_iter().map(|(item, _)| item).collect()
+}
+
+/// Items leave in the order they came, with their bytes; the first after a take says so.
 pub fn items_leave_in_order() {
-    let (bell, rings) = events();
-    let (sender, receiver) = bounded(3, move || {
-        bell.send(());
-    });
+    let queue = queue(3);
+    let sender = queue.clone();
     let sending = thread::spawn("sending", move || {
-        for item in 1..=3 {
-            sender.try_send(item).unwrap();
-        }
+        let _ = push(&sender, 1).unwrap();
+        let _ = push(&sender, 2).unwrap();
     });
-    let mut drained = vec![0];
-    while drained.len() < 4 {
-        assert_eq!(rings.recv_timeout(AMPLE), Timeout::Item(()));
-        let mut left = true;
-        while left {
-            let before = drained.len();
-            left = receiver.drain(&mut drained, 2);
-            assert!(drained.len() <= before + 2);
-        }
-    }
-    assert_eq!(drained, [0, 1, 2, 3]);
-    assert!(!receiver.drain(&mut drained, 2));
+    let mut seen = taken(&queue);
     sending.unwrap().join().unwrap();
+    let first = push(&queue, 3).unwrap();
+    let later = taken(&queue);
+    assert_eq!(first, later == [3]);
+    seen.extend(later);
+    assert_eq!(seen, [1, 2, 3]);
 }
 
-/// A full mailbox refuses, and gives the item back; with room again it does not.
-pub fn a_full_mailbox_refuses() {
-    let (sender, receiver) = bounded(1, || {});
-    sender.try_send(1).unwrap();
-    let another = sender.clone();
-    let sending = thread::spawn("sending", move || match another.try_send(2) {
-        Ok(()) | Err(TrySendError::Full(2)) => {}
-        Err(other) => panic!("{other:?}"),
-    });
-    let mut drained = Vec::new();
-    let _ = receiver.drain(&mut drained, 1);
-    assert_eq!(drained, [1]);
-    sending.unwrap().join().unwrap();
-    let _ = receiver.drain(&mut drained, 1);
-    assert_eq!(sender.try_send(3), Ok(()));
-    assert_eq!(sender.try_send(4), Err(TrySendError::Full(4)));
-}
-
-/// A sender blocked on a full mailbox gets in once there is room.
+/// Who finds the queue full gets in when it is taken from.
 pub fn a_blocked_sender_gets_in() {
-    let (bell, rings) = events();
-    let (sender, receiver) = bounded(1, move || {
-        bell.send(());
-    });
-    sender.send(1).unwrap();
-    let blocked = thread::spawn("blocked", move || sender.send(2).unwrap()).unwrap();
-    let mut drained = Vec::new();
-    while drained.len() < 2 {
-        assert_eq!(rings.recv_timeout(AMPLE), Timeout::Item(()));
-        while receiver.drain(&mut drained, 1) {}
-    }
-    assert_eq!(drained, [1, 2]);
-    blocked.join().unwrap();
-}
-
-/// The bell rings once until a drain answers it, and again after that: who drains
-/// whenever it rang finds everything.
-pub fn the_bell_rings_once_a_drain() {
-    let rings = Arc::new(AtomicUsize::new(0));
-    let (bell, heard) = events();
-    let (sender, receiver) = {
-        let rings = Arc::clone(&rings);
-        bounded(3, move || {
-            rings.fetch_add(1, Ordering::Relaxed);
-            bell.send(());
-        })
-    };
-    sender.try_send(1).unwrap();
-    sender.try_send(2).unwrap();
-    assert_eq!(rings.load(Ordering::Relaxed), 1);
-    let another = sender.clone();
-    let sending = thread::spawn("sending", move || another.try_send(3).unwrap());
-    let (mut drained, mut drains) = (Vec::new(), 0);
-    while drained.len() < 3 {
-        assert_eq!(heard.recv_timeout(AMPLE), Timeout::Item(()));
-        while receiver.drain(&mut drained, 1) {}
-        drains += 1;
-    }
-    sending.unwrap().join().unwrap();
-    assert!(rings.load(Ordering::Relaxed) <= drains + 1);
-}
-
-/// Close returns what was accepted, refuses the rest, and is final.
-pub fn close_returns_the_rest() {
-    let (sender, receiver) = bounded(3, || {});
-    sender.send(1).unwrap();
-    let another = sender.clone();
-    let (report, refused) = events();
+    let queue = queue(1);
+    let _ = push(&queue, 1).unwrap();
+    let sender = queue.clone();
     let sending = thread::spawn("sending", move || {
-        for item in [2, 3] {
-            if let Err(Closed(item)) = another.send(item) {
-                report.send(item);
-            }
+        let _ = push(&sender, 2).unwrap();
+    });
+    assert_eq!(taken(&queue), [1]);
+    sending.unwrap().join().unwrap();
+    assert_eq!(taken(&queue), [2]);
+}
+
+/// A queue that is closed takes nothing more; what it took can be taken.
+pub fn close_refuses() {
+    let queue = queue(2);
+    let sender = queue.clone();
+    let sending = thread::spawn("sending", move || {
+        let _ = push(&sender, 1);
+    });
+    queue.close(&mut Vec::new());
+    assert_eq!(push(&queue, 2), Err(Refused::Closed));
+    sending.unwrap().join().unwrap();
+    assert!(taken(&queue).len() <= 1);
+}
+
+/// A send that waits for room ends when the queue is closed.
+pub fn close_ends_a_blocked_send() {
+    let queue = queue(1);
+    let _ = push(&queue, 1).unwrap();
+    let sender = queue.clone();
+    let sending = thread::spawn("sending", move || {
+        assert_eq!(push(&sender, 2), Err(Refused::Closed));
+    });
+    queue.close(&mut Vec::new());
+    sending.unwrap().join().unwrap();
+    assert_eq!(taken(&queue), [1]);
+}
+
+/// Who waits for an answer that never comes is told when the queue ends.
+pub fn an_end_answers_who_waits() {
+    let queue = queue(1);
+    let sender = queue.clone();
+    let sending = thread::spawn("sending", move || {
+        if let Ok(asked) = sender.push(&mut Some(1), b"") {
+            assert_eq!(sender.wait(&asked), Answered::Gone);
         }
     });
-    let mut all = receiver.close();
-    sending.unwrap().join().unwrap();
-    all.extend(std::iter::from_fn(|| refused.recv()));
-    assert_eq!(all, [1, 2, 3]);
-    assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));
-    assert!(receiver.close().is_empty());
-    assert!(!receiver.drain(&mut Vec::new(), 1));
-}
-
-/// Close ends a blocked send, and the item is its sender's again.
-pub fn close_ends_a_blocked_send() {
-    let (sender, receiver) = bounded(1, || {});
-    sender.send(1).unwrap();
-    let blocked = thread::spawn("blocked", move || {
-        assert_eq!(sender.send(2), Err(Closed(2)));
-    });
-    assert_eq!(receiver.close(), [1]);
-    blocked.unwrap().join().unwrap();
-}
-
-/// Dropping the receiver closes the mailbox, also for who sends meanwhile.
-pub fn a_dropped_receiver_closes() {
-    let (sender, receiver) = bounded(1, || {});
-    sender.send(1).unwrap();
-    let another = sender.clone();
-    let sending = thread::spawn("sending", move || {
-        assert_eq!(another.send(2), Err(Closed(2)));
-    });
-    drop(receiver);
-    assert_eq!(sender.send(3), Err(Closed(3)));
+    drop(queue.end(&mut Vec::new()));
     sending.unwrap().join().unwrap();
 }
 

@@ -132,8 +132,3 @@ pub mod names {
 pub mod mailbox {
     pub use crate::ground::mailbox::*;
 }
-
-/// The journal.
-pub mod journal {
-    pub use crate::disk::journal::*;
-}

@@ -5,25 +5,20 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, Waker};
-use std::time::Duration;
 
-use crate::disk::journal::group::Taken;
 use crate::engine::open::{self, Opened, Site};
 use crate::engine::shard::worker::limits::Limits;
-use crate::engine::supervisor::journal::Journal;
 use crate::error::Result;
 use crate::front::handle::Side;
 use crate::ground::clock::Clock;
 use crate::ground::storage::Storage;
-use crate::ground::sync::wake::Runtime;
 use crate::{StoreHandle, StoreOptions};
 
 /// Where the store is.
 pub const DIR: &str = "/sessions";
 
-/// Who carries the commands of a store, and how many may wait.
+/// How many commands may wait, and be taken in.
 pub(super) struct Size {
-    pub(super) workers: usize,
     pub(super) mailbox: usize,
     /// Whether few commands reach what a worker does at a time.
     pub(super) small_limits: bool,
@@ -44,7 +39,6 @@ pub(super) fn take_apart(
         clock,
         dir: Path::new(DIR),
         options,
-        workers: size.workers,
         mailbox: size.mailbox,
         limits: if size.small_limits {
             Limits::SMALL
@@ -75,16 +69,4 @@ pub(super) fn now<F: Future>(future: F) -> Option<F::Output> {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,
     }
-}
-
-/// Commits what was taken; `false` once the store is poisoned.
-pub(super) fn turn(journal: &mut Journal) -> bool {
-    let (goes_on, wakers) = journal.turn(Duration::ZERO);
-    Runtime::default().wake_all(wakers);
-    goes_on
-}
-
-/// What is queued for the committer.
-pub(super) fn take(journal: &mut Journal) -> Taken {
-    journal.alarm.group.take(&mut journal.batch)
 }

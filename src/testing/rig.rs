@@ -25,7 +25,7 @@ use crate::{Durability, Reply, StoreHandle, StoreOptions};
 pub use super::parts::DIR;
 pub use control::{Control, Moment};
 pub use names::{Named, Names, Rope};
-pub use threads::{Background, Eavesdropper, Heard, Journal, Supervisor, Worker};
+pub use threads::{Background, Leader, Supervisor, Worker};
 
 /// Commands a mailbox holds: two callers find room, a third waits.
 const MAILBOX: usize = 2;
@@ -44,8 +44,6 @@ pub struct Setup {
     pub few_files: bool,
     /// Compactions start only when asked for.
     pub manual_compaction: bool,
-    /// A worker for each of the two shards, not one for both.
-    pub two_workers: bool,
     /// What a worker does at a time, and how much may be in flight, is reached by few
     /// commands.
     pub small_limits: bool,
@@ -60,12 +58,10 @@ pub struct Rig {
     pub handle: StoreHandle,
     /// What the model's threads share.
     pub control: Control,
-    /// Carries all shards, or the first.
+    /// Writes files.
     pub worker: Worker,
-    /// Carries the second shard, if there are two workers.
-    pub second: Option<Worker>,
     /// Commits.
-    pub journal: Journal,
+    pub leader: Leader,
     /// Does what takes long.
     pub background: Background,
     /// Flushes and stops.
@@ -94,7 +90,6 @@ impl Rig {
         }
         let clock: Arc<dyn Clock> = Arc::new(Standstill);
         let size = Size {
-            workers: if setup.two_workers { 2 } else { 1 },
             mailbox: MAILBOX,
             small_limits: setup.small_limits,
         };
@@ -102,9 +97,8 @@ impl Rig {
         let (handle, opened) = apart.expect("opens");
         let control = Control::of(&opened);
         let Machine {
-            mut workers,
-            journal,
-            journal_seat,
+            worker,
+            leader,
             supervisor,
             jobs,
             shared,
@@ -113,12 +107,11 @@ impl Rig {
         Self {
             handle,
             control,
-            journal: Journal {
-                journal,
-                seat: journal_seat,
+            leader: Leader {
+                leader,
+                alarm: alarm.clone(),
             },
-            worker: Worker(workers.remove(0)),
-            second: workers.pop().map(Worker),
+            worker: Worker(worker),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
                 long: Arc::default(),
@@ -152,10 +145,9 @@ impl Rig {
 
     fn step(&mut self) -> bool {
         let worked = self.worker.step();
-        let second = self.second.as_mut().is_some_and(Worker::step);
         let done = self.background.step();
-        let committed = self.journal.step();
-        worked || second || done || committed
+        let committed = self.leader.step();
+        worked || done || committed
     }
 }
 

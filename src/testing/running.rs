@@ -21,8 +21,6 @@ pub use crate::ground::sync::clock::{passes, reset};
 /// How the engine is made up.
 #[derive(Debug, Clone, Copy)]
 pub struct Make {
-    /// Threads that carry the shards.
-    pub workers: usize,
     /// Commands that a mailbox holds.
     pub mailbox: usize,
     /// Whether few commands reach what a worker does at a time.
@@ -50,7 +48,6 @@ impl Running {
     /// As [`Store::open`](crate::Store::open).
     pub fn open(storage: Arc<dyn Storage>, options: &StoreOptions, make: Make) -> Result<Self> {
         let size = Size {
-            workers: make.workers,
             mailbox: make.mailbox,
             small_limits: make.small_limits,
         };

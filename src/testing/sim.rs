@@ -39,10 +39,6 @@ pub use super::parts::DIR;
 pub use callers::Ticket;
 pub use read_only::{read_now, read_only, read_only_on};
 
-/// Threads' worth of shards: two, so that what one journal batch holds comes
-/// from several.
-const WORKERS: usize = 2;
-
 /// Steps after which whoever still waits is taken to wait for ever. What a
 /// test asks for takes some hundred.
 const PATIENCE: usize = 20_000;
@@ -63,7 +59,7 @@ pub struct Sim {
 
 impl Sim {
     /// Opens the store on `storage`, recovering it. `seed` decides who goes
-    /// next if several could; 0 prefers callers, then workers, then
+    /// next if several could; 0 prefers callers, then the worker, then
     /// background jobs, then the journal.
     ///
     /// # Errors
@@ -71,29 +67,31 @@ impl Sim {
     pub fn open(storage: MemoryStorage, options: &StoreOptions, seed: u64) -> Result<Self> {
         let clock = Arc::new(ManualClock::default());
         let size = Size {
-            workers: WORKERS,
             mailbox: 16,
             small_limits: seed % 4 == 3,
         };
         let (handle, opened) = take_apart(Arc::new(storage), clock.clone(), options, &size)?;
         let Machine {
-            workers,
-            journal,
+            worker,
+            leader,
             supervisor,
             jobs,
             shared,
-            ..
+            alarm,
         } = opened.machine;
+
         Ok(Self {
             handle,
             engine: opened.engine,
             report: opened.report,
             supervisor: Some(supervisor),
             crew: Crew {
-                workers,
-                journal: Some(journal),
+                worker,
+                leader,
                 syncing: None,
+                ended: false,
                 jobs,
+                alarm,
                 shared,
                 callers: Callers::default(),
                 clock,

@@ -1,65 +1,48 @@
-//! The committer: turns what all shards queued into one write and one sync.
+//! The committer: the single writer of the journal.
 
-use std::sync::{Arc, atomic};
-use std::{io, mem};
+use std::io;
+use std::sync::Arc;
 
 use super::counters::Counters;
 use super::cursor::{Cursor, RESERVE, Route};
-use super::group::{Batch, GroupCommit};
 use super::pool::SegmentPool;
 use super::progress::Progress;
 use super::record::{self, Commit, Record};
 use super::segment::HEADER;
 use super::syncing::Syncing;
-use super::tickets::{MAX_BATCH, signal_each, split};
 use crate::error::{Error, Result};
 use crate::ground::sync::atomic::Ordering;
 
-/// What a producer queued: whose it is, and which of its batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    /// The producer to tell.
-    pub(crate) producer: usize,
-    /// The producer's own number, counting up by one.
-    pub(crate) number: u64,
-    /// Refusals that the producer has seen. Records staged before it
-    /// saw one build on records that were never written.
-    pub(crate) refusals: u64,
-    /// Bytes of its records in the batch.
-    pub(crate) len: usize,
-    /// How many changes they are.
-    pub(crate) records: usize,
+/// Larger buffers are given back after a batch: one huge import must not pin its
+/// size for the life of the store.
+const KEPT_BYTES: usize = 8 << 20;
+
+/// Records that go to disk together: after a crash all of them hold, or none.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Encoded records, in the order they were staged.
+    pub(crate) bytes: Vec<u8>,
+    /// How many changes of sessions they are.
+    pub(crate) changes: usize,
+    /// Whether it is synced as soon as it is written.
+    pub(crate) durable: bool,
     /// Whether one of them frees space once it holds.
     pub(crate) frees: bool,
+    /// Whether they are the supervisor's, for which room is kept.
+    pub(crate) own: bool,
 }
 
-impl Ticket {
-    /// The group commit of a store.
-    pub(crate) fn group() -> Arc<GroupCommit<Self>> {
-        Arc::new(GroupCommit::counting(|ticket: &Self| ticket.records))
+impl Batch {
+    /// Forgets what it held, and keeps the room.
+    pub(crate) fn empty(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        bytes.shrink_to(KEPT_BYTES);
+        *self = Self {
+            bytes,
+            ..Self::default()
+        };
     }
-}
-
-/// What became of a producer's tickets: of all up to `number`, except that a
-/// refusal speaks of all from `number` on.
-#[derive(Debug, Clone)]
-pub(crate) struct Signal {
-    pub(crate) producer: usize,
-    pub(crate) number: u64,
-    pub(crate) outcome: Outcome,
-}
-
-/// What became of a ticket.
-#[derive(Debug, Clone)]
-pub(crate) enum Outcome {
-    /// With the operating system: survives the death of the process.
-    Written,
-    /// On disk: survives power loss.
-    Synced,
-    /// Not written, from this number on: nothing staged on top of it will be.
-    Refused(Error),
-    /// Nothing is known; the store must be reopened.
-    Poisoned(Arc<str>),
 }
 
 /// The single writer of the journal.
@@ -70,12 +53,10 @@ pub(crate) struct Committer {
     /// The last batch written.
     sequence: u64,
     progress: Arc<Progress>,
-    /// Written, not yet synced.
-    unsynced: Vec<Ticket>,
+    /// A batch was written that is not synced.
+    has_unsynced: bool,
     /// A [sync](Self::begin_sync) is under way.
     syncs: bool,
-    /// Per producer, how many refusals a ticket must know of.
-    refusals: Vec<u64>,
     counters: Arc<Counters>,
 }
 
@@ -87,7 +68,6 @@ impl Committer {
     pub(crate) fn new(
         pool: Arc<SegmentPool>,
         sequence: u64,
-        producers: usize,
         progress: Arc<Progress>,
         counters: Arc<Counters>,
     ) -> Result<Self> {
@@ -99,69 +79,42 @@ impl Committer {
             cursor: Cursor::new(segment),
             sequence,
             progress,
-            unsynced: Vec::new(),
+            has_unsynced: false,
             syncs: false,
-            refusals: vec![0; producers],
             counters,
         })
     }
 
-    /// Writes one batch and, if a ticket asks for it, syncs.
+    /// Writes one batch, for which nobody else writes or syncs meanwhile.
     ///
     /// # Errors
-    /// An error poisons the store: nothing is known of the batch any more. A
-    /// full disk is no error, nor is a lack of descriptors; the tickets are refused.
-    pub(crate) fn commit(
-        &mut self,
-        batch: &mut Batch<Ticket>,
-        tell: &mut dyn FnMut(Signal),
-    ) -> Result<()> {
-        self.drop_refused(batch);
-        while batch.bytes.len() > MAX_BATCH && batch.tickets.len() > 1 {
-            let mut part = split(batch);
-            self.commit_part(&mut part, tell)?;
+    /// A full disk, or a lack of descriptors: nothing of the batch is there, and the next may be
+    /// tried. Any other error poisons the store: nothing is known of the batch any more.
+    pub(crate) fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        let written = self.append(batch);
+        let refuses = &self.counters.refuses;
+        match &written {
+            // Of the supervisor's records, for which room is kept, nobody learns that there
+            // is some.
+            Ok(()) if batch.own => {}
+            Ok(()) => refuses.store(false, Ordering::Relaxed),
+            Err(_) => refuses.store(true, Ordering::Relaxed),
         }
-        self.commit_part(batch, tell)
+        written
     }
 
-    fn commit_part(
-        &mut self,
-        batch: &mut Batch<Ticket>,
-        tell: &mut dyn FnMut(Signal),
-    ) -> Result<()> {
-        self.drop_refused(batch);
-        if batch.tickets.is_empty() {
+    /// Writes one batch and syncs it.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write) and [`end_sync`](Self::end_sync).
+    pub(crate) fn commit(&mut self, batch: &mut Batch) -> Result<()> {
+        batch.durable = true;
+        self.write(batch)?;
+        let Some(syncing) = self.begin_sync() else {
             return Ok(());
-        }
-        match self.write(batch) {
-            Ok(()) => self.accepted(batch),
-            Err(passing) if passing.may_pass() => {
-                let mut own = self.take_own(batch);
-                self.refuse(&batch.tickets, &passing, tell);
-                if batch.tickets.is_empty() {
-                    self.refuse(&own.tickets, &passing, tell);
-                    return Ok(());
-                }
-                return self.commit_part(&mut own, tell);
-            }
-            Err(other) => return Err(other),
-        }
-        if !batch.durable {
-            signal_each(&batch.tickets, &Outcome::Written, tell);
-        }
-        self.unsynced.append(&mut batch.tickets);
-        if batch.durable {
-            return self.sync(tell);
-        }
-        Ok(())
-    }
-
-    /// Of the supervisor's records, for which room is kept, nobody learns that there is
-    /// some.
-    fn accepted(&self, batch: &Batch<Ticket>) {
-        if batch.tickets.iter().any(|ticket| !self.is_own(ticket)) {
-            self.counters.refuses.store(false, Ordering::Relaxed);
-        }
+        };
+        let synced = syncing.run();
+        self.end_sync(&syncing, synced, || {})
     }
 
     /// Whether a batch of so many bytes goes into the present segment.
@@ -179,66 +132,37 @@ impl Committer {
         self.cursor.segment().number
     }
 
-    /// Whether a written batch waits for a sync.
-    pub(crate) fn has_unsynced(&self) -> bool {
-        !self.unsynced.is_empty()
-    }
-
-    /// Syncs what was written, if anything was. One sync covers every batch before it.
-    ///
-    /// # Errors
-    /// A failed sync poisons the store; it is never tried again, for the page
-    /// cache may then show bytes the disk does not have.
-    pub(crate) fn sync(&mut self, tell: &mut dyn FnMut(Signal)) -> Result<()> {
-        let Some(syncing) = self.begin_sync() else {
-            return Ok(());
-        };
-        let synced = syncing.run();
-        self.end_sync(&syncing, synced, tell)
-    }
-
-    /// Begins a sync of what was written, if anything was. Until it is ended, only what is
-    /// not synced with its own batch, and fits into the segment, may be committed.
+    /// Begins a sync of what was written, if anything was. One sync covers every batch before
+    /// it. Until it is ended, only what is not synced with its own batch, and fits into the
+    /// segment, may be written.
     pub(crate) fn begin_sync(&mut self) -> Option<Syncing> {
-        self.syncs = self.has_unsynced();
+        self.syncs = std::mem::take(&mut self.has_unsynced);
         self.syncs.then(|| Syncing {
             file: self.cursor.file(),
-            tickets: mem::take(&mut self.unsynced),
             sequence: self.sequence,
             began: self.counters.now(),
         })
     }
 
-    /// Says what came of a sync that ran.
+    /// Says what came of a sync that ran. The watermark is raised after `tell` said so: a
+    /// flush reads it and then asks the shards what they applied.
     ///
     /// # Errors
-    /// As [`sync`](Self::sync).
+    /// A failed sync poisons the store; it is never tried again, for the page
+    /// cache may then show bytes the disk does not have.
     pub(crate) fn end_sync(
         &mut self,
         syncing: &Syncing,
         synced: io::Result<()>,
-        tell: &mut dyn FnMut(Signal),
+        tell: impl FnOnce(),
     ) -> Result<()> {
         self.syncs = false;
         synced.map_err(|e| Error::io("sync journal", self.pool.dir(), e))?;
         self.counters.synced(syncing.began);
-        signal_each(&syncing.tickets, &Outcome::Synced, tell);
+        tell();
         let synced = &self.progress.synced;
         synced.store(syncing.sequence, Ordering::Release);
         Ok(())
-    }
-
-    /// Tells everyone still waiting that the store is poisoned.
-    pub(crate) fn fail(&mut self, reason: &Arc<str>, tell: &mut dyn FnMut(Signal)) {
-        let outcome = Outcome::Poisoned(reason.clone());
-        for producer in 0..self.refusals.len() {
-            tell(Signal {
-                producer,
-                number: u64::MAX,
-                outcome: outcome.clone(),
-            });
-        }
-        self.unsynced.clear();
     }
 
     /// Ends the journal after a clean checkpoint: nothing is left to recover.
@@ -249,12 +173,14 @@ impl Committer {
         self.pool.remove_all(self.cursor.segment())
     }
 
-    fn write(&mut self, batch: &mut Batch<Ticket>) -> Result<()> {
-        let own = batch.tickets.iter().all(|ticket| self.is_own(ticket));
-        let reserve = if own { 0 } else { self.cursor.reserve() };
-        let changes = batch.tickets.iter().map(|ticket| ticket.records).sum();
+    fn append(&mut self, batch: &mut Batch) -> Result<()> {
+        let reserve = if batch.own { 0 } else { self.cursor.reserve() };
         let records = &mut batch.bytes;
-        let batch_len = records.len() as u32;
+        // A batch that says less than its length would be taken for a torn end after a crash.
+        let Ok(batch_len) = u32::try_from(records.len()) else {
+            let full = io::ErrorKind::StorageFull.into();
+            return Err(Error::io("write journal", self.pool.dir(), full));
+        };
         record::encode(
             records,
             &Record::Commit(Commit {
@@ -267,11 +193,10 @@ impl Committer {
         // Not while the segment is synced: what was written to it could be missing after a
         // power loss when what follows in the next is there.
         if !stays || self.is_outdated() && !self.syncs {
-            let frees = batch.tickets.iter().any(|ticket| ticket.frees);
-            self.rotate(records.len() as u64, frees)?;
+            self.rotate(records.len() as u64, batch.frees || batch.own)?;
         }
         record::seal(records, self.cursor.segment().seed);
-        let is_synced_next = batch.durable && !self.has_unsynced();
+        let is_synced_next = batch.durable && !self.has_unsynced;
         let route = if is_synced_next {
             Route::Disk
         } else {
@@ -285,10 +210,11 @@ impl Committer {
             self.pool.hurry();
         }
         self.sequence += 1;
+        self.has_unsynced = true;
         self.progress
             .written
             .store(self.sequence, Ordering::Relaxed);
-        self.counters.wrote(changes, records.len());
+        self.counters.wrote(batch.changes, records.len());
         Ok(())
     }
 
@@ -297,7 +223,7 @@ impl Committer {
     fn rotate(&mut self, batch_len: u64, frees: bool) -> Result<()> {
         let next = self.pool.next(HEADER as u64 + batch_len + RESERVE, frees)?;
         let began = self.counters.now();
-        if self.has_unsynced() {
+        if self.has_unsynced {
             // Not `StorageFull`, which may pass: a sync is never tried again.
             self.cursor.file().sync_data().map_err(|e| Error::Io {
                 operation: "sync journal",
@@ -309,62 +235,5 @@ impl Committer {
         let full = self.cursor.go_on_in(next);
         self.pool.filled(full, self.sequence);
         Ok(())
-    }
-
-    /// The supervisor's, who is the last producer.
-    fn is_own(&self, ticket: &Ticket) -> bool {
-        ticket.producer + 1 == self.refusals.len()
-    }
-
-    /// Takes the supervisor's records out of a batch.
-    fn take_own(&self, batch: &mut Batch<Ticket>) -> Batch<Ticket> {
-        let mut own = Batch::new();
-        own.durable = batch.durable;
-        let mut at = 0;
-        for ticket in &batch.tickets {
-            if self.is_own(ticket) {
-                own.bytes.extend(&batch.bytes[at..at + ticket.len]);
-            }
-            at += ticket.len;
-        }
-        own.tickets = batch.tickets.extract_if(.., |t| self.is_own(t)).collect();
-        own
-    }
-
-    fn refuse(&mut self, tickets: &[Ticket], error: &Error, tell: &mut dyn FnMut(Signal)) {
-        let refuses = &self.counters.refuses;
-        refuses.fetch_or(!tickets.is_empty(), atomic::Ordering::Relaxed);
-        for ticket in tickets {
-            if self.refusals[ticket.producer] > ticket.refusals {
-                continue;
-            }
-            self.refusals[ticket.producer] = ticket.refusals + 1;
-            tell(Signal {
-                producer: ticket.producer,
-                number: ticket.number,
-                outcome: Outcome::Refused(error.clone()),
-            });
-        }
-    }
-
-    /// Leaves out records staged on top of refused ones: their offsets assume
-    /// lines that were never written. Their producer has been told, or will
-    /// find the refusal before it: it fails everything from there on itself.
-    fn drop_refused(&mut self, batch: &mut Batch<Ticket>) {
-        let refusals = &self.refusals;
-        let stale = |t: &Ticket| t.refusals < refusals[t.producer];
-        if !batch.tickets.iter().any(stale) {
-            return;
-        }
-        let (mut bytes, mut at) = (Vec::new(), 0);
-        batch.tickets.retain(|ticket| {
-            let records = &batch.bytes[at..at + ticket.len];
-            at += ticket.len;
-            if !stale(ticket) {
-                bytes.extend_from_slice(records);
-            }
-            !stale(ticket)
-        });
-        batch.bytes = bytes;
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! Whatever all shards queued while the last sync ran goes out as one write and one sync.
 //! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps
-//! the files, [`budget`] says how large they may get, [`group`] is the hand-over from many
-//! producers to one committer, [`pace`] says when a commit waits for company, [`committer`]
-//! commits, [`syncing`] syncs beside that, [`progress`] says how far it is, [`cursor`] writes, [`scan`] reads back after a crash, [`inspect`] reads what
-//! damage left.
+//! the files, [`budget`] says how large they may get, [`committer`] commits, [`syncing`] syncs
+//! beside that, [`progress`] says how far it is, [`cursor`] writes, [`scan`] reads back after
+//! a crash, [`inspect`] reads what damage left.
 //!
 //! # What a crash leaves
 //!
@@ -37,35 +36,15 @@
 //!   checkpoint covers whichever are left. Only after the directory sync may a spare get
 //!   a new header: under its old name it would look damaged.
 
-#![cfg_attr(
-    not(any(feature = "testing", sessionlog_loom)),
-    expect(
-        unreachable_pub,
-        reason = "reachable from outside only through `testing`"
-    )
-)]
-
 pub(crate) mod budget;
 pub(crate) mod committer;
 pub(crate) mod counters;
 mod cursor;
 pub(crate) mod follow;
-pub mod group;
 pub(crate) mod inspect;
-pub(crate) mod pace;
 pub(crate) mod pool;
 pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod syncing;
-mod tickets;
-
-impl From<group::Refusal> for crate::Error {
-    fn from(refusal: group::Refusal) -> Self {
-        match refusal {
-            group::Refusal::Closed => Self::Closed,
-            group::Refusal::Poisoned(reason) => Self::Poisoned { reason },
-        }
-    }
-}

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::committer::Ticket;
 use crate::ground::storage::StorageFile;
 
 /// A sync of what was written before it began, and of nothing else: more may be written to
@@ -13,7 +12,6 @@ use crate::ground::storage::StorageFile;
 #[must_use = "whoever waits for what it syncs is told when it is ended"]
 pub(crate) struct Syncing {
     pub(super) file: Arc<dyn StorageFile>,
-    pub(super) tickets: Vec<Ticket>,
     /// The last batch written when it began.
     pub(super) sequence: u64,
     pub(super) began: Duration,
@@ -33,8 +31,7 @@ impl Syncing {
 mod tests {
     use std::path::Path;
 
-    use super::super::committer::{Committer, Outcome, Signal};
-    use super::super::group::Batch;
+    use super::super::committer::{Batch, Committer};
     use super::super::pool::SegmentPool;
     use super::super::progress::Progress;
     use super::super::segment::Lengths;
@@ -42,18 +39,10 @@ mod tests {
     use crate::ground::storage::Storage;
     use crate::testing::disk_model::MemoryStorage;
 
-    fn written(committer: &mut Committer, number: u64) {
-        let mut batch = Batch::new();
+    fn written(committer: &mut Committer) {
+        let mut batch = Batch::default();
         batch.bytes.resize(8, 0);
-        batch.tickets.push(Ticket {
-            producer: 0,
-            number,
-            refusals: 0,
-            len: 8,
-            records: 1,
-            frees: false,
-        });
-        committer.commit(&mut batch, &mut |_| {}).unwrap();
+        committer.write(&mut batch).unwrap();
     }
 
     fn begun() -> (Arc<SegmentPool>, Arc<Progress>, Committer) {
@@ -64,7 +53,7 @@ mod tests {
         let pool = SegmentPool::new(storage, dir.into(), [7; 16], 1, Lengths::default());
         let (pool, progress) = (Arc::new(pool), Arc::new(Progress::default()));
         let counters = Arc::default();
-        let committer = Committer::new(pool.clone(), 0, 1, progress.clone(), counters);
+        let committer = Committer::new(pool.clone(), 0, progress.clone(), counters);
         (pool, progress, committer.unwrap())
     }
 
@@ -72,35 +61,32 @@ mod tests {
     #[test]
     fn a_segment_that_is_synced_is_left_when_that_is_over() {
         let (pool, _, mut committer) = begun();
-        written(&mut committer, 1);
+        written(&mut committer);
         let syncing = committer.begin_sync().unwrap();
         let synced = committer.segment_number();
         pool.renew().unwrap();
-        written(&mut committer, 2);
+        written(&mut committer);
         assert_eq!(committer.segment_number(), synced);
         let ran = syncing.run();
-        committer.end_sync(&syncing, ran, &mut |_| {}).unwrap();
-        written(&mut committer, 3);
+        committer.end_sync(&syncing, ran, || {}).unwrap();
+        written(&mut committer);
         assert_ne!(committer.segment_number(), synced);
     }
 
     #[test]
     fn a_sync_speaks_of_what_was_written_before_it_began() {
         let (_, progress, mut committer) = begun();
-        let mut told = Vec::new();
-        let mut tell = |signal: Signal| {
-            assert!(matches!(signal.outcome, Outcome::Synced));
-            told.push(signal.number);
-        };
-        written(&mut committer, 1);
+        written(&mut committer);
         let syncing = committer.begin_sync().unwrap();
-        written(&mut committer, 2);
+        written(&mut committer);
         let synced = syncing.run();
-        committer.end_sync(&syncing, synced, &mut tell).unwrap();
+        let tell = || assert_eq!(progress.synced(), 0);
+        committer.end_sync(&syncing, synced, tell).unwrap();
         assert_eq!(progress.synced(), 1);
-        committer.sync(&mut tell).unwrap();
+        let syncing = committer.begin_sync().unwrap();
+        let synced = syncing.run();
+        committer.end_sync(&syncing, synced, || {}).unwrap();
         assert_eq!(progress.synced(), 2);
         assert!(committer.begin_sync().is_none());
-        assert_eq!(told, [1, 2]);
     }
 }

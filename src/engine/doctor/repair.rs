@@ -308,9 +308,9 @@ impl Repair<'_> {
             return Ok(());
         }
         let mut committer = self.committer(id, scan.sequence, scan.next_number)?;
-        let upto = remains.supersede(0, &mut committer, &mut recovered, &mut copies)?;
+        let upto = remains.supersede(&mut committer, &mut recovered, &mut copies)?;
         self.tell(recovered.report);
-        run::commit_checkpoint(&mut committer, 0, upto, true, b"")?;
+        run::commit_checkpoint(&mut committer, upto, true, b"")?;
         // The clean checkpoint stood beside the last of the others.
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         self.remove(scan.paths())

@@ -31,7 +31,7 @@ fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
     let id = home.identity(&*storage).unwrap();
     let pool = SegmentPool::new(storage.clone(), home.journal, id, 1, lengths);
     let counters = Arc::<Counters>::default();
-    let mut committer = Committer::new(Arc::new(pool), 0, 1, Arc::default(), counters).unwrap();
+    let mut committer = Committer::new(Arc::new(pool), 0, Arc::default(), counters).unwrap();
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
     let append = Record::Append {
         stem: "a",
@@ -47,7 +47,7 @@ fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
     for record in others {
         record::encode(&mut records, record);
     }
-    commit_checkpoint(&mut committer, 0, 0, false, &records).unwrap();
+    commit_checkpoint(&mut committer, 0, false, &records).unwrap();
     (disk, storage)
 }
 

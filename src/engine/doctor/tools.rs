@@ -92,7 +92,7 @@ impl Repair<'_> {
         sync(self.dir)?;
         sync(&self.home.quarantine)?;
         let mut committer = self.committer(id, sequence, number)?;
-        run::commit_checkpoint(&mut committer, 0, sequence, false, records)
+        run::commit_checkpoint(&mut committer, sequence, false, records)
     }
 
     pub(super) fn committer(&self, id: &StoreId, sequence: u64, number: u64) -> Result<Committer> {
@@ -103,13 +103,7 @@ impl Repair<'_> {
             number,
             SEGMENTS,
         ));
-        Committer::new(
-            pool,
-            sequence,
-            1,
-            Arc::default(),
-            Arc::<Counters>::default(),
-        )
+        Committer::new(pool, sequence, Arc::default(), Arc::<Counters>::default())
     }
 
     pub(super) fn quarantine(&mut self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -9,8 +9,7 @@ use super::{RecoveryReport, restore};
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files;
-use crate::disk::journal::committer::{Committer, Outcome, Ticket};
-use crate::disk::journal::group::Batch;
+use crate::disk::journal::committer::{Batch, Committer};
 use crate::disk::journal::pool::reserve;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::scan::Scan;
@@ -122,7 +121,6 @@ impl Remains<'_> {
     /// As the operating system reports them; the next open goes on.
     pub(crate) fn supersede(
         &self,
-        producer: usize,
         committer: &mut Committer,
         recovered: &mut Recovered,
         copy_file: &mut CopyFile,
@@ -135,7 +133,7 @@ impl Remains<'_> {
         if scan.is_empty() {
             return Ok(upto);
         }
-        commit_checkpoint(committer, producer, upto, false, &adopted.records)?;
+        commit_checkpoint(committer, upto, false, &adopted.records)?;
         for path in scan.paths() {
             storage
                 .remove_file(path)
@@ -151,7 +149,7 @@ impl Remains<'_> {
             return Ok(upto + 1);
         }
         restore::copy(storage, dir, plans, copy_file)?;
-        commit_checkpoint(committer, producer, upto + 1, false, b"")?;
+        commit_checkpoint(committer, upto + 1, false, b"")?;
         Ok(upto + 2)
     }
 }
@@ -163,29 +161,16 @@ impl Remains<'_> {
 /// As the committer reports them.
 pub(crate) fn commit_checkpoint(
     committer: &mut Committer,
-    producer: usize,
     sequence: u64,
     clean: bool,
     records: &[u8],
 ) -> Result<()> {
-    let mut batch = Batch::new();
+    let mut batch = Batch {
+        own: true,
+        ..Batch::default()
+    };
     let checkpoint = Record::Checkpoint { sequence, clean };
     record::encode(&mut batch.bytes, &checkpoint);
     batch.bytes.extend_from_slice(records);
-    batch.tickets.push(Ticket {
-        producer,
-        number: 0,
-        refusals: 0,
-        len: batch.bytes.len(),
-        records: 0,
-        frees: true,
-    });
-    batch.durable = true;
-    let mut refused = None;
-    committer.commit(&mut batch, &mut |signal| {
-        if let Outcome::Refused(error) = signal.outcome {
-            refused = Some(error);
-        }
-    })?;
-    refused.map_or(Ok(()), Err)
+    committer.commit(&mut batch)
 }

@@ -19,6 +19,11 @@ pub(crate) enum Ack {
     /// No caller asked for the change, and it counts as nobody's command.
     Nobody,
     Done(Answer<()>),
+    /// Its caller is answered by the number that what they queued has in the shard's inbox.
+    Numbered {
+        shard: usize,
+        number: u64,
+    },
     /// Boxed: every staged change is as large as the largest.
     Told(Box<dyn Told>),
 }
@@ -37,23 +42,15 @@ impl Ack {
         Self::Told(Box::new(answers))
     }
 
-    /// Reads something of what answering will change.
-    pub(crate) fn reach(&self) -> u64 {
-        match self {
-            Self::Done(answer) => answer.reach(),
-            Self::Given | Self::Nobody | Self::Told(_) => 0,
-        }
-    }
-
     /// Whether a caller waits for it.
     pub(crate) fn is_awaited(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::Told(_))
+        matches!(self, Self::Done(_) | Self::Numbered { .. } | Self::Told(_))
     }
 
-    /// Answers; the tasks to wake are added to `wakers`.
+    /// Answers, unless that goes by number; the tasks to wake are added to `wakers`.
     pub(crate) fn settle(self, result: &Result<()>, wakers: &mut Vec<Waker>) {
         match self {
-            Self::Given | Self::Nobody => {}
+            Self::Given | Self::Nobody | Self::Numbered { .. } => {}
             Self::Done(answer) => wakers.extend(answer.fulfil(result.clone())),
             Self::Told(told) => told.settle(result, wakers),
         }

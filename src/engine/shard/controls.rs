@@ -24,7 +24,7 @@ impl Shard {
             Ok(file) => file,
             Err(error) => return request.refuse(&error, turn.out),
         };
-        let owner = self.owner(id, turn);
+        let owner = self.owner(id);
         let session = self.session(id);
         let len = session.written;
         let rest = session.tail.copy(0..(session.settled.end - len) as usize);

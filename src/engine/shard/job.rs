@@ -23,7 +23,6 @@ const SHORT: u64 = 4 << 20;
 /// Who gets a result: a session of a shard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
-    pub(crate) worker: usize,
     pub(crate) shard: usize,
     pub(crate) session: usize,
 }

@@ -27,7 +27,7 @@ impl Shard {
         let id = self.sessions.len();
         turn.shared.counters.sessions_resident.rise();
         self.sessions.push(Resident::loading(&entry));
-        self.by_key.insert(key.clone(), id);
+        self.places.enter(key, id);
         self.load(id, &entry, turn);
         id
     }
@@ -37,7 +37,7 @@ impl Shard {
         self.sessions[id] = Resident::loading(entry);
         match self.open_files(entry, turn) {
             Ok((loaded, true)) => {
-                let owner = self.owner(id, turn);
+                let owner = self.owner(id);
                 turn.out.start(Job::Measure { owner, loaded });
             }
             Ok((loaded, false)) => self.install(id, loaded, turn),

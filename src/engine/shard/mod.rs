@@ -65,6 +65,7 @@ pub(crate) mod flush;
 pub(crate) mod flushed;
 mod going_back;
 pub(crate) mod handles;
+pub(crate) mod inbox;
 pub(crate) mod inflight;
 pub(crate) mod job;
 mod load;
@@ -73,6 +74,7 @@ pub(crate) mod locate;
 mod once;
 mod open_files;
 pub(crate) mod owed;
+pub(crate) mod places;
 pub(crate) mod rebase;
 pub(crate) mod request;
 pub(crate) mod rewrite;
@@ -99,6 +101,7 @@ use std::time::Duration;
 use self::answer::Ack;
 use self::handles::Handles;
 use self::job::{Done, Owner};
+use self::places::Places;
 use self::request::{Command, Manner, Request};
 use self::session::Session;
 use self::shared::Shared;
@@ -118,7 +121,7 @@ const MEASURE_INLINE: u64 = 256 << 10;
 pub(crate) struct Shard {
     id: usize,
     sessions: Vec<Resident>,
-    by_key: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
+    places: Arc<Places>,
     handles: Handles,
     /// Those who want to know of sessions that are not there yet.
     early: HashMap<Arc<str>, WatchSender<Standing>>,
@@ -166,11 +169,16 @@ struct Failed {
 }
 
 impl Shard {
-    pub(crate) fn new(id: usize, open_files: NonZeroUsize, shared: &Shared) -> Self {
+    pub(crate) fn new(
+        id: usize,
+        open_files: NonZeroUsize,
+        shared: &Shared,
+        places: Arc<Places>,
+    ) -> Self {
         Self {
             id,
             sessions: Vec::new(),
-            by_key: HashMap::default(),
+            places,
             handles: Handles::new(open_files, shared.counters.clone()),
             early: HashMap::new(),
             dirty: Vec::new(),
@@ -185,8 +193,8 @@ impl Shard {
     /// Takes a command in: stages it, or lets it wait its turn.
     pub(crate) fn accept(&mut self, command: Command, turn: &mut Turn<'_>) {
         let Command { key, request } = command;
-        let (id, request) = match self.by_key.get(&key) {
-            Some(&id) => (id, request),
+        let (id, request) = match self.find(&key) {
+            Some(id) => (id, request),
             None => match self.present(&key, request, turn) {
                 Some(request) => (self.admit(&key, turn), request),
                 None => return,
@@ -221,7 +229,7 @@ impl Shard {
         request.meet_absence(key, self, turn)
     }
 
-    /// The result of a background job.
+    /// The result of a background job. What waited for it is to be [pumped](Self::pump) then.
     pub(crate) fn done(&mut self, id: usize, done: Done, turn: &mut Turn<'_>) {
         match done {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
@@ -230,7 +238,6 @@ impl Shard {
             Done::Controls(read) => self.controls_read(id, read, turn),
             Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
-        self.pump(id, turn);
     }
 
     pub(crate) fn id(&self) -> usize {
@@ -238,8 +245,18 @@ impl Shard {
     }
 
     /// Which session `key` has, if a command was there for it.
-    pub(crate) fn find(&self, key: &Arc<str>) -> Option<usize> {
-        self.by_key.get(key).copied()
+    pub(crate) fn find(&self, key: &str) -> Option<usize> {
+        self.places.find(key)
+    }
+
+    /// The key of a session that was asked for.
+    pub(crate) fn key_of(&self, id: usize) -> Arc<str> {
+        let entry = match &self.sessions[id] {
+            Resident::Loading(loading) => &loading.entry,
+            Resident::Failed(failed) => &failed.entry,
+            Resident::Ready(session) => &session.entry,
+        };
+        entry.key.clone()
     }
 
     /// A session, if it is loaded.
@@ -253,7 +270,7 @@ impl Shard {
     /// Whether a store that stopped writing carries out a command: one that looks,
     /// unless it would wait for a change that will never settle.
     pub(crate) fn may_look(&self, command: &Command) -> bool {
-        let resident = self.by_key.get(&command.key).map(|&id| &self.sessions[id]);
+        let resident = self.find(&command.key).map(|id| &self.sessions[id]);
         command.request.manner() == Manner::Looks
             && match resident {
                 Some(Resident::Ready(session)) => {
@@ -273,8 +290,8 @@ impl Shard {
         if !command.request.is_quick() || self.full || turn.no_room.is_some() {
             return Err(command);
         }
-        match self.by_key.get(&command.key) {
-            Some(&id) if matches!(self.sessions[id], Resident::Ready(_)) => {
+        match self.find(&command.key) {
+            Some(id) if matches!(self.sessions[id], Resident::Ready(_)) => {
                 self.submit(id, command.request, turn);
                 Ok(())
             }
@@ -284,10 +301,20 @@ impl Shard {
 
     /// Whether settling a change touches no file, for certain.
     pub(crate) fn settles_quickly(&self, op: &change::Op) -> bool {
-        let next_waits_for_it =
-            |session: &Session| !session.waiting.is_empty() || session.compaction_ready();
         op.change.is_plain()
-            && matches!(&self.sessions[op.session], Resident::Ready(s) if !next_waits_for_it(s))
+            && matches!(&self.sessions[op.session], Resident::Ready(s) if s.deferred == 0)
+    }
+
+    /// A change of the session holds and is settled later: what comes after it must stay
+    /// behind it.
+    pub(crate) fn defer(&mut self, id: usize) {
+        self.session(id).deferred += 1;
+    }
+
+    /// Settles a change that was [deferred](Self::defer), as [`settle`](Self::settle).
+    pub(crate) fn settle_deferred(&mut self, op: change::Op, turn: &mut Turn<'_>) -> bool {
+        self.session(op.session).deferred -= 1;
+        self.settle(op, turn)
     }
 
     /// Refuses every command that waits, those that wait for a compaction
@@ -336,9 +363,8 @@ impl Shard {
         }
     }
 
-    fn owner(&self, session: usize, turn: &Turn<'_>) -> Owner {
+    fn owner(&self, session: usize) -> Owner {
         Owner {
-            worker: turn.out.worker,
             shard: self.id,
             session,
         }

@@ -22,7 +22,7 @@ impl Shard {
         request: Box<dyn Request>,
         turn: &mut Turn<'_>,
     ) {
-        let owner = self.owner(id, turn);
+        let owner = self.owner(id);
         let session = self.session(id);
         session.busy = true;
         session.pending = Some(Pending::Search(query, request));

@@ -140,8 +140,10 @@ pub(crate) struct Session {
     /// there for every append they would be two cache misses.
     pub(super) listed: bool,
     pub(crate) stem: Arc<str>,
-    /// Operations staged and not synced.
+    /// Operations staged and not settled.
     pub(crate) inflight: usize,
+    /// How many of them hold, and wait to be settled.
+    pub(super) deferred: u32,
     pub(crate) generation: u64,
     /// The last number given to a version or a numbering of it. Numbers go on through a
     /// deletion: who expects a version that is gone must not get its successor.
@@ -219,6 +221,7 @@ impl Session {
             synced: 0,
             dated: false,
             inflight: 0,
+            deferred: 0,
             busy: false,
             waiting: Waiting::default(),
             pending: None,

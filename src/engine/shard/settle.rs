@@ -19,6 +19,10 @@ impl Shard {
     /// Shows a buffered change to readers, and answers.
     pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
         let id = op.session;
+        if self.session(id).deferred > 0 {
+            // An image that a flush staged: what it stands on comes first.
+            return;
+        }
         match &op.change {
             Change::Append { added, meta } => self.show_append(id, added, meta, turn),
             Change::Meta { meta } => {
@@ -34,8 +38,9 @@ impl Shard {
         }
     }
 
-    /// The record of a change is on disk.
-    pub(super) fn settle(&mut self, mut op: Op, turn: &mut Turn<'_>) {
+    /// The record of a change is on disk. Whether something waited for that, which is to be
+    /// [pumped](Self::pump).
+    pub(super) fn settle(&mut self, mut op: Op, turn: &mut Turn<'_>) -> bool {
         let id = op.session;
         let session = self.session(id);
         session.inflight -= 1;
@@ -69,9 +74,8 @@ impl Shard {
         if hides && result.is_ok() {
             self.compact_if_due(id, turn);
         }
-        if self.session(id).inflight == 0 {
-            self.pump(id, turn);
-        }
+        let session = self.session(id);
+        session.inflight == 0 && (!session.waiting.is_empty() || session.compaction_ready())
     }
 
     /// The record of a change was refused, or nothing is known of it. Its

@@ -35,7 +35,7 @@ impl Shard {
         ack: Ack,
         turn: &mut Turn<'_>,
     ) {
-        let owner = self.owner(id, turn);
+        let owner = self.owner(id);
         let session = self.session(id);
         session.busy = true;
         let temp = turn.shared.next_temp();

@@ -10,7 +10,6 @@ use super::job::Job;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::ground::clock::Stamp;
-use crate::ground::emptied::Emptied;
 use crate::ground::mailbox::EventSender;
 
 /// Where a shard puts what one turn brings forth.
@@ -20,8 +19,6 @@ pub(crate) struct Turn<'a> {
     pub(crate) staging: &'a mut Staging,
     /// Room for the lines of tails.
     pub(crate) buffers: &'a mut Buffers,
-    /// Those of commands that are staged.
-    pub(crate) emptied: &'a mut Emptied,
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for, which many of them share.
     pub(crate) now: &'a Stamp,
@@ -37,8 +34,9 @@ pub(crate) struct Turn<'a> {
 /// What leaves a worker at the end of a turn.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pub(crate) worker: usize,
     pub(crate) shared: Arc<Shared>,
+    /// What was queued and is refused: its shard and number, and why.
+    pub(crate) refused: Vec<(usize, u64, Error)>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) jobs: EventSender<Job>,
     /// Jobs handed out whose results have not come back.
@@ -63,7 +61,12 @@ impl Outbox {
         {
             self.shared.refused(error);
         }
-        ack.settle(result, &mut self.wakers);
+        match (&ack, result) {
+            (Ack::Numbered { shard, number }, Err(error)) => {
+                self.refused.push((*shard, *number, error.clone()));
+            }
+            _ => ack.settle(result, &mut self.wakers),
+        }
     }
 
     pub(crate) fn start(&mut self, job: Job) {

@@ -1,21 +1,19 @@
-//! A worker: several shards, driven by one thread at a time.
+//! The worker: all shards, behind one lock.
 //!
-//! Its own thread takes journal signals, job results and requests of the supervisor
-//! as events, and commands from the mailboxes. One turn takes what has arrived,
-//! stages it, hands the records to the journal and answers; between turns, settled
-//! lines are written to the session files. Whoever else holds its [`seat`] stages
-//! and settles what touches no file.
+//! Whoever leads the journal takes in what callers queued, stages it, and, once it is
+//! committed, settles it. A thread of the worker's own does what takes files: it brings
+//! sessions in, writes lines and sidecars, and carries out what may have to wait for those.
+//! Both hold the worker's [`seat`] while they work, and neither does while it writes or syncs.
 
 mod ahead;
 pub(crate) mod alarm;
-pub(crate) mod bells;
 mod budget;
 mod chores;
 pub(crate) mod driver;
 pub(crate) mod event;
 mod intake;
 pub(crate) mod limits;
-mod quick;
+pub(crate) mod ready;
 mod rest;
 pub(crate) mod seat;
 mod signals;
@@ -24,71 +22,70 @@ mod unwritten;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use self::alarm::Alarm;
-use self::bells::Bells;
 use self::budget::Budget;
 use self::event::Event;
-use self::intake::Intake;
+use self::intake::Taken;
 use self::limits::Limits;
 use super::Shard;
 use super::buffers::Buffers;
-use super::change::Staging;
+use super::change::{Op, Staging};
 use super::errand::{Done, Errand, Purpose};
 use super::flushed::FlushPart;
+use super::inbox::Inbox;
 use super::inflight::Inflight;
 use super::job::Job;
 use super::request::Command;
 use super::shared::Shared;
 use super::turn::{Outbox, Turn};
-use crate::disk::journal::committer::Ticket;
-use crate::disk::journal::group::{GroupCommit, Lead, Led};
+use crate::disk::journal::committer::Batch;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::SHARDS;
 use crate::error::Error;
 use crate::ground::clock::Stamp;
-use crate::ground::emptied::Emptied;
-use crate::ground::mailbox::{EventReceiver, EventSender, Receiver};
+use crate::ground::mailbox::{EventReceiver, EventSender, Lot};
 use crate::ground::sync::slot::Promise;
-
-/// Records handed to the journal at a time, bytes.
-const MAX_BATCH: usize = 8 << 20;
 
 /// Due when told.
 const NEVER: Duration = Duration::MAX;
 
-/// Several shards and the thread they live on.
+/// All shards.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    id: usize,
     limits: Limits,
     shared: Arc<Shared>,
-    shards: Vec<Owned>,
-    /// Where a shard stands in `shards`.
-    places: Vec<usize>,
-    group: Arc<GroupCommit<Ticket>>,
+    inboxes: Arc<[Inbox]>,
+    shards: Vec<Shard>,
     pool: Arc<SegmentPool>,
     alarm: Alarm,
     staging: Staging,
     buffers: Buffers,
-    emptied: Emptied,
     out: Outbox,
     now: Stamp,
     inflight: Inflight,
     next_number: u64,
-    refusals: u64,
+    /// Changes that hold, and whose settling may take files: the thread's.
+    deferred: VecDeque<Op>,
+    /// Sessions of which something that waited may go on, which may take files too.
+    to_pump: Vec<(usize, usize)>,
     epoch: u64,
-    /// Shards to drain again.
-    again: VecDeque<usize>,
-    /// Commands that may have to wait for a file, and those after them, left for
-    /// the worker's thread.
+    /// Room for what is taken in, used again and again.
+    lot: Lot<super::inbox::Item>,
+    /// What was taken in, for which the callers are answered with the batch that is staged,
+    /// and with the one that is being committed.
+    taken: Vec<Taken>,
+    answering: Vec<Taken>,
+    /// Commands that may have to wait for a file, and those after them of the same shards,
+    /// left for the worker's thread.
     held: VecDeque<(usize, Command)>,
+    /// How many of them each shard has.
+    held_of: Vec<usize>,
+    /// Shards whose inboxes are left alone, because they have so many; a bit each.
+    left_alone: u64,
     /// Until when the worker's thread sleeps, if it does.
     asleep: Option<Duration>,
-    /// Room for what is drained, used again and again.
-    intake: Intake,
     flush: Option<FlushTask>,
     /// Until its part of a flush is done, the checkpoint cannot have been
     /// written, and the sidecar images of the epoch before are in the journal.
@@ -97,10 +94,8 @@ pub(crate) struct Worker {
     /// What was looked for first when it last wrote anything between flushes.
     looked_for: Purpose,
     drained: Option<Promise<()>>,
-    /// The mailboxes are closed: nothing comes past them either.
-    closed: bool,
     unwritten_since: Option<Duration>,
-    /// Where the shard stands whose lines are written next.
+    /// The shard whose lines are written next.
     writes_next: usize,
     line_budget: Budget,
     sidecar_budget: Budget,
@@ -108,15 +103,9 @@ pub(crate) struct Worker {
     /// they wait their time then: tried again at once they would take a
     /// processor for as long as the disk is full.
     stuck: Option<Error>,
+    /// How long files are to be left alone.
+    owed_rest: Duration,
     poisoned: Option<Error>,
-    /// See [`take_led`](Self::take_led).
-    led: bool,
-}
-
-#[derive(Debug)]
-struct Owned {
-    shard: Shard,
-    mailbox: Receiver<Command>,
 }
 
 #[derive(Debug)]
@@ -129,11 +118,10 @@ struct FlushTask {
 /// What a worker is made of.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) id: usize,
     pub(crate) limits: Limits,
     pub(crate) shared: Arc<Shared>,
-    /// The shards it drives, with their mailboxes.
-    pub(crate) shards: Vec<(usize, Receiver<Command>)>,
+    /// One for each shard.
+    pub(crate) inboxes: Arc<[Inbox]>,
     pub(crate) open_files_per_shard: NonZeroUsize,
     pub(crate) jobs: EventSender<Job>,
     pub(crate) pool: Arc<SegmentPool>,
@@ -142,81 +130,71 @@ pub(crate) struct Parts {
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Self {
-        let mut places = vec![usize::MAX; SHARDS];
-        let mut shards = Vec::new();
-        for (id, mailbox) in parts.shards {
-            places[id] = shards.len();
-            shards.push(Owned {
-                shard: Shard::new(id, parts.open_files_per_shard, &parts.shared),
-                mailbox,
-            });
-        }
+        let shard = |id: usize| {
+            let places = parts.inboxes[id].places.clone();
+            Shard::new(id, parts.open_files_per_shard, &parts.shared, places)
+        };
+        let shards = (0..SHARDS).map(shard).collect();
         let (line_budget, sidecar_budget) = chores::budgets();
         Self {
-            id: parts.id,
             limits: parts.limits,
             shards,
-            places,
-            group: parts.alarm.group.clone(),
             pool: parts.pool,
             alarm: parts.alarm,
             staging: Staging::default(),
             buffers: Buffers::default(),
-            emptied: Emptied::default(),
             out: Outbox {
-                worker: parts.id,
                 shared: parts.shared.clone(),
+                refused: Vec::new(),
                 wakers: Vec::new(),
                 jobs: parts.jobs,
                 jobs_out: 0,
                 fatal: None,
             },
+            inboxes: parts.inboxes,
             now: Stamp::of(parts.shared.clock.now()),
             shared: parts.shared,
             inflight: Inflight::default(),
             next_number: 1,
-            refusals: 0,
+            deferred: VecDeque::new(),
+            to_pump: Vec::new(),
             epoch: 1,
-            again: VecDeque::new(),
+            lot: Lot::default(),
+            taken: Vec::new(),
+            answering: Vec::new(),
             held: VecDeque::new(),
+            held_of: vec![0; SHARDS],
+            left_alone: 0,
             asleep: None,
-            intake: Intake::default(),
             flush: None,
             flushing: false,
             sidecars: VecDeque::new(),
             looked_for: Purpose::Lines,
             drained: None,
-            closed: false,
             unwritten_since: None,
             writes_next: 0,
             line_budget,
             sidecar_budget,
             stuck: None,
+            owed_rest: Duration::ZERO,
             poisoned: None,
-            led: false,
         }
     }
 
-    /// Handles `first` and what arrived after it, and what is in the mailboxes.
+    /// Handles `first` and what arrived after it, and what was left for the worker's thread.
     /// `false` once the worker is to end.
-    pub(super) fn turn(
-        &mut self,
-        first: Option<Event>,
-        inbox: &EventReceiver<Event>,
-        bells: &Bells,
-    ) -> bool {
+    pub(super) fn turn(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {
         self.asleep = None;
         self.read_clock();
         // Before anything else: what came behind them must stay behind them.
+        self.settle_deferred();
         self.accept_held();
         let goes_on = self.handle_all(first, inbox);
-        if goes_on {
-            self.again.extend(bells.answer());
-            self.drain_again();
-        }
+        self.pump_some();
         // Who was answered in the last turn must still be woken, and what was
         // staged in it refused: nobody else would do it.
         self.end_turn();
+        self.report_drained();
         goes_on
     }
 
@@ -229,19 +207,13 @@ impl Worker {
         errand
     }
 
-    /// Notes what came of it. Whether more may be written: not once the store is to stop.
-    pub(super) fn chore_done(&mut self, done: Done) -> bool {
+    /// Notes what came of it, and says for how long files are to be left alone then.
+    pub(super) fn chore_done(&mut self, done: Done) -> Option<Duration> {
+        let started = done.errand.started;
         self.finish_errand(done);
-        let goes_on = self.out.fatal.is_none();
         self.end_turn();
         self.report_drained();
-        goes_on
-    }
-
-    /// The callers answered since the last look, for whoever drives to wake.
-    #[must_use = "whoever is not woken sleeps for ever"]
-    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.out.wakers)
+        self.pause_after(started)
     }
 
     fn handle_all(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {
@@ -265,12 +237,13 @@ impl Worker {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Journal(signal) => self.signal(signal),
+            Event::Poisoned(reason) => self.poison(&reason),
             Event::Done { owner, done } => {
                 self.out.jobs_out -= 1;
                 self.with(owner.shard, |shard, turn| {
                     shard.done(owner.session, done, turn);
                 });
+                self.to_pump.push((owner.shard, owner.session));
             }
             Event::Fatal(error) => {
                 self.out.stop_store(&error);
@@ -278,103 +251,90 @@ impl Worker {
             Event::Flush(promise) => self.start_flush(promise),
             Event::Sidecars => self.start_sidecars(),
             Event::Drain(promise) => self.start_drain(promise),
-            // A turn looks at the bells anyway, and `Exit` ends it before it gets
-            // here.
+            // A turn looks at what was left anyway, and `Exit` ends it before it gets here.
             Event::Ready | Event::Exit => {}
         }
     }
 
     fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
-        let place = self.places[shard];
         let refuses = self.keeps_others_out();
         let mut turn = Turn {
             shared: &self.shared,
             staging: &mut self.staging,
             buffers: &mut self.buffers,
-            emptied: &mut self.emptied,
             out: &mut self.out,
             now: &self.now,
             no_room: self.stuck.as_ref().filter(|_| refuses),
             epoch: self.epoch,
             images_from: self.epoch - u64::from(self.flushing),
         };
-        act(&mut self.shards[place].shard, &mut turn)
+        act(&mut self.shards[shard], &mut turn)
     }
 
-    /// Hands what was staged to the journal, and the answers to their callers.
     fn end_turn(&mut self) {
-        self.commit();
         if let Some(reason) = self.out.fatal.take() {
             self.alarm.raise(&reason);
         }
     }
 
-    fn commit(&mut self) {
-        self.led |= self.commit_as(Lead::Write) == Led::Here;
+    /// Whether something is staged, or somebody waits for what was written before to be synced.
+    pub(super) fn has_staged(&self) -> bool {
+        !self.staging.ops.is_empty() || self.staging.durable || !self.taken.is_empty()
     }
 
-    /// Whether whoever drives has to see to what was handed to the journal.
-    fn take_led(&mut self) -> bool {
-        std::mem::take(&mut self.led)
-    }
-
-    /// Hands what was staged to the journal, for somebody who may see to it as `lead` says.
-    fn commit_as(&mut self, lead: Lead) -> Led {
-        if self.staging.ops.is_empty() {
-            if std::mem::take(&mut self.staging.durable) {
-                self.group.ask_for_sync();
-            }
-            return Led::Elsewhere;
-        }
+    /// Moves what is staged into an empty `batch`. Those who queued it are answered when
+    /// [`answer`](Self::answer) is called next. The number of the batch; it may be empty.
+    pub(crate) fn hand_over(&mut self, batch: &mut Batch) -> u64 {
+        self.answering.append(&mut self.taken);
         let bytes = self.staging.records.len();
-        let ticket = Ticket {
-            producer: self.id,
-            number: self.next_number,
-            refusals: self.refusals,
-            len: bytes,
-            records: self.staging.ops.len(),
-            frees: self.staging.frees,
-        };
         // Nothing more is taken in until some of what is in flight is synced: nobody else
         // would ask for that.
         let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
-        let durable = self.staging.durable || fills;
-        let records = &self.staging.records;
-        let submitted = self.group.submit_to_lead(records, ticket, durable, lead);
-        self.inflight
-            .push(ticket.number, &mut self.staging.ops, bytes);
+        batch.durable = std::mem::take(&mut self.staging.durable) || fills;
+        batch.frees = std::mem::take(&mut self.staging.frees);
+        batch.changes = self.staging.ops.len();
+        if batch.changes == 0 {
+            return 0;
+        }
+        std::mem::swap(&mut batch.bytes, &mut self.staging.records);
+        let number = self.next_number;
+        self.inflight.push(number, &mut self.staging.ops, bytes);
         self.next_number += 1;
-        self.staging.records.clear();
-        (self.staging.durable, self.staging.frees) = (false, false);
-        submitted.unwrap_or_else(|refused| {
-            self.fail_from(refused.ticket.number, &refused.reason.into());
-            Led::Elsewhere
-        })
+        number
+    }
+
+    /// Whether what is staged may be written by somebody who syncs nothing, and how many bytes
+    /// it is.
+    pub(crate) fn staged(&self) -> (bool, usize) {
+        let bytes = self.staging.records.len();
+        let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
+        (!self.staging.durable && !fills, bytes)
+    }
+
+    /// How many changes are staged.
+    pub(crate) fn staged_changes(&self) -> usize {
+        self.staging.ops.len()
     }
 
     fn start_drain(&mut self, promise: Promise<()>) {
-        let mut rest = Vec::new();
-        for place in 0..self.shards.len() {
-            let id = self.shards[place].shard.id();
-            for command in self.shards[place].mailbox.close() {
-                rest.push((id, command));
-            }
+        for shard in 0..SHARDS {
+            let mut lot = std::mem::take(&mut self.lot);
+            let queue = &self.inboxes[shard].queue;
+            queue.close(&mut self.out.wakers);
+            queue.take(&mut lot, &mut self.out.wakers);
+            self.hold_all(shard, &mut lot);
+            self.lot = lot;
         }
-        self.read_clock();
-        // They came before what the mailboxes held, however much is in flight.
-        self.held.extend(rest);
-        while let Some((shard, command)) = self.held.pop_front() {
-            self.accept(shard, command);
-        }
-        self.again.clear();
-        // The end waits for all of it, and time alone would sync what is buffered.
-        self.staging.durable |= !self.inflight.is_empty() || !self.staging.ops.is_empty();
-        self.closed = true;
         self.drained = Some(promise);
     }
 
     fn report_drained(&mut self) {
-        if self.drained.is_none() || !self.is_quiet() {
+        if self.drained.is_none() {
+            return;
+        }
+        if !self.is_quiet() {
+            // The end waits for all of it, and time alone would sync what is buffered.
+            self.staging.durable |= !self.inflight.is_empty() || !self.staging.ops.is_empty();
             return;
         }
         if let Some(promise) = self.drained.take() {
@@ -387,6 +347,10 @@ impl Worker {
         !busy
             && self.held.is_empty()
             && self.staging.ops.is_empty()
-            && (self.poisoned.is_some() || self.shards.iter().all(|o| o.shard.is_quiet()))
+            && self.taken.is_empty()
+            && self.answering.is_empty()
+            && self.deferred.is_empty()
+            && self.to_pump.is_empty()
+            && (self.poisoned.is_some() || self.shards.iter().all(Shard::is_quiet))
     }
 }

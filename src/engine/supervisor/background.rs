@@ -168,7 +168,6 @@ mod tests {
 
     fn rewrite(temp: &str, source: Source) -> Job {
         let owner = Owner {
-            worker: 0,
             shard: 0,
             session: 0,
         };

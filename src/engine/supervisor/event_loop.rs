@@ -161,11 +161,8 @@ impl Loop {
     fn try_flush_files(&mut self, wait: &mut impl Wait) -> Result<u64> {
         self.supervisor.sync_journal(wait)?;
         let flush = self.supervisor.begin();
-        let mut parts = Vec::new();
-        for slot in flush.slots {
-            parts.push(wait.answer(slot).ok_or_else(|| self.failure())?);
-        }
-        self.supervisor.sync(parts)?;
+        let part = wait.answer(flush.slot).ok_or_else(|| self.failure())?;
+        self.supervisor.sync(part)?;
         Ok(flush.upto)
     }
 
@@ -182,7 +179,7 @@ impl Loop {
             self.supervisor.shared.keep_catalog();
         }
         self.publisher.end();
-        // Before the group is closed, whose lock carries it to the committer.
+        // Before the leader is told to end, whose lock carries it there.
         self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
         self.end();
         result
@@ -195,20 +192,10 @@ impl Loop {
     }
 
     fn finish(&mut self, wait: &mut impl Wait) -> Result<()> {
-        let slots: Vec<_> = self
-            .alarm
-            .workers
-            .iter()
-            .map(|worker| {
-                let (promise, slot) = slot();
-                worker.send(Event::Drain(promise));
-                slot
-            })
-            .collect();
-        for slot in slots {
-            wait.answer(slot).ok_or_else(|| self.failure())?;
-        }
-        if let Some(reason) = self.alarm.group.poisoned() {
+        let (promise, slot) = slot();
+        self.alarm.worker.send(Event::Drain(promise));
+        wait.answer(slot).ok_or_else(|| self.failure())?;
+        if let Some(reason) = self.alarm.ready.poisoned() {
             return Err(Error::Poisoned { reason });
         }
         let upto = self.flush_files(wait)?;
@@ -220,7 +207,7 @@ impl Loop {
     }
 
     fn failure(&self) -> Error {
-        match self.alarm.group.poisoned() {
+        match self.alarm.ready.poisoned() {
             Some(reason) => Error::Poisoned { reason },
             None => Error::Closed,
         }
@@ -229,10 +216,8 @@ impl Loop {
 
 /// Ends every thread but the supervisor's.
 pub(super) fn end(alarm: &Alarm, background: &EventSender<Job>) {
-    alarm.group.close();
-    for worker in &alarm.workers {
-        worker.send(Event::Exit);
-    }
+    alarm.ready.close();
+    alarm.worker.send(Event::Exit);
     for _ in 0..BACKGROUND {
         background.send(Job::Stop);
     }

@@ -19,7 +19,7 @@ impl Guard {
         }
     }
 
-    pub(super) fn disarm(mut self) {
+    pub(crate) fn disarm(mut self) {
         self.armed = false;
     }
 }

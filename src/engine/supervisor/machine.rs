@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::event_loop::Loop;
-use super::journal::Journal;
-use super::journal_seat::JournalSeat;
+use super::leader::Leader;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
@@ -14,10 +13,8 @@ use crate::ground::mailbox::EventReceiver;
 /// Everything that runs a store: on threads, or stepped one by one.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) workers: Vec<Driver>,
-    pub(crate) journal: Journal,
-    /// Where the committer's thread puts it.
-    pub(crate) journal_seat: Arc<JournalSeat>,
+    pub(crate) worker: Driver,
+    pub(crate) leader: Arc<Leader>,
     pub(crate) supervisor: Loop,
     /// What the background threads take.
     pub(crate) jobs: EventReceiver<Job>,

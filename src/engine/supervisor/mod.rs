@@ -23,8 +23,7 @@ pub(crate) mod background;
 pub(crate) mod commits;
 pub(crate) mod event_loop;
 pub(crate) mod guard;
-pub(crate) mod journal;
-pub(crate) mod journal_seat;
+pub(crate) mod leader;
 pub(crate) mod machine;
 pub(crate) mod publisher;
 mod purge;
@@ -37,7 +36,6 @@ use std::time::Duration;
 
 use self::wait::Wait;
 use crate::disk::copies::copy_file::CopyFile;
-use crate::disk::journal::committer::{Outcome, Ticket};
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::{pool::SegmentPool, progress::Progress};
 use crate::disk::session_file;
@@ -47,7 +45,7 @@ use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 use crate::error::{Error, Result};
-use crate::ground::mailbox::{EventReceiver, EventSender};
+use crate::ground::mailbox::EventReceiver;
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Promise, Slot, slot};
@@ -82,14 +80,12 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(super) shared: Arc<Shared>,
-    workers: Vec<EventSender<Event>>,
     alarm: Alarm,
-    pool: Arc<SegmentPool>,
+    pub(crate) pool: Arc<SegmentPool>,
     pub(crate) progress: Arc<Progress>,
     /// Whether something was committed since the last flush began.
     active: Arc<AtomicBool>,
-    outcomes: EventReceiver<Outcome>,
-    tickets: u64,
+    outcomes: EventReceiver<Result<()>>,
     copies: CopyFile,
     /// Brought up to date by a flush that then failed: the next one that
     /// succeeds must sync them too, for its checkpoint covers them.
@@ -111,18 +107,16 @@ impl Supervisor {
         pool: Arc<SegmentPool>,
         progress: Arc<Progress>,
         active: Arc<AtomicBool>,
-        outcomes: EventReceiver<Outcome>,
+        outcomes: EventReceiver<Result<()>>,
         (copies, checkpoint_every): (CopyFile, Duration),
     ) -> Self {
         Self {
-            workers: alarm.workers.clone(),
             shared,
             alarm,
             pool,
             progress,
             active,
             outcomes,
-            tickets: 0,
             copies,
             unsynced: Vec::new(),
             rebased_synced: 0,
@@ -149,9 +143,7 @@ impl Supervisor {
         }
         if now >= self.sidecars_at + SIDECARS {
             self.sidecars_at = now;
-            for worker in &self.workers {
-                worker.send(Event::Sidecars);
-            }
+            self.alarm.worker.send(Event::Sidecars);
         }
         // Others may have taken space meanwhile, or given some back.
         if let Err(error) = self.pool.fit() {
@@ -196,11 +188,11 @@ impl Supervisor {
         if !self.progress.owes_sync() {
             return Ok(());
         }
-        self.submit(&[])?;
+        self.alarm.ready.submit(&[])?;
         self.await_synced(wait)
     }
 
-    /// Starts a flush: every worker brings its sessions up to date.
+    /// Starts a flush: the worker brings its sessions up to date.
     pub(crate) fn begin(&mut self) -> Flush {
         // What nobody writes to must come to rest: were it always old, its flushes, which
         // are commits too, would keep it from ever being idle.
@@ -211,39 +203,29 @@ impl Supervisor {
         // the watermark, and one that comes after finds the flag cleared and says
         // so. A store would let both look past each other.
         self.active.swap(false, Ordering::AcqRel);
-        // Read before the workers are asked: the signals of every batch up to
-        // here are in their queues already, ahead of the request. Read later,
+        // Read before the worker is asked: every batch up to here is settled, or left to its
+        // thread, which sees to that before the request. Read later,
         // it could cover lines that no session file holds yet.
         let upto = self.progress.synced();
-        let slots = self.workers.iter().map(|worker| {
-            let (promise, slot) = slot();
-            worker.send(Event::Flush(promise));
-            slot
-        });
-        Flush {
-            upto,
-            slots: slots.collect(),
-        }
+        let (promise, slot) = slot();
+        self.alarm.worker.send(Event::Flush(promise));
+        Flush { upto, slot }
     }
 
-    /// Syncs what the workers brought up to date.
+    /// Syncs what the worker brought up to date.
     ///
     /// # Errors
-    /// What kept a worker from it; the next flush tries again. A failed sync
+    /// What kept the worker from it; the next flush tries again. A failed sync
     /// poisons the store.
-    pub(crate) fn sync(&mut self, parts: Vec<FlushPart>) -> Result<()> {
-        let mut refused = None;
-        for part in parts {
-            self.unsynced.extend(part.sessions);
-            for copy in part.copies {
-                self.copies.add(copy);
-            }
-            refused = refused.or(part.error);
+    pub(crate) fn sync(&mut self, part: FlushPart) -> Result<()> {
+        self.unsynced.extend(part.sessions);
+        for copy in part.copies {
+            self.copies.add(copy);
         }
         // More than that are synced all at once, whichever they are. Kept, their
         // names and open files would pile up for as long as flushes fail.
         self.unsynced.truncate(SYNC_EACH + 1);
-        if let Some(error) = refused {
+        if let Some(error) = part.error {
             return Err(error);
         }
         // Synced with the rest, before the checkpoint: until that the journal
@@ -267,28 +249,14 @@ impl Supervisor {
     ///
     /// # Errors
     /// If the journal takes no more records.
-    pub(crate) fn submit_checkpoint(&mut self, upto: u64, clean: bool) -> Result<()> {
+    pub(crate) fn submit_checkpoint(&self, upto: u64, clean: bool) -> Result<()> {
         let mut records = Vec::new();
         let checkpoint = Record::Checkpoint {
             sequence: upto,
             clean,
         };
         record::encode(&mut records, &checkpoint);
-        self.submit(&records)
-    }
-
-    fn submit(&mut self, records: &[u8]) -> Result<()> {
-        self.tickets += 1;
-        let ticket = Ticket {
-            producer: self.workers.len(),
-            number: self.tickets,
-            refusals: self.tickets,
-            len: records.len(),
-            records: 0,
-            frees: true,
-        };
-        let submitted = self.alarm.group.submit(records, ticket, true);
-        submitted.map_err(|refused| refused.reason.into())
+        self.alarm.ready.submit(&records)
     }
 
     /// Waits until the journal holds what was handed to it, and all before.
@@ -296,15 +264,7 @@ impl Supervisor {
     /// # Errors
     /// If it does not.
     pub(crate) fn await_synced(&self, wait: &mut impl Wait) -> Result<()> {
-        loop {
-            match wait.event(&self.outcomes) {
-                Some(Outcome::Synced) => return Ok(()),
-                Some(Outcome::Written) => {}
-                Some(Outcome::Refused(error)) => return Err(error),
-                Some(Outcome::Poisoned(reason)) => return Err(Error::Poisoned { reason }),
-                None => return Err(Error::Closed),
-            }
-        }
+        wait.event(&self.outcomes).unwrap_or(Err(Error::Closed))
     }
 
     /// Gives up the segments a checkpoint covers.
@@ -398,5 +358,5 @@ pub(crate) enum Due {
 pub(crate) struct Flush {
     /// What the checkpoint will cover.
     pub(crate) upto: u64,
-    pub(crate) slots: Vec<Slot<FlushPart>>,
+    pub(crate) slot: Slot<FlushPart>,
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::background::{BACKGROUND, LongJobs, run_jobs};
 use super::event_loop::end;
 use super::guard::Guard;
-use super::journal::run_journal;
 use super::machine::Machine;
 use crate::ground::sync::Mutex;
 use crate::ground::sync::thread::{self, JoinHandle};
@@ -37,21 +36,18 @@ impl Threads {
 
     fn start_into(machine: Machine, handles: &mut Vec<JoinHandle>) -> std::io::Result<()> {
         let Machine {
-            workers,
-            journal,
-            journal_seat,
+            worker,
+            leader,
             supervisor,
             jobs,
             shared,
             alarm,
         } = machine;
-        for (id, driver) in workers.into_iter().enumerate() {
-            let name = format!("sessionlog-shards-{id}");
-            handles.push(spawn(&name, move || driver.run())?);
-        }
-        let guard = Guard::new(&alarm, "the committer panicked");
-        handles.push(spawn("sessionlog-journal", move || {
-            run_journal(&journal_seat, journal, guard);
+        handles.push(spawn("sessionlog-files", move || worker.run())?);
+        let guard = Guard::new(&alarm, "the leader's thread panicked");
+        handles.push(spawn("sessionlog-leader", move || {
+            leader.run();
+            guard.disarm();
         })?);
         let (jobs, long) = (Arc::new(Mutex::new(jobs)), Arc::new(LongJobs::default()));
         for id in 0..BACKGROUND {

@@ -3,12 +3,11 @@
 use super::StoreHandle;
 use crate::disk::session_file;
 use crate::engine::Engine;
-use crate::engine::shard::verbs::append::Append;
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::Reply;
 use crate::ground::clock::StampText;
 use crate::ground::emptied;
-use crate::{Durability, Message, SessionMeta, StoreOptions};
+use crate::{Message, SessionMeta, StoreOptions};
 
 /// How much one command may write, bytes.
 #[derive(Clone, Copy, Debug)]
@@ -92,18 +91,6 @@ impl StoreHandle {
 pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
     pub(super) count: u32,
-}
-
-impl Lines {
-    /// An append, unless there is nothing to append.
-    pub(super) fn into_append(self, level: Durability) -> Option<Append> {
-        (self.count > 0).then_some(Append {
-            lines: self.bytes,
-            count: self.count,
-            once: None,
-            level,
-        })
-    }
 }
 
 /// The error, with the messages in it that its caller may want back.

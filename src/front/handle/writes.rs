@@ -1,6 +1,6 @@
 //! The verbs that change what a session says, and flushing that.
 
-use super::lines::{Limits, encode, encode_text, hand_back};
+use super::lines::{Limits, Lines, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
@@ -12,6 +12,7 @@ use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::supervisor::Request;
 use crate::error::Result;
+use crate::front::appending::Appending;
 use crate::front::reply::Reply;
 
 /// Writing.
@@ -22,11 +23,10 @@ impl StoreHandle {
     /// [`Error::InvalidMessage`](crate::Error::InvalidMessage) for a role that starts with `_`,
     /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
-        let (level, max) = (self.level, self.limits);
-        self.write(key, move |engine| {
+        let max = self.limits;
+        self.append(key, move |engine| {
             let lines = encode_text(role, content, max, engine);
-            let lines = lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))?;
-            Ok(lines.into_append(level))
+            lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))
         })
     }
 
@@ -50,11 +50,10 @@ impl StoreHandle {
     /// # Errors
     /// As [`add_message`](Self::add_message).
     pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
-        let (level, max) = (self.level, self.limits);
-        self.write(key, move |engine| {
+        let max = self.limits;
+        self.append(key, move |engine| {
             let encoded = encode(std::slice::from_ref(&message), max, engine);
-            let lines = encoded.map_err(|e| hand_back(e, vec![message]))?;
-            Ok(lines.into_append(level))
+            encoded.map_err(|e| hand_back(e, vec![message]))
         })
     }
 
@@ -81,11 +80,10 @@ impl StoreHandle {
     /// if the batch exceeds
     /// [its limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        let (level, max) = (self.level, self.limits);
-        self.write(key, move |engine| {
+        let max = self.limits;
+        self.append(key, move |engine| {
             let encoded = encode(&messages, max, engine);
-            let lines = encoded.map_err(|e| hand_back(e, messages))?;
-            Ok(lines.into_append(level))
+            encoded.map_err(|e| hand_back(e, messages))
         })
     }
 
@@ -178,8 +176,8 @@ impl StoreHandle {
     /// sidecars, and those are on disk, so that other programs find them
     /// complete. Nothing acknowledged needs it to survive. A store to which
     /// nothing is written begins one by itself after about half a second. If
-    /// hundreds of sessions changed and commands keep coming, it gets a fifth of
-    /// each worker's time, half if the journal has grown long. If
+    /// hundreds of sessions changed and commands keep coming, it rests after each for twice
+    /// as long as that took, at most 1 ms, unless the journal has grown long. If
     /// more than a few sessions changed, or one took a message
     /// [once](Self::append_once), it syncs the whole file system, what
     /// other programs wrote there included. Awaited inside a tokio runtime it
@@ -213,6 +211,24 @@ impl StoreHandle {
         match make(engine) {
             Err(error) => Reply::known(Err(error)),
             Ok(verb) => self.submit(engine, key, verb),
+        }
+    }
+
+    /// Appends what `make` makes, if there is any.
+    fn append(&self, key: &str, make: impl FnOnce(&Engine) -> Result<Lines>) -> Reply<()> {
+        let engine = match self.open_for(key) {
+            Ok(engine) => engine,
+            Err(error) => return Reply::known(Err(error)),
+        };
+        match make(engine) {
+            Err(error) => Reply::known(Err(error)),
+            Ok(lines) if lines.count == 0 => Reply::known(Ok(())),
+            Ok(lines) => Reply::append(Appending::new(
+                engine.clone(),
+                (key, self.resolve),
+                (lines.bytes, lines.count),
+                self.level,
+            )),
         }
     }
 

@@ -1,64 +1,10 @@
 //! The queues that loom explores, over the locks of [`crate::ground::sync`].
 
 use super::Timeout;
-use crate::ground::sync::atomic::{AtomicUsize, Ordering};
 use crate::ground::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A bounded queue; see the production type.
-///
-/// Weaker than crossbeam's on purpose: whether it is empty or full is read
-/// without any order, so it can look empty after a push and full after a pop
-/// to a thread that nothing else has told of it. The mailbox must do that
-/// telling itself and cannot lean on what crossbeam happens to order.
-pub(super) struct Queue<T> {
-    items: Mutex<VecDeque<T>>,
-    length: AtomicUsize,
-    capacity: usize,
-}
-
-impl<T> Queue<T> {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            items: Mutex::new(VecDeque::new()),
-            length: AtomicUsize::new(0),
-            capacity,
-        }
-    }
-
-    pub(super) fn try_push(&self, item: T) -> Result<(), T> {
-        if self.length.load(Ordering::Relaxed) == self.capacity {
-            return Err(item);
-        }
-        let mut items = self.items.lock();
-        if items.len() == self.capacity {
-            return Err(item);
-        }
-        items.push_back(item);
-        self.length.store(items.len(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    pub(super) fn try_pop(&self) -> Option<T> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut items = self.items.lock();
-        let item = items.pop_front();
-        self.length.store(items.len(), Ordering::Relaxed);
-        item
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.length.load(Ordering::Relaxed)
-    }
-}
 
 /// The sending end of an event queue.
 #[derive(Debug)]

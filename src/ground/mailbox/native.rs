@@ -3,39 +3,8 @@
 #![expect(clippy::disallowed_types, reason = "this is the seam")]
 
 use super::Timeout;
-use crossbeam_channel::{RecvTimeoutError, TrySendError};
+use crossbeam_channel::RecvTimeoutError;
 use std::time::Duration;
-
-/// A bounded queue without an end of its own: both ends live in one value, so
-/// only the mailbox's close protocol decides when it is over.
-pub(super) struct Queue<T> {
-    sender: crossbeam_channel::Sender<T>,
-    receiver: crossbeam_channel::Receiver<T>,
-}
-
-impl<T> Queue<T> {
-    pub(super) fn new(capacity: usize) -> Self {
-        let (sender, receiver) = crossbeam_channel::bounded(capacity);
-        Self { sender, receiver }
-    }
-
-    /// Gives the item back when there is no room.
-    pub(super) fn try_push(&self, item: T) -> Result<(), T> {
-        self.sender.try_send(item).map_err(TrySendError::into_inner)
-    }
-
-    pub(super) fn try_pop(&self) -> Option<T> {
-        self.receiver.try_recv().ok()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.receiver.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.receiver.len()
-    }
-}
 
 /// The sending end of an event queue.
 #[derive(Debug)]

@@ -345,9 +345,6 @@ pub mod thread {
         }
     }
 
-    /// Every schedule is explored anyway.
-    pub fn give_way() {}
-
     /// Time does not pass.
     pub fn pause(_time: std::time::Duration) {}
 

@@ -219,11 +219,6 @@ pub mod thread {
         }
     }
 
-    /// Lets others go first who are ready to run, if all processors are busy.
-    pub fn give_way() {
-        std::thread::yield_now();
-    }
-
     /// Lets this thread sleep. Only for what no other thread can tell of.
     #[expect(clippy::disallowed_methods, reason = "no event tells of it")]
     pub fn pause(time: std::time::Duration) {

@@ -40,14 +40,6 @@ pub fn slot<T>() -> (Promise<T>, Slot<T>) {
 }
 
 impl<T> Promise<T> {
-    /// Reads something of what [`fulfil`](Self::fulfil) will change, so that it is in the
-    /// processor's cache then. What it reads means nothing.
-    #[must_use = "what is not used is not read"]
-    pub fn reach(&self) -> u64 {
-        let shared = self.0.as_ref();
-        shared.map_or(0, |shared| Arc::strong_count(shared) as u64)
-    }
-
     /// Stores the answer and wakes a blocked waiter.
     ///
     /// A waiter that polls is returned, for the caller to wake together with

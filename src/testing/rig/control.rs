@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use crate::StoreStats;
-use crate::disk::journal::committer::Ticket;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::progress::Progress;
-use crate::disk::journal::record::{self, Record};
 use crate::engine::Engine;
 use crate::engine::open::Opened;
 use crate::engine::reader;
@@ -41,15 +39,12 @@ pub struct Moment {
 impl Control {
     pub(in crate::testing) fn of(opened: &Opened) -> Self {
         let Machine {
-            journal,
-            supervisor,
-            alarm,
-            ..
+            supervisor, alarm, ..
         } = &opened.machine;
         Self {
             engine: opened.engine.clone(),
             progress: supervisor.supervisor.progress.clone(),
-            pool: journal.pool.clone(),
+            pool: supervisor.supervisor.pool.clone(),
             alarm: alarm.clone(),
         }
     }
@@ -95,51 +90,20 @@ impl Control {
         self.progress.owes_sync()
     }
 
-    /// Queues a record as a worker does: that `producer` has set a checkpoint
-    /// at 0, which says nothing.
-    ///
-    /// # Errors
-    /// As a worker is refused.
-    pub fn submit(&self, producer: usize, number: u64, durable: bool) -> Result<()> {
-        let mut records = Vec::new();
-        let nothing = Record::Checkpoint {
-            sequence: 0,
-            clean: false,
-        };
-        record::encode(&mut records, &nothing);
-        let ticket = Ticket {
-            producer,
-            number,
-            refusals: 0,
-            len: records.len(),
-            records: 1,
-            frees: false,
-        };
-        let submitted = self.alarm.group.submit(&records, ticket, durable);
-        submitted.map_err(|refused| refused.reason.into())
+    /// Ends the leader's thread once it has committed what is queued.
+    pub fn end_leader(&self) {
+        self.alarm.ready.close();
     }
 
-    /// Has what is written synced, as a worker does that has to wait for it.
-    pub fn ask_for_sync(&self) {
-        self.alarm.group.ask_for_sync();
-    }
-
-    /// Ends the committer once it has committed what is queued.
-    pub fn end_journal(&self) {
-        self.alarm.group.close();
-    }
-
-    /// Ends the workers.
+    /// Ends the worker's thread.
     pub fn end_worker(&self) {
-        for worker in &self.alarm.workers {
-            worker.send(Event::Exit);
-        }
+        self.alarm.worker.send(Event::Exit);
     }
 
     /// Why the store takes no more records, if it does not.
     #[must_use]
     pub fn poisoned(&self) -> Option<Arc<str>> {
-        self.alarm.group.poisoned()
+        self.alarm.ready.poisoned()
     }
 
     /// Makes a journal segment ahead of need, as a background job does.

@@ -1,11 +1,11 @@
-//! The catalog, and the bells of mailboxes, without a store.
+//! The catalog, and what rings for the leader, without a store.
 
 use std::sync::Arc;
 
 use crate::disk::catalog_file::Rows;
 use crate::disk::session_file::NameRule;
 use crate::engine::catalog::{Catalog, Entry};
-use crate::engine::shard::worker::bells::Bells;
+use crate::engine::shard::worker::ready::Ready;
 
 /// The catalog.
 #[derive(Debug, Default)]
@@ -80,20 +80,27 @@ impl Named {
     }
 }
 
-/// The bells of a worker's mailboxes.
+/// What tells the leader that shards have something queued.
 #[derive(Debug, Default)]
-pub struct Rope(Bells);
+pub struct Rope(Ready);
 
 impl Rope {
-    /// As a mailbox rings.
+    /// As who queues something rings.
     #[must_use]
     pub fn ring(&self, shard: usize) -> bool {
         self.0.ring(shard)
     }
 
-    /// As the worker answers.
+    /// Tells the leader, if it sleeps.
+    pub fn rouse(&self) {
+        self.0.rouse();
+    }
+
+    /// As the leader waits, and then takes what rang.
     #[must_use]
-    pub fn answer(&self) -> Vec<usize> {
-        self.0.answer().collect()
+    pub fn wait(&self) -> Vec<usize> {
+        let _looks = self.0.wait(None);
+        let rung = self.0.take();
+        (0..64).filter(|shard| rung >> shard & 1 == 1).collect()
     }
 }

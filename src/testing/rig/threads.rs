@@ -2,34 +2,29 @@
 
 use std::sync::Arc;
 
-use super::Control;
-use crate::disk::journal::committer::Outcome;
-use crate::disk::journal::group::Taken;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
-use crate::engine::shard::worker::event::Event;
 use crate::engine::supervisor::Request;
+use crate::engine::supervisor::background;
 use crate::engine::supervisor::background::LongJobs;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::guard::Guard;
-use crate::engine::supervisor::journal_seat::JournalSeat;
+use crate::engine::supervisor::leader::{self, Step};
 use crate::engine::supervisor::wait::Asleep;
-use crate::engine::supervisor::{background, journal};
 use crate::ground::mailbox::{EventReceiver, Timeout};
 use crate::ground::sync::Mutex;
-use crate::testing::parts;
 
-/// One worker, with all shards.
+/// The worker's thread, which writes files.
 #[derive(Debug)]
 pub struct Worker(pub(super) Driver);
 
-/// The committer's thread.
+/// The leader's thread.
 #[derive(Debug)]
-pub struct Journal {
-    pub(super) journal: journal::Journal,
-    pub(super) seat: Arc<JournalSeat>,
+pub struct Leader {
+    pub(super) leader: Arc<leader::Leader>,
+    pub(super) alarm: Alarm,
 }
 
 /// One background thread; clones share the queue.
@@ -44,17 +39,6 @@ pub struct Background {
 /// The supervisor's thread.
 #[derive(Debug)]
 pub struct Supervisor(pub(super) Loop);
-
-/// What a worker was told, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// Its records up to this number are synced.
-    Synced(u64),
-    /// Bring the files up to date.
-    Flush,
-    /// Anything else.
-    Other,
-}
 
 impl Worker {
     /// Runs the thread's body.
@@ -73,73 +57,18 @@ impl Worker {
         self.0.step(false)
     }
 
-    /// One turn, if the worker's thread was told of anything.
-    pub fn step_if_told(&mut self) {
-        self.0.step_if_told();
-    }
-
-    /// Does something while somebody drives the worker, who does not look at the bells
-    /// afterwards.
-    pub fn while_busy<R>(&self, act: impl FnOnce() -> R) -> R {
-        let _busy = self.0.seat().hold();
-        act()
-    }
-
     /// Turns until there is nothing to do.
     pub fn settle(&mut self) {
         while self.step() {}
     }
-
-    /// A bystander in the worker's place: it hears what the worker is told, and
-    /// does nothing. The worker itself is gone.
-    #[must_use]
-    pub fn eavesdrop(self) -> Eavesdropper {
-        Eavesdropper(self.0.into_inbox())
-    }
 }
 
-/// Hears what a worker is told.
-#[derive(Debug)]
-pub struct Eavesdropper(EventReceiver<Event>);
-
-impl Eavesdropper {
-    /// What was told so far.
-    #[must_use]
-    pub fn heard(&self) -> Vec<Heard> {
-        std::iter::from_fn(|| self.0.try_recv())
-            .map(|event| match event {
-                Event::Journal(signal) if matches!(signal.outcome, Outcome::Synced) => {
-                    Heard::Synced(signal.number)
-                }
-                Event::Flush(_) => Heard::Flush,
-                _ => Heard::Other,
-            })
-            .collect()
-    }
-}
-
-impl Journal {
+impl Leader {
     /// Runs the thread's body.
     pub fn run(self) {
-        let guard = Guard::new(&self.journal.alarm, "the committer panicked");
-        journal::run_journal(&self.seat, self.journal, guard);
-    }
-
-    /// Commits one record of the worker's, with `told` in the place of its inbox.
-    ///
-    /// # Panics
-    /// If the disk fails.
-    pub fn commit(&mut self, control: &Control, told: impl Fn(u64)) {
-        control.submit(0, 1, true).expect("is open");
-        let journal::Journal {
-            batch,
-            alarm,
-            committer,
-            ..
-        } = &mut self.journal;
-        assert_eq!(alarm.group.take(batch), Taken::Batch);
-        let committed = committer.commit(batch, &mut |signal| told(signal.number));
-        committed.expect("can be written");
+        let guard = Guard::new(&self.alarm, "the leader's thread panicked");
+        self.leader.run();
+        guard.disarm();
     }
 
     /// Gives every segment up, as after a clean checkpoint.
@@ -147,18 +76,19 @@ impl Journal {
     /// # Panics
     /// If the disk fails.
     pub fn finish(self) {
-        self.journal.committer.finish().expect("can be removed");
+        let journal = self.leader.take().expect("is open");
+        let committer = journal.committer.expect("has not failed");
+        committer.finish().expect("can be removed");
     }
 
-    /// One turn while somebody drives the worker, to whom it is left to settle.
-    pub fn step_beside(&mut self, worker: &Worker) -> bool {
-        worker.while_busy(|| self.step())
-    }
-
-    /// One turn; `false` if nothing was queued or the store is poisoned.
+    /// One round; `false` if there was nothing to look at.
     pub fn step(&mut self) -> bool {
-        let taken = parts::take(&mut self.journal);
-        taken == Taken::Batch && parts::turn(&mut self.journal)
+        self.leader.step() == Step::Led
+    }
+
+    /// Has callers find the thread asleep.
+    pub fn falls_asleep(&self) {
+        self.leader.set_asleep(true);
     }
 }
 

@@ -19,8 +19,8 @@ impl Schedule {
         self.0 != 0 && self.below(4) == 0
     }
 
-    /// Whether callers and the committer find every worker driven by its thread.
-    pub(super) fn finds_workers_busy(&mut self) -> bool {
+    /// Whether callers find the leader's thread asleep, and may lead in its place.
+    pub(super) fn finds_the_leader_asleep(&mut self) -> bool {
         self.0 != 0 && self.below(2) == 0
     }
 

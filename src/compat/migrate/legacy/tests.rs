@@ -36,7 +36,6 @@ impl Rig {
             clock: Arc::new(SystemClock::default()),
             dir: Path::new(DIR),
             options: &options,
-            workers: 1,
             mailbox: 16,
             limits: Limits::USUAL,
             keep_from: 1,

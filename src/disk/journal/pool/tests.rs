@@ -1,7 +1,6 @@
 //! Which segments are there, and when.
 
-use super::super::committer::{Committer, Ticket};
-use super::super::group::Batch;
+use super::super::committer::{Batch, Committer};
 use super::*;
 use crate::disk::journal::cursor::Route;
 use crate::ground::sync::thread;
@@ -284,18 +283,10 @@ fn calls_to_prepare(used: usize) -> u64 {
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
     let pool = Arc::new(SegmentPool::new(shared, dir.into(), [7; 16], 1, lengths));
     let (progress, counters) = (Arc::default(), Arc::default());
-    let mut committer = Committer::new(pool.clone(), 0, 1, progress, counters).unwrap();
-    let mut batch = Batch::new();
+    let mut committer = Committer::new(pool.clone(), 0, progress, counters).unwrap();
+    let mut batch = Batch::default();
     batch.bytes.resize(used, 0);
-    batch.tickets.push(Ticket {
-        producer: 0,
-        number: 1,
-        refusals: 0,
-        len: used,
-        records: 0,
-        frees: false,
-    });
-    committer.commit(&mut batch, &mut |_| {}).unwrap();
+    committer.commit(&mut batch).unwrap();
     let before = storage.steps();
     pool.prepare().unwrap();
     storage.steps() - before

@@ -1,16 +1,18 @@
 //! Appending lines.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::Durability;
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::session_file::Meta;
-use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Added, Change, Op};
+use crate::engine::shard::inbox;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
+use crate::engine::shard::{Resident, Shard};
 use crate::ground::clock::Stamp;
 
 /// Append whole lines, each ended by LF.
@@ -43,8 +45,40 @@ impl Verb for Append {
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         match shard.make_room(turn) {
-            Ok(()) => shard.push_append(id, self, Ack::Done(answer), turn),
+            Ok(()) => shard.push_append(id, self.into(), Ack::Done(answer), turn),
             Err(error) => turn.out.answer(answer, Err(error)),
+        }
+    }
+}
+
+/// Whole lines to stage, each ended by LF.
+#[derive(Debug)]
+pub(in crate::engine::shard) struct NewLines<'a> {
+    lines: Cow<'a, [u8]>,
+    count: u32,
+    once: Option<String>,
+    level: Durability,
+}
+
+impl<'a> NewLines<'a> {
+    /// Those that were queued.
+    pub(in crate::engine::shard) fn queued(append: &inbox::Append, lines: &'a [u8]) -> Self {
+        Self {
+            lines: lines.into(),
+            count: append.count,
+            once: None,
+            level: append.level,
+        }
+    }
+}
+
+impl From<Append> for NewLines<'_> {
+    fn from(append: Append) -> Self {
+        Self {
+            lines: append.lines.into(),
+            count: append.count,
+            once: append.once,
+            level: append.level,
         }
     }
 }
@@ -61,8 +95,38 @@ pub(super) struct Besides {
 }
 
 impl Shard {
+    /// Stages lines that were queued, if that touches no file for certain and nothing of the
+    /// session waits; whether it did.
+    pub(in crate::engine::shard) fn append_queued(
+        &mut self,
+        append: &inbox::Append,
+        lines: &[u8],
+        number: u64,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        let id = append.session as usize;
+        if self.full || turn.no_room.is_some() {
+            return false;
+        }
+        let Resident::Ready(session) = &self.sessions[id] else {
+            return false;
+        };
+        if session.busy || !session.waiting.is_empty() || session.compaction_ready() {
+            return false;
+        }
+        let (shard, lines) = (self.id, NewLines::queued(append, lines));
+        self.push_append(id, lines, Ack::Numbered { shard, number }, turn);
+        true
+    }
+
     /// Stages lines, for which [room was made](Self::make_room).
-    pub(super) fn push_append(&mut self, id: usize, append: Append, ack: Ack, turn: &mut Turn<'_>) {
+    pub(in crate::engine::shard) fn push_append(
+        &mut self,
+        id: usize,
+        append: NewLines<'_>,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
         self.push_lines(id, append, &Besides::default(), ack, turn);
     }
 
@@ -71,13 +135,13 @@ impl Shard {
     pub(super) fn push_lines(
         &mut self,
         id: usize,
-        append: Append,
+        append: NewLines<'_>,
         besides: &Besides,
         ack: Ack,
         turn: &mut Turn<'_>,
     ) {
         let shard = self.id;
-        let Append {
+        let NewLines {
             mut lines,
             count,
             once,
@@ -160,7 +224,6 @@ impl Shard {
             change,
         };
         turn.staging.push(op, &record, level);
-        turn.emptied.put(lines);
         if let Some(line) = &once {
             session.takes(line);
         }
@@ -170,9 +233,9 @@ impl Shard {
 
 impl Session {
     /// Puts the LF in front that the last line lacks: two records would be one.
-    fn end_torn_line(&mut self, lines: &mut Vec<u8>) {
+    fn end_torn_line(&mut self, lines: &mut Cow<'_, [u8]>) {
         if !lines.is_empty() && std::mem::take(&mut self.staged.torn) {
-            lines.insert(0, b'\n');
+            lines.to_mut().insert(0, b'\n');
         }
     }
 

@@ -104,7 +104,7 @@ impl Shard {
             Ok(None) => Source::Lines(Vec::new()),
             Err(error) => return Self::fail_compaction(answers, error, turn),
         };
-        let owner = self.owner(id, turn);
+        let owner = self.owner(id);
         let session = self.session(id);
         session.compaction = Some(Box::new(Compaction {
             generation: session.generation,
@@ -219,7 +219,7 @@ impl Shard {
                 return Self::fail_compaction(compaction.answers, error, turn);
             }
         };
-        let owner = self.owner(id, turn);
+        let owner = self.owner(id);
         let session = self.session(id);
         let more = More {
             file,

@@ -114,7 +114,7 @@ impl Shard {
         let before = session.staged.lines;
         let conversation = Arc::make_mut(session.conversation.get_or_insert_default());
         conversation.push(offset, before, what);
-        self.push_append(id, append, ack, turn);
+        self.push_append(id, append.into(), ack, turn);
     }
 }
 

@@ -276,7 +276,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             level,
         };
         let ack = Ack::with(answer, T::from(told));
-        shard.push_lines(id, append, &besides, ack, turn);
+        shard.push_lines(id, append.into(), &besides, ack, turn);
     }
 
     /// Adds the record that says how many tokens the conversation has, after what is said.

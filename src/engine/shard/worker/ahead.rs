@@ -9,35 +9,31 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use super::Worker;
+use crate::engine::shard::inbox::Item;
 use crate::engine::shard::session::Session;
+use crate::ground::mailbox::Lot;
 
 /// Changes reached for at a time: what they are about stays in a processor's own cache
 /// until they are settled.
 pub(super) const AHEAD: usize = 64;
 
-/// Where sessions are: the place of their shard, and which they are in it.
-pub(super) type Places = Vec<(usize, usize)>;
-
 impl Worker {
-    /// Reaches for the sessions at `places`, and forgets those.
-    pub(super) fn reach_for(&self, places: &mut Places) {
+    /// Reaches for the sessions that the first items of a lot are for.
+    pub(super) fn reach_for(&self, shard: usize, lot: &Lot<Item>) {
+        let shard = &self.shards[shard];
+        let first = || lot.items.iter().take(AHEAD);
         reach(|| {
-            places
-                .iter()
-                .filter_map(|&(place, id)| self.shards[place].shard.loaded(id))
+            first().filter_map(|(item, _)| match item {
+                Item::Append(append) => shard.loaded(append.session as usize),
+                Item::Command(_) => None,
+            })
         });
-        places.clear();
     }
 
-    /// Reaches for the sessions of so many changes, the oldest in flight, and for who asked for
-    /// those.
+    /// Reaches for the sessions of so many changes, the oldest in flight.
     pub(super) fn reach_for_oldest(&self, changes: usize) {
         let oldest = || self.inflight.ops().take(changes);
-        let callers = oldest().map(|op| op.ack.reach()).fold(0, u64::wrapping_add);
-        black_box(callers);
-        reach(|| {
-            oldest().filter_map(|op| self.shards[self.places[op.shard]].shard.loaded(op.session))
-        });
+        reach(|| oldest().filter_map(|op| self.shards[op.shard].loaded(op.session)));
     }
 }
 

@@ -51,9 +51,9 @@ impl Worker {
         self.epoch += 1;
         self.image_inflight();
         let mut queue = VecDeque::new();
-        for owned in &mut self.shards {
-            let id = owned.shard.id();
-            queue.extend(owned.shard.take_dirty().into_iter().map(|s| (id, s)));
+        for shard in &mut self.shards {
+            let id = shard.id();
+            queue.extend(shard.take_dirty().into_iter().map(|s| (id, s)));
         }
         self.flushing = true;
         self.flush = Some(FlushTask {
@@ -68,7 +68,8 @@ impl Worker {
     /// images before it are gone. Not those being deleted: an image after the
     /// deletion would bring them back.
     fn image_inflight(&mut self) {
-        let ops = self.inflight.ops().chain(&self.staging.ops);
+        let ops = self.deferred.iter().chain(self.inflight.ops());
+        let ops = ops.chain(&self.staging.ops);
         let kept = ops.filter(|op| !matches!(op.change, Change::Delete));
         let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {
@@ -85,9 +86,9 @@ impl Worker {
         if !self.sidecar_budget.begin(self.shared.clock.monotonic()) {
             return;
         }
-        for owned in &self.shards {
-            let id = owned.shard.id();
-            let stale = owned.shard.stale_sidecars();
+        for shard in &self.shards {
+            let id = shard.id();
+            let stale = shard.stale_sidecars();
             self.sidecars.extend(stale.into_iter().map(|s| (id, s)));
         }
     }
@@ -178,7 +179,7 @@ impl Worker {
         let (started, mut failed) = (self.shared.clock.monotonic(), None);
         // In turn: of more than can be written some would wait for ever.
         for _ in 0..self.shards.len() {
-            let shard = self.shards[self.writes_next].shard.id();
+            let shard = self.writes_next;
             self.writes_next = (self.writes_next + 1) % self.shards.len();
             let begun = self.with(shard, |shard, turn| {
                 let session = shard.next_unwritten(upto)?;

@@ -1,57 +1,55 @@
-//! What a worker's thread does: events, files, and all that may take its time.
+//! What the worker's thread does: events, files, and all that may take its time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Worker;
-use super::bells::Bells;
 use super::event::Event;
 use super::rest::Rest;
 use super::seat::Seat;
-use crate::engine::shard::errand::Errand;
 use crate::engine::shard::shared::Shared;
+use crate::engine::supervisor::leader::Leader;
 use crate::ground::mailbox::{EventReceiver, Timeout};
 use crate::ground::sync::thread;
 
-/// The thread's side of a worker. Dropping it ends the worker.
+/// The thread's side of the worker. Dropping it ends the worker.
 #[derive(Debug)]
 pub(crate) struct Driver {
     seat: Seated,
     inbox: EventReceiver<Event>,
     shared: Arc<Shared>,
+    leader: Arc<Leader>,
 }
 
-/// The seat of a worker for as long as it has a thread. It vacates the seat: a
-/// worker and its mailboxes hold each other through it.
+/// The seat of the worker for as long as it has a thread. It vacates the seat: a
+/// worker and its inboxes hold each other through it.
 #[derive(Debug)]
 struct Seated(Arc<Seat>);
 
 impl Driver {
     /// Seats `worker`.
-    pub(crate) fn new(seat: Arc<Seat>, inbox: EventReceiver<Event>, worker: Worker) -> Self {
+    pub(crate) fn new(
+        seat: Arc<Seat>,
+        inbox: EventReceiver<Event>,
+        worker: Worker,
+        leader: Arc<Leader>,
+    ) -> Self {
         let shared = worker.shared.clone();
         seat.occupy(worker);
         Self {
             seat: Seated(seat),
             inbox,
             shared,
+            leader,
         }
     }
 
-    /// What the worker would be told, for a model that listens in its place.
-    #[cfg(all(feature = "testing", sessionlog_loom))]
-    pub(crate) fn into_inbox(self) -> EventReceiver<Event> {
-        self.inbox
-    }
-
-    /// One turn, if the thread was told of anything: so much it does while it sleeps.
-    #[cfg(all(feature = "testing", sessionlog_loom))]
-    pub(crate) fn step_if_told(&self) {
-        if let Some(event) = self.inbox.try_recv() {
-            let first = Some(event);
-            let seat = self.seat();
-            seat.drive(|worker, bells| worker.turn(first, &self.inbox, bells));
+    /// Works on the worker, and sees to what was staged.
+    fn drive<R>(&self, act: impl FnOnce(&mut Worker) -> R) -> Option<R> {
+        let (result, staged) = self.seat().drive(act)?;
+        if staged {
+            self.leader.attend_staged();
         }
+        Some(result)
     }
 
     /// What others reach the worker through.
@@ -59,7 +57,7 @@ impl Driver {
         &self.seat.0
     }
 
-    /// Drives the shards until told to end.
+    /// Does all that there is to do until told to end.
     pub(crate) fn run(&self) {
         while self.step(true) {}
     }
@@ -74,57 +72,32 @@ impl Driver {
             Next::Nothing | Next::End => return false,
         };
         let idle = first.is_none();
-        let began = self.shared.clock.monotonic();
-        let turn = |worker: &mut Worker, bells: &Bells| worker.turn(first, &self.inbox, bells);
-        if self.seat().drive(turn) != Some(true) {
-            return false;
-        }
-        let ended = self.shared.clock.monotonic();
-        self.write_for(ended.saturating_sub(began), idle, wait)
-            .is_some()
+        let turned = self.drive(|worker| worker.turn(first, &self.inbox));
+        turned == Some(true) && self.write(idle, wait).is_some()
     }
 
-    /// Writes what is to be written, for its share of the time that the turn before it
-    /// `took`. `None` once there is no worker any more.
-    pub(super) fn write_for(&self, took: Duration, idle: bool, wait: bool) -> Option<()> {
-        let clock = &self.shared.clock;
-        let began = clock.monotonic();
-        let next = |worker: &mut Worker, _: &Bells| (worker.chore(idle, !wait), worker.share(took));
-        let mut any = false;
-        while let (Some(errand), share) = self.seat().drive(next)? {
-            any = true;
-            let goes_on = self.carry_out(errand)?;
-            if !goes_on || !wait || clock.monotonic().saturating_sub(began) >= share {
-                break;
-            }
-        }
-        if any {
-            // Who has just been woken would wait for this thread's slice to end, some
-            // milliseconds, if there are fewer processors than threads.
-            thread::give_way();
+    /// Writes of one session what is to be written. `None` once there is no worker any more.
+    fn write(&self, idle: bool, wait: bool) -> Option<()> {
+        let Some(errand) = self.drive(|worker| worker.chore(idle, !wait))? else {
+            return Some(());
+        };
+        let shared = &self.shared;
+        // Others work on the worker meanwhile.
+        let done = self.seat().beside(|| errand.run(shared))?;
+        let pause = self.drive(|worker| worker.chore_done(done))?;
+        if wait && let Some(pause) = pause {
+            thread::pause(pause);
         }
         Some(())
-    }
-
-    /// Writes to files while others may drive the worker. Whether more may be written; `None`
-    /// once there is no worker any more.
-    fn carry_out(&self, errand: Errand) -> Option<bool> {
-        let shared = &self.shared;
-        let done = self.seat().beside(|| errand.run(shared))?;
-        self.seat().drive(|worker, _| worker.chore_done(done))
     }
 
     fn next(&self, wait: bool) -> Next {
         if let Some(event) = self.inbox.try_recv() {
             return Next::Event(event);
         }
-        let Some(rest) = self.seat().drive(|worker, _| worker.rest(wait)) else {
+        let Some(rest) = self.drive(|worker| worker.rest(wait)) else {
             return Next::End;
         };
-        // Who rang while this thread held the seat counts on it to look again.
-        if self.seat().is_rung() {
-            return Next::Event(Event::Ready);
-        }
         match rest {
             Rest::None => Next::Work,
             _ if !wait => Next::Nothing,

@@ -1,6 +1,7 @@
 //! What a worker's thread is told.
 
-use crate::disk::journal::committer::Signal;
+use std::sync::Arc;
+
 use crate::engine::shard::flushed::FlushPart;
 use crate::engine::shard::job::{Done, Owner};
 use crate::error::Error;
@@ -11,8 +12,8 @@ use crate::ground::sync::slot::Promise;
 pub(crate) enum Event {
     /// There is something for the worker's thread to do.
     Ready,
-    /// What became of records.
-    Journal(Signal),
+    /// The store stopped writing.
+    Poisoned(Arc<str>),
     /// A background job ended.
     Done { owner: Owner, done: Done },
     /// The store must stop.

@@ -1,106 +1,221 @@
-//! Commands on their way from the mailboxes into the shards.
+//! What callers queued, on its way from the inboxes into the shards.
 
-use super::ahead::Places;
-use super::{MAX_BATCH, Worker};
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::Worker;
+use crate::engine::shard::inbox::{Append, Inbox, Item, Otherwise};
 use crate::engine::shard::request::Command;
+use crate::engine::shard::verbs::append;
+use crate::ground::mailbox::Lot;
+use crate::ground::sync::slot::slot;
 
-/// Commands taken out of their mailboxes, and of which shards they are how many.
-#[derive(Debug, Default)]
-pub(super) struct Intake {
-    commands: Vec<Command>,
-    of: Vec<(usize, usize)>,
-    /// Where their sessions are, of those that are loaded.
-    places: Places,
-}
+/// Commands of one shard that may be held back before its inbox is left alone: held back they
+/// take up no room there, and callers would get in for as long as the thread is busy.
+const MOST_HELD: usize = 1024;
 
-impl Intake {
-    /// Looks up where the sessions of the commands are.
-    fn look_up(&mut self, worker: &Worker) {
-        let mut commands = self.commands.iter();
-        for &(shard, many) in &self.of {
-            let place = worker.places[shard];
-            let shard = &worker.shards[place].shard;
-            let found = commands.by_ref().take(many);
-            let found = found.filter_map(|command| shard.find(&command.key));
-            self.places.extend(found.map(|id| (place, id)));
-        }
-    }
+/// What was taken out of one inbox.
+#[derive(Debug)]
+pub(super) struct Taken {
+    shard: usize,
+    /// The number of the newest item.
+    last: u64,
+    /// Who waits for the answers.
+    wakers: Vec<Waker>,
 }
 
 impl Worker {
+    /// Takes in what is queued for the shards of `rung`, a bit each. What may have to wait for
+    /// a file is held back for the worker's thread, with all that comes after it in its shard.
+    /// The shards that were left because so much is in flight.
+    pub(crate) fn take_in(&mut self, mut rung: u64) -> u64 {
+        // No change may be said to have been made before it was asked for: who looks
+        // for what changed since would miss it.
+        self.read_clock();
+        let mut lot = std::mem::take(&mut self.lot);
+        while rung != 0 && self.staging.records.len() < self.limits.batch {
+            if self.is_full() {
+                self.staging.durable = true;
+                break;
+            }
+            let shard = rung.trailing_zeros() as usize;
+            rung &= rung - 1;
+            if self.held_of[shard] >= MOST_HELD {
+                self.left_alone |= 1 << shard;
+                continue;
+            }
+            let queue = &self.inboxes[shard].queue;
+            queue.take(&mut lot, &mut self.out.wakers);
+            self.take_in_lot(shard, &mut lot);
+        }
+        self.lot = lot;
+        self.end_turn();
+        rung
+    }
+
+    /// Whether so much is in flight that nothing more is taken in.
+    fn is_full(&self) -> bool {
+        self.inflight.bytes() > self.limits.in_flight
+    }
+
+    fn take_in_lot(&mut self, shard: usize, lot: &mut Lot<Item>) {
+        self.took(shard, lot);
+        self.reach_for(shard, lot);
+        let mut number = lot.last - lot.items.len() as u64;
+        let mut at = 0;
+        for (item, end) in lot.items.drain(..) {
+            number += 1;
+            let lines = &lot.bytes[at..end];
+            at = end;
+            let staged = self.held_of[shard] == 0 && self.poisoned.is_none();
+            match item {
+                Item::Append(append) => {
+                    let staged = staged
+                        && self.with(shard, |shard, turn| {
+                            shard.append_queued(&append, lines, number, turn)
+                        });
+                    if !staged {
+                        self.set_apart(shard, append, lines, number);
+                    }
+                }
+                Item::Command(command) => {
+                    let left = if staged {
+                        self.with(shard, |shard, turn| shard.accept_quickly(command, turn))
+                    } else {
+                        Err(command)
+                    };
+                    if let Err(command) = left {
+                        self.hold(shard, command);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The callers of a lot are answered with the batch that is staged. Noted first: a panic
+    /// in a shard must leave nobody unwoken.
+    fn took(&mut self, shard: usize, lot: &mut Lot<Item>) {
+        self.taken.push(Taken {
+            shard,
+            last: lot.last,
+            wakers: std::mem::take(&mut lot.wakers),
+        });
+    }
+
+    /// Lines that cannot be staged now become a command, which answers by itself.
+    fn set_apart(&mut self, shard: usize, append: Append, lines: &[u8], number: u64) {
+        let queue = &self.inboxes[shard].queue;
+        if let Some(error) = &self.poisoned {
+            return queue.except(number, Otherwise::Refused(error.clone()));
+        }
+        let (promise, slot) = slot();
+        queue.except(number, Otherwise::Later(slot));
+        let key = self.shards[shard].key_of(append.session as usize);
+        let verb = append::Append {
+            lines: lines.to_vec(),
+            count: append.count,
+            once: None,
+            level: append.level,
+        };
+        self.hold(shard, Command::new(key, verb, promise));
+    }
+
+    fn hold(&mut self, shard: usize, command: Command) {
+        self.held_of[shard] += 1;
+        self.held.push_back((shard, command));
+    }
+
+    /// Holds all of a lot back.
+    pub(super) fn hold_all(&mut self, shard: usize, lot: &mut Lot<Item>) {
+        self.took(shard, lot);
+        let mut number = lot.last - lot.items.len() as u64;
+        let mut at = 0;
+        for (item, end) in lot.items.drain(..) {
+            number += 1;
+            match item {
+                Item::Append(append) => {
+                    self.set_apart(shard, append, &lot.bytes[at..end], number);
+                }
+                Item::Command(command) => self.hold(shard, command),
+            }
+            at = end;
+        }
+    }
+
+    /// Whether commands wait for the worker's thread.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Everybody who waits, for the last time.
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
+        let mut wakers = std::mem::take(&mut self.out.wakers);
+        for taken in self.taken.iter_mut().chain(&mut self.answering) {
+            wakers.append(&mut taken.wakers);
+        }
+        wakers.append(&mut self.lot.wakers);
+        wakers
+    }
+
+    pub(super) fn next_held(&mut self) -> Option<(usize, Command)> {
+        let (shard, command) = self.held.pop_front()?;
+        self.held_of[shard] -= 1;
+        let bit = 1 << shard;
+        if self.left_alone & bit != 0 && self.held_of[shard] < MOST_HELD / 2 {
+            self.left_alone &= !bit;
+            self.alarm.ready.ring_all(bit);
+            self.alarm.ready.look();
+        }
+        Some((shard, command))
+    }
+
+    /// Carries out what was held back, up to what may be staged at a time.
     pub(super) fn accept_held(&mut self) {
-        while !self.is_full()
-            && let Some((shard, command)) = self.held.pop_front()
+        while self.may_stage()
+            && let Some((shard, command)) = self.next_held()
         {
             self.accept(shard, command);
         }
     }
 
-    /// Whether so much is in flight that nothing more is taken in.
-    pub(super) fn is_full(&self) -> bool {
-        self.inflight.bytes() > self.limits.in_flight
-    }
-
-    pub(super) fn drain_again(&mut self) {
-        self.drain(Self::accept);
-    }
-
-    pub(super) fn drain(&mut self, take: impl Fn(&mut Self, usize, Command)) {
-        let mut intake = std::mem::take(&mut self.intake);
-        let mut left = self.again.len();
-        // Held back, commands take up no room in their mailbox any more: the
-        // others keep theirs, and with them their senders.
-        while left > 0 && !self.is_full() && !self.holds_back() {
-            left = self.empty_mailboxes(&mut intake, left);
-            // No change may be said to have been made before it was asked for: who looks
-            // for what changed since would miss it.
-            self.read_clock();
-            intake.look_up(self);
-            self.reach_for(&mut intake.places);
-            let mut commands = intake.commands.drain(..);
-            for (shard, many) in intake.of.drain(..) {
-                for command in commands.by_ref().take(many) {
-                    if self.is_full() || self.holds_back() {
-                        self.held.push_back((shard, command));
-                    } else {
-                        take(self, shard, command);
-                    }
-                }
-            }
-        }
-        self.intake = intake;
-    }
-
-    /// Takes commands out of the mailboxes of the next `left` shards, up to the limit. How
-    /// many shards are left.
-    fn empty_mailboxes(&mut self, intake: &mut Intake, mut left: usize) -> usize {
-        while left > 0 && intake.commands.len() < self.limits.drained {
-            left -= 1;
-            let Some(shard) = self.again.pop_front() else {
-                return 0;
-            };
-            let mailbox = &self.shards[self.places[shard]].mailbox;
-            let before = intake.commands.len();
-            let room = self.limits.drained - before;
-            if mailbox.drain(&mut intake.commands, room) {
-                self.again.push_back(shard);
-            }
-            intake.of.push((shard, intake.commands.len() - before));
-        }
-        left
+    /// Whether more may be staged before some of it is committed.
+    pub(super) fn may_stage(&self) -> bool {
+        !self.is_full() && self.staging.records.len() < self.limits.batch
     }
 
     pub(super) fn accept(&mut self, shard: usize, command: Command) {
-        if let Some(error) = &self.poisoned {
-            let place = self.places[shard];
-            let may_go_on = self.shards[place].shard.may_look(&command);
-            if !may_go_on {
-                return command.request.refuse(error, &mut self.out);
-            }
+        if let Some(error) = &self.poisoned
+            && !self.shards[shard].may_look(&command)
+        {
+            return command.request.refuse(error, &mut self.out);
         }
         self.with(shard, |shard, turn| shard.accept(command, turn));
-        if self.staging.records.len() >= MAX_BATCH {
-            self.commit();
+    }
+
+    /// Answers those whose items are in the batch that was handed over, or were answered
+    /// otherwise.
+    pub(crate) fn answer(&mut self) {
+        // First: an item whose number is passed without one is taken for done.
+        for (shard, number, error) in self.out.refused.drain(..) {
+            let queue = &self.inboxes[shard].queue;
+            queue.except(number, Otherwise::Refused(error));
         }
+        for mut taken in std::mem::take(&mut self.answering) {
+            self.out.wakers.append(&mut taken.wakers);
+            let queue = &self.inboxes[taken.shard].queue;
+            queue.answer(taken.last, &mut self.out.wakers);
+        }
+    }
+
+    /// Refuses whatever an inbox takes from here on, and says of what it took that nobody
+    /// answers. Whom to wake.
+    pub(super) fn end_inboxes(inboxes: &Arc<[Inbox]>) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let left: Vec<_> = inboxes
+            .iter()
+            .map(|inbox| inbox.queue.end(&mut wakers))
+            .collect();
+        drop(left);
+        wakers
     }
 }

@@ -1,17 +1,14 @@
-//! How much a worker does at a time.
+//! How much is done at a time.
 
-/// How much a worker does at a time, and how much may be on its way.
+/// How much is done at a time, and how much may be on its way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Events handled in one turn.
+    /// Events handled in one turn of the worker's thread.
     pub(super) events: usize,
-    /// Commands taken from the mailboxes at a time.
-    pub(super) drained: usize,
-    /// Commands that whoever finds the seat free takes in for others: more are the
-    /// worker's thread's.
-    pub(super) taken_here: usize,
-    /// Records in flight beyond which no mailbox is drained, bytes: back-pressure
-    /// reaches the callers through their mailbox.
+    /// Records staged beyond which no further inbox is emptied, bytes.
+    pub(super) batch: usize,
+    /// Records in flight beyond which no inbox is emptied, bytes: back-pressure
+    /// reaches the callers through their inbox.
     pub(super) in_flight: usize,
 }
 
@@ -19,8 +16,7 @@ impl Limits {
     /// Those of every store that is opened.
     pub(crate) const USUAL: Self = Self {
         events: 256,
-        drained: 256,
-        taken_here: 256,
+        batch: 8 << 20,
         in_flight: 64 << 20,
     };
 
@@ -28,8 +24,7 @@ impl Limits {
     #[cfg(feature = "testing")]
     pub(crate) const SMALL: Self = Self {
         events: 2,
-        drained: 1,
-        taken_here: 1,
+        batch: 1,
         in_flight: 300,
     };
 }

@@ -15,6 +15,16 @@ pub(in crate::engine::shard) enum Rest {
 }
 
 impl Worker {
+    /// Whether the worker's thread sleeps and must not any more. Answered with
+    /// yes once: whoever asks must tell it.
+    pub(super) fn rouse(&mut self) -> bool {
+        let overslept = self.asleep.is_some_and(|until| self.due() < until);
+        if overslept {
+            self.asleep = None;
+        }
+        overslept
+    }
+
     /// What the worker's thread is to do, noting for how long it will sleep. With
     /// `wait` time passes while it sleeps.
     pub(super) fn rest(&mut self, wait: bool) -> Rest {
@@ -36,8 +46,9 @@ impl Worker {
     /// whether it may sleep and of whether it is to be roused: were there two, it
     /// could fall asleep over what nobody rouses it for.
     pub(super) fn due(&self) -> Duration {
-        let waiting = !self.again.is_empty() || self.holds_back();
-        let busy = waiting && !self.is_full() || self.flush.is_some() || !self.sidecars.is_empty();
+        let waiting = self.has_held() || !self.to_pump.is_empty();
+        let waiting = waiting && self.may_stage() || !self.deferred.is_empty();
+        let busy = waiting || self.flush.is_some() || !self.sidecars.is_empty();
         if busy || self.drained.is_some() && self.is_quiet() {
             return Duration::ZERO;
         }

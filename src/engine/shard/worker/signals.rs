@@ -1,30 +1,16 @@
-//! What became of records, as the journal says it.
+//! What became of records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Worker;
 use super::ahead::AHEAD;
-use crate::disk::journal::committer::{Outcome, Signal};
 use crate::engine::shard::change::Op;
 use crate::error::Error;
 
 impl Worker {
-    pub(super) fn signal(&mut self, signal: Signal) {
-        match signal.outcome {
-            Outcome::Written => self.show_up_to(signal.number),
-            Outcome::Synced => self.settle_up_to(signal.number),
-            Outcome::Refused(error) => {
-                // What was staged meanwhile builds on what was refused.
-                self.commit();
-                self.refusals += 1;
-                self.fail_from(signal.number, &error);
-            }
-            Outcome::Poisoned(reason) => self.poison(reason),
-        }
-    }
-
-    fn show_up_to(&mut self, number: u64) {
+    /// Every batch up to `number` is with the operating system.
+    pub(crate) fn show_up_to(&mut self, number: u64) {
         let mut inflight = std::mem::take(&mut self.inflight);
         // Counted before anybody is answered: who has an answer finds it counted.
         let unseen = inflight.unseen_up_to(number).flat_map(|(_, ops)| ops);
@@ -36,7 +22,8 @@ impl Worker {
         self.inflight = inflight;
     }
 
-    fn settle_up_to(&mut self, number: u64) {
+    /// Every batch up to `number` is synced.
+    pub(crate) fn settle_up_to(&mut self, number: u64) {
         let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
         let mut changes = 0;
         let (lines, commands) = told.fold(((0, 0), 0), |(lines, commands), op| {
@@ -54,44 +41,83 @@ impl Worker {
                 }
                 (reached, changes) = (reached - 1, changes - 1);
                 if let Some(op) = self.inflight.pop() {
-                    self.with(op.shard, |shard, turn| shard.settle(op, turn));
+                    self.settle(op);
                 }
             }
         }
         self.note_unwritten();
     }
 
-    pub(super) fn fail_from(&mut self, number: u64, error: &Error) {
-        let mut sessions = BTreeSet::new();
-        for op in self.inflight.split_off(number) {
-            sessions.insert((op.shard, op.session));
-            self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
+    /// Settles a change, or leaves it to the worker's thread if that may touch a file.
+    fn settle(&mut self, op: Op) {
+        if self.shards[op.shard].settles_quickly(&op) {
+            // Readers see it before its caller is answered, which goes by number.
+            let (shard, session) = (op.shard, op.session);
+            if self.with(shard, |shard, turn| shard.settle(op, turn)) {
+                self.to_pump.push((shard, session));
+            }
+            return;
         }
-        let pending = std::mem::take(&mut self.inflight);
-        for &(shard, session) in &sessions {
-            let ops = pending.ops();
-            let own = ops.filter(|op| op.shard == shard && op.session == session);
-            self.with(shard, |shard, _| shard.restage(session, own));
+        self.shards[op.shard].defer(op.session);
+        self.deferred.push_back(op);
+    }
+
+    /// Settles what was left to the worker's thread.
+    pub(super) fn settle_deferred(&mut self) {
+        while let Some(op) = self.deferred.pop_front() {
+            let (shard, session) = (op.shard, op.session);
+            if self.with(shard, |shard, turn| shard.settle_deferred(op, turn)) {
+                self.to_pump.push((shard, session));
+            }
         }
-        self.inflight = pending;
-        for (shard, session) in sessions {
+        self.note_unwritten();
+    }
+
+    /// Lets what waited go on, up to what may be staged at a time.
+    pub(super) fn pump_some(&mut self) {
+        while self.may_stage()
+            && let Some((shard, session)) = self.to_pump.pop()
+        {
             self.with(shard, |shard, turn| shard.pump(session, turn));
         }
     }
 
-    fn poison(&mut self, reason: Arc<str>) {
+    /// The batch `number` is not written, nor will be what was staged since: it builds on it.
+    pub(crate) fn refuse_from(&mut self, number: u64, error: &Error) {
+        let mut refused = self.inflight.split_off(number);
+        refused.append(&mut self.staging.ops);
+        self.staging.records.clear();
+        self.staging.frees = false;
+        self.answering.append(&mut self.taken);
+        let mut sessions = BTreeSet::new();
+        for op in refused {
+            sessions.insert((op.shard, op.session));
+            self.with(op.shard, |shard, turn| shard.fail(op, error, turn));
+        }
+        let pending = std::mem::take(&mut self.inflight);
+        let deferred = std::mem::take(&mut self.deferred);
+        for &(shard, session) in &sessions {
+            let ops = deferred.iter().chain(pending.ops());
+            let own = ops.filter(|op| op.shard == shard && op.session == session);
+            self.with(shard, |shard, _| shard.restage(session, own));
+        }
+        (self.inflight, self.deferred) = (pending, deferred);
+        self.to_pump.extend(sessions);
+    }
+
+    /// The store stops writing.
+    pub(crate) fn poison(&mut self, reason: &Arc<str>) {
         if self.poisoned.is_some() {
             return;
         }
+        let reason = reason.clone();
         let error = Error::Poisoned { reason };
         self.poisoned = Some(error.clone());
         self.shared.feed.end();
-        for owned in &mut self.shards {
-            owned.shard.refuse_waiting(&error, &mut self.out);
+        for shard in &mut self.shards {
+            shard.refuse_waiting(&error, &mut self.out);
         }
-        // The journal refuses what was staged: its sessions must not wait for it.
-        self.commit();
-        self.fail_from(0, &error);
+        self.refuse_from(0, &error);
         if let Some(task) = self.flush.take() {
             self.abandon_flush(task, error);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Worker;
+use crate::engine::shard::Shard;
 
 /// Up to so many sessions, settled lines are written at once.
 const FEW: usize = 16;
@@ -19,33 +20,31 @@ const FEW_BYTES: u64 = 64 << 10;
 /// When lines that found no space are tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Of no more sessions than these one is written after each turn.
+/// Of more sessions than these, whose commands keep coming, files are written for a part of the
+/// time only.
 const MANY: usize = 256;
 
-/// Of more, whose commands keep coming, lines whose time has come, and a flush, get one part in
-/// so many of what the turns take; as much as the turns, once [too many](UNWRITTEN_PART) lines
-/// wait, or the journal needs what the flush gives up. Were it one session after each turn,
-/// whatever a turn brings, lines would pile up in memory and in the journal for as long as the
-/// load lasts.
-const PER_TURN: u32 = 4;
+/// After each session of many the thread rests for so many times as long as that took, but not
+/// once [too many](UNWRITTEN_PART) lines wait, or the journal needs what the flush gives up:
+/// lines would pile up in memory and in the journal for as long as the load lasts.
+const REST: u32 = 2;
 
-/// No turn is followed by more: a thread that was not let run for a while took no longer for
-/// its turn, and callers wait for the next.
-const LONGEST_SHARE: Duration = Duration::from_millis(4);
+/// No rest is longer.
+const LONGEST_REST: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// For how long files are written after a turn that `took` so long. One file a turn keeps
-    /// up with few sessions, and on a full disk leaves what space comes to the journal, too.
-    pub(super) fn share(&self, took: Duration) -> Duration {
-        let took = took.min(LONGEST_SHARE);
+    /// How long files are left alone after one that was begun at `started`.
+    pub(super) fn pause_after(&mut self, started: Duration) -> Option<Duration> {
         let flushes = self.flushes_many();
-        if self.much_unwritten() || flushes && self.pool.is_pressing() {
-            took
-        } else if flushes || self.stuck.is_none() && self.unwritten_sessions() > MANY {
-            took / PER_TURN
-        } else {
-            Duration::ZERO
+        let hurries = self.much_unwritten() || flushes && self.pool.is_pressing();
+        let many = flushes || self.stuck.is_none() && self.unwritten_sessions() > MANY;
+        if hurries || !many {
+            return None;
         }
+        let took = self.shared.clock.monotonic().saturating_sub(started);
+        self.owed_rest += (took * REST).min(LONGEST_REST);
+        // Slept in few pieces: the shortest sleep takes 60 microseconds.
+        (self.owed_rest >= LONGEST_REST).then(|| std::mem::take(&mut self.owed_rest))
     }
 
     fn flushes_many(&self) -> bool {
@@ -73,13 +72,13 @@ impl Worker {
 
     fn unwritten_bytes(&self) -> impl Iterator<Item = u64> {
         let shards = self.shards.iter();
-        shards.map(|owned| owned.shard.unwritten_bytes() as u64)
+        shards.map(|shard| shard.unwritten_bytes() as u64)
     }
 
-    /// Whether that is more than this worker's part of what may wait.
+    /// Whether that is more than may wait.
     fn exceeds_part(&self, bytes: u64) -> bool {
         let part = || self.pool.standing().limit / UNWRITTEN_PART;
-        bytes > FEW_BYTES && bytes > part() / self.alarm.workers.len() as u64
+        bytes > FEW_BYTES && bytes > part()
     }
 
     pub(super) fn few_unwritten(&self) -> bool {
@@ -96,14 +95,14 @@ impl Worker {
     }
 
     pub(super) fn unwritten_sessions(&self) -> usize {
-        let sessions = self.shards.iter().map(|o| o.shard.unwritten_sessions());
+        let sessions = self.shards.iter().map(Shard::unwritten_sessions);
         sessions.sum()
     }
 
     pub(super) fn note_unwritten(&mut self) {
         // A store that stopped writes no more: what waits would be work for ever.
         if self.poisoned.is_none() && self.unwritten_since.is_none() {
-            let waiting = self.shards.iter().map(|o| o.shard.unwritten_since());
+            let waiting = self.shards.iter().map(Shard::unwritten_since);
             self.unwritten_since = waiting.flatten().min();
         }
     }

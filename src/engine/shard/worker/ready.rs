@@ -1,0 +1,239 @@
+//! Who tells the leader that there is something to commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::disk::session_file::SHARDS;
+use crate::error::{Error, Result};
+use crate::ground::sync::atomic::{AtomicU64, Ordering};
+use crate::ground::sync::{Condvar, Mutex, MutexGuard};
+
+// One bit per shard.
+const _: () = assert!(SHARDS <= u64::BITS as usize);
+
+/// Which shards have something queued, and whether the leader's thread sleeps.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    rung: AtomicU64,
+    leader: Mutex<Leader>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Leader {
+    place: Place,
+    /// The worker's thread staged something.
+    staged: bool,
+    /// It is to look, though no shard rang.
+    look: bool,
+    closed: bool,
+    poison: Option<Arc<str>>,
+    /// Records of the supervisor's; what came before is synced with them.
+    own: Option<Vec<u8>>,
+}
+
+/// Where the leader's thread is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It leads, or is about to look.
+    #[default]
+    Awake,
+    Asleep,
+    /// It syncs what was written before, and lets others write meanwhile.
+    Away,
+}
+
+/// What the leader's thread finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    /// There may be something to commit.
+    Look,
+    /// Nothing, for as long as was asked.
+    Nothing,
+    /// The store ends.
+    Closed,
+}
+
+impl Ready {
+    /// A shard has something queued. True if the caller has to see to it: nobody who rang
+    /// before still waits for the leader to look.
+    #[must_use = "whoever rings first has the leader look"]
+    pub(crate) fn ring(&self, shard: usize) -> bool {
+        self.rung.fetch_or(1 << shard, Ordering::AcqRel) == 0
+    }
+
+    /// Shards that were taken still have something queued.
+    pub(crate) fn ring_all(&self, shards: u64) {
+        self.rung.fetch_or(shards, Ordering::AcqRel);
+    }
+
+    /// Whether a shard rang that nobody looked at. Writes, like a ring does, though nothing
+    /// changes: of a ring and a look, the one that comes second then sees what the other's
+    /// thread did before.
+    pub(crate) fn is_rung(&self) -> bool {
+        self.rung.fetch_or(0, Ordering::AcqRel) != 0
+    }
+
+    /// The shards that rang, a bit each. Taken and cleared in one step: a ring in between would
+    /// be lost, and what was queued with it.
+    pub(crate) fn take(&self) -> u64 {
+        self.rung.swap(0, Ordering::AcqRel)
+    }
+
+    /// Has the leader's thread look at the shards that rang, if it sleeps.
+    pub(crate) fn rouse(&self) {
+        let leader = self.leader.lock();
+        if leader.place == Place::Asleep {
+            self.wake(leader);
+        }
+    }
+
+    /// Has the leader's thread look at what is staged, or for how long it may sleep.
+    pub(crate) fn look(&self) {
+        let mut leader = self.leader.lock();
+        leader.look = true;
+        self.wake(leader);
+    }
+
+    fn wake(&self, mut leader: MutexGuard<'_, Leader>) {
+        let sleeps = leader.place == Place::Asleep;
+        if sleeps {
+            leader.place = Place::Awake;
+        }
+        drop(leader);
+        if sleeps {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Something was staged that nobody rang for. Whoever leads sees to it, or the leader's thread
+    /// before it sleeps.
+    pub(crate) fn leave_staged(&self) {
+        self.leader.lock().staged = true;
+    }
+
+    /// Whether something is left to whoever led: asked after the journal was given up, for who
+    /// found it taken counts on that.
+    pub(crate) fn is_left(&self) -> bool {
+        let staged = std::mem::take(&mut self.leader.lock().staged);
+        staged || self.is_rung()
+    }
+
+    /// Whether the leader's thread sleeps, or lets others write.
+    pub(crate) fn may_lead(&self) -> bool {
+        let leader = self.leader.lock();
+        leader.place != Place::Awake && !leader.closed && leader.poison.is_none()
+    }
+
+    /// Whether others may write while the leader's thread syncs what was written before.
+    pub(crate) fn set_away(&self, away: bool) {
+        self.leader.lock().place = if away { Place::Away } else { Place::Awake };
+    }
+
+    /// Whether the leader is away.
+    pub(crate) fn is_away(&self) -> bool {
+        self.leader.lock().place == Place::Away
+    }
+
+    /// Has callers find the leader's thread asleep, or not.
+    #[cfg(feature = "testing")]
+    pub(crate) fn set_asleep(&self, asleep: bool) {
+        let place = &mut self.leader.lock().place;
+        match (asleep, *place) {
+            (true, Place::Awake) => *place = Place::Asleep,
+            (false, Place::Asleep) => *place = Place::Awake,
+            _ => {}
+        }
+    }
+
+    /// Blocks the leader's thread until there is something to look at, for at most `timeout`.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> News {
+        let mut leader = self.leader.lock();
+        if leader.is_quiet() {
+            leader.place = Place::Asleep;
+            // After it is said that the leader sleeps: who rings later sees that.
+            if self.is_rung() {
+                leader.place = Place::Awake;
+                return News::Look;
+            }
+            match timeout {
+                Some(timeout) => {
+                    self.changed.wait_timeout(&mut leader, timeout);
+                }
+                None => self.changed.wait(&mut leader),
+            }
+            leader.place = Place::Awake;
+        }
+        leader.news(self.is_rung())
+    }
+
+    /// What there is to look at, without waiting.
+    #[cfg(feature = "testing")]
+    pub(crate) fn news(&self) -> News {
+        self.leader.lock().news(self.is_rung())
+    }
+
+    /// Hands records of the supervisor's over, to be committed after all that is queued, and
+    /// synced.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`.
+    pub(crate) fn submit(&self, records: &[u8]) -> Result<()> {
+        let mut leader = self.leader.lock();
+        if let Some(reason) = &leader.poison {
+            let reason = reason.clone();
+            return Err(Error::Poisoned { reason });
+        }
+        if leader.closed {
+            return Err(Error::Closed);
+        }
+        let own = leader.own.get_or_insert_default();
+        own.extend_from_slice(records);
+        self.wake(leader);
+        Ok(())
+    }
+
+    /// The supervisor's records, if it handed any over.
+    pub(crate) fn take_own(&self) -> Option<Vec<u8>> {
+        self.leader.lock().own.take()
+    }
+
+    /// Refuses all later records because of `reason`; the first reason given stays. The leader
+    /// looks: what is queued has to be answered.
+    pub(crate) fn poison(&self, reason: Arc<str>) {
+        let mut leader = self.leader.lock();
+        leader.poison.get_or_insert(reason);
+        leader.own = None;
+        leader.look = true;
+        self.wake(leader);
+    }
+
+    /// Why the store is poisoned, if it is.
+    pub(crate) fn poisoned(&self) -> Option<Arc<str>> {
+        self.leader.lock().poison.clone()
+    }
+
+    /// Ends the leader's thread once it finds nothing to do.
+    pub(crate) fn close(&self) {
+        let mut leader = self.leader.lock();
+        leader.closed = true;
+        self.wake(leader);
+    }
+}
+
+impl Leader {
+    fn is_quiet(&self) -> bool {
+        !self.look && !self.staged && !self.closed && self.own.is_none()
+    }
+
+    fn news(&mut self, is_rung: bool) -> News {
+        let looks = std::mem::take(&mut self.look) | std::mem::take(&mut self.staged);
+        if looks || is_rung || self.own.is_some() {
+            News::Look
+        } else if self.closed {
+            News::Closed
+        } else {
+            News::Nothing
+        }
+    }
+}

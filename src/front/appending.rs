@@ -1,0 +1,200 @@
+//! Lines on their way to a session: queued when their reply is first polled or waited for, and
+//! answered by number.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::Durability;
+use crate::disk::session_file;
+use crate::engine::Engine;
+use crate::engine::shard::inbox::{Append, Item, Otherwise};
+use crate::engine::shard::request::Command;
+use crate::engine::shard::verbs::append;
+use crate::error::{Error, Result};
+use crate::ground::emptied;
+use crate::ground::mailbox::{Answered, Asked};
+use crate::ground::sync::slot::{Slot, slot};
+
+/// Lines for a session, on their way.
+pub(crate) struct Appending {
+    engine: Arc<Engine>,
+    /// The lines, and after them the key.
+    bytes: Vec<u8>,
+    /// Where the key begins.
+    lines: usize,
+    count: u32,
+    level: Durability,
+    /// Whether the key is still to be resolved.
+    resolve: bool,
+    stage: Stage,
+}
+
+enum Stage {
+    New,
+    /// For a session whose place is not known.
+    Command(Option<Command>, Slot<Result<()>>),
+    Asked {
+        shard: usize,
+        asked: Asked,
+    },
+    Later(Slot<Result<()>>),
+    Done,
+}
+
+impl Appending {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        (key, resolve): (&str, bool),
+        (mut bytes, count): (Vec<u8>, u32),
+        level: Durability,
+    ) -> Self {
+        let lines = bytes.len();
+        bytes.extend_from_slice(key.as_bytes());
+        Self {
+            engine,
+            bytes,
+            lines,
+            count,
+            level,
+            resolve,
+            stage: Stage::New,
+        }
+    }
+
+    /// Where the lines go; else they become a command. An alias of an alias leads nowhere.
+    fn address(&mut self) -> Option<(usize, Append)> {
+        let key = String::from_utf8_lossy(&self.bytes[self.lines..]);
+        let resolved = self
+            .resolve
+            .then(|| self.engine.shared.catalog.resolve_other(&key))
+            .flatten();
+        let key = resolved.as_deref().unwrap_or(&key);
+        let shard = session_file::shard_of(key);
+        if let Some(session) = self.engine.inboxes[shard].places.find(key) {
+            let append = Append {
+                session: session as u32,
+                count: self.count,
+                level: self.level,
+            };
+            return Some((shard, append));
+        }
+        let verb = append::Append {
+            lines: self.bytes[..self.lines].to_vec(),
+            count: self.count,
+            once: None,
+            level: self.level,
+        };
+        let (promise, slot) = slot();
+        let command = Command::new(key.into(), verb, promise);
+        self.stage = Stage::Command(Some(command), slot);
+        None
+    }
+
+    fn queued(&mut self, shard: usize, asked: Asked) {
+        self.stage = Stage::Asked { shard, asked };
+        emptied::give_back(std::mem::take(&mut self.bytes));
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            let polled = match &mut self.stage {
+                Stage::New => {
+                    let Some((shard, append)) = self.address() else {
+                        continue;
+                    };
+                    let (engine, lead) = (&self.engine, self.engine.append_lead(self.level));
+                    let mut item = Some(Item::Append(append));
+                    let lines = &self.bytes[..self.lines];
+                    match engine.poll_push(cx, shard, (&mut item, lines), lead) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                        Poll::Ready(Ok(asked)) => {
+                            self.queued(shard, asked);
+                            continue;
+                        }
+                    }
+                }
+                Stage::Command(command, slot) => match self.engine.poll_submit(cx, command) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                    Poll::Ready(Ok(())) => answer(slot, cx, &self.engine),
+                },
+                Stage::Asked { shard, asked } => {
+                    let queue = &self.engine.inboxes[*shard].queue;
+                    match queue.poll(asked, cx) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(answered) => match self.told(answered) {
+                            Ok(slot) => {
+                                self.stage = Stage::Later(slot);
+                                continue;
+                            }
+                            Err(result) => Poll::Ready(result),
+                        },
+                    }
+                }
+                Stage::Later(slot) => answer(slot, cx, &self.engine),
+                Stage::Done => Poll::Ready(Err(Error::Closed)),
+            };
+            if polled.is_ready() {
+                self.stage = Stage::Done;
+            }
+            return polled;
+        }
+    }
+
+    /// Queues the lines, and blocks this thread until they are answered.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        if matches!(self.stage, Stage::New)
+            && let Some((shard, append)) = self.address()
+        {
+            let lines = &self.bytes[..self.lines];
+            let asked = self.engine.push(shard, Item::Append(append), lines)?;
+            self.queued(shard, asked);
+        }
+        let slot = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Asked { shard, asked } => {
+                let answered = self.engine.inboxes[shard].queue.wait(&asked);
+                match self.told(answered) {
+                    Ok(slot) => slot,
+                    Err(result) => return result,
+                }
+            }
+            Stage::Command(command, slot) => {
+                if let Some(command) = command {
+                    self.engine.submit(command)?;
+                }
+                slot
+            }
+            Stage::Later(slot) => slot,
+            Stage::New | Stage::Done => return Err(Error::Closed),
+        };
+        slot.wait().unwrap_or_else(|| Err(self.engine.failure()))
+    }
+
+    /// The answer, or where it will come.
+    fn told(
+        &self,
+        answered: Answered<Otherwise>,
+    ) -> std::result::Result<Slot<Result<()>>, Result<()>> {
+        match answered {
+            Answered::Done => Err(Ok(())),
+            Answered::Except(Otherwise::Refused(error)) => Err(Err(error)),
+            Answered::Except(Otherwise::Later(slot)) => Ok(slot),
+            Answered::Gone => Err(Err(self.engine.failure())),
+        }
+    }
+}
+
+fn answer(slot: &Slot<Result<()>>, cx: &mut Context<'_>, engine: &Engine) -> Poll<Result<()>> {
+    slot.poll(cx)
+        .map(|answer| answer.unwrap_or_else(|| Err(engine.failure())))
+}
+
+/// Who leaves before the answer says so: it would be kept for them.
+impl Drop for Appending {
+    fn drop(&mut self) {
+        if let Stage::Asked { shard, asked } = &self.stage {
+            self.engine.inboxes[*shard].queue.abandon(asked);
+        }
+    }
+}

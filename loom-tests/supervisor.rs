@@ -150,6 +150,7 @@ fn every_job_is_done_by_one_thread() {
         rig.carry_out(rig.handle.truncate_history(key, 1));
     }
     let replies = keys.map(|key| submitted(rig.handle.compact(key)));
+    while rig.leader.step() {}
     rig.worker.settle();
     let parts = [(); 3].map(|()| {
         let background = rig.background.clone();

@@ -38,8 +38,8 @@ pub(crate) const MODELS: &[Model] = &[
     },
 ];
 
-/// The watermark is raised after what it covers is settled: whoever reads it, on whatever way,
-/// sees that.
+/// The watermark is raised after the changes that it covers are settled. Who reads the watermark
+/// sees those changes.
 fn whoever_reads_the_watermark_sees_what_was_settled_before() {
     let (_storage, mut rig) = opened(&Setup::default());
     rig.carry_out(rig.handle.add_message("a", "user", "0"));

@@ -1,4 +1,4 @@
-//! Callers who lead in place of the sleeping thread, and what the threads leave each other.
+//! Callers that lead while the leader's thread sleeps. What leader and worker hand each other.
 
 use crate::explore::Model;
 use crate::stage::{joined, opened, reopened_as, said, spawned, submitted, wound_up};

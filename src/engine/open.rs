@@ -353,6 +353,7 @@ fn assemble(
         pool,
         unsynced_since: None,
         company: 0,
+        committed: Vec::new(),
     };
     let supervisor = Loop {
         supervisor,

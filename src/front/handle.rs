@@ -78,7 +78,7 @@ use crate::{Durability, StoreOptions};
 /// # Blocking
 ///
 /// Calling a verb does not block: it encodes what is to be written, and returns
-/// a [`Reply`]. A command waits while its shard's mailbox holds 1,024 others: an
+/// a [`Reply`]. A command waits while its shard's inbox holds 1,024 others: an
 /// awaited reply yields then, [`Reply::wait`] blocks.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {

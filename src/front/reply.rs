@@ -15,7 +15,7 @@ use crate::ground::sync::thread;
 /// A verb's answer.
 ///
 /// Lazy: the command is submitted when the reply is first polled or waited for,
-/// as soon as its shard's mailbox has room, and never if the reply is dropped
+/// as soon as its shard's inbox has room, and never if the reply is dropped
 /// before: that is told to the log, at level `debug`. Once submitted it is carried out, whether or not anyone still waits
 /// for the answer.
 ///
@@ -26,12 +26,12 @@ use crate::ground::sync::thread;
 /// [may](crate::StoreOptions::sync_in_poll). Who waits on a thread may sync there. Commands for one session take effect in the order in
 /// which they were submitted, so that who waits for one reply before asking for
 /// the next gets their own order. So does who polls several in turn, as long as the
-/// mailbox has room for all that are queued: it holds 1,024 commands and 16 MiB of lines, those
+/// inbox has room for all that are queued: it holds 1,024 commands and 16 MiB of lines, those
 /// of other sessions of the shard among them, or one that is larger. A reply that finds it full keeps no
 /// place in line; one polled later may be submitted first. What belongs together
 /// in one order beyond that goes into one
 /// [`append_all`](crate::StoreHandle::append_all), or is awaited. Dropped after a
-/// poll, a reply has been submitted unless the mailbox was full.
+/// poll, a reply has been submitted unless the inbox was full.
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
     state: State<T>,

@@ -27,7 +27,7 @@ struct Shown {
     ops: usize,
 }
 
-/// Changes for which room is kept: as many as a shard's mailbox holds, and more.
+/// Changes for which room is kept: as many as a shard's inbox holds, and more.
 const KEPT: usize = 4096;
 
 /// What a worker handed to the journal at a time.

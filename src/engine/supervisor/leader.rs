@@ -87,6 +87,8 @@ pub(crate) struct Journal {
     pub(crate) unsynced_since: Option<Duration>,
     /// Changes in the last batch.
     pub(crate) company: usize,
+    /// Bytes of the batches that were written in this round.
+    pub(crate) committed: Vec<usize>,
 }
 
 impl Leader {
@@ -286,12 +288,10 @@ impl Leader {
         let Some(number) = handed else {
             return false;
         };
-        let bytes = journal.batch.bytes.len();
-        let committed = self.commit(journal, number, lead);
-        if let Err(error) = &committed {
+        if let Err(error) = self.commit(journal, number, lead) {
             journal.fail(&error.reason(), &self.worker);
         }
-        if bytes > 0 {
+        for bytes in journal.committed.drain(..) {
             self.commits.done(began, bytes);
         }
         self.worker.lead(Worker::answer);
@@ -319,6 +319,8 @@ impl Leader {
                 Err(passing) if passing.may_pass() => {
                     self.worker
                         .lead(|worker| worker.refuse_from(number, &passing));
+                    // Whoever looks at the store is told of it, and a flush frees what it can.
+                    journal.went_active();
                 }
                 Err(other) => return Err(other),
             }
@@ -459,7 +461,11 @@ impl Journal {
         };
         let segment = committer.segment_number();
         self.company = self.batch.changes;
+        let bytes = self.batch.bytes.len();
         let written = committer.write(&mut self.batch);
+        if written.is_ok() {
+            self.committed.push(bytes);
+        }
         if committer.segment_number() != segment {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
             self.supervise.send(Request::SegmentFull);

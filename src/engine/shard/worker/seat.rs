@@ -26,7 +26,7 @@ impl Seat {
     /// An empty seat.
     pub(crate) fn new(inboxes: Arc<[Inbox]>, alarm: Alarm, runtime: wake::Runtime) -> Self {
         Self {
-            worker: Mutex::tried(None),
+            worker: Mutex::new(None),
             inboxes,
             alarm,
             runtime,

@@ -9,7 +9,7 @@ use crate::engine::shard::Shard;
 const FEW: usize = 16;
 
 /// Settled lines are written at once if they are more than one part in so many of what the
-/// journal may take, over all workers. They need space in their files before the journal gives
+/// journal may take. They need space in their files before the journal gives
 /// its own back: were more to wait when others fill the volume, what little is freed later
 /// would go to them, and nothing new would be taken.
 const UNWRITTEN_PART: u64 = 4;

@@ -208,9 +208,10 @@ impl Shard {
         }
         self.count_swap(id, &swap, turn);
         self.forget_unwritten(id, turn);
+        let len = self.session(id).settled.end;
         let replaced = self.session(id).take_over_file(swap, meta.clone());
         if let Some(file) = replaced {
-            turn.out.start(Job::Close(file));
+            turn.out.close(file, len);
         }
         self.replace_meta(id, meta, ChangeKind::Replaced, turn);
         self.used(id);

@@ -11,6 +11,10 @@ use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::ground::clock::Stamp;
 use crate::ground::mailbox::EventSender;
+use crate::ground::storage::StorageFile;
+
+/// To close a larger file, bytes, takes long: its blocks are freed.
+const CLOSED_HERE: u64 = 1 << 20;
 
 /// Where a shard puts what one turn brings forth.
 #[derive(Debug)]
@@ -66,6 +70,14 @@ impl Outbox {
                 self.refused.push((*shard, *number, error.clone()));
             }
             _ => ack.settle(result, &mut self.wakers),
+        }
+    }
+
+    /// Closes a file that is gone from the directory, of so many bytes. A small one here: who is
+    /// told that it is deleted may need the space and the inode.
+    pub(crate) fn close(&mut self, file: Arc<dyn StorageFile>, len: u64) {
+        if len > CLOSED_HERE {
+            self.start(Job::Close(file));
         }
     }
 

@@ -15,7 +15,6 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Change, Op};
 use crate::engine::shard::flush::set_aside;
-use crate::engine::shard::job::Job;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
@@ -104,8 +103,9 @@ impl Shard {
         let session = self.session(id);
         let told = session.told(ChangeKind::Deleted, turn);
         let aliases = session.settled.meta.text.aliases.clone();
+        let len = session.settled.end;
         if let Some(file) = session.file.take() {
-            turn.out.start(Job::Close(file));
+            turn.out.close(file, len);
         }
         session.make_vacant();
         entry.view.store(Arc::new(View::Gone));

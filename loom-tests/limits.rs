@@ -22,8 +22,8 @@ pub(crate) const MODELS: &[Model] = &[
     },
     Model {
         name: "limits_refused",
-        bound: 2,
-        at_least: 6_000,
+        bound: 1,
+        at_least: 4_000,
         runs: &[
             what_builds_on_a_refused_line_is_refused_too,
             what_was_held_back_builds_on_no_refused_line,
@@ -32,7 +32,7 @@ pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "limits_buffered",
         bound: 2,
-        at_least: 10_000,
+        at_least: 5_000,
         runs: &[a_flush_covers_what_was_only_written],
     },
 ];

@@ -10,9 +10,9 @@ use crate::ground::storage::StorageFile;
 use crate::ground::sync::Mutex;
 
 /// The part of a session that every append changes: its sidecar, and the lines
-/// the journal holds and the session file does not yet. What is shown of it only
-/// grows; once its lines are in the file another takes its place, and what it
-/// shows stays as it is for those who hold it.
+/// the journal holds and the session file does not yet. It only grows; once its lines are
+/// in the file another takes its place, and what it shows stays as it is for those who
+/// hold it.
 #[derive(Debug)]
 pub(crate) struct Tail {
     head: Mutex<Head>,
@@ -21,78 +21,116 @@ pub(crate) struct Tail {
 #[derive(Debug)]
 struct Head {
     meta: Meta,
-    bytes: Vec<u8>,
-    /// What stands after so many bytes is staged: no reader may see it, for it
-    /// may yet be refused.
-    shown: usize,
+    lines: Vec<Lines>,
+    /// Bytes of all lines.
+    len: usize,
 }
 
-/// Lines kept in memory without a further allocation, bytes.
-const ROOM: usize = 1024;
+/// Lines within the records of a batch, which stay in memory for as long as any of their
+/// lines is referred to. Lines that wait for their file are in the journal, and so is their
+/// batch: together they take no more memory than the journal may take of the disk. Lines that
+/// [wait for longer](Tail::keep_lines) refer to no batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Lines {
+    batch: Arc<[u8]>,
+    at: u32,
+    len: u32,
+}
+
+impl Lines {
+    /// The `len` bytes at `at` of a batch.
+    pub(crate) fn of(batch: &Arc<[u8]>, at: usize, len: usize) -> Self {
+        let offset = |at| u32::try_from(at).expect("a batch states its length in 32 bits");
+        Self {
+            batch: batch.clone(),
+            at: offset(at),
+            len: offset(len),
+        }
+    }
+
+    fn all(batch: &[u8]) -> Self {
+        Self::of(&batch.into(), 0, batch.len())
+    }
+
+    fn is_all(&self) -> bool {
+        self.bytes().len() == self.batch.len()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.batch[self.at as usize..][..self.len as usize]
+    }
+}
+
+impl Head {
+    /// The bytes in `range`, which stand here.
+    fn copy(&self, range: Range<usize>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(range.len());
+        let mut at = 0;
+        for lines in self.lines.iter().map(Lines::bytes) {
+            let from = range.start.clamp(at, at + lines.len()) - at;
+            let to = range.end.clamp(at, at + lines.len()) - at;
+            bytes.extend_from_slice(&lines[from..to]);
+            at += lines.len();
+        }
+        bytes
+    }
+
+    /// The lines without the first `len` bytes.
+    fn behind(&self, mut len: usize) -> Vec<Lines> {
+        let mut rest = Vec::new();
+        for lines in &self.lines {
+            let skipped = len.min(lines.len as usize);
+            len -= skipped;
+            if skipped < lines.len as usize {
+                let at = lines.at as usize + skipped;
+                rest.push(Lines::of(&lines.batch, at, lines.len as usize - skipped));
+            }
+        }
+        rest
+    }
+}
 
 impl Tail {
     pub(crate) fn new(meta: Meta) -> Arc<Self> {
-        Self::with_lines(meta, Vec::new())
+        Self::holding(meta, Vec::new(), 0)
     }
 
     /// A tail that shows `lines`.
-    pub(crate) fn with_lines(meta: Meta, lines: Vec<u8>) -> Arc<Self> {
-        let head = Mutex::new(Head {
-            meta,
-            shown: lines.len(),
-            bytes: lines,
-        });
+    pub(crate) fn with_lines(meta: Meta, lines: &[u8]) -> Arc<Self> {
+        let len = lines.len();
+        let lines = (len > 0).then(|| Lines::all(lines));
+        Self::holding(meta, lines.into_iter().collect(), len)
+    }
+
+    fn holding(meta: Meta, lines: Vec<Lines>, len: usize) -> Arc<Self> {
+        let head = Mutex::new(Head { meta, lines, len });
         Arc::new(Self { head })
     }
 
-    /// Adds lines that nobody sees yet. Where they are the first, `room` is where
-    /// they are put.
-    pub(crate) fn stage(&self, lines: &[u8], room: impl FnOnce() -> Vec<u8>) {
+    /// Shows lines, and what the sidecar says with them, in one moment.
+    pub(crate) fn show(&self, lines: Option<Lines>, meta: &MetaStep) {
         let mut head = self.head.lock();
-        if head.bytes.capacity() == 0 {
-            head.bytes = room();
-            head.bytes.reserve(lines.len().max(ROOM));
+        if let Some(lines) = lines {
+            head.len += lines.len as usize;
+            head.lines.push(lines);
         }
-        head.bytes.extend_from_slice(lines);
-    }
-
-    /// Shows the next `len` bytes of what was staged, and what the sidecar says
-    /// with them, in one moment.
-    pub(crate) fn show(&self, len: usize, meta: &MetaStep) {
-        let mut head = self.head.lock();
-        head.shown += len;
         head.meta.take(meta);
     }
 
-    /// Forgets the staged lines after the first `len` bytes.
-    pub(crate) fn unstage(&self, len: usize) {
-        let mut head = self.head.lock();
-        let len = len.max(head.shown);
-        head.bytes.truncate(len);
-    }
-
-    /// Another tail without the first `len` bytes, which are in the file now. Where
-    /// there are others, `room` is where they are put.
-    pub(crate) fn behind(&self, len: usize, room: impl FnOnce() -> Vec<u8>) -> Arc<Self> {
+    /// Another tail without the first `len` bytes, which are in the file now.
+    pub(crate) fn behind(&self, len: usize) -> Arc<Self> {
         let head = self.head.lock();
-        let mut bytes = Vec::new();
-        if head.bytes.len() > len {
-            bytes = room();
-            bytes.extend_from_slice(&head.bytes[len..]);
-        }
-        let rest = Head {
-            meta: head.meta.clone(),
-            bytes,
-            shown: head.shown - len,
-        };
-        Arc::new(Self {
-            head: Mutex::new(rest),
-        })
+        Self::holding(head.meta.clone(), head.behind(len), head.len - len)
     }
 
-    /// The room its lines took, if nobody holds it any more.
-    pub(crate) fn into_room(tail: Arc<Self>) -> Option<Vec<u8>> {
-        Arc::into_inner(tail).map(|tail| tail.head.into_inner().bytes)
+    /// Refers to no batch from here on, for lines that may wait for long: each could be all
+    /// that keeps its batch in memory.
+    pub(crate) fn keep_lines(&self) {
+        let mut head = self.head.lock();
+        if !head.lines.iter().all(Lines::is_all) {
+            let lines = head.copy(0..head.len);
+            head.lines = vec![Lines::all(&lines)];
+        }
     }
 
     /// Changes what the sidecar says.
@@ -102,13 +140,13 @@ impl Tail {
 
     /// A copy of the bytes in `range`.
     pub(crate) fn copy(&self, range: Range<usize>) -> Vec<u8> {
-        self.head.lock().bytes[range].to_vec()
+        self.head.lock().copy(range)
     }
 
     /// This moment's sidecar, and how many bytes stand here.
     fn moment(&self) -> (Meta, usize) {
         let head = self.head.lock();
-        (head.meta.clone(), head.shown)
+        (head.meta.clone(), head.len)
     }
 }
 
@@ -180,10 +218,16 @@ impl Snapshot {
         if let Some(hidden) = start.checked_sub(*end) {
             let lines = tail.copy((hidden as usize).min(self.tail_len)..self.tail_len);
             self.tail_len = lines.len();
-            *tail = Tail::with_lines(self.meta.clone(), lines);
+            *tail = Tail::with_lines(self.meta.clone(), &lines);
             *end = start;
         }
         self.live.start = start;
+    }
+
+    /// Refers to no batch of the journal, for a holder who may keep it for long.
+    pub(crate) fn keep_lines(&mut self) {
+        let lines = self.tail();
+        self.live.tail = Tail::with_lines(self.meta.clone(), &lines);
     }
 
     /// Whether it has lines, hidden ones included, in a file it does not hold.

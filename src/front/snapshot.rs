@@ -38,7 +38,8 @@ impl std::fmt::Debug for SessionSnapshot {
 }
 
 impl SessionSnapshot {
-    pub(crate) fn new(key: &str, snapshot: Arc<Snapshot>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(key: &str, mut snapshot: Arc<Snapshot>, counters: Arc<Counters>) -> Self {
+        Arc::make_mut(&mut snapshot).keep_lines();
         Self {
             key: key.into(),
             snapshot,

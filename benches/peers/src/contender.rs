@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Redb,
     Fjall,
     RaftEngine,
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
     Files,
     BareCommitter,
     BareLeader,
@@ -45,6 +47,8 @@ impl Kind {
             Self::Redb => "redb",
             Self::Fjall => "fjall",
             Self::RaftEngine => "raft-engine",
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => "rocksdb",
             Self::Files => "files",
             Self::BareCommitter => "bare-committer",
             Self::BareLeader => "bare-leader",

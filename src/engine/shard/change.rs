@@ -2,6 +2,7 @@
 //! with the sessions once those records hold.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Ack;
@@ -10,6 +11,7 @@ use super::rewrite::Prepared;
 use crate::Durability;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::{Meta, MetaStep};
+use crate::engine::snapshot::Lines;
 
 /// One staged change, to be applied when its record holds.
 #[derive(Debug)]
@@ -49,10 +51,11 @@ pub(crate) enum Change {
     Delete,
 }
 
-/// Lines that stand in the session's tail.
+/// Lines that a record adds.
 #[derive(Debug)]
 pub(crate) struct Added {
-    /// Their length, bytes.
+    /// Where they begin in the batch of the record, and their length, bytes.
+    pub(crate) at: usize,
     pub(crate) len: usize,
     pub(crate) lines: u64,
     /// CRC-32 of the whole log after them.
@@ -130,11 +133,19 @@ impl Staging {
         self.ops.push_back(op);
     }
 
-    /// Stages the record of a change that is pushed next.
-    pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) {
+    /// Stages the record of a change that is pushed next. Where it ends in the batch.
+    pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) -> usize {
         record::encode(&mut self.records, record);
         self.durable |= level == Durability::Durable;
         self.frees |= record.frees_space();
+        self.records.len()
+    }
+}
+
+impl Added {
+    /// The lines, within their batch.
+    pub(crate) fn lines(&self, batch: &Arc<[u8]>) -> Option<Lines> {
+        (self.len > 0).then(|| Lines::of(batch, self.at, self.len))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a worker handed to the journal and has not settled yet.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::change::Op;
 
@@ -31,25 +32,25 @@ struct Shown {
 const KEPT: usize = 4096;
 
 /// What a worker handed to the journal at a time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Handed {
     pub(crate) number: u64,
     /// How many changes it holds.
     pub(crate) ops: usize,
-    /// Length of its records.
-    pub(crate) bytes: usize,
+    /// Its records, for as long as lines of it are to be read.
+    pub(crate) records: Arc<[u8]>,
 }
 
 impl Inflight {
     /// Adds a batch after all others, and takes its changes.
-    pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
+    pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, records: Arc<[u8]>) {
+        self.bytes += records.len();
         self.batches.push_back(Handed {
             number,
             ops: ops.len(),
-            bytes,
+            records,
         });
         self.ops.append(ops);
-        self.bytes += bytes;
     }
 
     /// Bytes of records in flight.
@@ -70,8 +71,8 @@ impl Inflight {
     /// the next to [pop](Self::pop).
     pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Handed> {
         let batch = self.batches.pop_front_if(|batch| batch.number <= number);
-        if let Some(batch) = batch {
-            self.bytes -= batch.bytes;
+        if let Some(batch) = &batch {
+            self.bytes -= batch.records.len();
             if self.shown.batches > 0 {
                 self.shown.batches -= 1;
                 self.shown.ops -= batch.ops;
@@ -97,40 +98,39 @@ impl Inflight {
     }
 
     /// The batches not newer than `number`, each with its changes.
-    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
+    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
         self.after(Shown::default(), number)
     }
 
     /// Those of them that readers do not see yet.
-    pub(crate) fn unseen_up_to(&self, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
+    pub(crate) fn unseen_up_to(&self, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
         self.after(self.shown, number)
     }
 
-    fn after(&self, start: Shown, number: u64) -> impl Iterator<Item = (Handed, Ops<'_>)> {
+    fn after(&self, start: Shown, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
         let told = self.batches.range(start.batches..);
         let mut at = start.ops;
         told.take_while(move |b| b.number <= number)
             .map(move |batch| {
                 let first = at;
                 at += batch.ops;
-                (*batch, self.ops.range(first..at))
+                (batch, self.ops.range(first..at))
             })
     }
 
     /// Calls `show` with every change that is not newer than `number` and that
-    /// readers do not see yet.
-    pub(crate) fn show_up_to(&mut self, number: u64, show: impl FnMut(&mut Op)) {
-        let mut shown = self.shown;
-        for batch in self.batches.range(shown.batches..) {
+    /// readers do not see yet, and with the records of its batch.
+    pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op, &Arc<[u8]>)) {
+        for batch in self.batches.range(self.shown.batches..) {
             if batch.number > number {
                 break;
             }
-            shown.batches += 1;
-            shown.ops += batch.ops;
+            let end = self.shown.ops + batch.ops;
+            let ops = self.ops.range_mut(self.shown.ops..end);
+            ops.for_each(|op| show(op, &batch.records));
+            self.shown.batches += 1;
+            self.shown.ops = end;
         }
-        let newly = self.shown.ops..shown.ops;
-        self.shown = shown;
-        self.ops.range_mut(newly).for_each(show);
     }
 
     /// Takes off the changes of every batch from `number` on.
@@ -139,7 +139,7 @@ impl Inflight {
         let mut ops = 0;
         for batch in self.batches.drain(first..) {
             ops += batch.ops;
-            self.bytes -= batch.bytes;
+            self.bytes -= batch.records.len();
         }
         let kept = self.ops.len() - ops;
         self.shown.batches = self.shown.batches.min(self.batches.len());
@@ -197,7 +197,7 @@ mod tests {
                     let count = below(4) as usize;
                     let mut ops: VecDeque<_> = (id..id + count).map(op).collect();
                     let bytes = below(100) as usize;
-                    own.push(next, &mut ops, bytes);
+                    own.push(next, &mut ops, vec![0; bytes].into());
                     assert!(ops.is_empty());
                     model.push_back(Model {
                         number: next,
@@ -210,7 +210,7 @@ mod tests {
                 }
                 4 => {
                     let mut shown = Vec::new();
-                    own.show_up_to(at, |op| shown.push(op.session));
+                    own.show_up_to(at, |op, _| shown.push(op.session));
                     let told = model.iter_mut().filter(|b| b.number <= at && !b.shown);
                     let mut expected: Vec<usize> = Vec::new();
                     for batch in told {

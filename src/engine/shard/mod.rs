@@ -57,7 +57,6 @@
 
 pub(crate) mod answer;
 pub(crate) mod backups;
-pub(crate) mod buffers;
 pub(crate) mod change;
 mod controls;
 mod errand;
@@ -312,9 +311,14 @@ impl Shard {
     }
 
     /// Settles a change that was [deferred](Self::defer), as [`settle`](Self::settle).
-    pub(crate) fn settle_deferred(&mut self, op: change::Op, turn: &mut Turn<'_>) -> bool {
+    pub(crate) fn settle_deferred(
+        &mut self,
+        op: change::Op,
+        batch: &Arc<[u8]>,
+        turn: &mut Turn<'_>,
+    ) -> bool {
         self.session(op.session).deferred -= 1;
-        self.settle(op, turn)
+        self.settle(op, batch, turn)
     }
 
     /// Refuses every command that waits, those that wait for a compaction

@@ -17,14 +17,14 @@ use crate::error::Error;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
-    pub(super) fn show(&mut self, op: &mut Op, turn: &mut Turn<'_>) {
+    pub(super) fn show(&mut self, op: &mut Op, batch: &Arc<[u8]>, turn: &mut Turn<'_>) {
         let id = op.session;
         if self.session(id).deferred > 0 {
             // An image that a flush staged: what it stands on comes first.
             return;
         }
         match &op.change {
-            Change::Append { added, meta } => self.show_append(id, added, meta, turn),
+            Change::Append { added, meta } => self.show_append(id, (added, batch), meta, turn),
             Change::Meta { meta } => {
                 self.replace_meta(id, meta.clone(), ChangeKind::Updated, turn);
             }
@@ -38,9 +38,9 @@ impl Shard {
         }
     }
 
-    /// The record of a change is on disk. Whether something waited for that, which is to be
-    /// [pumped](Self::pump).
-    pub(super) fn settle(&mut self, mut op: Op, turn: &mut Turn<'_>) -> bool {
+    /// The record of a change is on disk, in `batch`. Whether something waited for that, which
+    /// is to be [pumped](Self::pump).
+    pub(super) fn settle(&mut self, mut op: Op, batch: &Arc<[u8]>, turn: &mut Turn<'_>) -> bool {
         let id = op.session;
         let session = self.session(id);
         session.inflight -= 1;
@@ -53,7 +53,7 @@ impl Shard {
         if op.shown {
             self.sidecar_changed(id);
         } else {
-            self.show(&mut op, turn);
+            self.show(&mut op, batch, turn);
         }
         let hides = matches!(op.change, Change::Truncate { .. } | Change::Swap { .. });
         let result = match op.change {
@@ -64,7 +64,7 @@ impl Shard {
             // The sidecar may be written now.
             Change::Meta { .. } => Ok(()),
             Change::Truncate { added, meta, start } => {
-                self.settle_truncate(id, &added, (meta, start), turn);
+                self.settle_truncate(id, (&added, batch), (meta, start), turn);
                 Ok(())
             }
             Change::Swap { swap, meta } => self.settle_swap(id, *swap, meta, turn),
@@ -125,10 +125,16 @@ impl Shard {
         session.forget_refused();
     }
 
-    fn show_append(&mut self, id: usize, added: &Added, meta: &MetaStep, turn: &Turn<'_>) {
+    fn show_append(
+        &mut self,
+        id: usize,
+        (added, batch): (&Added, &Arc<[u8]>),
+        meta: &MetaStep,
+        turn: &Turn<'_>,
+    ) {
         let session = self.session(id);
         let is_same = session.settled.meta.keeps_its_text(meta);
-        session.tail.show(added.len, meta);
+        session.tail.show(added.lines(batch), meta);
         session.settled.add(added);
         session.settled.meta.take(meta);
         session.notify();
@@ -185,7 +191,6 @@ impl Session {
     /// Forgets the lines that were staged and are not any more.
     fn forget_refused(&mut self) {
         let end = self.staged.end;
-        self.tail.unstage((end - self.written) as usize);
         if let Some(conversation) = &mut self.conversation {
             Arc::make_mut(conversation).cut(end);
         }

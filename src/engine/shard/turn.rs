@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::answer::{Ack, Answer};
-use super::buffers::Buffers;
 use super::change::Staging;
 use super::job::Job;
 use super::shared::Shared;
@@ -21,8 +20,6 @@ const CLOSED_HERE: u64 = 1 << 20;
 pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) staging: &'a mut Staging,
-    /// Room for the lines of tails.
-    pub(crate) buffers: &'a mut Buffers,
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for, which many of them share.
     pub(crate) now: &'a Stamp,

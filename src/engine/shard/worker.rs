@@ -30,7 +30,6 @@ use self::event::Event;
 use self::intake::Taken;
 use self::limits::Limits;
 use super::Shard;
-use super::buffers::Buffers;
 use super::change::{Op, Staging};
 use super::errand::{Done, Errand, Purpose};
 use super::flushed::FlushPart;
@@ -61,13 +60,13 @@ pub(crate) struct Worker {
     pool: Arc<SegmentPool>,
     alarm: Alarm,
     staging: Staging,
-    buffers: Buffers,
     out: Outbox,
     now: Stamp,
     inflight: Inflight,
     next_number: u64,
-    /// Changes that hold, and whose settling may take files: the thread's.
-    deferred: VecDeque<Op>,
+    /// Changes that hold, each with the records of its batch, and whose settling may take
+    /// files: the thread's.
+    deferred: VecDeque<(Op, Arc<[u8]>)>,
     /// Sessions of which something that waited may go on, which may take files too.
     to_pump: Vec<(usize, usize)>,
     epoch: u64,
@@ -142,7 +141,6 @@ impl Worker {
             pool: parts.pool,
             alarm: parts.alarm,
             staging: Staging::default(),
-            buffers: Buffers::default(),
             out: Outbox {
                 shared: parts.shared.clone(),
                 refused: Vec::new(),
@@ -261,7 +259,6 @@ impl Worker {
         let mut turn = Turn {
             shared: &self.shared,
             staging: &mut self.staging,
-            buffers: &mut self.buffers,
             out: &mut self.out,
             now: &self.now,
             no_room: self.stuck.as_ref().filter(|_| refuses),
@@ -286,19 +283,20 @@ impl Worker {
     /// [`answer`](Self::answer) is called next. The number of the batch; it may be empty.
     pub(crate) fn hand_over(&mut self, batch: &mut Batch) -> u64 {
         self.answering.append(&mut self.taken);
-        let bytes = self.staging.records.len();
+        let records = &self.staging.records;
         // Nothing more is taken in until some of what is in flight is synced: nobody else
         // would ask for that.
-        let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
+        let fills = self.inflight.bytes() + records.len() > self.limits.in_flight;
         batch.durable = std::mem::take(&mut self.staging.durable) || fills;
         batch.frees = std::mem::take(&mut self.staging.frees);
         batch.changes = self.staging.ops.len();
         if batch.changes == 0 {
             return 0;
         }
-        std::mem::swap(&mut batch.bytes, &mut self.staging.records);
         let number = self.next_number;
-        self.inflight.push(number, &mut self.staging.ops, bytes);
+        let (ops, records) = (&mut self.staging.ops, records.as_slice().into());
+        self.inflight.push(number, ops, records);
+        std::mem::swap(&mut batch.bytes, &mut self.staging.records);
         self.next_number += 1;
         number
     }

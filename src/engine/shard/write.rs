@@ -9,11 +9,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::buffers::Buffers;
 use super::errand::NewLines;
 use super::turn::Turn;
 use super::{Shard, Unwritten};
-use crate::engine::snapshot::Tail;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, StorageFile};
 
@@ -68,7 +66,7 @@ impl Shard {
             return Ok(None);
         }
         let file = self.file_to_write(id, turn);
-        let file = file.inspect_err(|error| self.not_written(error, turn))?;
+        let file = file.inspect_err(|error| self.not_written(id, error, turn))?;
         let session = self.session(id);
         Ok(Some(NewLines {
             file,
@@ -95,19 +93,20 @@ impl Shard {
             if error.may_pass() && lines.file.set_len(lines.at).is_err() {
                 turn.out.stop_store(&error);
             }
-            self.not_written(&error, turn);
+            self.not_written(id, &error, turn);
             return Err(error);
         }
         let len = lines.bytes.len();
         turn.shared.counters.session_bytes.add(len as u64);
         self.forget_written(id, len, turn);
-        self.session(id).advance(len, turn.buffers);
+        self.session(id).advance(len);
         self.set_full(false, turn);
         Ok(())
     }
 
-    fn not_written(&mut self, error: &Error, turn: &mut Turn<'_>) {
+    fn not_written(&mut self, id: usize, error: &Error, turn: &mut Turn<'_>) {
         if error.may_pass() {
+            self.session(id).tail.keep_lines();
             self.set_full(true, turn);
             let what = "lines stay in the journal until they can be written";
             turn.shared.warn(error, what);
@@ -204,13 +203,9 @@ impl Shard {
 impl super::session::Session {
     /// `len` bytes of the tail are in the file now; readers that hold the old
     /// tail keep it.
-    fn advance(&mut self, len: usize, buffers: &mut Buffers) {
+    fn advance(&mut self, len: usize) {
         self.written += len as u64;
-        let rest = self.tail.behind(len, || buffers.take());
-        let old = std::mem::replace(&mut self.tail, rest);
+        self.tail = self.tail.behind(len);
         self.publish();
-        if let Some(room) = Tail::into_room(old) {
-            buffers.put(room);
-        }
     }
 }

@@ -77,13 +77,6 @@ impl<T> Mutex<T> {
         self.guard(self.lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What it guards; see the production type.
-    pub fn into_inner(self) -> T {
-        self.lock
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the lock if nobody holds it; see the production type.
     ///
     /// # Panics

@@ -31,11 +31,6 @@ impl<T> Mutex<T> {
         MutexGuard(self.0.lock())
     }
 
-    /// What it guards: nobody else can hold the lock any more.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner()
-    }
-
     /// Takes the lock, made by [`tried`](Self::tried), if nobody holds it. `None` says that somebody did, and
     /// nothing of what they did since.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {

@@ -27,6 +27,8 @@ fn colour(kind: Kind) -> &'static str {
         Kind::Redb => "#b45ad0",
         Kind::Fjall => "#2fa36b",
         Kind::RaftEngine => "#c9971c",
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => "#8a6d3b",
         Kind::Files => "#2aa5b0",
         Kind::BareCommitter | Kind::BareLeader => "#808080",
     }

@@ -24,6 +24,8 @@ use crate::contenders::fjall::Fjall;
 use crate::contenders::leader::BareLeader;
 use crate::contenders::raft_engine::RaftEngine;
 use crate::contenders::redb::Redb;
+#[cfg(feature = "rocksdb")]
+use crate::contenders::rocksdb::RocksDb;
 use crate::contenders::sessionlog::SessionLog;
 use crate::contenders::sqlite::Sqlite;
 use crate::engines::Batched;
@@ -115,6 +117,8 @@ pub(crate) fn with<T: Task>(kind: Kind, task: T) -> Outcome<T::Output> {
         Kind::Redb => task.run::<Batched<Redb>>(),
         Kind::Fjall => task.run::<Batched<Fjall>>(),
         Kind::RaftEngine => task.run::<Batched<RaftEngine>>(),
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => task.run::<Batched<RocksDb>>(),
         Kind::Files => task.run::<Files>(),
         Kind::BareCommitter => task.run::<BareCommitter>(),
         Kind::BareLeader => task.run::<BareLeader>(),

@@ -194,10 +194,10 @@ impl Shard {
             once: once.as_deref().unwrap_or_default(),
             bytes: &lines,
         };
-        if !lines.is_empty() {
-            session.tail.stage(&lines, || turn.buffers.take());
-        }
+        let end = turn.staging.encode(&record, level);
         let added = Added {
+            // They are the last of their record.
+            at: end - lines.len(),
             len: lines.len(),
             lines: u64::from(count),
             crc: session.staged.crc,
@@ -223,7 +223,7 @@ impl Shard {
             ack,
             change,
         };
-        turn.staging.push(op, &record, level);
+        turn.staging.ops.push_back(op);
         if let Some(line) = &once {
             session.takes(line);
         }

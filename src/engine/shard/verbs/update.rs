@@ -19,6 +19,7 @@ use crate::engine::shard::locate::{self, Cut, Located, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::{Position, Session};
 use crate::engine::shard::turn::Turn;
+use crate::engine::snapshot::Tail;
 use crate::error::{Error, Result, Version};
 use crate::ground::clock::{self, Stamp};
 use crate::ground::storage::StorageFile;
@@ -366,7 +367,7 @@ impl Shard {
     pub(in crate::engine::shard) fn settle_truncate(
         &mut self,
         id: usize,
-        added: &Added,
+        (added, batch): (&Added, &Arc<[u8]>),
         (meta, start): (Meta, u64),
         turn: &mut Turn<'_>,
     ) {
@@ -375,9 +376,9 @@ impl Shard {
         session.start = start;
         // A tail of its own: what the old one says goes with the old range. It holds the
         // new lines alone; when they were staged, all others were in the file.
-        session.tail = session.tail.behind(0, || turn.buffers.take());
+        session.tail = Tail::new(session.settled.meta.clone());
         let step = meta.step_from(&session.settled.meta);
-        session.tail.show(added.len, &step);
+        session.tail.show(added.lines(batch), &step);
         session.settled.add(added);
         session.publish();
         self.lines_synced(id, added, turn);

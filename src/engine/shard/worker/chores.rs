@@ -68,7 +68,11 @@ impl Worker {
     /// images before it are gone. Not those being deleted: an image after the
     /// deletion would bring them back.
     fn image_inflight(&mut self) {
-        let ops = self.deferred.iter().chain(self.inflight.ops());
+        let ops = self
+            .deferred
+            .iter()
+            .map(|(op, _)| op)
+            .chain(self.inflight.ops());
         let ops = ops.chain(&self.staging.ops);
         let kept = ops.filter(|op| !matches!(op.change, Change::Delete));
         let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
@@ -265,9 +269,7 @@ impl Worker {
             let Some((shard, session)) = task.queue.pop_front() else {
                 let task = self.flush.take()?;
                 self.flushing = false;
-                if self.unwritten_sessions() == 0 {
-                    self.buffers.rest();
-                }
+                if self.unwritten_sessions() == 0 {}
                 self.out.wakers.extend(task.promise.fulfil(task.part));
                 return None;
             };

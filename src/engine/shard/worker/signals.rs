@@ -16,8 +16,8 @@ impl Worker {
         let unseen = inflight.unseen_up_to(number).flat_map(|(_, ops)| ops);
         let lines = unseen.map(Op::unseen).fold((0, 0), plus);
         self.shared.counters.add(lines, 0);
-        inflight.show_up_to(number, |op| {
-            self.with(op.shard, |shard, turn| shard.show(op, turn));
+        inflight.show_up_to(number, |op, batch| {
+            self.with(op.shard, |shard, turn| shard.show(op, batch, turn));
         });
         self.inflight = inflight;
     }
@@ -41,7 +41,7 @@ impl Worker {
                 }
                 (reached, changes) = (reached - 1, changes - 1);
                 if let Some(op) = self.inflight.pop() {
-                    self.settle(op);
+                    self.settle(op, &batch.records);
                 }
             }
         }
@@ -49,24 +49,24 @@ impl Worker {
     }
 
     /// Settles a change, or leaves it to the worker's thread if that may touch a file.
-    fn settle(&mut self, op: Op) {
+    fn settle(&mut self, op: Op, batch: &Arc<[u8]>) {
         if self.shards[op.shard].settles_quickly(&op) {
             // Readers see it before its caller is answered, which goes by number.
             let (shard, session) = (op.shard, op.session);
-            if self.with(shard, |shard, turn| shard.settle(op, turn)) {
+            if self.with(shard, |shard, turn| shard.settle(op, batch, turn)) {
                 self.to_pump.push((shard, session));
             }
             return;
         }
         self.shards[op.shard].defer(op.session);
-        self.deferred.push_back(op);
+        self.deferred.push_back((op, batch.clone()));
     }
 
     /// Settles what was left to the worker's thread.
     pub(super) fn settle_deferred(&mut self) {
-        while let Some(op) = self.deferred.pop_front() {
+        while let Some((op, batch)) = self.deferred.pop_front() {
             let (shard, session) = (op.shard, op.session);
-            if self.with(shard, |shard, turn| shard.settle_deferred(op, turn)) {
+            if self.with(shard, |shard, turn| shard.settle_deferred(op, &batch, turn)) {
                 self.to_pump.push((shard, session));
             }
         }
@@ -97,7 +97,7 @@ impl Worker {
         let pending = std::mem::take(&mut self.inflight);
         let deferred = std::mem::take(&mut self.deferred);
         for &(shard, session) in &sessions {
-            let ops = deferred.iter().chain(pending.ops());
+            let ops = deferred.iter().map(|(op, _)| op).chain(pending.ops());
             let own = ops.filter(|op| op.shard == shard && op.session == session);
             self.with(shard, |shard, _| shard.restage(session, own));
         }

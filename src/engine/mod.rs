@@ -162,7 +162,6 @@
 //! | `DEAD_SLACK` (shard/session) | 4 MiB |
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
-//! | `KEPT`, `KEPT_IDLE`, `LARGEST` (shard/buffers) | 64 MiB, 4 MiB, 64 KiB |
 //! | `KEPT`, `LARGEST` (ground/emptied) | 32 buffers of each thread that writes, 2 KiB each |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
 //! | `TRIES` (view/moment, disk/journal/scan), `CHASES` (view) | 20 looks, 1,000 reads |

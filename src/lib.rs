@@ -126,6 +126,7 @@ pub use front::retention::{
     Expired, RetentionPlan, RetentionPolicy, RetentionReason, RetentionReport,
 };
 pub use front::search::{Search, SearchHit, SearchQuery};
+pub use front::session::Session;
 pub use front::sessions::{Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;

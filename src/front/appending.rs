@@ -1,7 +1,7 @@
 //! Lines on their way to a session: queued when their reply is first polled or waited for, and
 //! answered by number.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use crate::Durability;
@@ -11,6 +11,7 @@ use crate::engine::shard::inbox::{Append, Item, Otherwise};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
 use crate::error::{Error, Result};
+use crate::front::session::{Place, To};
 use crate::ground::emptied;
 use crate::ground::mailbox::{Answered, Asked};
 use crate::ground::sync::slot::{Slot, slot};
@@ -26,6 +27,8 @@ pub(crate) struct Appending {
     level: Durability,
     /// Whether the key is still to be resolved.
     resolve: bool,
+    /// Where the session with this very key is, kept by who may append to it again.
+    place: Option<Place>,
     stage: Stage,
 }
 
@@ -44,12 +47,12 @@ enum Stage {
 impl Appending {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        (key, resolve): (&str, bool),
+        (to, resolve): (To<'_>, bool),
         (mut bytes, count): (Vec<u8>, u32),
         level: Durability,
     ) -> Self {
         let lines = bytes.len();
-        bytes.extend_from_slice(key.as_bytes());
+        bytes.extend_from_slice(to.key.as_bytes());
         Self {
             engine,
             bytes,
@@ -57,6 +60,7 @@ impl Appending {
             count,
             level,
             resolve,
+            place: to.place.cloned(),
             stage: Stage::New,
         }
     }
@@ -68,11 +72,11 @@ impl Appending {
             .resolve
             .then(|| self.engine.shared.catalog.resolve_other(&key))
             .flatten();
+        let place = self.place.as_deref().filter(|_| resolved.is_none());
         let key = resolved.as_deref().unwrap_or(&key);
-        let shard = session_file::shard_of(key);
-        if let Some(session) = self.engine.inboxes[shard].places.find(key) {
+        if let Some((shard, session)) = self.find(key, place) {
             let append = Append {
-                session: session as u32,
+                session,
                 count: self.count,
                 level: self.level,
             };
@@ -88,6 +92,16 @@ impl Appending {
         let command = Command::new(key.into(), verb, promise);
         self.stage = Stage::Command(Some(command), slot);
         None
+    }
+
+    fn find(&self, key: &str, kept: Option<&OnceLock<(usize, u32)>>) -> Option<(usize, u32)> {
+        if let Some(place) = kept.and_then(OnceLock::get) {
+            return Some(*place);
+        }
+        let shard = session_file::shard_of(key);
+        let session = self.engine.inboxes[shard].places.find(key)?;
+        let place = (shard, session as u32);
+        Some(kept.map_or(place, |kept| *kept.get_or_init(|| place)))
     }
 
     fn queued(&mut self, shard: usize, asked: Asked) {

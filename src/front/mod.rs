@@ -10,6 +10,7 @@ pub(crate) mod published;
 pub(crate) mod reply;
 pub(crate) mod retention;
 pub(crate) mod search;
+pub(crate) mod session;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod store;

@@ -11,20 +11,23 @@ pub(super) trait Fields {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error>;
 }
 
+/// The name of a field that we know: it is written as it is.
+pub(super) type Name = &'static str;
+
 /// What is done with each field.
 pub(super) trait Visitor {
     type Error;
 
-    fn text(&mut self, name: &str, text: &str) -> Result<(), Self::Error>;
-    fn texts(&mut self, name: &str, texts: &[String]) -> Result<(), Self::Error>;
-    /// JSON text.
+    fn text(&mut self, name: Name, text: &str) -> Result<(), Self::Error>;
+    fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), Self::Error>;
+    /// JSON text, by any name.
     fn raw(&mut self, name: &str, json: &str) -> Result<(), Self::Error>;
     /// Nothing if there is no object.
-    fn object<T: Fields>(&mut self, name: &str, object: Option<&T>) -> Result<(), Self::Error>;
+    fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), Self::Error>;
     /// Nothing if the list is empty.
-    fn objects<T: Fields>(&mut self, name: &str, objects: &[T]) -> Result<(), Self::Error>;
+    fn objects<T: Fields>(&mut self, name: Name, objects: &[T]) -> Result<(), Self::Error>;
 
-    fn text_unless_empty(&mut self, name: &str, text: &str) -> Result<(), Self::Error> {
+    fn text_unless_empty(&mut self, name: Name, text: &str) -> Result<(), Self::Error> {
         if text.is_empty() {
             return Ok(());
         }
@@ -52,16 +55,21 @@ struct GoWriter<'a> {
 }
 
 impl GoWriter<'_> {
-    fn name(&mut self, name: &str) {
+    fn name(&mut self, name: Name) {
+        self.next();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
+    fn next(&mut self) {
         if !self.first {
             self.out.push(b',');
         }
         self.first = false;
-        write_string(name, self.out);
-        self.out.push(b':');
     }
 
-    fn list<T>(&mut self, name: &str, items: &[T], mut write: impl FnMut(&T, &mut Vec<u8>)) {
+    fn list<T>(&mut self, name: Name, items: &[T], mut write: impl FnMut(&T, &mut Vec<u8>)) {
         if items.is_empty() {
             return;
         }
@@ -77,24 +85,26 @@ impl GoWriter<'_> {
 impl Visitor for GoWriter<'_> {
     type Error = std::convert::Infallible;
 
-    fn text(&mut self, name: &str, text: &str) -> Result<(), Self::Error> {
+    fn text(&mut self, name: Name, text: &str) -> Result<(), Self::Error> {
         self.name(name);
         write_string(text, self.out);
         Ok(())
     }
 
-    fn texts(&mut self, name: &str, texts: &[String]) -> Result<(), Self::Error> {
+    fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), Self::Error> {
         self.list(name, texts, |text, out| write_string(text, out));
         Ok(())
     }
 
     fn raw(&mut self, name: &str, json: &str) -> Result<(), Self::Error> {
-        self.name(name);
+        self.next();
+        write_string(name, self.out);
+        self.out.push(b':');
         self.out.extend_from_slice(json.as_bytes());
         Ok(())
     }
 
-    fn object<T: Fields>(&mut self, name: &str, object: Option<&T>) -> Result<(), Self::Error> {
+    fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), Self::Error> {
         if let Some(object) = object {
             self.name(name);
             write_object(object, self.out);
@@ -102,7 +112,7 @@ impl Visitor for GoWriter<'_> {
         Ok(())
     }
 
-    fn objects<T: Fields>(&mut self, name: &str, objects: &[T]) -> Result<(), Self::Error> {
+    fn objects<T: Fields>(&mut self, name: Name, objects: &[T]) -> Result<(), Self::Error> {
         self.list(name, objects, |object, out| write_object(object, out));
         Ok(())
     }
@@ -139,12 +149,17 @@ pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Where the first byte is that is escaped, or begins what is escaped. Most texts have
-/// none: whole blocks are looked at without a branch for each byte.
+/// none: whole blocks are looked at without a branch for each byte, the last of them from
+/// the end.
 fn may_escape(text: &[u8]) -> Option<usize> {
-    const BLOCK: usize = 32;
+    const BLOCK: usize = 16;
     let is_plain = |block: &&[u8; BLOCK]| !block.iter().fold(false, |any, &b| any | is_special(b));
-    let (blocks, _) = text.as_chunks();
+    let (blocks, rest) = text.as_chunks();
     let plain = BLOCK * blocks.iter().take_while(is_plain).count();
+    let is_left = plain + rest.len() == text.len();
+    if is_left && text.last_chunk().is_some_and(|last| is_plain(&last)) {
+        return None;
+    }
     let at = text[plain..].iter().position(|&byte| is_special(byte))?;
     Some(plain + at)
 }
@@ -258,11 +273,11 @@ struct SerdeVisitor<M> {
 impl<M: SerializeMap> Visitor for SerdeVisitor<M> {
     type Error = M::Error;
 
-    fn text(&mut self, name: &str, text: &str) -> Result<(), M::Error> {
+    fn text(&mut self, name: Name, text: &str) -> Result<(), M::Error> {
         self.map.serialize_entry(name, text)
     }
 
-    fn texts(&mut self, name: &str, texts: &[String]) -> Result<(), M::Error> {
+    fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), M::Error> {
         if texts.is_empty() {
             return Ok(());
         }
@@ -277,7 +292,7 @@ impl<M: SerializeMap> Visitor for SerdeVisitor<M> {
         self.map.serialize_entry(name, raw)
     }
 
-    fn object<T: Fields>(&mut self, name: &str, object: Option<&T>) -> Result<(), M::Error> {
+    fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), M::Error> {
         let level = self.level + 1;
         match object {
             Some(fields) => self.map.serialize_entry(name, &AsMap { fields, level }),
@@ -285,7 +300,7 @@ impl<M: SerializeMap> Visitor for SerdeVisitor<M> {
         }
     }
 
-    fn objects<T: Fields>(&mut self, name: &str, items: &[T]) -> Result<(), M::Error> {
+    fn objects<T: Fields>(&mut self, name: Name, items: &[T]) -> Result<(), M::Error> {
         let level = self.level + 2;
         if items.is_empty() {
             return Ok(());

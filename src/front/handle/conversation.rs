@@ -12,11 +12,19 @@ use crate::engine::snapshot::Looked;
 use crate::error::{CheckpointId, Error, Result};
 use crate::front::context::Fork;
 use crate::front::reply::{Place, Reply};
+use crate::front::session::Session;
 use crate::front::window::{Budget, Window, window};
 use crate::{Context, Watch};
 
 /// Conversations.
 impl StoreHandle {
+    /// One session: the verbs of this handle without the key. Touches nothing by itself, and
+    /// creates nothing before its first write.
+    #[must_use]
+    pub fn session(&self, key: &str) -> Session {
+        Session::of(self.clone(), key)
+    }
+
     /// A session's conversation: its messages with checkpoints, token usage and
     /// system prompt. Touches nothing by itself, and creates nothing before its
     /// first write.

@@ -14,6 +14,7 @@ use crate::engine::supervisor::Request;
 use crate::error::Result;
 use crate::front::appending::Appending;
 use crate::front::reply::Reply;
+use crate::front::session::To;
 
 /// Writing.
 impl StoreHandle {
@@ -23,8 +24,12 @@ impl StoreHandle {
     /// [`Error::InvalidMessage`](crate::Error::InvalidMessage) for a role that starts with `_`,
     /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), and those all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
+        self.add_text(key.into(), role, content)
+    }
+
+    pub(in crate::front) fn add_text(&self, to: To<'_>, role: &str, content: &str) -> Reply<()> {
         let max = self.limits;
-        self.append(key, move |engine| {
+        self.append(to, move |engine| {
             let lines = encode_text(role, content, max, engine);
             lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))
         })
@@ -50,11 +55,7 @@ impl StoreHandle {
     /// # Errors
     /// As [`add_message`](Self::add_message).
     pub fn add_full_message(&self, key: &str, message: Message) -> Reply<()> {
-        let max = self.limits;
-        self.append(key, move |engine| {
-            let encoded = encode(std::slice::from_ref(&message), max, engine);
-            encoded.map_err(|e| hand_back(e, vec![message]))
-        })
+        self.add_all(key.into(), [message])
     }
 
     /// Appends several messages as one: after a crash all of them are there, or
@@ -80,10 +81,18 @@ impl StoreHandle {
     /// if the batch exceeds
     /// [its limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        self.add_all(key.into(), messages)
+    }
+
+    pub(in crate::front) fn add_all(
+        &self,
+        to: To<'_>,
+        messages: impl AsRef<[Message]> + Into<Vec<Message>>,
+    ) -> Reply<()> {
         let max = self.limits;
-        self.append(key, move |engine| {
-            let encoded = encode(&messages, max, engine);
-            encoded.map_err(|e| hand_back(e, messages))
+        self.append(to, move |engine| {
+            let encoded = encode(messages.as_ref(), max, engine);
+            encoded.map_err(|e| hand_back(e, messages.into()))
         })
     }
 
@@ -215,8 +224,8 @@ impl StoreHandle {
     }
 
     /// Appends what `make` makes, if there is any.
-    fn append(&self, key: &str, make: impl FnOnce(&Engine) -> Result<Lines>) -> Reply<()> {
-        let engine = match self.open_for(key) {
+    fn append(&self, to: To<'_>, make: impl FnOnce(&Engine) -> Result<Lines>) -> Reply<()> {
+        let engine = match self.open_for(to.key) {
             Ok(engine) => engine,
             Err(error) => return Reply::known(Err(error)),
         };
@@ -225,7 +234,7 @@ impl StoreHandle {
             Ok(lines) if lines.count == 0 => Reply::known(Ok(())),
             Ok(lines) => Reply::append(Appending::new(
                 engine.clone(),
-                (key, self.resolve),
+                (to, self.resolve),
                 (lines.bytes, lines.count),
                 self.level,
             )),

@@ -1,5 +1,6 @@
 //! When a session changed, and how that is written.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -107,15 +108,17 @@ fn zero() -> ArrayString<SHORT> {
 
 /// `None` for a year that has not four digits.
 fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
-    let (year, month, day) = when.to_calendar_date();
-    let year = u32::try_from(year).ok().filter(|&year| year <= 9999)?;
-    let mut text = *b"0000-00-00T00:00:00.000000000Z";
-    put(&mut text[..4], year);
-    put(&mut text[5..7], u8::from(month).into());
-    put(&mut text[8..10], day.into());
-    put(&mut text[11..13], when.hour().into());
-    put(&mut text[14..16], when.minute().into());
-    put(&mut text[17..19], when.second().into());
+    thread_local! {
+        /// The last second, and its text: most times that a thread writes are of the same.
+        static LAST: Cell<Option<(i64, [u8; SHORT])>> = const { Cell::new(None) };
+    }
+    let second = when.unix_timestamp();
+    let last = LAST.get().filter(|last| last.0 == second);
+    let mut text = match last {
+        Some((_, text)) => text,
+        None => second_text(when)?,
+    };
+    LAST.set(Some((second, text)));
     put(&mut text[20..29], when.nanosecond());
     let zeros = text[20..29]
         .iter()
@@ -128,6 +131,19 @@ fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
     text[end] = b'Z';
     let text = std::str::from_utf8(&text[..=end]).ok()?;
     ArrayString::from(text).ok()
+}
+
+fn second_text(when: OffsetDateTime) -> Option<[u8; SHORT]> {
+    let (year, month, day) = when.to_calendar_date();
+    let year = u32::try_from(year).ok().filter(|&year| year <= 9999)?;
+    let mut text = *b"0000-00-00T00:00:00.000000000Z";
+    put(&mut text[..4], year);
+    put(&mut text[5..7], u8::from(month).into());
+    put(&mut text[8..10], day.into());
+    put(&mut text[11..13], when.hour().into());
+    put(&mut text[14..16], when.minute().into());
+    put(&mut text[17..19], when.second().into());
+    Some(text)
 }
 
 /// Fills `place` with the last digits of `number`.

@@ -285,3 +285,24 @@ fn a_promotion_looks_at_what_there_is_and_takes_over_again_after_a_clear() {
     assert_eq!(texts(&chats, "new"), numbers(0..2));
     store.close().unwrap();
 }
+
+#[test]
+fn a_session_that_is_kept_is_written_to_where_its_key_leads() {
+    for_each_caller(|caller, chats, _| {
+        let chat = chats.session("telegram:1");
+        caller.ok(chat.add_message("user", "0"));
+        caller.ok(chat.add_message("user", "1"));
+        assert_eq!(said(&caller.ok(chat.tail(1))), ["1"]);
+        caller.ok(chat.delete_session());
+        caller.ok(chat.add_full_message(Message::user("2")));
+        assert_eq!(said(&caller.ok(chats.history("telegram:1"))), ["2"]);
+        caller.ok(chat.delete_session());
+        caller.ok(chats.add_message("sk_1", "user", "3"));
+        caller.ok(chats.upsert_session_meta("sk_1", None, owned(&["telegram:1"])));
+        caller.ok(chat.append_all(vec![Message::user("4")]));
+        assert_eq!(said(&caller.ok(chats.history("sk_1"))), ["3", "4"]);
+        assert!(!caller.ok(chats.exact_keys().exists("telegram:1")));
+        let refused = caller.get(chats.session("").add_message("user", "5")).unwrap_err();
+        assert!(matches!(refused, Error::InvalidKey { .. }), "{refused}");
+    });
+}

@@ -1,0 +1,161 @@
+//! One session of a store.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::Message;
+use crate::compat::exchange::{Export, ExportOptions, Format, Transcript};
+use crate::disk::files::backup::Backup;
+use crate::disk::session_file::SessionMeta;
+use crate::engine::position::Keep;
+use crate::error::{CheckpointId, Version};
+use crate::front::context::{Context, Fork, Messages};
+use crate::front::handle::{BackupLimits, StoreHandle};
+use crate::front::reply::Reply;
+use crate::front::snapshot::SessionSnapshot;
+use crate::front::update::{Appended, Update};
+use crate::front::watch::Watch;
+use crate::front::window::{Budget, Window};
+
+/// One session: the verbs of a [`StoreHandle`] without the key that they begin with.
+///
+/// It is made without a look at the store, and creates nothing by itself. What its key means
+/// is settled by each verb, as for the handle: given an alias it follows that to wherever it
+/// leads. It remembers where a session with its own key is, so that appends do not look for
+/// it again. To clone it is cheap.
+///
+/// ```
+/// # use sessionlog::Store;
+/// # fn main() -> sessionlog::Result<()> {
+/// # let scratch = tempfile::tempdir().unwrap();
+/// # let store = Store::open(scratch.path())?;
+/// let chat = store.handle().session("telegram:123");
+/// chat.add_message("user", "hi").wait()?;
+/// chat.set_summary("a greeting").wait()?;
+/// assert_eq!(chat.history().wait()?.len(), 1);
+/// # store.close()
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session {
+    handle: StoreHandle,
+    key: Arc<str>,
+    place: Place,
+}
+
+/// Where a session of some key is, once that is known: its shard, and its number there.
+pub(crate) type Place = Arc<OnceLock<(usize, u32)>>;
+
+/// Verbs that do what the handle's of the same name does.
+macro_rules! verbs {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        impl Session {
+            $(
+                #[doc = concat!("As [`StoreHandle::", stringify!($name), "`].")]
+                ///
+                /// # Errors
+                #[doc = concat!("As [`StoreHandle::", stringify!($name), "`].")]
+                pub fn $name(&self, $($argument: $kind),*) -> Reply<$answer> {
+                    self.handle.$name(&self.key, $($argument),*)
+                }
+            )*
+        }
+    };
+}
+
+verbs! {
+    append_once(id: &str, messages: impl Into<Messages>) -> Appended;
+    archived(month: &str) -> Vec<Message>;
+    archived_months() -> Vec<String>;
+    checkpoints() -> Vec<CheckpointId>;
+    compact() -> ();
+    count() -> usize;
+    delete_session() -> ();
+    exists() -> bool;
+    export(options: impl Into<ExportOptions>) -> Export;
+    fork_session(to: &str, at: Fork) -> ();
+    history() -> Vec<Message>;
+    import(format: Format, text: &str) -> usize;
+    import_transcript(transcript: Transcript) -> ();
+    list_backups() -> Vec<Backup>;
+    prune_backups(limits: BackupLimits) -> usize;
+    resolve_session_key() -> Option<String>;
+    restore_backup(number: u64) -> ();
+    session_meta() -> SessionMeta;
+    set_history(messages: Vec<Message>) -> ();
+    set_summary(summary: &str) -> ();
+    snapshot() -> SessionSnapshot;
+    subscribe() -> Watch;
+    summary() -> String;
+    tail(n: usize) -> Vec<Message>;
+    truncate_history(keep_last: usize) -> ();
+    truncate_to(keep: Keep) -> ();
+    update(update: Update) -> Version;
+    window(budget: Budget) -> Window;
+}
+
+impl Session {
+    pub(crate) fn of(handle: StoreHandle, key: &str) -> Self {
+        Self {
+            handle,
+            key: key.into(),
+            place: Place::default(),
+        }
+    }
+
+    /// The key that it was made with.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// As [`StoreHandle::add_message`].
+    ///
+    /// # Errors
+    /// As [`StoreHandle::add_message`].
+    pub fn add_message(&self, role: &str, content: &str) -> Reply<()> {
+        self.handle.add_text(self.to(), role, content)
+    }
+
+    /// As [`StoreHandle::add_full_message`].
+    ///
+    /// # Errors
+    /// As [`StoreHandle::add_full_message`].
+    pub fn add_full_message(&self, message: Message) -> Reply<()> {
+        self.handle.add_all(self.to(), [message])
+    }
+
+    /// As [`StoreHandle::append_all`].
+    ///
+    /// # Errors
+    /// As [`StoreHandle::append_all`].
+    pub fn append_all(&self, messages: Vec<Message>) -> Reply<()> {
+        self.handle.add_all(self.to(), messages)
+    }
+
+    /// As [`StoreHandle::context`].
+    #[must_use]
+    pub fn context(&self) -> Context {
+        self.handle.context(&self.key)
+    }
+
+    fn to(&self) -> To<'_> {
+        To {
+            key: &self.key,
+            place: Some(&self.place),
+        }
+    }
+}
+
+/// Where lines go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct To<'a> {
+    pub(crate) key: &'a str,
+    /// Where that is kept, by who has it.
+    pub(crate) place: Option<&'a Place>,
+}
+
+impl<'a> From<&'a str> for To<'a> {
+    fn from(key: &'a str) -> Self {
+        Self { key, place: None }
+    }
+}

@@ -344,6 +344,7 @@ fn assemble(
         written: 0,
         settled: 0,
         owes_own: false,
+        wrote: Vec::new(),
         outcomes,
         supervise,
         background: background.clone(),

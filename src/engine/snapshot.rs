@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::disk::session_file::{Before, Conversation, Mark, Meta, MetaStep};
 use crate::engine::position::Numbering;
 use crate::error::Result;
@@ -18,47 +20,20 @@ pub(crate) struct Tail {
     head: Mutex<Head>,
 }
 
+/// What an append needs first stands first: it is fetched with the reference count.
 #[derive(Debug)]
+#[repr(C)]
 struct Head {
-    meta: Meta,
-    lines: Vec<Lines>,
+    /// By reference into the records of their batches, which stay in memory meanwhile. Lines
+    /// that wait for their file are in the journal, and so is their batch: together these
+    /// take no more memory than the journal may take of the disk. Lines that
+    /// [wait for longer](Tail::keep_lines) refer to no batch.
+    lines: Vec<Bytes>,
     /// Bytes of all lines.
     len: usize,
-}
-
-/// Lines within the records of a batch, which stay in memory for as long as any of their
-/// lines is referred to. Lines that wait for their file are in the journal, and so is their
-/// batch: together they take no more memory than the journal may take of the disk. Lines that
-/// [wait for longer](Tail::keep_lines) refer to no batch.
-#[derive(Debug, Clone)]
-pub(crate) struct Lines {
-    batch: Arc<[u8]>,
-    at: u32,
-    len: u32,
-}
-
-impl Lines {
-    /// The `len` bytes at `at` of a batch.
-    pub(crate) fn of(batch: &Arc<[u8]>, at: usize, len: usize) -> Self {
-        let offset = |at| u32::try_from(at).expect("a batch states its length in 32 bits");
-        Self {
-            batch: batch.clone(),
-            at: offset(at),
-            len: offset(len),
-        }
-    }
-
-    fn all(batch: &[u8]) -> Self {
-        Self::of(&batch.into(), 0, batch.len())
-    }
-
-    fn is_all(&self) -> bool {
-        self.bytes().len() == self.batch.len()
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.batch[self.at as usize..][..self.len as usize]
-    }
+    /// Whether they refer to no batch.
+    is_kept: bool,
+    meta: Meta,
 }
 
 impl Head {
@@ -66,7 +41,7 @@ impl Head {
     fn copy(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(range.len());
         let mut at = 0;
-        for lines in self.lines.iter().map(Lines::bytes) {
+        for lines in &self.lines {
             let from = range.start.clamp(at, at + lines.len()) - at;
             let to = range.end.clamp(at, at + lines.len()) - at;
             bytes.extend_from_slice(&lines[from..to]);
@@ -76,14 +51,13 @@ impl Head {
     }
 
     /// The lines without the first `len` bytes.
-    fn behind(&self, mut len: usize) -> Vec<Lines> {
+    fn behind(&self, mut len: usize) -> Vec<Bytes> {
         let mut rest = Vec::new();
         for lines in &self.lines {
-            let skipped = len.min(lines.len as usize);
+            let skipped = len.min(lines.len());
             len -= skipped;
-            if skipped < lines.len as usize {
-                let at = lines.at as usize + skipped;
-                rest.push(Lines::of(&lines.batch, at, lines.len as usize - skipped));
+            if skipped < lines.len() {
+                rest.push(lines.slice(skipped..));
             }
         }
         rest
@@ -98,20 +72,26 @@ impl Tail {
     /// A tail that shows `lines`.
     pub(crate) fn with_lines(meta: Meta, lines: &[u8]) -> Arc<Self> {
         let len = lines.len();
-        let lines = (len > 0).then(|| Lines::all(lines));
+        let lines = (len > 0).then(|| Bytes::copy_from_slice(lines));
         Self::holding(meta, lines.into_iter().collect(), len)
     }
 
-    fn holding(meta: Meta, lines: Vec<Lines>, len: usize) -> Arc<Self> {
-        let head = Mutex::new(Head { meta, lines, len });
+    fn holding(meta: Meta, lines: Vec<Bytes>, len: usize) -> Arc<Self> {
+        let head = Mutex::new(Head {
+            meta,
+            is_kept: lines.is_empty(),
+            lines,
+            len,
+        });
         Arc::new(Self { head })
     }
 
     /// Shows lines, and what the sidecar says with them, in one moment.
-    pub(crate) fn show(&self, lines: Option<Lines>, meta: &MetaStep) {
+    pub(crate) fn show(&self, lines: Option<Bytes>, meta: &MetaStep) {
         let mut head = self.head.lock();
         if let Some(lines) = lines {
-            head.len += lines.len as usize;
+            head.len += lines.len();
+            head.is_kept = false;
             head.lines.push(lines);
         }
         head.meta.take(meta);
@@ -127,9 +107,9 @@ impl Tail {
     /// that keeps its batch in memory.
     pub(crate) fn keep_lines(&self) {
         let mut head = self.head.lock();
-        if !head.lines.iter().all(Lines::is_all) {
+        if !std::mem::replace(&mut head.is_kept, true) {
             let lines = head.copy(0..head.len);
-            head.lines = vec![Lines::all(&lines)];
+            head.lines = vec![lines.into()];
         }
     }
 

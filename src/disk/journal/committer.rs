@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use bytes::BytesMut;
+
 use super::counters::Counters;
 use super::cursor::{Cursor, RESERVE, Route};
 use super::pool::SegmentPool;
@@ -13,15 +15,11 @@ use super::syncing::Syncing;
 use crate::error::{Error, Result};
 use crate::ground::sync::atomic::Ordering;
 
-/// Larger buffers are given back after a batch: one huge import must not pin its
-/// size for the life of the store.
-const KEPT_BYTES: usize = 8 << 20;
-
 /// Records that go to disk together: after a crash all of them hold, or none.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Encoded records, in the order they were staged.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: BytesMut,
     /// How many changes of sessions they are.
     pub(crate) changes: usize,
     /// Whether it is synced as soon as it is written.
@@ -30,19 +28,6 @@ pub(crate) struct Batch {
     pub(crate) frees: bool,
     /// Whether they are the supervisor's, for which room is kept.
     pub(crate) own: bool,
-}
-
-impl Batch {
-    /// Forgets what it held, and keeps the room.
-    pub(crate) fn empty(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        bytes.shrink_to(KEPT_BYTES);
-        *self = Self {
-            bytes,
-            ..Self::default()
-        };
-    }
 }
 
 /// The single writer of the journal.

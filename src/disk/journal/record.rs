@@ -44,6 +44,8 @@ mod meta;
 
 use std::ops::Range;
 
+use bytes::BufMut;
+
 #[cfg(test)]
 pub(crate) use fields::Time;
 use fields::{Reader, put_bytes, put_number, put_str, put_u32, put_u64};
@@ -160,16 +162,22 @@ pub(crate) struct Commit {
     pub(crate) durable: u64,
 }
 
+/// What records are appended to.
+pub(crate) trait Records: BufMut + AsRef<[u8]> + AsMut<[u8]> {}
+
+impl<T: BufMut + AsRef<[u8]> + AsMut<[u8]>> Records for T {}
+
 /// Appends `record` to `out`. Its checksum is filled in by [`seal`].
-pub(crate) fn encode(out: &mut Vec<u8>, record: &Record<'_>) {
-    let start = out.len();
-    out.extend_from_slice(&[0; HEAD]);
+pub(crate) fn encode(out: &mut impl Records, record: &Record<'_>) {
+    let start = out.as_ref().len();
+    out.put_slice(&[0; HEAD]);
     encode_body(out, record);
-    let length = u32::try_from(out.len() - start - HEAD).expect("a record is bounded by max batch");
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    let record = &mut out.as_mut()[start..];
+    let length = u32::try_from(record.len() - HEAD).expect("a record is bounded by max batch");
+    record[..4].copy_from_slice(&length.to_le_bytes());
 }
 
-fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
+fn encode_body(out: &mut impl BufMut, record: &Record<'_>) {
     match *record {
         Record::Append {
             stem,
@@ -181,9 +189,9 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             bytes,
         } => {
             if once.is_empty() {
-                out.push(APPEND);
+                out.put_u8(APPEND);
             } else {
-                out.push(APPEND_ONCE);
+                out.put_u8(APPEND_ONCE);
                 put_str(out, once);
             }
             put_str(out, stem);
@@ -191,7 +199,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             put_number(out, offset);
             put_u32(out, crc);
             put_meta(out, meta);
-            out.extend_from_slice(bytes);
+            out.put_slice(bytes);
         }
         Record::Meta {
             stem,
@@ -199,7 +207,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             before,
             image,
         } => {
-            out.push(META);
+            out.put_u8(META);
             put_str(out, stem);
             put_number(out, generation);
             put_before(out, before);
@@ -215,7 +223,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             base_crc,
             tail,
         } => {
-            out.push(SWAP);
+            out.put_u8(SWAP);
             put_str(out, stem);
             put_number(out, generation);
             put_before(out, before);
@@ -236,7 +244,7 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             link,
             backup,
         } => {
-            out.push(REBASE);
+            out.put_u8(REBASE);
             put_str(out, stem);
             put_number(out, generation);
             put_before(out, before);
@@ -252,19 +260,19 @@ fn encode_body(out: &mut Vec<u8>, record: &Record<'_>) {
             generation,
             before,
         } => {
-            out.push(DELETE);
+            out.put_u8(DELETE);
             put_str(out, stem);
             put_number(out, generation);
             put_before(out, before);
         }
         Record::Checkpoint { sequence, clean } => {
-            out.push(CHECKPOINT);
+            out.put_u8(CHECKPOINT);
             put_number(out, sequence);
-            out.push(u8::from(clean));
+            out.put_u8(u8::from(clean));
         }
         Record::Commit(commit) => {
-            out.push(COMMIT);
-            out.extend_from_slice(&COMMIT_MAGIC);
+            out.put_u8(COMMIT);
+            out.put_slice(&COMMIT_MAGIC);
             put_u64(out, commit.sequence);
             put_u32(out, commit.batch_len);
             put_u64(out, commit.durable);

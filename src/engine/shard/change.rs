@@ -2,8 +2,9 @@
 //! with the sessions once those records hold.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
 
 use super::answer::Ack;
 use super::rebase::Rebasing;
@@ -11,7 +12,6 @@ use super::rewrite::Prepared;
 use crate::Durability;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::{Meta, MetaStep};
-use crate::engine::snapshot::Lines;
 
 /// One staged change, to be applied when its record holds.
 #[derive(Debug)]
@@ -116,10 +116,14 @@ impl Change {
     }
 }
 
+/// Room for the records of several batches, bytes: one batch after the other would be had
+/// from the system anew, and given back by another thread.
+const BLOCK: usize = 1 << 20;
+
 /// What one turn staged.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
-    pub(crate) records: Vec<u8>,
+    pub(crate) records: BytesMut,
     pub(crate) ops: VecDeque<Op>,
     pub(crate) durable: bool,
     /// Whether a record frees space.
@@ -133,6 +137,18 @@ impl Staging {
         self.ops.push_back(op);
     }
 
+    /// Takes the records, with room for the one that ends their batch. What is staged next
+    /// goes behind them.
+    pub(crate) fn take_records(&mut self) -> BytesMut {
+        let len = self.records.len();
+        self.records.reserve(record::COMMIT_LEN);
+        let mut rest = self.records.split_off(len + record::COMMIT_LEN);
+        if rest.capacity() < BLOCK / 16 {
+            rest = BytesMut::with_capacity(BLOCK);
+        }
+        std::mem::replace(&mut self.records, rest)
+    }
+
     /// Stages the record of a change that is pushed next. Where it ends in the batch.
     pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) -> usize {
         record::encode(&mut self.records, record);
@@ -144,8 +160,8 @@ impl Staging {
 
 impl Added {
     /// The lines, within their batch.
-    pub(crate) fn lines(&self, batch: &Arc<[u8]>) -> Option<Lines> {
-        (self.len > 0).then(|| Lines::of(batch, self.at, self.len))
+    pub(crate) fn lines(&self, batch: &Bytes) -> Option<Bytes> {
+        (self.len > 0).then(|| batch.slice(self.at..self.at + self.len))
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a worker handed to the journal and has not settled yet.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::change::Op;
 
@@ -37,20 +38,31 @@ pub(crate) struct Handed {
     pub(crate) number: u64,
     /// How many changes it holds.
     pub(crate) ops: usize,
-    /// Its records, for as long as lines of it are to be read.
-    pub(crate) records: Arc<[u8]>,
+    /// Length of its records.
+    pub(crate) bytes: usize,
+    /// The records, once they are [written](Inflight::wrote).
+    pub(crate) records: Bytes,
 }
 
 impl Inflight {
     /// Adds a batch after all others, and takes its changes.
-    pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, records: Arc<[u8]>) {
-        self.bytes += records.len();
+    pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
+        self.bytes += bytes;
         self.batches.push_back(Handed {
             number,
             ops: ops.len(),
-            records,
+            bytes,
+            records: Bytes::new(),
         });
         self.ops.append(ops);
+    }
+
+    /// Notes the records of a batch, as they were written: readers see lines of them.
+    pub(crate) fn wrote(&mut self, number: u64, records: Bytes) {
+        let at = self.batches.partition_point(|batch| batch.number < number);
+        if let Some(batch) = self.batches.get_mut(at) {
+            batch.records = records;
+        }
     }
 
     /// Bytes of records in flight.
@@ -72,7 +84,7 @@ impl Inflight {
     pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Handed> {
         let batch = self.batches.pop_front_if(|batch| batch.number <= number);
         if let Some(batch) = &batch {
-            self.bytes -= batch.records.len();
+            self.bytes -= batch.bytes;
             if self.shown.batches > 0 {
                 self.shown.batches -= 1;
                 self.shown.ops -= batch.ops;
@@ -120,7 +132,7 @@ impl Inflight {
 
     /// Calls `show` with every change that is not newer than `number` and that
     /// readers do not see yet, and with the records of its batch.
-    pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op, &Arc<[u8]>)) {
+    pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op, &Bytes)) {
         for batch in self.batches.range(self.shown.batches..) {
             if batch.number > number {
                 break;
@@ -139,7 +151,7 @@ impl Inflight {
         let mut ops = 0;
         for batch in self.batches.drain(first..) {
             ops += batch.ops;
-            self.bytes -= batch.records.len();
+            self.bytes -= batch.bytes;
         }
         let kept = self.ops.len() - ops;
         self.shown.batches = self.shown.batches.min(self.batches.len());
@@ -197,7 +209,7 @@ mod tests {
                     let count = below(4) as usize;
                     let mut ops: VecDeque<_> = (id..id + count).map(op).collect();
                     let bytes = below(100) as usize;
-                    own.push(next, &mut ops, vec![0; bytes].into());
+                    own.push(next, &mut ops, bytes);
                     assert!(ops.is_empty());
                     model.push_back(Model {
                         number: next,

@@ -97,6 +97,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use self::answer::Ack;
 use self::handles::Handles;
 use self::job::{Done, Owner};
@@ -314,7 +316,7 @@ impl Shard {
     pub(crate) fn settle_deferred(
         &mut self,
         op: change::Op,
-        batch: &Arc<[u8]>,
+        batch: &Bytes,
         turn: &mut Turn<'_>,
     ) -> bool {
         self.session(op.session).deferred -= 1;

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Shard;
 use super::change::{Added, Change, Op, Origin};
 use super::session::Session;
@@ -17,7 +19,7 @@ use crate::error::Error;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.
-    pub(super) fn show(&mut self, op: &mut Op, batch: &Arc<[u8]>, turn: &mut Turn<'_>) {
+    pub(super) fn show(&mut self, op: &mut Op, batch: &Bytes, turn: &mut Turn<'_>) {
         let id = op.session;
         if self.session(id).deferred > 0 {
             // An image that a flush staged: what it stands on comes first.
@@ -40,7 +42,7 @@ impl Shard {
 
     /// The record of a change is on disk, in `batch`. Whether something waited for that, which
     /// is to be [pumped](Self::pump).
-    pub(super) fn settle(&mut self, mut op: Op, batch: &Arc<[u8]>, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn settle(&mut self, mut op: Op, batch: &Bytes, turn: &mut Turn<'_>) -> bool {
         let id = op.session;
         let session = self.session(id);
         session.inflight -= 1;
@@ -128,7 +130,7 @@ impl Shard {
     fn show_append(
         &mut self,
         id: usize,
-        (added, batch): (&Added, &Arc<[u8]>),
+        (added, batch): (&Added, &Bytes),
         meta: &MetaStep,
         turn: &Turn<'_>,
     ) {

@@ -24,6 +24,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use self::alarm::Alarm;
 use self::budget::Budget;
 use self::event::Event;
@@ -66,12 +68,12 @@ pub(crate) struct Worker {
     next_number: u64,
     /// Changes that hold, each with the records of its batch, and whose settling may take
     /// files: the thread's.
-    deferred: VecDeque<(Op, Arc<[u8]>)>,
+    deferred: VecDeque<(Op, Bytes)>,
     /// Sessions of which something that waited may go on, which may take files too.
     to_pump: Vec<(usize, usize)>,
     epoch: u64,
     /// Room for what is taken in, used again and again.
-    lot: Lot<super::inbox::Item>,
+    lots: Vec<(usize, Lot<super::inbox::Item>)>,
     /// What was taken in, for which the callers are answered with the batch that is staged,
     /// and with the one that is being committed.
     taken: Vec<Taken>,
@@ -157,7 +159,7 @@ impl Worker {
             deferred: VecDeque::new(),
             to_pump: Vec::new(),
             epoch: 1,
-            lot: Lot::default(),
+            lots: Vec::new(),
             taken: Vec::new(),
             answering: Vec::new(),
             held: VecDeque::new(),
@@ -283,10 +285,10 @@ impl Worker {
     /// [`answer`](Self::answer) is called next. The number of the batch; it may be empty.
     pub(crate) fn hand_over(&mut self, batch: &mut Batch) -> u64 {
         self.answering.append(&mut self.taken);
-        let records = &self.staging.records;
+        let bytes = self.staging.records.len();
         // Nothing more is taken in until some of what is in flight is synced: nobody else
         // would ask for that.
-        let fills = self.inflight.bytes() + records.len() > self.limits.in_flight;
+        let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
         batch.durable = std::mem::take(&mut self.staging.durable) || fills;
         batch.frees = std::mem::take(&mut self.staging.frees);
         batch.changes = self.staging.ops.len();
@@ -294,9 +296,8 @@ impl Worker {
             return 0;
         }
         let number = self.next_number;
-        let (ops, records) = (&mut self.staging.ops, records.as_slice().into());
-        self.inflight.push(number, ops, records);
-        std::mem::swap(&mut batch.bytes, &mut self.staging.records);
+        batch.bytes = self.staging.take_records();
+        self.inflight.push(number, &mut self.staging.ops, bytes);
         self.next_number += 1;
         number
     }
@@ -316,12 +317,11 @@ impl Worker {
 
     fn start_drain(&mut self, promise: Promise<()>) {
         for shard in 0..SHARDS {
-            let mut lot = std::mem::take(&mut self.lot);
+            let mut lot = Lot::default();
             let queue = &self.inboxes[shard].queue;
             queue.close(&mut self.out.wakers);
             queue.take(&mut lot, &mut self.out.wakers);
             self.hold_all(shard, &mut lot);
-            self.lot = lot;
         }
         self.drained = Some(promise);
     }

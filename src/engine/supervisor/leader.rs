@@ -9,6 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::Request;
 use super::commits::Commits;
 use crate::disk::journal::committer::{Batch, Committer};
@@ -70,6 +72,8 @@ pub(crate) struct Journal {
     /// `None` once it failed: nobody commits on what a failure leaves.
     pub(crate) committer: Option<Committer>,
     pub(crate) batch: Batch,
+    /// Batches that were written since the worker was last told, with their numbers.
+    pub(crate) wrote: Vec<(u64, Bytes)>,
     /// The newest batch that was written, and that is settled.
     pub(crate) written: u64,
     pub(crate) settled: u64,
@@ -259,7 +263,7 @@ impl Leader {
         let Journal {
             committer, batch, ..
         } = &mut *journal;
-        batch.empty();
+        *batch = Batch::default();
         let poison = self.ready.poisoned();
         if poison.is_some() {
             *committer = None;
@@ -315,7 +319,11 @@ impl Leader {
         let durable = journal.batch.durable;
         if number > 0 {
             match journal.write() {
-                Ok(()) => journal.written = number,
+                Ok(()) => {
+                    let records = std::mem::take(&mut journal.batch.bytes).freeze();
+                    journal.wrote.push((number, records));
+                    journal.written = number;
+                }
                 Err(passing) if passing.may_pass() => {
                     self.worker
                         .lead(|worker| worker.refuse_from(number, &passing));
@@ -337,7 +345,11 @@ impl Leader {
         if syncs {
             self.sync(journal)?;
         } else if written {
-            self.worker.lead(|worker| worker.show_up_to(number));
+            let wrote = std::mem::take(&mut journal.wrote);
+            self.worker.lead(|worker| {
+                worker.wrote(wrote);
+                worker.show_up_to(number);
+            });
             let since = journal.unsynced_since;
             journal.unsynced_since = since.or_else(|| Some(self.clock.monotonic()));
             journal.went_active();
@@ -377,8 +389,12 @@ impl Leader {
         let Some(committer) = &mut journal.committer else {
             return Err(Error::Closed);
         };
+        let wrote = std::mem::take(&mut journal.wrote);
         committer.end_sync(syncing, synced, || {
-            self.worker.lead(|worker| worker.settle_up_to(upto));
+            self.worker.lead(|worker| {
+                worker.wrote(wrote);
+                worker.settle_up_to(upto);
+            });
         })?;
         // Of the supervisor's own records nothing is to be flushed.
         if upto > journal.settled {
@@ -487,9 +503,12 @@ impl Journal {
         if records.is_empty() {
             return Ok(());
         }
-        self.batch.empty();
-        (self.batch.bytes, self.batch.own) = (records, true);
-        self.batch.durable = true;
+        self.batch = Batch {
+            bytes: records.as_slice().into(),
+            own: true,
+            durable: true,
+            ..Batch::default()
+        };
         match self.write() {
             Err(passing) if passing.may_pass() => {
                 self.tell_own(Err(passing));

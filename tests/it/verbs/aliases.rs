@@ -302,7 +302,9 @@ fn a_session_that_is_kept_is_written_to_where_its_key_leads() {
         caller.ok(chat.append_all(vec![Message::user("4")]));
         assert_eq!(said(&caller.ok(chats.history("sk_1"))), ["3", "4"]);
         assert!(!caller.ok(chats.exact_keys().exists("telegram:1")));
-        let refused = caller.get(chats.session("").add_message("user", "5")).unwrap_err();
+        let refused = caller
+            .get(chats.session("").add_message("user", "5"))
+            .unwrap_err();
         assert!(matches!(refused, Error::InvalidKey { .. }), "{refused}");
     });
 }

@@ -1,5 +1,7 @@
 //! What records are made of: numbers, times, and bytes with their length.
 
+use bytes::BufMut;
+
 use crate::ground::clock::{Stamp, ZERO_TIME};
 
 /// When a session changed, as a record states it: [`Stamp`] without its memory.
@@ -31,46 +33,46 @@ impl From<Time<'_>> for String {
 }
 
 /// Seven bits a byte, lowest first; the highest bit says that more follow.
-pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn put_number(out: &mut impl BufMut, mut value: u64) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.put_u8(value as u8 | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.put_u8(value as u8);
 }
 
 /// The sign goes to the lowest bit: small numbers are short, below zero as well.
-pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
+pub(super) fn put_signed(out: &mut impl BufMut, value: i64) {
     put_number(out, (value << 1 ^ value >> 63).cast_unsigned());
 }
 
-pub(super) fn put_u32(out: &mut Vec<u8>, value: u32) {
-    out.extend_from_slice(&value.to_le_bytes());
+pub(super) fn put_u32(out: &mut impl BufMut, value: u32) {
+    out.put_slice(&value.to_le_bytes());
 }
 
-pub(super) fn put_u64(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(&value.to_le_bytes());
+pub(super) fn put_u64(out: &mut impl BufMut, value: u64) {
+    out.put_slice(&value.to_le_bytes());
 }
 
-pub(super) fn put_str(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_str(out: &mut impl BufMut, text: &str) {
     put_bytes(out, text.as_bytes());
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn put_bytes(out: &mut impl BufMut, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
+    out.put_slice(bytes);
 }
 
 /// A number of 0 and the nanoseconds, or the length of a text and one more, and the text.
-pub(super) fn put_time(out: &mut Vec<u8>, time: Time<'_>) {
+pub(super) fn put_time(out: &mut impl BufMut, time: Time<'_>) {
     match time {
         Time::At(nanos) => {
-            out.push(0);
-            out.extend_from_slice(&nanos.to_le_bytes());
+            out.put_u8(0);
+            out.put_slice(&nanos.to_le_bytes());
         }
         Time::Text(text) => {
             put_number(out, text.len() as u64 + 1);
-            out.extend_from_slice(text.as_bytes());
+            out.put_slice(text.as_bytes());
         }
     }
 }

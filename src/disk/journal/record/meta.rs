@@ -8,6 +8,8 @@
 //!                     or 4 · sidecar bytes · sidecar bytes of the one before
 //! ```
 
+use bytes::BufMut;
+
 use super::fields::{Reader, Time, put_bytes, put_number, put_signed, put_time, put_u32};
 
 /// How a record states the sidecar that holds after it.
@@ -50,7 +52,7 @@ const PATCH: u8 = 2;
 const FIRST: u8 = 3;
 const CHANGED: u8 = 4;
 
-pub(super) fn put_before(out: &mut Vec<u8>, before: Prior<'_>) {
+pub(super) fn put_before(out: &mut impl BufMut, before: Prior<'_>) {
     put_number(out, before.len);
     put_u32(out, before.crc);
     put_bytes(out, before.sidecar);
@@ -64,24 +66,24 @@ pub(super) fn before<'a>(reader: &mut Reader<'a>) -> Option<Prior<'a>> {
     })
 }
 
-pub(super) fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
+pub(super) fn put_meta(out: &mut impl BufMut, meta: MetaState<'_>) {
     match meta {
         MetaState::Image {
             image,
             skip,
             updated_at,
         } => {
-            out.push(IMAGE);
+            out.put_u8(IMAGE);
             put_bytes(out, image);
             put_signed(out, skip);
             put_time(out, updated_at);
         }
         MetaState::First(image) => {
-            out.push(FIRST);
+            out.put_u8(FIRST);
             put_bytes(out, image);
         }
         MetaState::Changed { image, before } => {
-            out.push(CHANGED);
+            out.put_u8(CHANGED);
             put_bytes(out, image);
             put_bytes(out, before);
         }
@@ -90,7 +92,7 @@ pub(super) fn put_meta(out: &mut Vec<u8>, meta: MetaState<'_>) {
             count,
             updated_at,
         } => {
-            out.push(PATCH);
+            out.put_u8(PATCH);
             put_signed(out, skip);
             put_signed(out, count);
             put_time(out, updated_at);

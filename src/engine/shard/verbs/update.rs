@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::append::{Append, Besides};
 use crate::Durability;
 use crate::disk::files;
@@ -367,7 +369,7 @@ impl Shard {
     pub(in crate::engine::shard) fn settle_truncate(
         &mut self,
         id: usize,
-        (added, batch): (&Added, &Arc<[u8]>),
+        (added, batch): (&Added, &Bytes),
         (meta, start): (Meta, u64),
         turn: &mut Turn<'_>,
     ) {

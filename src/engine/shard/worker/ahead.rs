@@ -18,13 +18,16 @@ use crate::ground::mailbox::Lot;
 pub(super) const AHEAD: usize = 64;
 
 impl Worker {
-    /// Reaches for the sessions that the first items of a lot are for.
-    pub(super) fn reach_for(&self, shard: usize, lot: &Lot<Item>) {
-        let shard = &self.shards[shard];
-        let first = || lot.items.iter().take(AHEAD);
+    /// Reaches for the sessions that the first items of these lots are for, each with its
+    /// shard.
+    pub(super) fn reach_for(&self, lots: &[(usize, Lot<Item>)]) {
+        let items = || {
+            lots.iter()
+                .flat_map(|(shard, lot)| lot.items.iter().map(move |(item, _)| (shard, item)))
+        };
         reach(|| {
-            first().filter_map(|(item, _)| match item {
-                Item::Append(append) => shard.loaded(append.session as usize),
+            items().take(AHEAD).filter_map(|(&shard, item)| match item {
+                Item::Append(append) => self.shards[shard].loaded(append.session as usize),
                 Item::Command(_) => None,
             })
         });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::Worker;
+use super::ahead::AHEAD;
 use crate::engine::shard::inbox::{Append, Inbox, Item, Otherwise};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
@@ -32,25 +33,47 @@ impl Worker {
         // No change may be said to have been made before it was asked for: who looks
         // for what changed since would miss it.
         self.read_clock();
-        let mut lot = std::mem::take(&mut self.lot);
+        let mut lots = std::mem::take(&mut self.lots);
         while rung != 0 && self.staging.records.len() < self.limits.batch {
             if self.is_full() {
                 self.staging.durable = true;
                 break;
             }
+            let count = self.take_lots(&mut rung, &mut lots);
+            let taken = &mut lots[..count];
+            self.reach_for(taken);
+            for (shard, lot) in taken {
+                self.take_in_lot(*shard, lot);
+            }
+        }
+        self.lots = lots;
+        self.end_turn();
+        rung
+    }
+
+    /// Takes what is queued for the first shards of `rung`, as much as is reached for at a
+    /// time. How many lots that are.
+    fn take_lots(&mut self, rung: &mut u64, lots: &mut Vec<(usize, Lot<Item>)>) -> usize {
+        let (mut count, mut items, mut bytes) = (0, 0, 0);
+        while *rung != 0 && items < AHEAD && bytes < self.limits.batch {
             let shard = rung.trailing_zeros() as usize;
-            rung &= rung - 1;
+            *rung &= *rung - 1;
             if self.held_of[shard] >= MOST_HELD {
                 self.left_alone |= 1 << shard;
                 continue;
             }
-            let queue = &self.inboxes[shard].queue;
-            queue.take(&mut lot, &mut self.out.wakers);
-            self.take_in_lot(shard, &mut lot);
+            if count == lots.len() {
+                lots.push((shard, Lot::default()));
+            }
+            let (of, lot) = &mut lots[count];
+            *of = shard;
+            self.inboxes[shard].queue.take(lot, &mut self.out.wakers);
+            self.took(shard, lot);
+            items += lot.items.len();
+            bytes += lot.bytes.len();
+            count += 1;
         }
-        self.lot = lot;
-        self.end_turn();
-        rung
+        count
     }
 
     /// Whether so much is in flight that nothing more is taken in.
@@ -59,8 +82,6 @@ impl Worker {
     }
 
     fn take_in_lot(&mut self, shard: usize, lot: &mut Lot<Item>) {
-        self.took(shard, lot);
-        self.reach_for(shard, lot);
         let mut number = lot.last - lot.items.len() as u64;
         let mut at = 0;
         for (item, end) in lot.items.drain(..) {
@@ -153,7 +174,6 @@ impl Worker {
         for taken in self.taken.iter_mut().chain(&mut self.answering) {
             wakers.append(&mut taken.wakers);
         }
-        wakers.append(&mut self.lot.wakers);
         wakers
     }
 

@@ -3,12 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Worker;
 use super::ahead::AHEAD;
 use crate::engine::shard::change::Op;
 use crate::error::Error;
 
 impl Worker {
+    /// Notes the records of batches that were written, with their numbers.
+    pub(crate) fn wrote(&mut self, batches: Vec<(u64, Bytes)>) {
+        for (number, records) in batches {
+            self.inflight.wrote(number, records);
+        }
+    }
+
     /// Every batch up to `number` is with the operating system.
     pub(crate) fn show_up_to(&mut self, number: u64) {
         let mut inflight = std::mem::take(&mut self.inflight);
@@ -49,7 +58,7 @@ impl Worker {
     }
 
     /// Settles a change, or leaves it to the worker's thread if that may touch a file.
-    fn settle(&mut self, op: Op, batch: &Arc<[u8]>) {
+    fn settle(&mut self, op: Op, batch: &Bytes) {
         if self.shards[op.shard].settles_quickly(&op) {
             // Readers see it before its caller is answered, which goes by number.
             let (shard, session) = (op.shard, op.session);

@@ -77,8 +77,8 @@
 //!   already given. One lock around one `Arc`, replaced before the answer.
 //!   `published_snapshot`, `engine_append`.
 //! * *Owner to readers* (`Tail`): lines, and the count that goes with them. Both change,
-//!   and are looked at, under one lock. What is staged stands after what is shown. What
-//!   is shown only grows; then another tail takes its place, together with the range.
+//!   and are looked at, under one lock. Lines enter it when they are shown, and it only
+//!   grows; then another tail takes its place, together with the range.
 //!   `readers_append`, `readers_truncate`.
 //! * *Owner to readers, a swap*: length, generation and file of one moment. They are
 //!   published as one `Live`; whoever holds the old one keeps its file. `readers_swap`.

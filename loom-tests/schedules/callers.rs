@@ -1,11 +1,14 @@
 //! Those who read, flush, share a session, or go by its aliases.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::rig::Control;
 use sessionlog::testing::running::read_only;
-use sessionlog::{Appended, Error, Message, Result, StoreHandle, Update};
+use sessionlog::{
+    Appended, ChangeFilter, Erase, Error, Message, Result, StoreHandle, Update, Version,
+};
 use shuttle::future::block_on;
 
 use crate::dice::Dice;
@@ -15,6 +18,9 @@ use crate::trouble::{Kind, Trouble};
 
 /// The session that several append to.
 pub(crate) const SHARED: &str = "shared";
+
+/// The session that is erased.
+pub(crate) const FORGOTTEN: &str = "forgotten";
 
 /// Whoever is no session's only writer.
 #[derive(Clone)]
@@ -151,6 +157,54 @@ impl Caller {
             };
             assert!(state.lines >= lines, "lines went away");
             lines = state.lines;
+        }
+    }
+
+    /// Follows all sessions until the store ends: who is told of a change sees no state from
+    /// before it.
+    pub(crate) fn follow(self) {
+        let mut changes = self.handle.changes(ChangeFilter::new());
+        let mut passed = BTreeMap::<String, Vec<Version>>::new();
+        loop {
+            let change = match block_on(changes.next()) {
+                Ok(change) => change,
+                Err(Error::ChangesMissed { .. }) => continue,
+                Err(error) => return self.trouble.excuses(&error, "a follower"),
+            };
+            let passed = passed.entry(change.key.clone()).or_default();
+            assert!(!passed.contains(&change.version), "told twice: {change:?}");
+            match block_on(self.handle.snapshot(&change.key)) {
+                Ok(seen) => assert!(
+                    !passed.contains(&seen.version()),
+                    "{change:?}: an earlier state"
+                ),
+                Err(error) => self.trouble.excuses(&error, "a follower"),
+            }
+            passed.push(change.version);
+        }
+    }
+
+    /// Says something and has it erased: then no disk that a power loss leaves has it.
+    pub(crate) fn forget(self, times: usize) {
+        for number in 0..times {
+            let secret = format!("secret-{number}");
+            let said = self.handle.add_message(FORGOTTEN, "user", &secret);
+            if let Err(error) = block_on(said) {
+                return self.trouble.excuses(&error, "a caller");
+            }
+            match block_on(self.handle.erase(Erase::key(FORGOTTEN))) {
+                Ok(_) => self.check_gone(&secret),
+                Err(error) => return self.trouble.excuses(&error, "a caller"),
+            }
+        }
+    }
+
+    fn check_gone(&self, secret: &str) {
+        for image in &Image::NAMED {
+            for (name, bytes) in self.trouble.storage.image(*image).dump() {
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(!text.contains(secret), "{name} has {secret}: {image:?}");
+            }
         }
     }
 

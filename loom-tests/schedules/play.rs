@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sessionlog::testing::disk_model::{Fault, Image, MemoryStorage, Repeat, SyncFault};
-use sessionlog::testing::running::{Make, Running, passes, reset, rest};
+use sessionlog::testing::running::{Make, Running, passes, read_only, reset, rest};
 use sessionlog::{Durability, StoreOptions};
 use shuttle::future::block_on;
 use shuttle::thread::{JoinHandle, spawn};
@@ -88,6 +88,10 @@ pub(crate) fn play(seed: u64) {
         let caller = caller.clone();
         spawn(move || caller.listen())
     });
+    let follower = (dice.once_in(2)).then(|| {
+        let caller = caller.clone();
+        spawn(move || caller.follow())
+    });
     let early = dice.once_in(4);
     if !early {
         threads.drain(..).for_each(joined);
@@ -98,6 +102,7 @@ pub(crate) fn play(seed: u64) {
     closing.store(true, Ordering::Relaxed);
     let closed = store.close();
     threads.drain(..).for_each(joined);
+    follower.into_iter().for_each(joined);
     let heard = listener.and_then(|thread| thread.join().expect("did not panic"));
     if let Err(error) = closed {
         trouble.excuses(&error, "who closes");
@@ -122,7 +127,8 @@ fn options(dice: &mut Dice, durable: bool) -> StoreOptions {
     let largest = if dice.once_in(2) { 4352 } else { 1 << 14 };
     let mut options = StoreOptions::new()
         .journal_segments(largest, largest)
-        .auto_compact(!dice.once_in(4));
+        .auto_compact(!dice.once_in(4))
+        .sync_in_poll(dice.once_in(2));
     if !durable {
         options = options.durability(Durability::Buffered);
     }
@@ -193,6 +199,7 @@ fn others(caller: &Caller, dice: &Dice) -> Vec<JoinHandle<()>> {
     add(Caller::tidy);
     add(|caller, times| caller.name("named-1", times.min(2)));
     add(|caller, times| caller.name("named-2", times.min(2)));
+    add(|caller, times| caller.forget(times / 2));
     threads
 }
 
@@ -264,11 +271,24 @@ impl End {
         options: &StoreOptions,
         make: Make,
     ) {
-        let disk = self.storage.image(Image::AllKept);
-        let store = Running::open(Arc::new(disk), options, make).expect("opens again");
+        let disk = || Arc::new(self.storage.image(Image::AllKept));
+        let reader = read_only(disk()).expect("opens after a crash");
+        let store = Running::open(disk(), options, make).expect("opens again");
         for key in sessions.iter().map(|(key, _)| key.as_str()).chain([SHARED]) {
             let found = block_on(store.handle.history(key)).expect("is readable");
             assert_eq!(texts(&found), self.left(key), "{key}");
+        }
+        let [listed, seen] = [&store.handle, &reader]
+            .map(|handle| block_on(handle.list_sessions()).expect("is readable"));
+        assert_eq!(listed, seen, "listed");
+        for key in &listed {
+            let [found, seen] = [&store.handle, &reader].map(|handle| {
+                let meta = block_on(handle.session_meta(key)).expect("is readable");
+                let backups = block_on(handle.list_backups(key)).expect("is readable");
+                let numbers: Vec<_> = backups.iter().map(|backup| backup.number).collect();
+                (meta.aliases, meta.summary, meta.skip, meta.count, numbers)
+            });
+            assert_eq!(found, seen, "{key}");
         }
         store.close().expect("closes in order");
     }

@@ -82,6 +82,9 @@ impl Running {
     pub fn close(self) -> Result<()> {
         let result = self.control.close();
         self.threads.join();
+        if let Ok(engine) = self.handle.engine() {
+            engine.shared.feed.end();
+        }
         drop(self.lock);
         result
     }

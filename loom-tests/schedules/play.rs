@@ -286,7 +286,8 @@ impl End {
                 let meta = block_on(handle.session_meta(key)).expect("is readable");
                 let backups = block_on(handle.list_backups(key)).expect("is readable");
                 let numbers: Vec<_> = backups.iter().map(|backup| backup.number).collect();
-                (meta.aliases, meta.summary, meta.skip, meta.count, numbers)
+                let visible = meta.count - meta.skip;
+                (meta.aliases, meta.summary, visible, numbers)
             });
             assert_eq!(found, seen, "{key}");
         }

@@ -37,6 +37,10 @@ pub(crate) enum Change {
     Meta {
         meta: Meta,
     },
+    /// Nothing: the record has the whole sidecar, as the changes before it make it.
+    Image {
+        meta: Meta,
+    },
     /// Hides the lines before `start`, and adds some.
     Truncate {
         added: Added,
@@ -95,9 +99,10 @@ impl Change {
     pub(crate) fn change(&self, sidecar: &mut Meta) {
         match self {
             Self::Append { meta, .. } => sidecar.take(meta),
-            Self::Meta { meta } | Self::Truncate { meta, .. } | Self::Swap { meta, .. } => {
-                sidecar.clone_from(meta);
-            }
+            Self::Meta { meta }
+            | Self::Image { meta }
+            | Self::Truncate { meta, .. }
+            | Self::Swap { meta, .. } => sidecar.clone_from(meta),
             Self::Delete => {}
         }
     }
@@ -106,13 +111,16 @@ impl Change {
     pub(crate) fn added(&self) -> Option<&Added> {
         match self {
             Self::Append { added, .. } | Self::Truncate { added, .. } => Some(added),
-            Self::Meta { .. } | Self::Swap { .. } | Self::Delete => None,
+            Self::Meta { .. } | Self::Image { .. } | Self::Swap { .. } | Self::Delete => None,
         }
     }
 
     /// Whether settling it touches no file, for certain.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self, Self::Append { .. } | Self::Meta { .. })
+        matches!(
+            self,
+            Self::Append { .. } | Self::Meta { .. } | Self::Image { .. }
+        )
     }
 }
 

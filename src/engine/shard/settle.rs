@@ -21,11 +21,12 @@ impl Shard {
     /// Shows a buffered change to readers, and answers.
     pub(super) fn show(&mut self, op: &mut Op, batch: &Bytes, turn: &mut Turn<'_>) {
         let id = op.session;
-        if self.session(id).deferred > 0 {
-            // An image that a flush staged: what it stands on comes first.
-            return;
-        }
         match &op.change {
+            // Not even in its turn: readers may have seen later changes, which those before it
+            // did not keep back.
+            Change::Image { .. } => {}
+            // What it stands on comes first.
+            _ if self.session(id).deferred > 0 => return,
             Change::Append { added, meta } => self.show_append(id, (added, batch), meta, turn),
             Change::Meta { meta } => {
                 self.replace_meta(id, meta.clone(), ChangeKind::Updated, turn);
@@ -64,7 +65,7 @@ impl Shard {
                 Ok(())
             }
             // The sidecar may be written now.
-            Change::Meta { .. } => Ok(()),
+            Change::Meta { .. } | Change::Image { .. } => Ok(()),
             Change::Truncate { added, meta, start } => {
                 self.settle_truncate(id, (&added, batch), (meta, start), turn);
                 Ok(())

@@ -74,6 +74,13 @@ impl Shard {
         self.push_image(id, Change::Meta { meta }, level, ack, turn);
     }
 
+    /// Stages the session's whole sidecar once more, for records that come after it.
+    pub(super) fn push_image_again(&mut self, id: usize, turn: &mut Turn<'_>) {
+        let meta = self.session(id).staged.meta.clone();
+        let image = Change::Image { meta };
+        self.push_image(id, image, Durability::Buffered, Ack::Nobody, turn);
+    }
+
     /// Stages a change whose record is the whole sidecar.
     pub(super) fn push_image(
         &mut self,

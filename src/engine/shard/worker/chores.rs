@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::{FlushTask, Worker};
-use crate::Durability;
 use crate::engine::shard::Shard;
-use crate::engine::shard::answer::Ack;
 use crate::engine::shard::change::Change;
 use crate::engine::shard::errand::{Done, Errand, Purpose};
 use crate::engine::shard::flushed::FlushPart;
@@ -78,7 +76,7 @@ impl Worker {
         let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {
             self.with(shard, |shard, turn| {
-                shard.push_meta(session, Durability::Buffered, Ack::Nobody, turn);
+                shard.push_image_again(session, turn);
             });
         }
     }

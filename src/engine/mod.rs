@@ -135,7 +135,8 @@
 //! | `MAILBOX` (open), `MOST_BYTES` (ground/mailbox/queue) | 1,024 commands and 16 MiB per shard |
 //! | `max_batch_bytes`, `max_line_bytes` (options) | 64 MiB in one command, 16 MiB in one line |
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
-//! | `Limits` (shard/worker/limits) | 64 MiB of records in flight, 8 MiB in a batch; 256 events at a time |
+//! | `Limits` (shard/worker/limits) | 64 MiB of records in flight, 8 MiB in a batch, and what was queued for a shard; 256 events at a time |
+//! | `BLOCK` (shard/change) | records of several batches share 1 MiB |
 //! | `LINGER`, `GRAIN` (shard/worker/chores) | 400 ms to 4 s, 1 ms |
 //! | `FEW`, `FEW_BYTES` (shard/worker/unwritten) | 16 sessions, 64 KiB |
 //! | `AGAIN` (shard/worker/unwritten) | 100 ms |

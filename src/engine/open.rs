@@ -344,7 +344,7 @@ fn assemble(
         written: 0,
         settled: 0,
         owes_own: false,
-        wrote: Vec::new(),
+        wrote: None,
         outcomes,
         supervise,
         background: background.clone(),

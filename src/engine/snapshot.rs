@@ -18,15 +18,16 @@ use crate::ground::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct Tail {
     head: Mutex<Head>,
+    /// Whether its lines are a copy, to which nothing is added.
+    is_copy: bool,
 }
 
 /// What an append needs first stands first: it is fetched with the reference count.
 #[derive(Debug)]
 #[repr(C)]
 struct Head {
-    /// By reference into the records of their batches, which stay in memory meanwhile. Lines
-    /// that wait for their file are in the journal, and so is their batch: together these
-    /// take no more memory than the journal may take of the disk. Lines that
+    /// By reference into the records of their batches, which stay in memory meanwhile: about
+    /// as much of it as the journal takes of the disk. Lines that
     /// [wait for longer](Tail::keep_lines) refer to no batch.
     lines: Vec<Bytes>,
     /// Bytes of all lines.
@@ -37,8 +38,19 @@ struct Head {
 }
 
 impl Head {
+    fn new(meta: Meta, lines: Vec<Bytes>, is_kept: bool) -> Self {
+        Self {
+            len: lines.iter().map(Bytes::len).sum(),
+            lines,
+            is_kept,
+            meta,
+        }
+    }
+
     /// The bytes in `range`, which stand here.
     fn copy(&self, range: Range<usize>) -> Vec<u8> {
+        // Fewer would be written to a file, and nobody be told.
+        assert!(range.end <= self.len, "lines are missing");
         let mut bytes = Vec::with_capacity(range.len());
         let mut at = 0;
         for lines in &self.lines {
@@ -65,25 +77,22 @@ impl Head {
 }
 
 impl Tail {
+    /// An empty tail.
     pub(crate) fn new(meta: Meta) -> Arc<Self> {
-        Self::holding(meta, Vec::new(), 0)
+        Arc::new(Self {
+            head: Mutex::new(Head::new(meta, Vec::new(), true)),
+            is_copy: false,
+        })
     }
 
-    /// A tail that shows `lines`.
-    pub(crate) fn with_lines(meta: Meta, lines: &[u8]) -> Arc<Self> {
-        let len = lines.len();
-        let lines = (len > 0).then(|| Bytes::copy_from_slice(lines));
-        Self::holding(meta, lines.into_iter().collect(), len)
-    }
-
-    fn holding(meta: Meta, lines: Vec<Bytes>, len: usize) -> Arc<Self> {
-        let head = Mutex::new(Head {
-            meta,
-            is_kept: lines.is_empty(),
-            lines,
-            len,
-        });
-        Arc::new(Self { head })
+    /// A tail that shows `lines`, and no others later.
+    pub(crate) fn with_lines(meta: Meta, lines: Vec<u8>) -> Arc<Self> {
+        let lines = Some(lines).filter(|lines| !lines.is_empty());
+        let lines = lines.map(Bytes::from).into_iter().collect();
+        Arc::new(Self {
+            head: Mutex::new(Head::new(meta, lines, true)),
+            is_copy: true,
+        })
     }
 
     /// Shows lines, and what the sidecar says with them, in one moment.
@@ -100,11 +109,15 @@ impl Tail {
     /// Another tail without the first `len` bytes, which are in the file now.
     pub(crate) fn behind(&self, len: usize) -> Arc<Self> {
         let head = self.head.lock();
-        Self::holding(head.meta.clone(), head.behind(len), head.len - len)
+        let rest = Head::new(head.meta.clone(), head.behind(len), head.is_kept);
+        Arc::new(Self {
+            head: Mutex::new(rest),
+            is_copy: false,
+        })
     }
 
-    /// Refers to no batch from here on, for lines that may wait for long: each could be all
-    /// that keeps its batch in memory.
+    /// Copies the lines that refer to a batch: those that wait for long must not keep batches
+    /// in memory.
     pub(crate) fn keep_lines(&self) {
         let mut head = self.head.lock();
         if !std::mem::replace(&mut head.is_kept, true) {
@@ -198,16 +211,18 @@ impl Snapshot {
         if let Some(hidden) = start.checked_sub(*end) {
             let lines = tail.copy((hidden as usize).min(self.tail_len)..self.tail_len);
             self.tail_len = lines.len();
-            *tail = Tail::with_lines(self.meta.clone(), &lines);
+            *tail = Tail::with_lines(self.meta.clone(), lines);
             *end = start;
         }
         self.live.start = start;
     }
 
-    /// Refers to no batch of the journal, for a holder who may keep it for long.
+    /// Copies the lines that only the journal holds: a snapshot that is kept for long must
+    /// not keep batches in memory.
     pub(crate) fn keep_lines(&mut self) {
-        let lines = self.tail();
-        self.live.tail = Tail::with_lines(self.meta.clone(), &lines);
+        if !self.live.tail.is_copy {
+            self.live.tail = Tail::with_lines(self.meta.clone(), self.tail());
+        }
     }
 
     /// Whether it has lines, hidden ones included, in a file it does not hold.

@@ -27,7 +27,7 @@ pub(crate) struct Appending {
     level: Durability,
     /// Whether the key is still to be resolved.
     resolve: bool,
-    /// Where the session with this very key is, kept by who may append to it again.
+    /// The place of the session with this key, if the caller remembers it.
     place: Option<Place>,
     stage: Stage,
 }

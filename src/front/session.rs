@@ -18,10 +18,10 @@ use crate::front::window::{Budget, Window};
 
 /// One session: the verbs of a [`StoreHandle`] without the key that they begin with.
 ///
-/// It is made without a look at the store, and creates nothing by itself. What its key means
-/// is settled by each verb, as for the handle: given an alias it follows that to wherever it
-/// leads. It remembers where a session with its own key is, so that appends do not look for
-/// it again. To clone it is cheap.
+/// It is made without a look at the store, and creates nothing by itself. Each verb resolves the
+/// key, as the handle's do: an alias is followed to wherever it leads. It remembers the place of
+/// the session that has the key itself, so that appends do not look for it again. Cloning is
+/// cheap.
 ///
 /// ```
 /// # use sessionlog::Store;
@@ -150,7 +150,7 @@ impl Session {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct To<'a> {
     pub(crate) key: &'a str,
-    /// Where that is kept, by who has it.
+    /// The place of the session with this key, if the caller remembers it.
     pub(crate) place: Option<&'a Place>,
 }
 

@@ -124,9 +124,12 @@ impl Change {
     }
 }
 
-/// Room for the records of several batches, bytes: one batch after the other would be had
-/// from the system anew, and given back by another thread.
+/// Room for the records of several batches, bytes. Each by itself would be allocated on one
+/// thread and freed on another.
 const BLOCK: usize = 1 << 20;
+
+/// What mostly stands around lines in a batch, at most, bytes.
+const AROUND: usize = 1 << 10;
 
 /// What one turn staged.
 #[derive(Debug, Default)]
@@ -151,14 +154,20 @@ impl Staging {
         let len = self.records.len();
         self.records.reserve(record::COMMIT_LEN);
         let mut rest = self.records.split_off(len + record::COMMIT_LEN);
-        if rest.capacity() < BLOCK / 16 {
+        // What is left of a larger one would keep all of it in memory.
+        if len > BLOCK || !(BLOCK / 16..=BLOCK).contains(&rest.capacity()) {
             rest = BytesMut::with_capacity(BLOCK);
         }
         std::mem::replace(&mut self.records, rest)
     }
 
-    /// Stages the record of a change that is pushed next. Where it ends in the batch.
+    /// Stages the record of a change that is pushed next, and returns where it ends in the
+    /// batch.
     pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) -> usize {
+        if let Record::Append { bytes, .. } = record {
+            // A large one in one step: grown twice, it would be copied.
+            self.records.reserve(bytes.len() + AROUND);
+        }
         record::encode(&mut self.records, record);
         self.durable |= level == Durability::Durable;
         self.frees |= record.frees_space();

@@ -33,7 +33,7 @@ struct Shown {
 const KEPT: usize = 4096;
 
 /// What a worker handed to the journal at a time.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Handed {
     pub(crate) number: u64,
     /// How many changes it holds.
@@ -60,7 +60,9 @@ impl Inflight {
     /// Notes the records of a batch, as they were written: readers see lines of them.
     pub(crate) fn wrote(&mut self, number: u64, records: Bytes) {
         let at = self.batches.partition_point(|batch| batch.number < number);
-        if let Some(batch) = self.batches.get_mut(at) {
+        if let Some(batch) = self.batches.get_mut(at)
+            && batch.number == number
+        {
             batch.records = records;
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::errand::NewLines;
 use super::turn::Turn;
-use super::{Shard, Unwritten};
+use super::{Resident, Shard, Unwritten};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, StorageFile};
 
@@ -66,7 +66,7 @@ impl Shard {
             return Ok(None);
         }
         let file = self.file_to_write(id, turn);
-        let file = file.inspect_err(|error| self.not_written(id, error, turn))?;
+        let file = file.inspect_err(|error| self.not_written(error, turn))?;
         let session = self.session(id);
         Ok(Some(NewLines {
             file,
@@ -93,7 +93,7 @@ impl Shard {
             if error.may_pass() && lines.file.set_len(lines.at).is_err() {
                 turn.out.stop_store(&error);
             }
-            self.not_written(id, &error, turn);
+            self.not_written(&error, turn);
             return Err(error);
         }
         let len = lines.bytes.len();
@@ -104,9 +104,9 @@ impl Shard {
         Ok(())
     }
 
-    fn not_written(&mut self, id: usize, error: &Error, turn: &mut Turn<'_>) {
+    fn not_written(&mut self, error: &Error, turn: &mut Turn<'_>) {
         if error.may_pass() {
-            self.session(id).tail.keep_lines();
+            self.keep_unwritten();
             self.set_full(true, turn);
             let what = "lines stay in the journal until they can be written";
             turn.shared.warn(error, what);
@@ -126,6 +126,15 @@ impl Shard {
         }
         self.set_full(false, turn);
         turn.no_room.cloned().map_or(Ok(()), Err)
+    }
+
+    /// Lines that wait to be written may wait for long from here on.
+    pub(super) fn keep_unwritten(&mut self) {
+        for waiting in &self.unwritten {
+            if let Resident::Ready(session) = &self.sessions[waiting.session] {
+                session.tail.keep_lines();
+            }
+        }
     }
 
     fn set_full(&mut self, full: bool, turn: &Turn<'_>) {

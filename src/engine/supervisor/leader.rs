@@ -72,8 +72,9 @@ pub(crate) struct Journal {
     /// `None` once it failed: nobody commits on what a failure leaves.
     pub(crate) committer: Option<Committer>,
     pub(crate) batch: Batch,
-    /// Batches that were written since the worker was last told, with their numbers.
-    pub(crate) wrote: Vec<(u64, Bytes)>,
+    /// The records of the batch that was written last, with its number, until the worker has
+    /// them.
+    pub(crate) wrote: Option<(u64, Bytes)>,
     /// The newest batch that was written, and that is settled.
     pub(crate) written: u64,
     pub(crate) settled: u64,
@@ -321,7 +322,7 @@ impl Leader {
             match journal.write() {
                 Ok(()) => {
                     let records = std::mem::take(&mut journal.batch.bytes).freeze();
-                    journal.wrote.push((number, records));
+                    journal.wrote = Some((number, records));
                     journal.written = number;
                 }
                 Err(passing) if passing.may_pass() => {
@@ -345,7 +346,7 @@ impl Leader {
         if syncs {
             self.sync(journal)?;
         } else if written {
-            let wrote = std::mem::take(&mut journal.wrote);
+            let wrote = journal.wrote.take();
             self.worker.lead(|worker| {
                 worker.wrote(wrote);
                 worker.show_up_to(number);
@@ -389,7 +390,7 @@ impl Leader {
         let Some(committer) = &mut journal.committer else {
             return Err(Error::Closed);
         };
-        let wrote = std::mem::take(&mut journal.wrote);
+        let wrote = journal.wrote.take();
         committer.end_sync(syncing, synced, || {
             self.worker.lead(|worker| {
                 worker.wrote(wrote);

@@ -158,7 +158,7 @@ impl Pieces {
         } = self.bytes;
         let live = start.saturating_sub(len) as usize;
         let mut snapshot = Snapshot::without_lines(self.meta.clone());
-        snapshot.live.tail = Tail::with_lines(self.meta, &behind[live..]);
+        snapshot.live.tail = Tail::with_lines(self.meta, behind[live..].to_vec());
         snapshot.tail_len = behind.len() - live;
         snapshot.live.file = file;
         snapshot.live.start = start.min(len);

@@ -109,7 +109,7 @@ fn zero() -> ArrayString<SHORT> {
 /// `None` for a year that has not four digits.
 fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
     thread_local! {
-        /// The last second, and its text: most times that a thread writes are of the same.
+        /// The last second, and its text: consecutive times usually share it.
         static LAST: Cell<Option<(i64, [u8; SHORT])>> = const { Cell::new(None) };
     }
     let second = when.unix_timestamp();

@@ -49,7 +49,7 @@ struct State<T, X> {
 const MOST_BYTES: usize = 16 << 20;
 
 /// Room that a taken lot keeps for the next, bytes and items.
-const KEPT: (usize, usize) = (1 << 20, 4096);
+const KEPT: (usize, usize) = (256 << 10, 1024);
 
 /// What was queued together.
 #[derive(Debug)]
@@ -338,7 +338,8 @@ impl<T> Default for Lot<T> {
 }
 
 impl<T> Lot<T> {
-    fn empty(&mut self) {
+    /// Forgets what it holds, and keeps some of the room.
+    pub fn empty(&mut self) {
         self.items.clear();
         self.bytes.clear();
         self.wakers.clear();

@@ -37,7 +37,7 @@ struct Fault {
     promise: String,
     suite: Suite,
     patch: PathBuf,
-    /// What a word of the command line is looked for in.
+    /// The text that words of the command line are searched in.
     header: String,
 }
 
@@ -145,15 +145,17 @@ fn try_all(faults: &[Fault]) -> Vec<String> {
         }
     };
     let unsound = programs.unsound(&suites);
-    let tried: Vec<_> = faults
+    let chosen = faults
         .iter()
-        .filter(|fault| together.contains(&fault.number))
-        .collect();
-    wrong.extend(programs::side_by_side(&tried, |fault| {
+        .filter(|fault| together.contains(&fault.number));
+    let (apart, tried): (Vec<_>, Vec<_>) = chosen.partition(|fault| fault.suite.is_alone());
+    let try_one = |fault: &&Fault| {
         judge(fault, &unsound, || {
             programs.run(&fault.suite, Some(fault.number))
         })
-    }));
+    };
+    wrong.extend(programs::side_by_side(&tried, try_one));
+    wrong.extend(apart.iter().filter_map(try_one));
     for name in files.keys().map(String::as_str).chain([ROOT]) {
         tree.restore(name);
     }
@@ -186,11 +188,14 @@ fn combined(
     changed: &HashMap<String, String>,
 ) -> bool {
     let fits = changed.iter().all(|(name, text)| {
+        // Elsewhere nothing is chosen.
+        if !name.starts_with("src/") {
+            return false;
+        }
         let file = files
             .entry(name.clone())
             .or_insert_with(|| Combined::new(tree.read(name)).expect("is Rust"));
-        // Elsewhere nothing is chosen.
-        name.starts_with("src/") && file.add(fault, text)
+        file.add(fault, text)
     });
     if !fits {
         for file in files.values_mut() {

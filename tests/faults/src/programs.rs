@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +61,11 @@ impl Suite {
             filter: filter.to_owned(),
             is_full,
         }
+    }
+
+    /// Whether it measures the machine, and must run by itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        ["full_disk", "process", "told"].contains(&self.program.as_str())
     }
 
     /// `cargo loom` and `cargo schedules` say whether all is well without a fault.
@@ -256,14 +262,16 @@ fn cargo(tree: &Tree, arguments: &[&str], target: &str, flags: &str) -> Result<S
 
 /// The exit code, or nothing if it took too long. A signal counts as -1.
 fn ended(mut command: Command) -> Option<i32> {
-    let mut child = command.spawn().expect("can be run");
+    let mut child = command.process_group(0).spawn().expect("can be run");
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("can be waited for") {
             return Some(status.code().unwrap_or(-1));
         }
         if begun.elapsed() > PATIENCE {
-            let _ = child.kill();
+            // With the processes that it began.
+            let group = format!("-{}", child.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
             let _ = child.wait();
             return None;
         }

@@ -23,6 +23,7 @@ impl Tree {
     pub(crate) fn copied() -> Self {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| repository().join("target"), PathBuf::from);
+        let target = std::path::absolute(target).expect("is a path");
         let work = target.join("faults");
         let tree = Self {
             root: work.join("source"),

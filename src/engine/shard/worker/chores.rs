@@ -267,7 +267,6 @@ impl Worker {
             let Some((shard, session)) = task.queue.pop_front() else {
                 let task = self.flush.take()?;
                 self.flushing = false;
-                if self.unwritten_sessions() == 0 {}
                 self.out.wakers.extend(task.promise.fulfil(task.part));
                 return None;
             };

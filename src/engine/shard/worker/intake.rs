@@ -44,6 +44,7 @@ impl Worker {
             self.reach_for(taken);
             for (shard, lot) in taken {
                 self.take_in_lot(*shard, lot);
+                lot.empty();
             }
         }
         self.lots = lots;
@@ -52,7 +53,7 @@ impl Worker {
     }
 
     /// Takes what is queued for the first shards of `rung`, as much as is reached for at a
-    /// time. How many lots that are.
+    /// time, and returns the number of lots.
     fn take_lots(&mut self, rung: &mut u64, lots: &mut Vec<(usize, Lot<Item>)>) -> usize {
         let (mut count, mut items, mut bytes) = (0, 0, 0);
         while *rung != 0 && items < AHEAD && bytes < self.limits.batch {

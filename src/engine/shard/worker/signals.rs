@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::Worker;
 use super::ahead::AHEAD;
@@ -11,9 +11,9 @@ use crate::engine::shard::change::Op;
 use crate::error::Error;
 
 impl Worker {
-    /// Notes the records of batches that were written, with their numbers.
-    pub(crate) fn wrote(&mut self, batches: Vec<(u64, Bytes)>) {
-        for (number, records) in batches {
+    /// Notes the records of a batch that was written, with its number.
+    pub(crate) fn wrote(&mut self, batch: Option<(u64, Bytes)>) {
+        if let Some((number, records)) = batch {
             self.inflight.wrote(number, records);
         }
     }
@@ -95,7 +95,7 @@ impl Worker {
     pub(crate) fn refuse_from(&mut self, number: u64, error: &Error) {
         let mut refused = self.inflight.split_off(number);
         refused.append(&mut self.staging.ops);
-        self.staging.records.clear();
+        self.staging.records = BytesMut::new();
         self.staging.frees = false;
         self.answering.append(&mut self.taken);
         let mut sessions = BTreeSet::new();
@@ -125,6 +125,7 @@ impl Worker {
         self.shared.feed.end();
         for shard in &mut self.shards {
             shard.refuse_waiting(&error, &mut self.out);
+            shard.keep_unwritten();
         }
         self.refuse_from(0, &error);
         if let Some(task) = self.flush.take() {

@@ -57,7 +57,7 @@ impl Moment {
             file: None,
             start: parts.start,
             end: parts.start,
-            tail: Tail::with_lines(meta, &parts.lines),
+            tail: Tail::with_lines(meta, parts.lines),
             numbering: Numbering::new(parts.history),
         };
         let looked = Looked {

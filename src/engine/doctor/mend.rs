@@ -79,7 +79,8 @@ pub(super) fn mending(
     }
     let skip = before.as_ref().map_or(0, |meta| meta.skip);
     let cleaned = log.as_deref().map(|bytes| Cleaned::from(bytes, skip));
-    mending.name = before.as_ref().map_or(stem, |meta| &meta.key).to_owned();
+    let name = before.as_ref().map_or(stem, |meta| &meta.key);
+    name.clone_into(&mut mending.name);
     mending.take_lines(cleaned, log.as_deref(), before.as_ref(), listed);
     let idle = mending.done.is_empty() && mending.losses.is_empty();
     Ok((!idle).then_some(mending))

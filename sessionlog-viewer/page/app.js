@@ -223,8 +223,10 @@ async function show() {
     const session = await ask('session', { key: wanted.key });
     const kept = await ask('kept', { key: session.key });
     if (mine !== turn) return;
-    const wasOpen = isSame && open?.session.epoch === session.epoch;
-    open = { key: session.key, month: wanted.what === 'archive' ? wanted.value : null, session, kept };
+    // What was drawn for another search has other places marked.
+    const marked = String(sought());
+    const wasOpen = isSame && open?.session.epoch === session.epoch && open.marked === marked;
+    open = { key: session.key, month: wanted.what === 'archive' ? wanted.value : null, session, kept, marked };
     if (open.month === null) {
       await showMessages(wanted, mine, wasOpen);
     } else {

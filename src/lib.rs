@@ -99,8 +99,8 @@ pub use disk::session_file::{
 };
 pub use engine::catalog::AliasConflict;
 pub use engine::doctor::{
-    Claim, DamagedLine, JournalCheck, Mismatch, RepairOptions, RepairReport, SegmentCheck,
-    SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
+    Claim, DamagedLine, Fault, JournalCheck, Mismatch, Remedy, RepairOptions, RepairReport,
+    SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
 };
 pub use engine::feed::ChangeKind;
 pub use engine::options::{Clamped, Durability, StoreOptions};

@@ -15,8 +15,8 @@ DIR is that directory. A SESSION is named by its key, one of its aliases, or the
 either, if no other begins so.
 
 Commands that only read (ls, show, tail, search, stat, top, serve, verify, export, backup, \
-archive, copy from DIR, and retention without --apply) take no lock, write nothing in DIR and work beside a running \
-gateway. The others need DIR to themselves, and say which process \
+archive, copy from DIR, and retention without --apply) take no lock, write nothing in DIR and \
+work beside a running gateway. The others need DIR to themselves, and say which process \
 has it if they cannot have it.";
 
 const AFTER: &str = "\
@@ -27,7 +27,8 @@ Where to begin:
   why writes are slow               sessionlog top DIR; sessionlog bench DIR
   is everything sound?              sessionlog verify DIR
   mend a damaged copy               sessionlog repair COPY
-  back up while the gateway runs    sessionlog backup DIR DESTINATION
+  back up while the gateway runs    sessionlog backup DIR BACKUP
+  restore a backup                  sessionlog restore BACKUP DIR
   look at it in a browser           sessionlog serve DIR
   forget a person                   sessionlog erase DIR --person 123456
 
@@ -57,6 +58,9 @@ pub(crate) struct Cli {
     /// Say more of what the library does; twice and three times for more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// Say nothing but results and errors: no remarks, warnings and progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -75,6 +79,7 @@ pub(crate) enum Command {
     Verify(commands::verify::Verify),
     Repair(commands::repair::Repair),
     Backup(commands::backup::Backup),
+    Restore(commands::restore::Restore),
     Copy(commands::copy::Copy),
     Serve(commands::serve::Serve),
     Compact(commands::compact::Compact),
@@ -104,6 +109,7 @@ impl Command {
             Self::Verify(command) => command.run(),
             Self::Repair(command) => command.run(),
             Self::Backup(command) => command.run(),
+            Self::Restore(command) => command.run(),
             Self::Copy(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Compact(command) => command.run(),
@@ -116,5 +122,37 @@ impl Command {
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_page_for_scripts_has_every_command_and_knows_which_have_json() {
+        let page = include_str!("scripts.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let rows: BTreeMap<&str, bool> = rows
+            .filter_map(|row| {
+                let (name, row) = row.split_once("` | ")?;
+                Some((name, !row.starts_with("none")))
+            })
+            .collect();
+        let has_json = |command: &clap::Command| {
+            let of =
+                |command: &clap::Command| command.get_arguments().any(|arg| arg.get_id() == "json");
+            of(command) || command.get_subcommands().any(of)
+        };
+        let cli = Cli::command();
+        let commands = cli.get_subcommands();
+        let commands: BTreeMap<&str, bool> = commands
+            .map(|command| (command.get_name(), has_json(command)))
+            .collect();
+        assert_eq!(rows, commands);
     }
 }

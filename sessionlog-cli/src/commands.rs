@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod ls;
 pub(crate) mod migrate;
 pub(crate) mod repair;
+pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod search;
 pub(crate) mod serve;

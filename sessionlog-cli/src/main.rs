@@ -6,6 +6,7 @@ mod cost;
 mod excerpt;
 mod failure;
 mod lock;
+mod names;
 mod output;
 mod progress;
 mod resolve;
@@ -25,6 +26,7 @@ use self::failure::{Failure, Outcome};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     cli.colour.write_global();
+    output::be_quiet(cli.quiet);
     log_to_stderr(cli.verbose);
     match cli.command.run() {
         Ok(Outcome::Done) | Err(Failure::NobodyReads) => ExitCode::SUCCESS,

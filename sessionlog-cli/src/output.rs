@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table};
@@ -137,12 +138,12 @@ pub(crate) fn width() -> usize {
 }
 
 /// A table without borders.
-pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
+pub(crate) fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table
         .load_style(comfy_table::presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
+        .set_header(header.into_iter().collect::<Vec<_>>());
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
@@ -163,12 +164,32 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
+/// Whether remarks, warnings and progress are left out. Without a word they are not.
+static QUIET: OnceLock<bool> = OnceLock::new();
+
+/// Leaves out remarks, warnings and progress from now on, or not.
+pub(crate) fn be_quiet(is_quiet: bool) {
+    // The first word counts; the command line gives one.
+    let _ = QUIET.set(is_quiet);
+}
+
+/// Whether remarks, warnings and progress are left out.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.get().is_some_and(|is_quiet| *is_quiet)
+}
+
 /// A remark that is no result; it goes to standard error, safe for a terminal.
 pub(crate) fn note(text: &str) {
+    if is_quiet() {
+        return;
+    }
     anstream::eprintln!("{DIM}{}{DIM:#}", crate::safe::block(text));
 }
 
 /// What is wrong, but ends nothing.
 pub(crate) fn warn(text: &str) {
+    if is_quiet() {
+        return;
+    }
     anstream::eprintln!("{BAD}warning:{BAD:#} {}", crate::safe::block(text));
 }

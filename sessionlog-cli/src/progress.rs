@@ -5,8 +5,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 /// Of so many things.
 pub(crate) fn counted(total: usize, what: &str) -> ProgressBar {
+    if output::is_quiet() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(total as u64);
     let template = format!(
         "{{msg}} {{wide_bar}} {{human_pos}}/{{human_len}} {what}, {{per_sec}}, {{eta}} left"
@@ -16,6 +21,9 @@ pub(crate) fn counted(total: usize, what: &str) -> ProgressBar {
 
 /// Of things of which nobody knows how many there are.
 pub(crate) fn endless(message: &'static str) -> ProgressBar {
+    if output::is_quiet() {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new_spinner().with_message(message);
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
@@ -32,7 +40,8 @@ fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
 /// library does not tell, but the operating system counts what this process reads.
 pub(crate) fn while_reading<T>(dir: &Path, message: &'static str, work: impl FnOnce() -> T) -> T {
     use std::io::IsTerminal;
-    let Some(before) = bytes_read().filter(|_| std::io::stderr().is_terminal()) else {
+    let is_shown = std::io::stderr().is_terminal() && !output::is_quiet();
+    let Some(before) = bytes_read().filter(|_| is_shown) else {
         return work();
     };
     let bar = ProgressBar::new(size_of(dir)).with_message(message);

@@ -47,7 +47,7 @@ impl Dir {
     /// # Errors
     /// If there is none, or its journal is damaged.
     pub(crate) fn read(&self) -> Result<Reading> {
-        self.is_there()?;
+        self.is_store()?;
         let store = Store::open_read_only(&self.dir)?;
         let chats = store.handle().exact_keys();
         Ok(Reading { store, chats })
@@ -141,4 +141,19 @@ impl Writing {
     pub(crate) fn allows_missing_lock(self) -> bool {
         self.allow_missing_lock
     }
+}
+
+/// `sessionlog VERB DIR`, to be pasted into a shell.
+pub(crate) fn command(verb: &str, dir: &Path) -> String {
+    format!("sessionlog {verb} {}", quoted(dir))
+}
+
+/// A path for a shell.
+pub(crate) fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@:,".contains(c);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        return path.into_owned();
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
 }

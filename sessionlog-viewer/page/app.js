@@ -2,7 +2,7 @@
 // `#/s/KEY/archive/MONTH`.
 
 import { Live, ask } from './api.js';
-import { byId, bytes, count, el, figure, label, line, moment, name, prose } from './dom.js';
+import { byId, bytes, called, count, el, figure, label, line, moment, name, prose } from './dom.js';
 import { Feed } from './feed.js';
 import { article } from './message.js';
 import { plot } from './usage.js';
@@ -12,9 +12,9 @@ const MOST_SESSIONS = 200;
 const HITS = 50;
 
 const ui = Object.fromEntries(
-  ['store', 'live', 'find', 'query', 'filters', 'prefix', 'channel', 'agent', 'order', 'role', 'where',
+  ['store', 'live', 'find', 'query', 'filters', 'prefix', 'channel', 'agent', 'person', 'since', 'until', 'order', 'role', 'where',
     'regex', 'case', 'archived', 'results', 'said', 'rows', 'more', 'head', 'back', 'key', 'facts',
-    'details', 'details-toggle', 'feed', 'newest', 'empty', 'spoken', 'help', 'help-open', 'help-close',
+    'details', 'details-toggle', 'plain', 'feed', 'newest', 'empty', 'spoken', 'help', 'help-open', 'help-close',
     'skip', 'main', 'side'].map((id) => [id, byId(id)]),
 );
 
@@ -23,6 +23,8 @@ let open = null;
 /** Goes up with every route: answers to an older one are dropped. */
 let turn = 0;
 let unread = 0;
+/** Whether what looks like Markdown is shown as what it means. */
+let isMarkdown = true;
 
 const feed = new Feed(ui.feed, {
   moved(atEnd) {
@@ -50,9 +52,20 @@ const sessionAddress = (key) => `#/s/${encodeURIComponent(key)}`;
 /* ---- sessions and search ---- */
 
 let listed = { key: null, next: null, shown: 0, abort: null };
+/** What sessions are called that have hashes as keys, as far as they were seen. */
+const names = new Map();
 
 function filters() {
-  return { prefix: ui.prefix.value, channel: ui.channel.value, agent: ui.agent.value };
+  return {
+    prefix: ui.prefix.value, channel: ui.channel.value, agent: ui.agent.value, person: ui.person.value,
+    since: midnight(ui.since.value, 0),
+  };
+}
+
+/** The beginning of a day here, or of the one after it; empty if none is given. */
+function midnight(text, after) {
+  const [year, month, day] = text.split('-').map(Number);
+  return text === '' ? '' : new Date(year, month - 1, day + after).getTime();
 }
 
 const pattern = () => ui.query.value;
@@ -83,17 +96,22 @@ async function sessions(mode, signal) {
   Object.assign(listed, { next: page.next, shown: (isMore ? listed.shown : 0) + page.sessions.length });
   ui.more.hidden = page.next === null;
   const problems = page.unreadable.length > 0 ? `${count(page.unreadable.length, 'session')} cannot be read. ` : '';
-  say(ui.said, problems + (listed.shown === 0 ? 'No session is like that.' : ''));
+  const isAny = Object.values(filters()).every((text) => text === '');
+  const some = listed.shown === 0 ? 'No session is like that.' : `${figure(listed.shown)}${page.next === null ? '' : ' and more'}, of ${count(page.total, 'session')}.`;
+  const all = page.total === 0 ? 'The store has no session.' : count(page.total, 'session');
+  say(ui.said, problems + (isAny ? all : some));
 }
 
 function sessionRow(info) {
   const title = info.summary || info.first_text || '';
+  const shown = called(info.key, info.aliases);
+  if (shown !== info.key) names.set(info.key, shown);
   const place = [info.channel, info.agent].filter((text) => text !== '').map(label).join(' \u00b7 ');
   return row(sessionAddress(info.key), info.key, true,
-    el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(info.key) : line(title)), moment(info.updated)),
+    el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(shown) : line(title)), moment(info.updated)),
     info.last_text === '' || info.last_text === title ? null : el('span', { class: 'last', dir: 'auto' }, line(info.last_text)),
-    el('span', { class: 'note' }, name(info.key, { class: 'key' })),
-    el('span', { class: 'note' }, [place, count(info.lines, 'line'), bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
+    el('span', { class: 'note' }, name(shown, { class: 'key' })),
+    el('span', { class: 'note' }, [place, bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
 }
 
 /** A row of the list: of a session, or of something in it. */
@@ -130,7 +148,7 @@ async function search(mode, signal) {
   const skip = isMore ? listed.shown : 0;
   say(ui.said, 'Searching\u2026');
   const found = await ask('search', {
-    ...filters(), q: pattern(), key, skip, limit: HITS, role: ui.role.value,
+    ...filters(), until: midnight(ui.until.value, 1), q: pattern(), key, skip, limit: HITS, role: ui.role.value,
     regex: ui.regex.checked, case: ui.case.checked, archived: ui.archived.checked,
   }, signal);
   put(found.hits.map(hitRow), isMore);
@@ -151,7 +169,7 @@ function hitRow(hit) {
     : `${sessionAddress(hit.key)}/archive/${encodeURIComponent(hit.archived)}`;
   const where = hit.archived === null ? label(hit.role) : `${label(hit.role)} \u00b7 archived ${label(hit.archived)}`;
   return row(href, hit.key, false,
-    el('span', { class: 'top' }, el('span', { class: 'note' }, name(hit.key, { class: 'key' })), moment(hit.said)),
+    el('span', { class: 'top' }, el('span', { class: 'note' }, name(names.get(hit.key) ?? hit.key, { class: 'key' })), moment(hit.said)),
     el('span', { class: 'hit', dir: 'auto' }, prose(hit.before), el('mark', {}, prose(hit.matched)), prose(hit.after)),
     el('span', { class: 'note' }, where));
 }
@@ -205,8 +223,10 @@ async function show() {
     const session = await ask('session', { key: wanted.key });
     const kept = await ask('kept', { key: session.key });
     if (mine !== turn) return;
-    const wasOpen = isSame && open?.session.epoch === session.epoch;
-    open = { key: session.key, month: wanted.what === 'archive' ? wanted.value : null, session, kept };
+    // What was drawn for another search has other places marked.
+    const marked = String(sought());
+    const wasOpen = isSame && open?.session.epoch === session.epoch && open.marked === marked;
+    open = { key: session.key, month: wanted.what === 'archive' ? wanted.value : null, session, kept, marked };
     if (open.month === null) {
       await showMessages(wanted, mine, wasOpen);
     } else {
@@ -247,6 +267,17 @@ async function showMessages(wanted, mine, wasOpen) {
   else if (!ui.side.contains(document.activeElement)) ui.feed.focus({ preventScroll: true });
 }
 
+/** What finds in a text what is searched for; null if nothing is, or only the server knows how. */
+function sought() {
+  if (pattern().length < 2) return null;
+  const text = ui.regex.checked ? pattern() : pattern().replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+  try {
+    return new RegExp(text, ui.case.checked ? 'gu' : 'giu');
+  } catch {
+    return null;
+  }
+}
+
 /** The messages of a session, as a feed is given them. */
 function source(session) {
   const { key, epoch } = session;
@@ -255,6 +286,8 @@ function source(session) {
     begin: (index) => (index === 0 ? beginning(session) : []),
     link: (message) => `${sessionAddress(key)}/at/${encodeURIComponent(message.position)}`,
     whole: (message) => ask('message', { key, index: message.index, epoch }),
+    sought: sought(),
+    isMarkdown: () => isMarkdown,
   };
   context.feed = {
     total: session.total,
@@ -279,7 +312,7 @@ async function showArchive(month, mine) {
   const { key } = open;
   const first = await ask('archive', { key, month, limit: 1 });
   if (mine !== turn) return;
-  const context = { total: first.total, begin: () => [], link: () => sessionAddress(key), whole: null };
+  const context = { total: first.total, begin: () => [], link: () => sessionAddress(key), whole: null, isMarkdown: () => isMarkdown };
   feed.show({
     total: first.total,
     load: async (from, limit) => ({ ...await ask('archive', { key, month, from, limit }), marks: [] }),
@@ -290,8 +323,9 @@ async function showArchive(month, mine) {
 /** Says what is open: above the messages, and in the details. */
 function head() {
   const { session, month } = open;
-  ui.key.replaceChildren(name(session.key));
-  document.title = `${label(session.key)} \u00b7 sessionlog`;
+  const shown = called(session.key, session.aliases);
+  ui.key.replaceChildren(name(shown));
+  document.title = `${label(shown)} \u00b7 sessionlog`;
   const facts = month === null
     ? [count(session.total, 'message'), session.tokens === null ? null : count(session.tokens, 'token')]
     : [`archived in ${label(month)}`, count(feed.total, 'message')];
@@ -341,6 +375,14 @@ function toggleDetails() {
   ui.details.hidden = !ui.details.hidden;
   ui['details-toggle'].setAttribute('aria-expanded', String(!ui.details.hidden));
   if (!ui.details.hidden) details();
+}
+
+/** Shows messages as they were written, or as what their Markdown means. */
+function togglePlain() {
+  isMarkdown = !isMarkdown;
+  ui.plain.setAttribute('aria-pressed', String(!isMarkdown));
+  if (open?.month === null) feed.show(source(open.session), feed.follows ? undefined : { index: feed.first, align: 'start' });
+  else if (open) showArchive(open.month, turn);
 }
 
 function close() {
@@ -473,6 +515,7 @@ const KEYS = {
   '[': () => toCheckpoint(-1),
   ']': () => toCheckpoint(1),
   d: toggleDetails,
+  p: togglePlain,
   '?': () => ui.help.showModal(),
   Escape: escape,
 };
@@ -501,7 +544,10 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     return step(key === 'ArrowDown' ? 1 : -1);
   }
-  if (inRows && (key === 'Home' || key === 'End')) return;
+  if (inRows && (key === 'Home' || key === 'End')) {
+    event.preventDefault();
+    return step(key === 'Home' ? -Infinity : Infinity);
+  }
   if (key === 'Enter' && target.classList?.contains('item')) {
     event.preventDefault();
     return unfold();
@@ -514,6 +560,7 @@ document.addEventListener('keydown', (event) => {
 ui.newest.addEventListener('click', () => { feed.toEnd(); ui.feed.focus({ preventScroll: true }); });
 ui.back.addEventListener('click', () => { location.hash = '#/'; });
 ui['details-toggle'].addEventListener('click', toggleDetails);
+ui.plain.addEventListener('click', togglePlain);
 ui['help-open'].addEventListener('click', () => ui.help.showModal());
 ui['help-close'].addEventListener('click', () => ui.help.close());
 ui.skip.addEventListener('click', () => (open ? ui.feed : ui.main).focus());

@@ -17,9 +17,10 @@ export const byId = (id) => document.getElementById(id);
 const named = (c) => `\u27e8U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
 const picture = (c) => (c < ' ' ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : named(c));
 
-// What would act on a terminal, or turn the text around it, is shown as what it is.
-const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
-// In a name, so is what nobody sees: two names must not look alike because of it.
+// What would act on a terminal, turn the text around it, or stand there unseen is shown as what
+// it is. (Two joiners stay: emoji and some scripts need them.)
+const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// In a name, so are those: two names must not look alike because of them.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** A text of several lines, as it is to be seen. */
@@ -27,6 +28,13 @@ export const prose = (text) => text.replaceAll('\r\n', '\n').replace(ACTING, pic
 
 /** A name or a key, on one line. */
 export const label = (text) => text.replace(UNSEEN, picture);
+
+/** What a session is called: its key, or in place of a hash the first alias that is its own. */
+export function called(key, aliases) {
+  if (!/^sk_v1_/i.test(key)) return key;
+  const isMain = (alias) => alias.startsWith('agent:') && alias.endsWith(':main');
+  return aliases.find((alias) => !isMain(alias)) ?? key;
+}
 
 /** The beginning of a text, on one line. */
 export const line = (text) => label(text.slice(0, 1000).replace(/\s+/g, ' ').trim());

@@ -1,6 +1,7 @@
 // One message as an article.
 
 import { bytes, count, el, figure, indented, label, line, moment, name, prose } from './dom.js';
+import { markdown } from './markdown.js';
 
 const ROLES = { user: 'User', assistant: 'Assistant', tool: 'Tool result', system: 'System' };
 
@@ -16,8 +17,8 @@ function remember(call) {
 
 /**
  * The article of `message`, with the marks before it and behind it. `context` is the
- * conversation: its `total`, what stands at its `begin(index)`, `link(message)`, and
- * `whole(message)` to load what was left out.
+ * conversation: its `total`, what stands at its `begin(index)`, `link(message)`,
+ * `whole(message)` to load what was left out, what is `sought` in it, and `isMarkdown()`.
  */
 export function article(message, marks, behind, context) {
   const role = Object.hasOwn(ROLES, message.role) ? message.role : 'other';
@@ -46,7 +47,10 @@ export function article(message, marks, behind, context) {
 function fill(body, message, context) {
   message.calls.forEach(remember);
   const isResult = message.role === 'tool';
-  const text = message.text === '' ? [] : [el('div', { class: 'text', dir: 'auto' }, prose(message.text))];
+  const leaf = (text) => highlighted(text, context.sought);
+  const isMarkdown = !isResult && context.isMarkdown?.();
+  const content = () => (isMarkdown ? markdown(prose(message.text), leaf) : leaf(prose(message.text)));
+  const text = message.text === '' ? [] : [el('div', { class: isMarkdown ? 'text markdown' : 'text', dir: 'auto' }, ...content())];
   body.replaceChildren(
     ...reasoning(message),
     ...(isResult ? result(message, text) : text),
@@ -55,6 +59,22 @@ function fill(body, message, context) {
     ...(message.system_parts > 0 ? [el('p', { class: 'note' }, `${count(message.system_parts, 'part')} of a system prompt`)] : []),
     ...(message.cut ? [showAll(body, message, context)] : []),
   );
+}
+
+/** The most places of a text that are marked: a pattern may be in each word. */
+const MANY_MARKS = 500;
+
+/** A text, with what is searched for marked in it. */
+export function highlighted(text, sought) {
+  if (!sought) return [text];
+  const parts = [];
+  let at = 0;
+  for (const { 0: found, index } of text.matchAll(sought)) {
+    if (found === '' || parts.length > 2 * MANY_MARKS) continue;
+    parts.push(text.slice(at, index), el('mark', {}, found));
+    at = index + found.length;
+  }
+  return [...parts, text.slice(at)];
 }
 
 function fold(className, summary, ...children) {

@@ -2,17 +2,19 @@
 //!
 //! A page of another site must not read a store through the browser of who may: not by a name
 //! that it has made to mean this host (the `Host` header), not by asking along with the cookie
-//! (`SameSite`, `Sec-Fetch-Site`), not in a frame or as a script (the headers of the answers).
+//! (`SameSite`, `Sec-Fetch-Site`, `Origin`), not in a frame or as a script (the headers of the
+//! answers).
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::connections::Place;
 use crate::failure::Failure;
 use crate::token::Token;
 
@@ -56,7 +58,11 @@ pub(crate) async fn pass(
     next: Next,
 ) -> Response {
     let mut response = match guard.check(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(Asker::Known) if !may_stay(&request) => {
+            let message = "too many connections are open";
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response()
+        }
+        Ok(_) => next.run(request).await,
         Err(answer) => answer,
     };
     let headers = response.headers_mut();
@@ -66,18 +72,38 @@ pub(crate) async fn pass(
     response
 }
 
+/// Whose request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// It showed the token, or none is needed.
+    Known,
+    /// It asks for what anybody may have.
+    Stranger,
+}
+
+/// Gives the connection of a known asker a place that no stranger takes. On a server of one's
+/// own there are none.
+fn may_stay(request: &Request) -> bool {
+    let place = request.extensions().get::<ConnectInfo<Place>>();
+    place.is_none_or(|ConnectInfo(place)| place.admit())
+}
+
 impl Guard {
     #[expect(
         clippy::result_large_err,
         reason = "the answer of a refusal is made once per request"
     )]
-    fn check(&self, request: &Request) -> Result<(), Response> {
+    fn check(&self, request: &Request) -> Result<Asker, Response> {
         let refuse = |status, message: &str| Err(Failure::new(status, message).into_response());
         let headers = request.headers();
         if !self.knows_host(request.uri(), headers) {
             let message = "this name of the host is not known to the viewer; use its address, \
                 or name it in the viewer's options";
             return refuse(StatusCode::MISDIRECTED_REQUEST, message);
+        }
+        if !self.knows_origin(headers) {
+            let message = "only the viewer's own page may ask";
+            return refuse(StatusCode::FORBIDDEN, message);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut answer = Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the viewer only reads")
@@ -86,8 +112,14 @@ impl Guard {
             answer.headers_mut().insert(header::ALLOW, allow);
             return Err(answer);
         }
+        let is_open = is_open(request.uri().path());
         let Some(token) = &self.token else {
-            return Self::refuse_other_sites(request);
+            Self::refuse_other_sites(request)?;
+            return Ok(if is_open {
+                Asker::Stranger
+            } else {
+                Asker::Known
+            });
         };
         if request.uri().path() == "/"
             && let Some(shown) = query_token(request.uri())
@@ -97,12 +129,13 @@ impl Guard {
             }
             return refuse(StatusCode::UNAUTHORIZED, WRONG_TOKEN);
         }
-        if is_open(request.uri().path()) {
-            return Ok(());
+        let is_shown = token.is_shown(headers);
+        if is_open && !is_shown {
+            return Ok(Asker::Stranger);
         }
         Self::refuse_other_sites(request)?;
-        if token.is_shown(headers) {
-            return Ok(());
+        if is_shown {
+            return Ok(Asker::Known);
         }
         refuse(StatusCode::UNAUTHORIZED, WRONG_TOKEN)
     }
@@ -124,6 +157,19 @@ impl Guard {
                 Err(Failure::new(StatusCode::FORBIDDEN, message).into_response())
             }
         }
+    }
+
+    /// A browser says which page asked, if it is not certain that it is this host's: that must be
+    /// the host that is asked, or one that the options name.
+    fn knows_origin(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+        let named = headers.get_all(header::ORIGIN).into_iter();
+        let mut named = named.map(|value| value.to_str().unwrap_or_default());
+        named.all(|origin| {
+            let authority = origin.split_once("://").map_or("", |(_, rest)| rest);
+            let is_asked = host.is_some_and(|host| authority.as_bytes().eq_ignore_ascii_case(host));
+            is_asked || self.hosts.contains(&authority.to_ascii_lowercase())
+        })
     }
 
     fn knows_host(&self, uri: &Uri, headers: &HeaderMap) -> bool {

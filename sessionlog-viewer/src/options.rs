@@ -123,8 +123,8 @@ impl ViewerOptions {
         self
     }
 
-    /// How many connections [`serve`](crate::Viewer::serve) holds at once; others wait to be
-    /// accepted. At least one. Default: 128.
+    /// How many connections that showed the token [`serve`](crate::Viewer::serve) holds at once;
+    /// others get 503. At least one. Default: 128.
     pub fn max_connections(mut self, most: usize) -> Self {
         self.limits.connections = most.max(1);
         self

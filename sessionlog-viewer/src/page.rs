@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 /// Path, type and text of each.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -26,6 +26,7 @@ const FILES: [(&str, &str, &str); 9] = [
     script("/dom.js", include_str!("../page/dom.js")),
     script("/api.js", include_str!("../page/api.js")),
     script("/feed.js", include_str!("../page/feed.js")),
+    script("/markdown.js", include_str!("../page/markdown.js")),
     script("/message.js", include_str!("../page/message.js")),
     script("/usage.js", include_str!("../page/usage.js")),
 ];

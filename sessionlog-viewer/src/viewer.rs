@@ -10,7 +10,7 @@ use sessionlog::StoreHandle;
 use tokio::net::TcpListener;
 
 use crate::api::{self, Library};
-use crate::connections::Bounded;
+use crate::connections::{Door, Place};
 use crate::guard::{self, Guard};
 use crate::options::ViewerOptions;
 use crate::page;
@@ -105,7 +105,11 @@ impl Viewer {
             ))
     }
 
-    /// Serves until the process ends or the future is dropped.
+    /// Serves until the process ends or the future is dropped. Needs a tokio runtime with time.
+    ///
+    /// A connection has 10 s to show the token. Of those that have not, there are 256 at most, and
+    /// 128 of one address; one more displaces the oldest of them, and never one that showed the
+    /// token.
     ///
     /// # Errors
     /// As [`serve_until`](Self::serve_until).
@@ -138,7 +142,9 @@ impl Viewer {
             end.await;
             library.end_streams();
         };
-        axum::serve(Bounded::new(listener, self.max_connections), self.router())
+        let door = Door::new(listener, self.max_connections);
+        let router = self.router();
+        axum::serve(door, router.into_make_service_with_connect_info::<Place>())
             .with_graceful_shutdown(ended)
             .await
     }

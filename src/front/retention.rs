@@ -79,7 +79,7 @@ impl RetentionPolicy {
         Self::default()
     }
 
-    /// None that nothing changed for longer than this.
+    /// Deletes sessions unchanged for longer than this.
     pub fn age(mut self, age: Duration) -> Self {
         self.age = Some(age);
         self
@@ -105,7 +105,7 @@ impl RetentionPolicy {
         self
     }
 
-    /// Whether agents' main sessions are as others are; they are not, by default.
+    /// Also applies to agents' main sessions. Off by default.
     pub fn with_main(mut self, with: bool) -> Self {
         self.with_main = with;
         self

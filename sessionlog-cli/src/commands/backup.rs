@@ -13,13 +13,13 @@ use crate::{progress, safe};
 ///
 /// DESTINATION becomes a directory of sessions like DIR, with all that was acknowledged before;
 /// it must be new, empty or an earlier backup of DIR, of which only what changed is written
-/// anew. To restore it, copy it elsewhere and open that. Writers are not held up.
+/// anew. `restore` makes a store of it. Writers are not held up.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   sessionlog backup DIR /backups/sessions           the first time, and every time after
   sessionlog verify /backups/sessions
-  cp -a /backups/sessions /srv/sessions             restore
+  sessionlog restore /backups/sessions /srv/sessions
 
 Exits with 1 if a session could not be read; what an earlier backup had of it is kept.")]
 pub(crate) struct Backup {

@@ -27,7 +27,7 @@ Examples:
   sessionlog man | man -l -
   sessionlog man --out /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// A directory, in which a page for each command is written
+    /// A directory, in which a page for each command is written; it is made if it is not there
     #[arg(short, long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -46,7 +46,8 @@ impl Completions {
 impl Man {
     pub(crate) fn run(self) -> Result<Outcome> {
         if let Some(dir) = &self.out {
-            let written = clap_mangen::generate_to(Cli::command(), dir);
+            let made = std::fs::create_dir_all(dir);
+            let written = made.and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
             written
                 .map_err(|error| Failure::new(format!("write to {}: {error}", dir.display())))?;
             return Ok(Outcome::Done);

@@ -7,6 +7,7 @@ use sessionlog::{EraseReceipt, SessionInfo, SessionQuery, StoreHandle, Whose};
 
 use crate::commands::ls;
 use crate::failure::{Failure, Outcome, Result};
+use crate::names::Names;
 use crate::output::{self, BAD, DIM, GOOD, Output};
 use crate::store::{Dir, Writing};
 use crate::{progress, resolve, safe};
@@ -75,7 +76,9 @@ impl Erase {
         let receipt = progress::while_reading(self.dir.path(), "erasing", erase)?;
         store.close()?;
         let is_any = !meant.is_empty() || receipt.removed.iter().any(|file| !is_journal(file));
-        self.tell(&receipt)?;
+        let sessions = meant.iter();
+        let names = Names::of(sessions.map(|one| (one.key.as_str(), one.aliases.as_slice())));
+        self.tell(&receipt, &names)?;
         if !is_any {
             output::note("nobody's conversation was meant: nothing was there to be erased");
         }
@@ -137,7 +140,7 @@ impl Erase {
         let mut out = Output::new();
         for session in meant.iter().filter(|_| !self.json) {
             // Cut short, one key could pass for another.
-            let key = safe::line(&session.key);
+            let key = safe::line(ls::name_of(session));
             let title = out.paint(DIM, &safe::short(ls::title_of(session), 40));
             out.line(&format!("{key}  {title}"))?;
         }
@@ -157,14 +160,14 @@ impl Erase {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
-    fn tell(&self, receipt: &EraseReceipt) -> Result<()> {
+    fn tell(&self, receipt: &EraseReceipt, names: &Names) -> Result<()> {
         let mut out = Output::new();
         if self.json {
             out.json(receipt)?;
             return out.finish();
         }
         for key in &receipt.sessions {
-            out.line(&format!("erased {}", safe::line(key)))?;
+            out.line(&format!("erased {}", names.name(key)))?;
         }
         for file in receipt.removed.iter().filter(|file| !is_journal(file)) {
             out.line(&format!("removed {}", safe::line(file)))?;

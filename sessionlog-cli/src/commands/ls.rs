@@ -4,26 +4,28 @@ use std::cmp::Reverse;
 
 use clap::{Args, ValueEnum};
 use sessionlog::{OffsetDateTime, SessionInfo, SessionOrder, SessionPage};
+use unicode_width::UnicodeWidthStr;
 
 use crate::failure::{Outcome, Result};
 use crate::output::{self, Output};
 use crate::select::{self, Select};
-use crate::store::Dir;
-use crate::{safe, times};
+use crate::store::{self, Dir};
+use crate::{names, safe, times};
 
 /// List sessions, those changed last first
 ///
 /// Of each its key, a title (its summary, or how it begins), how many lines it has, its size
 /// and when it changed. In place of a key that is a hash its first alias is shown; every
-/// command takes either. On a terminal texts are cut to its width.
+/// command takes either. Keys are whole. On a terminal titles are cut to its width, and on a narrow
+/// one columns are left out.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   sessionlog ls ~/.picoclaw/sessions
   sessionlog ls DIR --since yesterday --person 123456   a person's chats since yesterday
   sessionlog ls DIR --channel telegram --sort size -n 10
-  sessionlog ls DIR --keys --all --sort name            all keys, one per line: quickest
-  sessionlog ls DIR --all --json | jq .key
+  sessionlog ls DIR --keys --sort name                  all keys, one per line: quickest
+  sessionlog ls DIR --json | jq .key
 
 Exits with 1 if there is no such session.")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -41,16 +43,17 @@ pub(crate) struct Ls {
     /// The other way round
     #[arg(short, long)]
     reverse: bool,
-    /// Show at most so many
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
-    limit: usize,
+    /// Show at most so many; 50 if nothing is said, and all with --keys and --json
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
     /// Show all
     #[arg(short, long, conflicts_with = "limit")]
     all: bool,
     /// Whole keys only, one per line
     #[arg(short, long)]
     keys: bool,
-    /// One JSON object per line, with all there is to say
+    /// One JSON object per line, with all there is to say; a session whose files cannot be read
+    /// has "unreadable": true
     #[arg(long, conflicts_with = "keys")]
     json: bool,
 }
@@ -80,7 +83,7 @@ impl Ls {
         if let Some(since) = self.since {
             query = query.updated_since(since);
         }
-        let limit = if self.all { usize::MAX } else { self.limit };
+        let limit = self.limit();
         // What the library orders it need not read whole to order it.
         let order = match self.sort {
             Sort::Updated if !self.reverse => Some(SessionOrder::Updated),
@@ -95,8 +98,12 @@ impl Ls {
         if order.is_none() {
             self.sort(&mut page.sessions);
         }
-        if page.sessions.is_empty() && !self.json && !self.keys {
-            output::note("there is no such session");
+        if page.sessions.is_empty() && page.unreadable.is_empty() {
+            output::note(if store.chats.list_sessions().wait()?.is_empty() {
+                "the store has no session"
+            } else {
+                "no session fits; without filters `ls` shows all"
+            });
         }
         let is_cut = page.next.is_some() || page.sessions.len() > limit;
         page.sessions.truncate(limit);
@@ -110,6 +117,13 @@ impl Ls {
         Ok(Outcome::found(!page.sessions.is_empty()))
     }
 
+    /// How many are shown at most.
+    fn limit(&self) -> usize {
+        let is_list = !self.all && !self.json && !self.keys;
+        let most = if is_list { 50 } else { usize::MAX };
+        self.limit.unwrap_or(most)
+    }
+
     /// Whether no file of a session need be read.
     fn wants_names_alone(&self) -> bool {
         let by_name = self.sort == Sort::Name && !self.reverse;
@@ -118,8 +132,7 @@ impl Ls {
 
     fn names(&self, keys: &[String]) -> Result<Outcome> {
         let mut out = Output::new();
-        let limit = if self.all { usize::MAX } else { self.limit };
-        let shown = &keys[..limit.min(keys.len())];
+        let shown = &keys[..self.limit().min(keys.len())];
         for key in shown {
             name(&mut out, key)?;
         }
@@ -146,6 +159,9 @@ impl Ls {
             for session in &page.sessions {
                 out.json(session)?;
             }
+            for key in &page.unreadable {
+                out.json(&serde_json::json!({ "key": key, "unreadable": true }))?;
+            }
         } else if self.keys {
             for session in &page.sessions {
                 name(&mut out, &session.key)?;
@@ -155,8 +171,9 @@ impl Ls {
         }
         out.finish()?;
         for key in &page.unreadable {
+            let verify = store::command("verify", self.dir.path());
             output::warn(&format!(
-                "the files of {key:?} cannot be read; `sessionlog verify` says why"
+                "the files of {key:?} cannot be read; `{verify}` says why"
             ));
         }
         Ok(())
@@ -172,56 +189,84 @@ fn name(out: &mut Output, key: &str) -> Result<()> {
     }
 }
 
-/// Columns that a key takes at most, if not all fits.
-const KEY: usize = 44;
+/// Columns that a title has at least; with fewer it is left out.
+const TITLE: usize = 10;
 
-/// Columns of all but key and title, with what is between them.
-const OTHERS: usize = 8 + 10 + 21;
-
-/// A table of sessions.
+/// A table of sessions. Keys are whole, so that they can be pasted; on a narrow terminal the other
+/// columns go, the least important first.
 pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
     if sessions.is_empty() {
         return Ok(());
     }
-    let (key, title) = if out.is_terminal() {
-        let left = output::width().saturating_sub(OTHERS + 4);
-        let longest = sessions
-            .iter()
-            .map(|session| name_of(session).chars().count());
-        let key = longest
-            .max()
-            .unwrap_or(0)
-            .clamp(7, KEY.min(left / 2).max(7));
-        (key, left.saturating_sub(key).max(5))
-    } else {
-        (usize::MAX / 8, 120)
+    let rows: Vec<[String; 4]> = sessions
+        .iter()
+        .map(|session| {
+            [
+                safe::line(name_of(session)).into_owned(),
+                session.lines.to_string(),
+                output::bytes(session.bytes),
+                times::shown(&session.updated_at),
+            ]
+        })
+        .collect();
+    let heads = ["SESSION", "LINES", "SIZE", "CHANGED"];
+    // Columns are two apart.
+    let wide = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].width());
+        cells.max().unwrap_or(0).max(heads[column].len()) + 2
     };
-    let mut table = output::table(["SESSION", "TITLE", "LINES", "SIZE", "CHANGED"]);
-    for column in [2, 3] {
+    let (title, shown) = if out.is_terminal() {
+        fit(output::width(), [0, 1, 2, 3].map(wide))
+    } else {
+        (120, [true; 4])
+    };
+    let mut head = vec!["SESSION"];
+    head.extend((title > 0).then_some("TITLE"));
+    head.extend((1..4).filter(|&at| shown[at]).map(|at| heads[at]));
+    let numbers = head.iter().enumerate();
+    let numbers = numbers.filter(|(_, name)| ["LINES", "SIZE"].contains(*name));
+    let numbers: Vec<usize> = numbers.map(|(at, _)| at).collect();
+    let mut table = output::table(head);
+    for column in numbers {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
         }
     }
-    for session in sessions {
-        table.add_row([
-            safe::short_name(name_of(session), key),
-            safe::short(title_of(session), title),
-            session.lines.to_string(),
-            output::bytes(session.bytes),
-            times::shown(&session.updated_at),
-        ]);
+    for (row, session) in rows.into_iter().zip(sessions) {
+        let mut cells = row.into_iter().enumerate();
+        let mut line: Vec<String> = cells.next().map(|(_, key)| key).into_iter().collect();
+        line.extend((title > 0).then(|| safe::short(title_of(session), title)));
+        line.extend(cells.filter(|(at, _)| shown[*at]).map(|(_, cell)| cell));
+        table.add_row(line);
     }
     out.table(&table)
 }
 
+/// The columns for the title, and which of the others there is room for; the key always is there.
+fn fit(width: usize, wide: [usize; 4]) -> (usize, [bool; 4]) {
+    let mut shown = [true; 4];
+    // When it changed goes last.
+    for out in [None, Some(2), Some(1), Some(3)] {
+        if let Some(out) = out {
+            shown[out] = false;
+        }
+        let taken = (0..4).filter(|&at| shown[at]).map(|at| wide[at]);
+        // After the last column nothing is needed.
+        let taken = taken.sum::<usize>().saturating_sub(2);
+        let left = width.saturating_sub(taken);
+        if left >= TITLE + 2 {
+            return (left - 2, shown);
+        }
+        if taken <= width {
+            return (0, shown);
+        }
+    }
+    (0, shown)
+}
+
 /// What a session is called: its key, or in place of a hash an alias that is its own.
 pub(crate) fn name_of(session: &SessionInfo) -> &str {
-    if !sessionlog::scope::is_opaque_session_key(&session.key) {
-        return &session.key;
-    }
-    let is_main = |alias: &str| alias.starts_with("agent:") && alias.ends_with(":main");
-    let mut own = session.aliases.iter().filter(|alias| !is_main(alias));
-    own.next().unwrap_or(&session.key)
+    names::of(&session.key, &session.aliases)
 }
 
 /// What a session is about.
@@ -230,5 +275,22 @@ pub(crate) fn title_of(session: &SessionInfo) -> &str {
         &session.first_text
     } else {
         &session.summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_leaves_columns_out_and_keeps_the_key() {
+        // A key of 30 columns, lines, size, time; two columns between.
+        let wide = [32, 7, 8, 21];
+        assert_eq!(fit(100, wide), (32, [true; 4]));
+        assert_eq!(fit(66, wide), (0, [true; 4]));
+        assert_eq!(fit(60, wide), (0, [true, true, false, true]));
+        assert_eq!(fit(51, wide), (0, [true, false, false, true]));
+        assert_eq!(fit(42, wide), (10, [true, false, false, false]));
+        assert_eq!(fit(20, wide), (0, [true, false, false, false]));
     }
 }

@@ -1,10 +1,15 @@
 //! `sessionlog repair`: a damaged store becomes sound.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use clap::Args;
-use sessionlog::{RepairOptions, Store};
+use serde::Serialize;
+use sessionlog::{RepairOptions, RepairReport, Store};
 
 use crate::failure::{Outcome, Result};
-use crate::output::{self, Output};
+use crate::names::Names;
+use crate::output::{self, BAD, GOOD, Output};
 use crate::store::{Dir, Writing};
 use crate::{progress, safe};
 
@@ -28,6 +33,9 @@ pub(crate) struct Repair {
     /// Go on without what cannot be saved
     #[arg(long)]
     allow_data_loss: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     writing: Writing,
 }
@@ -41,16 +49,95 @@ impl Repair {
             .allow_other_owner(self.writing.allows_other_owner())
             .allow_missing_lock(self.writing.allows_missing_lock());
         let report = progress::while_reading(dir, "repairing", || Store::repair(dir, options))?;
-        let mut out = Output::new();
-        for line in report.to_string().lines() {
-            out.line(&safe::line(line))?;
+        let left = report.needs_data_loss.len() + report.unreadable.len();
+        let is_whole = left == 0 && report.losses.is_empty();
+        if self.json {
+            let mut out = Output::new();
+            out.json(&Told::of(&report))?;
+            out.finish()?;
+            return Ok(Outcome::found(is_whole));
         }
-        out.finish()?;
+        tell(&report, &self.names(&report))?;
         if !report.needs_data_loss.is_empty() {
             output::note("`--allow-data-loss` goes on without that; keep a copy of DIR first");
         }
-        let left = report.needs_data_loss.len() + report.unreadable.len();
-        let is_whole = left == 0 && report.losses.is_empty();
+        if !report.losses.is_empty() {
+            output::note("a backup may have what is lost: `sessionlog restore BACKUP ELSEWHERE`");
+        }
         Ok(Outcome::found(is_whole))
     }
+
+    /// What the sessions are called that it concerns.
+    fn names(&self, report: &RepairReport) -> Names {
+        let mut names = Names::default();
+        // If it does not open yet, keys stand for themselves.
+        if let Ok(store) = self.dir.read() {
+            for key in &report.sessions {
+                names.ask(&store.chats, key);
+            }
+        }
+        names
+    }
+}
+
+/// A repair for a script.
+#[derive(Serialize)]
+struct Told<'a> {
+    mended: &'a [String],
+    lost: &'a [String],
+    needs_data_loss: &'a [String],
+    unreadable: &'a [String],
+    sessions: &'a BTreeSet<String>,
+    quarantined: &'a [PathBuf],
+    backup: Option<&'a PathBuf>,
+}
+
+impl<'a> Told<'a> {
+    fn of(report: &'a RepairReport) -> Self {
+        Self {
+            mended: &report.done,
+            lost: &report.losses,
+            needs_data_loss: &report.needs_data_loss,
+            unreadable: &report.unreadable,
+            sessions: &report.sessions,
+            quarantined: &report.quarantined,
+            backup: report.backup.as_ref(),
+        }
+    }
+}
+
+fn tell(report: &RepairReport, names: &Names) -> Result<()> {
+    let mut out = Output::new();
+    if *report == RepairReport::default() {
+        out.line(&out.paint(GOOD, "nothing to repair"))?;
+        return out.finish();
+    }
+    for (label, lines) in [
+        ("mended", &report.done),
+        ("lost", &report.losses),
+        ("left, for it would lose data", &report.needs_data_loss),
+        ("left, for it cannot be read", &report.unreadable),
+    ] {
+        let style = if label == "mended" { GOOD } else { BAD };
+        for line in lines {
+            let label = out.paint(style, label);
+            out.line(&format!("{label}: {}", names.line(line)))?;
+        }
+    }
+    if !report.sessions.is_empty() {
+        let sessions: Vec<_> = report.sessions.iter().map(|key| names.name(key)).collect();
+        out.line(&format!("sessions concerned: {}", sessions.join(", ")))?;
+    }
+    for path in &report.quarantined {
+        let path = path.display().to_string();
+        out.line(&format!("set aside in {}", safe::line(&path)))?;
+    }
+    if let Some(path) = &report.backup {
+        let path = path.display().to_string();
+        out.line(&format!(
+            "what was there before is in {}",
+            safe::line(&path)
+        ))?;
+    }
+    out.finish()
 }

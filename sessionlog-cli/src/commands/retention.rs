@@ -158,7 +158,7 @@ fn show(out: &mut Output, expired: &[Expired]) -> Result<()> {
             _ => "over a limit",
         };
         table.add_row([
-            safe::short(ls::name_of(session), 60),
+            safe::line(ls::name_of(session)).into_owned(),
             times::shown(&session.updated_at),
             output::bytes(session.bytes),
             why.to_owned(),

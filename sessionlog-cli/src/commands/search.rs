@@ -5,6 +5,7 @@ use serde::Serialize;
 use sessionlog::{OffsetDateTime, SearchHit, SearchQuery, SessionOrder, StoreHandle};
 
 use crate::failure::{Outcome, Result};
+use crate::names::Names;
 use crate::output::{self, DIM, KEY, MATCH, Output};
 use crate::select::{self, Select};
 use crate::store::Dir;
@@ -83,6 +84,8 @@ impl Search {
         };
         let mut found = Found {
             search: &self,
+            chats: &store.chats,
+            names: Names::default(),
             out: Output::new(),
             hits: 0,
             last: None,
@@ -159,6 +162,8 @@ impl Search {
 /// What was found so far.
 struct Found<'a> {
     search: &'a Search,
+    chats: &'a StoreHandle,
+    names: Names,
     out: Output,
     hits: usize,
     /// The session at hand, and how many messages were found in it.
@@ -198,8 +203,9 @@ impl Found<'_> {
             });
         }
         if self.search.sessions && is_new {
-            let key = self.out.paint(KEY, &safe::line(&hit.key));
-            self.out.line(&key)?;
+            let name = self.names.ask(self.chats, &hit.key);
+            let name = self.out.paint(KEY, &name);
+            self.out.line(&name)?;
         }
         if !self.search.sessions && !self.search.count {
             self.line(hit)?;
@@ -212,8 +218,9 @@ impl Found<'_> {
 
     fn line(&mut self, hit: &SearchHit) -> Result<()> {
         let (before, matched, after) = parts(hit, self.search.context);
+        let name = self.names.ask(self.chats, &hit.key);
         let out = &self.out;
-        let key = out.paint(KEY, &safe::line(&hit.key));
+        let name = out.paint(KEY, &name);
         let time = times::shown(hit.message.created_at().unwrap_or_default());
         let archived = match (&hit.archived, hit.hidden) {
             (Some(_), _) => " (archived)",
@@ -226,15 +233,16 @@ impl Found<'_> {
         );
         let matched = out.paint(MATCH, &safe::line(&matched));
         let text = format!("{}{matched}{}", safe::line(&before), safe::line(&after));
-        self.out.line(&format!("{key}:{about}: {text}"))
+        self.out.line(&format!("{name}:{about}: {text}"))
     }
 
     fn end_session(&mut self) -> Result<()> {
         if let Some((key, hits)) = self.last.take()
             && self.search.count
         {
-            let key = self.out.paint(KEY, &safe::line(&key));
-            self.out.line(&format!("{key}:{hits}"))?;
+            let name = self.names.ask(self.chats, &key);
+            let name = self.out.paint(KEY, &name);
+            self.out.line(&format!("{name}:{hits}"))?;
         }
         Ok(())
     }

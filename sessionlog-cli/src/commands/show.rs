@@ -10,7 +10,7 @@ use crate::failure::{Outcome, Result};
 use crate::output::{self, DIM, HEAD, Output};
 use crate::store::Dir;
 use crate::transcript::Transcript;
-use crate::{resolve, safe, select, times};
+use crate::{names, resolve, safe, select, times};
 
 /// Show a conversation
 ///
@@ -133,8 +133,10 @@ fn range(text: &str) -> std::result::Result<Range<usize>, String> {
 /// Whose conversation it is, and what is known of it.
 fn head(out: &mut Output, key: &str, snapshot: &SessionSnapshot) -> Result<()> {
     let meta = snapshot.meta();
-    out.line(&out.paint(HEAD, &safe::line(key)))?;
-    for alias in &meta.aliases {
+    let name = names::of(key, &meta.aliases);
+    out.line(&out.paint(HEAD, &safe::line(name)))?;
+    let others = meta.aliases.iter().map(String::as_str).chain([key]);
+    for alias in others.filter(|other| *other != name) {
         out.line(&out.paint(DIM, &format!("also {}", safe::line(alias))))?;
     }
     let (made, changed) = (

@@ -14,6 +14,7 @@ use self::watch::{All, Few, Fresh};
 use crate::cost::Cost;
 use crate::excerpt::{self, Excerpt};
 use crate::failure::{Failure, Outcome, Result};
+use crate::names::Names;
 use crate::output::{self, Output};
 use crate::resolve;
 use crate::select::Select;
@@ -78,7 +79,9 @@ impl Tail {
             out: Output::new(),
             transcript: Transcript { full: self.full },
             json: self.json,
-            names: self.sessions.len() != 1,
+            says_whose: self.sessions.len() != 1,
+            names: Names::default(),
+            chats: chats.clone(),
             any: false,
             left_out: 0,
         };
@@ -173,7 +176,9 @@ struct Shown {
     transcript: Transcript,
     json: bool,
     /// Whether each says whose it is.
-    names: bool,
+    says_whose: bool,
+    names: Names,
+    chats: StoreHandle,
     any: bool,
     /// How many damaged lines were among them.
     left_out: usize,
@@ -191,8 +196,9 @@ impl Shown {
         if self.json {
             return self.out.json(&Line { session, message });
         }
-        let name = self.names.then_some(session);
-        self.transcript.write(&mut self.out, name, message)
+        let name = self.name(session);
+        self.transcript
+            .write(&mut self.out, name.as_deref(), message)
     }
 
     fn damaged(&mut self, session: &str, lines: usize) -> Result<()> {
@@ -200,8 +206,13 @@ impl Shown {
         if self.json {
             return Ok(());
         }
-        let name = self.names.then_some(session);
-        Transcript::damaged(&mut self.out, name, lines)
+        let name = self.name(session);
+        Transcript::damaged(&mut self.out, name.as_deref(), lines)
+    }
+
+    fn name(&mut self, session: &str) -> Option<String> {
+        let name = || self.names.ask(&self.chats, session);
+        self.says_whose.then(name)
     }
 
     fn all(&mut self, fresh: &[Fresh]) -> Result<()> {
@@ -213,7 +224,8 @@ impl Shown {
         {
             if let Some(remark) = remark {
                 self.out.flush()?;
-                output::note(&format!("{key}: {remark}"));
+                let name = self.names.ask(&self.chats, key);
+                output::note(&format!("{name}: {remark}"));
             }
             for message in messages {
                 self.message(key, message)?;

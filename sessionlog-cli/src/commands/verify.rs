@@ -1,18 +1,23 @@
 //! `sessionlog verify`: whether everything is sound.
 
+use std::path::Path;
+
 use clap::Args;
 use serde::Serialize;
-use sessionlog::{SessionCheck, Store, VerifyReport};
+use sessionlog::{Fault, Remedy, SessionCheck, Store, VerifyReport};
 
 use crate::failure::{Failure, Outcome, Result};
+use crate::lock::{self, Writer};
+use crate::names::Names;
 use crate::output::{self, BAD, DIM, GOOD, Output};
-use crate::store::Dir;
+use crate::store::{self, Dir};
 use crate::{progress, safe};
 
 /// Read everything and say what is wrong
 ///
-/// Every line of every session, every sidecar, every segment of the journal. Changes nothing,
-/// and works beside a running gateway and on a copy.
+/// Every line of every session, every sidecar, every segment of the journal. Of each fault it
+/// says which sessions it concerns, what is lost by it and what to run next; what has one cause is
+/// one fault. Changes nothing, and works beside a running gateway and on a copy.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +51,7 @@ impl Verify {
         let is_store = !report.sessions.is_empty() || dir.join(".sessionlog").exists();
         let mut out = Output::new();
         if self.json {
-            let summary = Summary::of(&report);
+            let summary = Summary::of(&report, dir);
             out.json(&Summary {
                 sound: summary.sound && is_store,
                 ..summary
@@ -56,7 +61,7 @@ impl Verify {
                 out.line(&safe::line(line))?;
             }
         } else {
-            tell(&mut out, &report)?;
+            tell(&mut out, dir, &report)?;
         }
         out.finish()?;
         if !is_store {
@@ -67,9 +72,16 @@ impl Verify {
             return Ok(Outcome::Nothing);
         }
         if !report.is_sound() && !self.json {
-            output::note(
-                "`sessionlog repair DIR` mends what can be mended; it copies what it changes first",
-            );
+            let writer = lock::writer(dir);
+            if matches!(writer, Writer::Process(_) | Writer::Somebody) {
+                let who = writer.text();
+                output::note(&format!("{who} writes to it: stop that before a repair"));
+            }
+            output::note("a repair copies what it changes first");
+            if report.faults().iter().any(|fault| !fault.losses.is_empty()) {
+                let restore = "sessionlog restore BACKUP ELSEWHERE";
+                output::note(&format!("a backup may have what is lost: {restore}"));
+            }
         }
         Ok(Outcome::found(report.is_sound()))
     }
@@ -78,6 +90,8 @@ impl Verify {
 #[derive(Serialize)]
 struct Summary {
     sound: bool,
+    faults: Vec<Told>,
+    /// The places of all faults.
     problems: Vec<String>,
     sessions: usize,
     messages: u64,
@@ -93,10 +107,28 @@ struct Summary {
     ownerless: Vec<String>,
 }
 
+/// A fault for a script.
+#[derive(Serialize)]
+struct Told {
+    cause: &'static str,
+    places: Vec<String>,
+    sessions: Vec<String>,
+    losses: Vec<String>,
+    next: String,
+}
+
 impl Summary {
-    fn of(report: &VerifyReport) -> Self {
+    fn of(report: &VerifyReport, dir: &Path) -> Self {
+        let told = |fault: Fault| Told {
+            cause: fault.cause,
+            next: next(dir, fault.remedy),
+            places: fault.places,
+            sessions: fault.sessions,
+            losses: fault.losses,
+        };
         Self {
             sound: report.is_sound(),
+            faults: report.faults().into_iter().map(told).collect(),
             problems: report.problems(),
             sessions: report.sessions.len(),
             messages: report.sessions.iter().map(|session| session.messages).sum(),
@@ -124,10 +156,15 @@ fn ownerless(report: &VerifyReport) -> impl Iterator<Item = &SessionCheck> {
     sessions.filter(|session| session.key.is_empty() && session.lines > 0)
 }
 
-fn tell(out: &mut Output, report: &VerifyReport) -> Result<()> {
-    let summary = Summary::of(report);
-    for problem in &summary.problems {
-        out.line(&out.paint(BAD, &safe::line(problem)))?;
+/// How many places and sessions of a fault are named, unless all are asked for.
+const NAMED: usize = 20;
+
+fn tell(out: &mut Output, dir: &Path, report: &VerifyReport) -> Result<()> {
+    let summary = Summary::of(report, dir);
+    let sessions = report.sessions.iter();
+    let names = Names::of(sessions.map(|check| (check.key.as_str(), check.aliases.as_slice())));
+    for fault in report.faults() {
+        tell_fault(out, dir, &names, &fault)?;
     }
     let read = format!(
         "{}, {} messages, {}",
@@ -135,9 +172,9 @@ fn tell(out: &mut Output, report: &VerifyReport) -> Result<()> {
         summary.messages,
         output::count(summary.segments, "segment"),
     );
-    let verdict = match summary.problems.len() {
+    let verdict = match summary.faults.len() {
         0 => out.paint(GOOD, "sound"),
-        problems => out.paint(BAD, &output::count(problems, "problem")),
+        faults => out.paint(BAD, &output::count(faults, "fault")),
     };
     out.line(&format!("{verdict}: {read}"))?;
     for session in ownerless(report) {
@@ -165,4 +202,60 @@ fn tell(out: &mut Output, report: &VerifyReport) -> Result<()> {
         ))?;
     }
     Ok(())
+}
+
+/// What is wrong, where, what it costs and what to run next.
+fn tell_fault(out: &mut Output, dir: &Path, names: &Names, fault: &Fault) -> Result<()> {
+    out.line(&out.paint(BAD, fault.cause))?;
+    some(out, "", &fault.places, |place| names.line(place))?;
+    if fault.sessions.len() > fault.places.len() {
+        let count = output::count(fault.sessions.len(), "session");
+        let first = fault.sessions.iter().take(NAMED);
+        let first: Vec<_> = first.map(|key| names.name(key)).collect();
+        let more = fault.sessions.len() - first.len();
+        let more = if more > 0 {
+            format!(", and {more} more")
+        } else {
+            String::new()
+        };
+        out.line(&format!("  concerns {count}: {}{more}", first.join(", ")))?;
+    }
+    if fault.losses.is_empty() {
+        out.line("  lost: nothing")?;
+    }
+    some(out, "lost: ", &fault.losses, |loss| names.line(loss))?;
+    out.line(&format!("  next: {}", next(dir, fault.remedy)))
+}
+
+/// The first lines, and how many there are besides.
+fn some(
+    out: &mut Output,
+    label: &str,
+    lines: &[String],
+    shown: impl Fn(&str) -> String,
+) -> Result<()> {
+    for line in lines.iter().take(NAMED) {
+        out.line(&format!("  {label}{}", shown(line)))?;
+    }
+    match lines.len().saturating_sub(NAMED) {
+        0 => Ok(()),
+        more => out.line(&format!("  {label}{more} more, as --full lists")),
+    }
+}
+
+/// What to run, or to do.
+fn next(dir: &Path, remedy: Remedy) -> String {
+    let repair = store::command("repair", dir);
+    match remedy {
+        Remedy::Open => String::from("nothing; the next open settles it"),
+        Remedy::Look => format!(
+            "look at these; no program can decide. Then {}",
+            store::command("verify", dir)
+        ),
+        Remedy::RepairWithLoss => format!(
+            "{repair} says the same; with --allow-data-loss it goes on without that. A backup may \
+             have more"
+        ),
+        _ => repair,
+    }
 }

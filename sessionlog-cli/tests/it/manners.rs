@@ -52,7 +52,7 @@ fn colours_are_for_terminals_and_for_who_asks() {
 }
 
 /// Every command, and those of `archive`.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "ls",
     "show",
     "tail",
@@ -64,6 +64,7 @@ const COMMANDS: [&str; 22] = [
     "verify",
     "repair",
     "backup",
+    "restore",
     "compact",
     "archive",
     "archive list",
@@ -100,11 +101,25 @@ fn shells_and_man_are_told_of_every_command() {
         let script = run_bare(&["completions", shell]).exits(0);
         assert!(script.contains("handover"), "{shell}");
     }
-    let pages = tempfile::tempdir().unwrap();
-    run_bare(&["man", "--out", pages.path().to_str().unwrap()]).exits(0);
+    let scratch = tempfile::tempdir().unwrap();
+    let pages = scratch.path().join("share/man1");
+    run_bare(&["man", "--out", pages.to_str().unwrap()]).exits(0);
     for command in COMMANDS {
         let page = format!("sessionlog-{}.1", command.replace(' ', "-"));
-        assert!(pages.path().join(&page).exists(), "{page}");
+        assert!(pages.join(&page).exists(), "{page}");
     }
     assert!(run_bare(&["man"]).exits(0).contains(".TH sessionlog"));
+}
+
+#[test]
+fn quiet_leaves_remarks_out_and_neither_results_nor_errors() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let said = run("ls", &dir, &["-n", "1"]);
+    assert!(said.err.contains("more than these"), "{}", said.err);
+    let quiet = run("ls", &dir, &["-n", "1", "--quiet"]);
+    assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
+    assert_eq!(quiet.out, said.out);
+    let err = run("ls", &fixture.beside("none"), &["-q"]).fails();
+    assert!(err.contains("no directory"), "{err}");
 }

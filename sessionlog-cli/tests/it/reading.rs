@@ -324,3 +324,55 @@ fn a_part_of_a_conversation_is_shown_by_number_and_by_time() {
     run("show", &dir, &["web:long", "--until", "2020-01-01"]).exits(1);
     run("show", &dir, &["web:long", "--range", "4..2"]).exits(2);
 }
+
+#[test]
+fn an_empty_store_and_a_path_that_is_none_say_so() {
+    let fixture = Fixture::empty();
+    fixture.write(|_| {});
+    let empty = run("ls", &fixture.dir(), &[]);
+    assert!(
+        empty.err.contains("the store has no session"),
+        "{}",
+        empty.err
+    );
+    empty.exits(1);
+    let other = fixture.beside("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("notes.txt"), "none").unwrap();
+    for (verb, args) in [
+        ("ls", vec![]),
+        ("search", vec!["x"]),
+        ("show", vec!["x"]),
+        ("stat", vec![]),
+    ] {
+        let err = run(verb, &other, &args).fails();
+        assert!(err.contains("no sessions in"), "{verb}: {err}");
+    }
+}
+
+#[test]
+fn a_list_for_scripts_is_complete() {
+    let fixture = Fixture::empty();
+    fixture.write(|chats| {
+        for n in 0..60 {
+            let key = format!("chat:{n}");
+            chats.add_message(&key, "user", "hi").wait().unwrap();
+        }
+    });
+    let dir = fixture.dir();
+    let lines = |args: &[&str]| run("ls", &dir, args).exits(0).lines().count();
+    assert_eq!(lines(&[]), 51);
+    assert_eq!(lines(&["--json"]), 60);
+    assert_eq!(lines(&["--keys"]), 60);
+    assert_eq!(lines(&["--json", "-n", "7"]), 7);
+    let log = dir.join("chat_7.jsonl");
+    std::fs::remove_file(&log).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    let listed = json(&run("ls", &dir, &["--json"]).exits(0));
+    assert_eq!(listed.len(), 60);
+    let unread = listed.iter().filter(|one| one["unreadable"] == true);
+    assert_eq!(
+        unread.map(|one| &one["key"]).collect::<Vec<_>>(),
+        ["chat:7"]
+    );
+}

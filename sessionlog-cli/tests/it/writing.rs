@@ -92,7 +92,7 @@ fn what_the_files_no_longer_hold_is_named_and_no_success() {
     let summary = json(&run("verify", dir.path(), &["--json"]).exits(1));
     assert_eq!(summary[0]["ownerless"], serde_json::json!(["a_2"]));
     let mended = run("repair", dir.path(), &[]).exits(1);
-    assert!(mended.contains("lost: a_1: lines that the sidecar counts, unless it was wrong: 5"));
+    assert!(mended.contains("lost: a:1: lines that the sidecar counts, unless it was wrong: 5"));
     run("verify", dir.path(), &[]).exits(0);
 }
 
@@ -377,4 +377,185 @@ fn an_address_that_is_no_database_makes_no_directory_of_its_name() {
     let told = run("copy", &fixture.dir(), &["mysql://db/chats"]).fails();
     assert!(told.contains("postgres://"), "{told}");
     assert!(!std::path::Path::new("mysql:").exists());
+}
+
+/// A directory as a power cut leaves it: sixty sessions that were flushed once, and a message of
+/// each that only the journal tells of. Damage hits one of these.
+fn with_a_damaged_segment(fixture: &Fixture) -> std::path::PathBuf {
+    let keys: Vec<String> = (0..60).map(|n| format!("chat:{n:02}")).collect();
+    fixture.write(|chats| {
+        for key in &keys {
+            chats.add_message(key, "user", "early").wait().unwrap();
+        }
+    });
+    let store = Store::open(fixture.dir()).unwrap();
+    for key in &keys {
+        let late = format!("late in {key}");
+        store
+            .handle()
+            .add_message(key, "user", &late)
+            .wait()
+            .unwrap();
+    }
+    let crashed = fixture.beside("crashed");
+    copy(&fixture.dir(), &crashed);
+    drop(store);
+    let segments = fs::read_dir(crashed.join(".sessionlog/journal")).unwrap();
+    let mut damaged = 0;
+    for path in segments.map(|entry| entry.unwrap().path()) {
+        let mut bytes = fs::read(&path).unwrap();
+        let text = b"late in chat:20";
+        if let Some(at) = bytes.windows(text.len()).position(|found| found == text) {
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+    crashed
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, to) = {
+            let entry = entry.unwrap();
+            (entry.path(), to.join(entry.file_name()))
+        };
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(&path, &to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_segment_is_one_fault_and_costs_what_repair_says() {
+    let fixture = Fixture::empty();
+    let dir = with_a_damaged_segment(&fixture);
+    let found = run("verify", &dir, &[]).exits(1);
+    assert!(found.lines().count() < 10, "{found}");
+    assert!(
+        found.contains("1 fault") && found.contains("chat:00"),
+        "{found}"
+    );
+    let repair = format!("next: sessionlog repair {}", dir.display());
+    assert!(found.contains(&repair), "{found}");
+    let found = json(&run("verify", &dir, &["--json"]).exits(1)).remove(0);
+    let faults = found["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), 1, "{faults:#?}");
+    let losses = &faults[0]["losses"];
+    assert!(
+        losses[0].as_str().unwrap().contains("journal batch"),
+        "{losses}"
+    );
+    let left = json(&run("repair", &dir, &["--json"]).exits(1)).remove(0);
+    assert_eq!(&left["needs_data_loss"], losses);
+    let text = run("repair", &dir, &["--allow-data-loss"]).exits(1);
+    assert!(text.contains("sessions concerned: chat:"), "{text}");
+    for loss in losses.as_array().unwrap() {
+        assert!(text.contains(loss.as_str().unwrap()), "{loss}: {text}");
+    }
+    run("verify", &dir, &[]).exits(0);
+}
+
+#[test]
+fn a_backup_is_restored_checked_and_over_nothing() {
+    let fixture = Fixture::new();
+    let (dir, backup) = (fixture.dir(), fixture.beside("backup"));
+    let [backup_arg, dir_arg] = [&backup, &dir].map(|path| path.to_str().unwrap());
+    run("backup", &dir, &[backup_arg]).exits(0);
+    let store = Store::open(&dir).unwrap();
+    let used = run("restore", &backup, &[dir_arg]).fails();
+    assert!(
+        used.contains("in use by process") && used.contains("mv "),
+        "{used}"
+    );
+    store.close().unwrap();
+    let before = fixture.files();
+    assert!(
+        run("restore", &backup, &[dir_arg])
+            .fails()
+            .contains("not empty")
+    );
+    assert!(fixture.files() == before);
+
+    let place = fixture.beside("restored");
+    let told = run("restore", &backup, &[place.to_str().unwrap()]).exits(0);
+    assert!(
+        told.contains("3 sessions restored") && told.contains("sound"),
+        "{told}"
+    );
+    let shown = |dir: &std::path::Path| run("show", dir, &[SEVEN, "--json"]).exits(0);
+    assert_eq!(shown(&place), shown(&dir));
+    Store::open(&place).unwrap().close().unwrap();
+
+    let log = backup.join(format!("{}.jsonl", EIGHT.replace(':', "_")));
+    let mut bytes = fs::read(&log).unwrap();
+    bytes.extend_from_slice(b"damaged\n");
+    fs::write(&log, bytes).unwrap();
+    let other = fixture.beside("other");
+    let other_arg = other.to_str().unwrap();
+    let refused = run("restore", &backup, &[other_arg]).fails();
+    assert!(
+        refused.contains("1 fault") && refused.contains("verify"),
+        "{refused}"
+    );
+    assert!(!other.exists());
+    let told = run("restore", &backup, &[other_arg, "--allow-damage", "--json"]).exits(1);
+    assert_eq!(json(&told)[0]["sound"], false);
+}
+
+#[test]
+fn an_alias_stands_for_a_hash_in_every_text() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let key = format!("sk_v1_{}", "ab".repeat(32));
+    fixture.write(|chats| {
+        chats.add_message(&key, "user", "needle").wait().unwrap();
+        let aliases = vec![String::from("telegram:7")];
+        chats
+            .upsert_session_meta(&key, None, aliases)
+            .wait()
+            .unwrap();
+    });
+    for (verb, args) in [
+        ("ls", vec![]),
+        ("search", vec!["needle"]),
+        ("search", vec!["needle", "-l"]),
+        ("search", vec!["needle", "--count"]),
+        ("tail", vec![]),
+        ("retention", vec!["--count", "0", "--with-main"]),
+    ] {
+        let text = run(verb, &dir, &args).exits(0);
+        assert!(
+            text.contains("telegram:7") && !text.contains(&key),
+            "{verb}: {text}"
+        );
+    }
+    assert_eq!(run("ls", &dir, &["--keys"]).exits(0), format!("{key}\n"));
+    let log = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let log = log.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    for path in log {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend_from_slice(b"damaged\n");
+        fs::write(&path, bytes).unwrap();
+    }
+    for (verb, code) in [("verify", 1), ("repair", 0)] {
+        let text = run(verb, &dir, &[]).exits(code);
+        assert!(text.contains("telegram:7: "), "{verb}: {text}");
+        // Files are named by it.
+        let mut lines = text.lines().filter(|line| !line.contains(".jsonl"));
+        assert!(lines.all(|line| !line.contains(&key)), "{verb}: {text}");
+    }
+    let receipt = run("erase", &dir, &["--session", "telegram:7", "--yes"]);
+    assert!(
+        receipt.out.contains("erased telegram:7\n"),
+        "{}",
+        receipt.out
+    );
+    receipt.exits(0);
 }

@@ -38,6 +38,11 @@ pub(super) struct Wanted {
     prefix: String,
     channel: String,
     agent: String,
+    person: String,
+    /// Said then or later, milliseconds since 1970.
+    since: Option<i64>,
+    /// Said before, milliseconds since 1970.
+    until: Option<i64>,
     role: String,
     regex: bool,
     case: bool,
@@ -88,7 +93,7 @@ pub(super) async fn search(
         unreadable: Vec::new(),
         more: None,
     };
-    let mut search = library.store.search(query(&wanted));
+    let mut search = library.store.search(query(&wanted)?);
     let mut skip = wanted.skip;
     let deadline = Instant::now() + TIME;
     loop {
@@ -117,26 +122,33 @@ pub(super) async fn search(
     Ok(Json(found))
 }
 
-fn query(wanted: &Wanted) -> SearchQuery {
+fn query(wanted: &Wanted) -> Answer<SearchQuery> {
     let prefix = if wanted.key.is_empty() {
         &wanted.prefix
     } else {
         &wanted.key
     };
-    let among = sessions::query(prefix, &wanted.channel, &wanted.agent);
-    let query = SearchQuery::new()
+    let whose = [&wanted.channel, &wanted.agent, &wanted.person];
+    let among = sessions::query(prefix, whose.map(String::as_str));
+    let mut query = SearchQuery::new()
         .among(among.order(SessionOrder::Updated))
         .archived(wanted.archived);
+    if let Some(since) = sessions::time(wanted.since)? {
+        query = query.since(since);
+    }
+    if let Some(until) = sessions::time(wanted.until)? {
+        query = query.until(until);
+    }
     let query = if wanted.regex {
         query.regex(&*wanted.q)
     } else {
         query.text(&*wanted.q)
     };
     let query = query.ignore_case(!wanted.case);
-    match &*wanted.role {
+    Ok(match &*wanted.role {
         "" => query,
         role => query.role(role),
-    }
+    })
 }
 
 fn shown(hit: SearchHit) -> Hit {

@@ -7,7 +7,7 @@ use axum::extract::Query;
 use axum::extract::State;
 use axum::extract::rejection::QueryRejection;
 use serde::{Deserialize, Serialize};
-use sessionlog::{Cursor, SessionInfo, SessionOrder, SessionQuery};
+use sessionlog::{Cursor, OffsetDateTime, SessionInfo, SessionOrder, SessionQuery, Whose};
 
 use super::{Library, millis};
 use crate::failure::{Answer, Failure};
@@ -26,6 +26,9 @@ pub(super) struct Wanted {
     prefix: String,
     channel: String,
     agent: String,
+    person: String,
+    /// Changed then or later, milliseconds since 1970.
+    since: Option<i64>,
     order: String,
     limit: Option<usize>,
     after: String,
@@ -35,6 +38,8 @@ pub(super) struct Wanted {
 pub(super) struct Found {
     sessions: Vec<Listed>,
     unreadable: Vec<String>,
+    /// How many sessions the store has, whatever was asked for.
+    total: usize,
     /// What to give as `after` for the next page.
     next: Option<String>,
 }
@@ -52,35 +57,59 @@ pub(super) async fn sessions(
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Answer<Json<Found>> {
     let wanted = super::query(wanted)?;
-    let mut query = query(&wanted.prefix, &wanted.channel, &wanted.agent)
+    let whose = [&wanted.channel, &wanted.agent, &wanted.person];
+    let mut query = query(&wanted.prefix, whose.map(String::as_str))
         .limit(wanted.limit.unwrap_or(USUAL_SESSIONS).min(MAX_SESSIONS))
         .order(match &*wanted.order {
             "" | "updated" => SessionOrder::Updated,
             "name" => SessionOrder::Name,
             _ => return Err(Failure::bad("the order is updated or name")),
         });
+    if let Some(since) = time(wanted.since)? {
+        query = query.updated_since(since);
+    }
     if !wanted.after.is_empty() {
         let cursor = serde_json::from_str::<Cursor>(&wanted.after);
         query = query.after(cursor.map_err(|_| Failure::bad("after is no page's next"))?);
     }
     let _turn = library.turn_to_read().await?;
     let page = library.store.sessions(query).await?;
+    let total = library.store.list_sessions().await?.len();
     let next = page.next.map(|cursor| serde_json::to_string(&cursor));
     Ok(Json(Found {
         sessions: page.sessions.into_iter().map(listed).collect(),
         unreadable: page.unreadable,
+        total,
         next: next.transpose().unwrap_or_default(),
     }))
 }
 
-/// The sessions of a prefix, a channel and an agent; empty ones are any.
-pub(super) fn query(prefix: &str, channel: &str, agent: &str) -> SessionQuery {
+/// A time that was asked for.
+pub(super) fn time(millis: Option<i64>) -> Answer<Option<OffsetDateTime>> {
+    let time = |millis: i64| {
+        let nanos = i128::from(millis) * 1_000_000;
+        OffsetDateTime::from_unix_timestamp_nanos(nanos)
+    };
+    let wrong = |_| Failure::bad("a time is in milliseconds since 1970");
+    millis.map(time).transpose().map_err(wrong)
+}
+
+/// The sessions of a prefix, and of a channel, an agent and a person; empty ones are any.
+pub(super) fn query(prefix: &str, [channel, agent, person]: [&str; 3]) -> SessionQuery {
     let mut query = SessionQuery::new().prefix(prefix);
     if !channel.is_empty() {
         query = query.channel(channel);
     }
     if !agent.is_empty() {
         query = query.agent(agent);
+    }
+    if !person.is_empty() {
+        let whose = Whose::new(person);
+        query = query.person(if channel.is_empty() {
+            whose
+        } else {
+            whose.on(channel)
+        });
     }
     query
 }

@@ -212,6 +212,30 @@ async fn the_api_answers_no_page_of_another_site() {
 }
 
 #[tokio::test]
+async fn no_page_of_a_foreign_origin_is_answered() {
+    let store = stores::empty();
+    let options = ViewerOptions::new().token(TOKEN).host("chat.example");
+    let router = Viewer::new(store.chats.clone(), options).unwrap().router();
+    for path in ["/", "/api/sessions"] {
+        for (origin, status) in [
+            ("http://127.0.0.1:8080", StatusCode::OK),
+            ("https://chat.example", StatusCode::OK),
+            ("http://127.0.0.1:9999", StatusCode::FORBIDDEN),
+            ("http://localhost:8080", StatusCode::FORBIDDEN),
+            ("https://evil.example", StatusCode::FORBIDDEN),
+            ("null", StatusCode::FORBIDDEN),
+            ("", StatusCode::FORBIDDEN),
+        ] {
+            let answer = send(&router, path, |request| {
+                let origin = HeaderValue::from_str(origin).unwrap();
+                request.headers_mut().insert("origin", origin);
+            });
+            assert_eq!(answer.await.status, status, "{path} {origin}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn only_reading_is_answered() {
     let store = stores::empty();
     let router = viewer(store.chats.clone()).router();
@@ -302,6 +326,7 @@ async fn the_page_names_no_other_host_and_has_no_script_in_it() {
         "/api.js",
         "/dom.js",
         "/feed.js",
+        "/markdown.js",
         "/message.js",
         "/usage.js",
         "/style.css",

@@ -88,16 +88,94 @@ async fn more_live_pages_than_allowed_are_refused_until_one_is_closed() {
 }
 
 #[tokio::test]
-async fn more_connections_than_allowed_wait_for_one_to_end() {
+async fn more_connections_than_allowed_are_refused_until_one_ends() {
     let (_store, port, _stop, _server) = serving(ViewerOptions::new().max_connections(1)).await;
     let mut first = asking(port, "/api/store").await;
     until(&mut first, "healthy").await;
-    let mut second = asking(port, "/api/store").await;
-    let mut byte = [0];
-    let waits = tokio::time::timeout(Duration::from_millis(200), second.read(&mut byte)).await;
-    assert!(waits.is_err(), "the first one is still open");
+    let refused = until(&mut asking(port, "/api/store").await, "}").await;
+    assert!(refused.contains("503 Service Unavailable"), "{refused}");
     drop(first);
-    until(&mut second, "healthy").await;
+    // The server learns of the end when it reads next.
+    let again = async {
+        loop {
+            let mut stream = asking(port, "/api/store").await;
+            if until(&mut stream, "\r\n\r\n").await.contains("200 OK") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, again)
+        .await
+        .expect("room for another connection");
+}
+
+/// Waits for the other side to close.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut bytes = [0; 4096];
+    loop {
+        match stream.read(&mut bytes).await {
+            Ok(0) | Err(_) => return true,
+            Ok(_) => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn five_hundred_hostile_connections_keep_nobody_out_who_has_the_token() {
+    let (_store, port, _stop, _server) = serving(ViewerOptions::new()).await;
+    let mut live = asking(port, "/api/live").await;
+    until(&mut live, "ready").await;
+    let mut inside = asking(port, "/api/store").await;
+    until(&mut inside, "healthy").await;
+    let mut hostile = Vec::new();
+    for n in 0..500 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let sent = match n % 4 {
+            0 => "",
+            1 => "GET /api/store HTTP/1.1\r\nHost: local",
+            2 => "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\n",
+            _ => {
+                "GET /api/store HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer guessed\r\n\r\n"
+            }
+        };
+        // It may have been shown out already.
+        let _ = stream.write_all(sent.as_bytes()).await;
+        hostile.push(stream);
+    }
+    // Long before the first of them has to go for having said nothing.
+    let served = async {
+        let request = "GET /api/store HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ";
+        let request = format!("{request}{TOKEN}\r\n\r\n");
+        inside.write_all(request.as_bytes()).await.unwrap();
+        until(&mut inside, "healthy").await;
+        until(&mut asking(port, "/api/store").await, "healthy").await;
+    };
+    tokio::time::timeout(Duration::from_secs(5), served)
+        .await
+        .expect("an answer");
+    // The first of them made room for the others.
+    assert!(is_closed(&mut hostile[0]).await);
+    let mut byte = [0];
+    let ended = live.try_read(&mut byte);
+    assert!(!matches!(ended, Ok(0)), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_shows_no_token_in_time_is_shown_out_and_who_did_may_stay() {
+    let (_store, port, _stop, _server) = serving(ViewerOptions::new()).await;
+    let mut reader = asking(port, "/api/store").await;
+    until(&mut reader, "healthy").await;
+    let mut half = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    half.write_all(b"GET /api/store HTTP/1.1\r\nHost: local")
+        .await
+        .unwrap();
+    tokio::time::timeout(LIMIT, is_closed(&mut half))
+        .await
+        .expect("it is shown out");
+    let mut byte = [0];
+    let stays = tokio::time::timeout(LIMIT, reader.read(&mut byte)).await;
+    assert!(stays.is_err(), "{stays:?}");
 }
 
 #[tokio::test]

@@ -217,6 +217,42 @@ async fn pages_of_sessions_have_each_session_once() {
 }
 
 #[tokio::test]
+async fn people_and_days_narrow_sessions_and_messages_and_all_are_counted() {
+    let store = stores::empty();
+    let key = |person: u8| format!("agent:main:telegram:direct:{person}");
+    for (person, day) in [(7, "2026-11-20"), (8, "2026-11-21")] {
+        let message = Message::user("hello").with_created_at(&format!("{day}T10:00:00Z"));
+        let said = store.chats.add_full_message(key(person), message.unwrap());
+        said.wait().unwrap();
+    }
+    let router = viewer(store.chats.clone()).router();
+    let page = ask(&router, "/api/sessions?person=7&channel=telegram").await;
+    assert_eq!(keys(&page), [key(7)]);
+    assert_eq!(page["total"], 2);
+    // In the year 2096.
+    let page = ask(&router, "/api/sessions?since=4000000000000").await;
+    assert!(keys(&page).is_empty());
+    // 2026-11-21.
+    for (filter, person) in [
+        ("person=8", 8),
+        ("since=1795219200000", 8),
+        ("until=1795219200000", 7),
+    ] {
+        let found = ask(&router, &format!("/api/search?q=hello&{filter}")).await;
+        let hits = found["hits"].as_array().unwrap();
+        let found: Vec<_> = hits
+            .iter()
+            .map(|hit| hit["key"].as_str().unwrap())
+            .collect();
+        assert_eq!(found, [key(person)], "{filter}");
+    }
+    for path in ["/api/sessions?since=", "/api/search?q=hello&until="] {
+        let refused = get(&router, &format!("{path}{}", i64::MAX)).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_is_described_with_its_checkpoints_and_tokens_where_they_stand() {
     let store = stores::empty();
     stores::furnished(&store.chats);

@@ -91,7 +91,9 @@ impl Look {
     }
 
     fn complaints(&self) -> Vec<String> {
-        self.report.problems()
+        self.report
+            .fault()
+            .map_or_else(Vec::new, |fault| fault.places)
     }
 
     /// Whether the journal is another by now.

@@ -24,6 +24,9 @@ const RECORD_START: &[u8] = b"{\"role\"";
 /// What is to be done about a session.
 #[derive(Debug, Default)]
 pub(super) struct Mending {
+    /// The session's key, or its file's name if no key is known. Every line of `done` and
+    /// `losses` is about it.
+    pub(super) name: String,
     /// The new bytes of the session file.
     pub(super) content: Option<Vec<u8>>,
     /// The new sidecar.
@@ -72,11 +75,13 @@ pub(super) fn mending(
     if !listed && before.is_some() && mending.done.is_empty() {
         mending
             .done
-            .push(format!("{stem}: a missing sidecar is made anew"));
+            .push(String::from("a missing sidecar is made anew"));
     }
     let skip = before.as_ref().map_or(0, |meta| meta.skip);
     let cleaned = log.as_deref().map(|bytes| Cleaned::from(bytes, skip));
-    mending.take_lines(stem, cleaned, log.as_deref(), before.as_ref(), listed);
+    let name = before.as_ref().map_or(stem, |meta| &meta.key);
+    name.clone_into(&mut mending.name);
+    mending.take_lines(cleaned, log.as_deref(), before.as_ref(), listed);
     let idle = mending.done.is_empty() && mending.losses.is_empty();
     Ok((!idle).then_some(mending))
 }
@@ -92,28 +97,25 @@ impl Mending {
         let path = dir.join(session_file::sidecar_name(stem));
         let bytes = read_bytes(storage, &path).map_err(|e| Error::io("read", &path, e))?;
         let (found, missing) = fields(&bytes, stem);
-        self.done.push(format!(
-            "{stem}: the damaged sidecar ({reason}) is set aside"
-        ));
+        self.done
+            .push(format!("the damaged sidecar ({reason}) is set aside"));
         let Some(meta) = found else {
             self.drop_sidecar = true;
-            self.losses.push(format!(
-                "{stem}: whose session it is; it is listed again once its key is written to"
+            self.losses.push(String::from(
+                "whose session it is; it is listed again once its key is written to",
             ));
             return Ok(None);
         };
         if !missing.is_empty() {
             let missing = missing.join(", ");
-            self.losses.push(format!(
-                "{stem}: the sidecar's {missing}, as far as there were any"
-            ));
+            self.losses
+                .push(format!("the sidecar's {missing}, as far as there were any"));
         }
         Ok(Some(meta))
     }
 
     fn take_lines(
         &mut self,
-        stem: &str,
         cleaned: Option<Cleaned>,
         log: Option<&[u8]>,
         before: Option<&SessionMeta>,
@@ -127,7 +129,7 @@ impl Mending {
             && cleaned.damaged > 0
         {
             self.done.push(format!(
-                "{stem}: damaged lines: {}; records put back of them: {}; bytes set aside: {}",
+                "damaged lines: {}; records put back of them: {}; bytes set aside: {}",
                 cleaned.damaged,
                 cleaned.rescued,
                 cleaned.garbage.len()
@@ -140,18 +142,16 @@ impl Mending {
         }
         let Some(meta) = &mut after else { return };
         if log.is_none() && meta.count > 0 {
-            self.losses.push(format!(
-                "{stem}: {} lines; the session file is missing",
-                meta.count
-            ));
+            self.losses
+                .push(format!("{} lines; the session file is missing", meta.count));
         } else if meta.count > lines && listed {
             let missing = meta.count - lines;
             self.losses.push(format!(
-                "{stem}: lines that the sidecar counts, unless it was wrong: {missing}"
+                "lines that the sidecar counts, unless it was wrong: {missing}"
             ));
         } else if hopeless > 0 && !listed {
             self.losses.push(format!(
-                "{stem}: damaged lines of which nothing could be put back: {hopeless}"
+                "damaged lines of which nothing could be put back: {hopeless}"
             ));
         }
         meta.count = lines;
@@ -162,7 +162,7 @@ impl Mending {
         }
         if listed && self.content.is_none() {
             self.done
-                .push(format!("{stem}: the sidecar counts the lines there are"));
+                .push(String::from("the sidecar counts the lines there are"));
         }
         self.meta = after;
     }

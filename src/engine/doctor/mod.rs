@@ -48,6 +48,8 @@
 //!   then as in recovery and close. After: a clean store.
 
 mod census;
+mod cost;
+mod faults;
 mod look;
 mod mend;
 mod once;
@@ -61,6 +63,7 @@ mod salvage;
 mod tools;
 mod verify;
 
+pub use faults::{Fault, Remedy};
 pub use outcome::{RepairOptions, RepairReport};
 pub(crate) use repair::repair;
 pub use report::{

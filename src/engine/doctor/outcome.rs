@@ -1,5 +1,6 @@
 //! How to repair, and what a repair did.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -65,6 +66,9 @@ pub struct RepairReport {
     /// Sessions that were left as they are, because their files cannot be read
     /// (a directory or link in a file's place, a failing disk), one line each.
     pub unreadable: Vec<String>,
+    /// The sessions whose files were written anew: their keys, or the names of their files
+    /// without extension where no key is known.
+    pub sessions: BTreeSet<String>,
 }
 
 impl fmt::Display for RepairReport {
@@ -81,6 +85,10 @@ impl fmt::Display for RepairReport {
         list("lost", &self.losses)?;
         list("left, for it would lose data", &self.needs_data_loss)?;
         list("left, for it cannot be read", &self.unreadable)?;
+        if !self.sessions.is_empty() {
+            let sessions: Vec<_> = self.sessions.iter().map(String::as_str).collect();
+            writeln!(f, "sessions concerned: {}", sessions.join(", "))?;
+        }
         for path in &self.quarantined {
             writeln!(f, "set aside in {}", path.display())?;
         }

@@ -8,13 +8,14 @@ use super::report::{
 
 impl fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems = self.problems();
-        match problems.len() {
+        let faults = self.faults();
+        match faults.len() {
             0 => writeln!(f, "sound")?,
-            n => writeln!(f, "{n} problems")?,
+            1 => writeln!(f, "1 fault")?,
+            n => writeln!(f, "{n} faults")?,
         }
-        for problem in &problems {
-            writeln!(f, "  {problem}")?;
+        for fault in &faults {
+            write!(f, "{fault}")?;
         }
         if self.busy {
             writeln!(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::census::Census;
+use super::cost::{self, Cost};
 use super::mend::{self, Mending};
 use super::originals::Originals;
 use super::outcome::{RepairOptions, RepairReport};
@@ -81,49 +82,43 @@ impl Repair<'_> {
 
     /// The store's identity; `None` if there is none to be had without loss.
     fn identity(&mut self) -> Result<Option<StoreId>> {
-        let fault = match self.home.read_identity(&**self.storage) {
-            Ok(Some(id)) => return self.identity_of_journal(id),
-            Ok(None) => "missing",
-            Err(Error::Corrupt { .. }) => "damaged",
-            Err(e) => return Err(e),
+        let read = self.home.read_identity(&**self.storage);
+        let fault = match &read {
+            Ok(Some(_)) => None,
+            Ok(None) => Some("missing"),
+            Err(Error::Corrupt { .. }) => Some("damaged"),
+            Err(_) => return read,
         };
         let inspection = self.inspect(None)?;
+        if let Some(loss) = cost::of_identity(&read, &inspection)
+            && !self.may_lose(loss)
+        {
+            return Ok(None);
+        }
+        let own = read.ok().flatten();
+        if let Some(own) = own
+            && inspection.store().is_none_or(|id| id == own)
+        {
+            return Ok(Some(own));
+        }
         if let Some(id) = inspection.store() {
+            // An identity that reads and that no segment has may be a damaged one.
             self.replace_identity(&id)?;
-            self.report.done.push(format!(
-                "the store's identity was {fault}, and is what its journal says"
-            ));
+            if let Some(fault) = fault {
+                self.report.done.push(format!(
+                    "the store's identity was {fault}, and is what its journal says"
+                ));
+            }
             return Ok(Some(id));
         }
-        if !inspection.segments.is_empty() {
-            let what = format!("the store's identity is {fault}, and no segment tells it");
-            if !self.may_lose(what) {
-                return Ok(None);
-            }
-            for segment in &inspection.segments {
-                self.give_up(segment)?;
-            }
+        for segment in &inspection.segments {
+            self.give_up(segment)?;
         }
-        if fault == "damaged" {
+        if fault == Some("damaged") {
             self.back_up([&self.home.identity])?;
             self.remove([&self.home.identity])?;
         }
         self.home.identity(&**self.storage).map(Some)
-    }
-
-    /// An identity that reads and that no segment has may be a damaged one.
-    fn identity_of_journal(&mut self, id: StoreId) -> Result<Option<StoreId>> {
-        let inspection = self.inspect(None)?;
-        let Some(other) = inspection.store().filter(|other| *other != id) else {
-            return Ok(Some(id));
-        };
-        let what = "the whole journal is another store's than the identity says; it is taken for \
-                    this one's";
-        if !self.may_lose(what.into()) {
-            return Ok(None);
-        }
-        self.replace_identity(&other)?;
-        Ok(Some(other))
     }
 
     fn replace_identity(&mut self, id: &StoreId) -> Result<()> {
@@ -140,7 +135,7 @@ impl Repair<'_> {
         let (covered, _): (Vec<_>, Vec<_>) = inspection
             .segments
             .iter()
-            .partition(|segment| segment.fault.is_some() && inspection.is_covered(segment));
+            .partition(|segment| cost::is_needless(&inspection, segment));
         if !covered.is_empty() {
             let paths: Vec<_> = covered.iter().map(|segment| segment.path.clone()).collect();
             self.back_up(&paths)?;
@@ -179,34 +174,14 @@ impl Repair<'_> {
 
     /// Says what a damaged journal has lost, and whether to go on without it.
     fn may_lose_records(&mut self, inspection: &Inspection) -> Result<bool> {
-        let (mut losses, mut spited) = (Vec::new(), Vec::new());
-        for segment in &inspection.segments {
-            let Some(fault) = &segment.fault else {
-                continue;
-            };
-            let name = segment.path.display();
-            if segment.batches() == 0 {
-                losses.push(format!("{name}: whatever was in it ({fault})"));
-            } else if segment.last() == Some(inspection.newest()) {
-                losses.push(format!("{name}: whatever came last in it ({fault})"));
-            } else {
-                spited.push(format!("{name}: read in spite of its header"));
-            }
-        }
-        let missing = inspection.missing();
-        if let (Some(first), Some(last)) = (missing.first(), missing.last()) {
-            let count = missing.len();
-            losses.push(format!(
-                "{count} journal batches between {first} and {last}"
-            ));
-        }
-        losses.extend(self.salvaged(inspection)?.losses(self.sources())?);
+        let salvage = self.salvaged(inspection)?;
+        let Cost { losses, mut spared } = cost::of_parts(inspection, &salvage, self.sources())?;
         let mut may = true;
         for loss in losses {
             may = self.may_lose(loss);
         }
         if may {
-            self.report.done.append(&mut spited);
+            self.report.done.append(&mut spared);
         }
         Ok(may)
     }
@@ -220,9 +195,7 @@ impl Repair<'_> {
     }
 
     fn salvaged(&self, inspection: &Inspection) -> Result<Salvage> {
-        let mut salvage = Salvage::default();
-        inspection.replay(&**self.storage, |record| salvage.add(record))?;
-        Ok(salvage)
+        Salvage::of(inspection, &**self.storage)
     }
 
     /// Puts every session that the journal speaks of together anew, commits all
@@ -243,6 +216,7 @@ impl Repair<'_> {
         self.salvage_once(&salvage)?;
         for stem in salvage.plans.sessions.keys() {
             let rescued = salvage.rescue(self.sources(), stem)?;
+            self.report.sessions.insert(rescued.name);
             let Some(content) = rescued.content else {
                 let standing = Standing::of(&**self.storage, self.dir, stem)?;
                 let delete = Record::Delete {
@@ -381,8 +355,12 @@ impl Repair<'_> {
             }
             (None, None) => {}
         }
-        self.report.done.extend(mending.done);
-        self.report.losses.extend(mending.losses);
+        let name = mending.name;
+        let named = |line: String| format!("{name}: {line}");
+        self.report.done.extend(mending.done.into_iter().map(named));
+        let losses = mending.losses.into_iter().map(named);
+        self.report.losses.extend(losses);
+        self.report.sessions.insert(name);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 /// Everything [`Store::verify`](crate::Store::verify) found in a directory.
 ///
-/// Its `Display` is a report for a person: every problem, then every journal
+/// Its `Display` is a report for a person: every fault, then every journal
 /// segment, then every session.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -51,6 +51,9 @@ pub struct JournalCheck {
     /// Why opening fails with [`Error::Corrupt`](crate::Error::Corrupt), if it
     /// does; [`Store::repair`](crate::Store::repair) can mend it.
     pub damage: Option<String>,
+    /// What [`Store::repair`](crate::Store::repair) would give up of a damaged journal, one line
+    /// each, in its words. Empty if that loses nothing.
+    pub losses: Vec<String>,
 }
 
 /// One segment of the journal.
@@ -104,6 +107,8 @@ pub struct SessionCheck {
     pub stem: String,
     /// Whose it is; empty if no sidecar says.
     pub key: String,
+    /// Its other keys.
+    pub aliases: Vec<String>,
     /// Lines, with those that the journal holds and the file does not yet.
     pub lines: u64,
     /// Messages among them, truncated ones included.
@@ -195,50 +200,7 @@ impl VerifyReport {
     /// never made), or a person should look at, aliases of several sessions among them.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.problems().is_empty()
-    }
-
-    /// Everything that is wrong, one line each, for a person. What an unclean
-    /// end leaves, and the next open clears away, is not wrong.
-    #[must_use]
-    pub fn problems(&self) -> Vec<String> {
-        let mut all = self.journal.problems();
-        all.extend(self.sessions.iter().flat_map(SessionCheck::problems));
-        let claimed = |what: &str, claim: &Claim| {
-            format!(
-                "{what} {:?} is claimed by {}",
-                claim.name,
-                claim.stems.join(", ")
-            )
-        };
-        all.extend(
-            self.duplicate_keys
-                .iter()
-                .map(|claim| claimed("key", claim)),
-        );
-        all.extend(
-            self.duplicate_aliases
-                .iter()
-                .map(|claim| claimed("alias", claim)),
-        );
-        all
-    }
-}
-
-impl JournalCheck {
-    pub(super) fn problems(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        all.extend(self.damage.iter().map(|why| format!("journal: {why}")));
-        for segment in &self.segments {
-            let name = &segment.name;
-            all.extend(segment.fault.iter().map(|why| format!("{name}: {why}")));
-            if let SegmentEnd::Damaged { offset, behind } = segment.end {
-                all.push(format!(
-                    "{name}: damaged at byte {offset}; {behind} whole batches stand behind that"
-                ));
-            }
-        }
-        all
+        self.faults().is_empty()
     }
 }
 
@@ -251,48 +213,5 @@ impl SessionCheck {
             sidecar: SidecarCheck::Sound,
             ..Self::default()
         };
-    }
-
-    pub(super) fn problems(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        let mut say = |what: String| all.push(format!("{}: {what}", self.stem));
-        if let Some(why) = &self.unreadable {
-            say(why.clone());
-        }
-        for why in [&self.rewrite_fault, &self.changed].into_iter().flatten() {
-            say(why.clone());
-        }
-        for why in &self.backup_faults {
-            say(why.clone());
-        }
-        for line in &self.damaged {
-            let DamagedLine {
-                offset,
-                len,
-                reason,
-            } = line;
-            say(format!("{len} bytes at {offset} are no record: {reason}"));
-        }
-        let unlisted = self.damaged_lines - self.damaged.len() as u64;
-        if unlisted > 0 {
-            say(format!("{unlisted} more lines are no records"));
-        }
-        if let SidecarCheck::Corrupt { reason } = &self.sidecar {
-            say(format!("the sidecar does not decode: {reason}"));
-        }
-        let Self {
-            lines, skip, count, ..
-        } = self;
-        match self.mismatch {
-            Some(Mismatch::LinesMissing) => {
-                say(format!(
-                    "the session file is missing or empty; the sidecar counts {count} lines"
-                ));
-            }
-            Some(Mismatch::SkipBeyond) => say(format!("{skip} lines are to be skipped of {lines}")),
-            Some(Mismatch::Stale) => say(format!("{count} lines are counted, {lines} are there")),
-            None => {}
-        }
-        all
     }
 }

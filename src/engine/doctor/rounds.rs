@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::census::{self, Census};
+use super::cost;
 use super::look::{Look, Stood};
 use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
@@ -53,7 +54,7 @@ impl<'a> Rounds<'a> {
             let restless = self.round(stems)?;
             let wrong = |stem: &String| {
                 let judged = self.judged.get(stem);
-                judged.is_some_and(|(check, _)| !check.problems().is_empty())
+                judged.is_some_and(|(check, _)| !check.troubles().is_empty())
             };
             stems = restless.into_iter().filter(wrong).collect();
             if stems.is_empty() {
@@ -135,6 +136,9 @@ impl<'a> Rounds<'a> {
         report.unsettled = self.unsettled.into_iter().collect();
         report.sessions = self.judged.into_values().map(|(check, _)| check).collect();
         report.journal = self.look.report;
+        if report.journal.damage.is_some() {
+            report.journal.losses = cost::of_journal(self.storage, self.dir, self.home)?;
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::census;
 use crate::disk::files::backup::Name;
 use crate::disk::files::log_path;
+use crate::disk::journal::inspect::Inspection;
 use crate::disk::journal::record::Record;
 use crate::disk::session_file::{self, Kind, SessionMeta};
 use crate::engine::recovery::plan::{Appended, Base, Plan, Plans, flaw};
@@ -38,6 +39,8 @@ pub(super) struct Sources<'a> {
 /// A session as it comes out of a damaged journal.
 #[derive(Debug)]
 pub(super) struct Rescued {
+    /// The session's key, or its file's name if no key is known.
+    pub(super) name: String,
     /// `None`: it was deleted.
     pub(super) content: Option<Vec<u8>>,
     pub(super) meta: Option<SessionMeta>,
@@ -46,6 +49,16 @@ pub(super) struct Rescued {
 }
 
 impl Salvage {
+    /// What reads of a journal.
+    ///
+    /// # Errors
+    /// If a segment cannot be read any more.
+    pub(super) fn of(inspection: &Inspection, storage: &dyn Storage) -> Result<Self> {
+        let mut salvage = Self::default();
+        inspection.replay(storage, |record| salvage.add(record))?;
+        Ok(salvage)
+    }
+
     /// Takes in the next record that reads.
     pub(super) fn add(&mut self, record: &Record<'_>) {
         match flaw(record) {
@@ -62,7 +75,9 @@ impl Salvage {
         let Sources { storage, dir, .. } = sources;
         let plan = self.plans.sessions.get(stem).cloned().unwrap_or_default();
         if !plan.exists() {
+            let (_, on_disk) = census::sidecar(storage, dir, stem)?;
             return Ok(Rescued {
+                name: on_disk.map_or_else(|| stem.to_owned(), |meta| meta.key),
                 content: None,
                 meta: None,
                 losses: Vec::new(),
@@ -87,9 +102,11 @@ impl Salvage {
         }
         let (_, on_disk) = census::sidecar(storage, dir, stem)?;
         let meta = rebuilt.meta(plan.meta_rescued(on_disk));
-        let losses = rebuilt.losses.iter().map(|loss| format!("{stem}: {loss}"));
+        let name = meta.as_ref().map_or(stem, |meta| &meta.key).to_owned();
+        let losses = rebuilt.losses.iter().map(|loss| format!("{name}: {loss}"));
         Ok(Rescued {
             losses: losses.collect(),
+            name,
             content: Some(rebuilt.bytes),
             meta,
         })

@@ -207,6 +207,7 @@ impl SessionCheck {
             .map_err(|e| Error::io("read", dir, e))?;
         if let Some(meta) = &meta {
             self.key.clone_from(&meta.key);
+            self.aliases.clone_from(&meta.aliases);
             (self.skip, self.count) = (meta.skip, meta.count);
             let lines = i64::try_from(self.lines).unwrap_or(i64::MAX);
             self.mismatch = if content.size() == 0 && meta.count > 0 {

@@ -1,0 +1,114 @@
+//! What a damaged journal costs: the same for who only looks and for who mends.
+
+use std::path::Path;
+
+use super::salvage::{Salvage, Sources};
+use crate::disk::journal::inspect::{Inspected, Inspection};
+use crate::disk::journal::segment::{self, StoreId};
+use crate::engine::home::Home;
+use crate::error::Result;
+use crate::ground::storage::Storage;
+
+/// What it costs to go on with what reads of a journal.
+#[derive(Debug, Default)]
+pub(super) struct Cost {
+    /// What is gone, one line each.
+    pub(super) losses: Vec<String>,
+    /// Segments that read, though their headers do not, one line each.
+    pub(super) spared: Vec<String>,
+}
+
+/// What a repair would give up of the journal of `dir`, one line each.
+///
+/// # Errors
+/// If files cannot be read.
+pub(super) fn of_journal(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Vec<String>> {
+    let read = home.read_identity(storage);
+    let whole = Inspection::read(storage, &home.journal, None)?;
+    if let Some(loss) = of_identity(&read, &whole) {
+        return Ok(vec![loss]);
+    }
+    let id = read.ok().flatten().or_else(|| whole.store());
+    let mut inspection = Inspection::read(storage, &home.journal, id.as_ref())?;
+    let covered: Vec<_> = inspection
+        .segments
+        .iter()
+        .filter(|segment| is_needless(&inspection, segment))
+        .map(|segment| segment.number)
+        .collect();
+    inspection
+        .segments
+        .retain(|segment| !covered.contains(&segment.number));
+    let sources = Sources {
+        storage,
+        dir,
+        backups: &home.backups,
+    };
+    let salvage = Salvage::of(&inspection, storage)?;
+    Ok(of_parts(&inspection, &salvage, sources)?.losses)
+}
+
+/// What going on without an identity costs, or with one that is not the journal's. `whole` is
+/// the journal, whosever it is.
+pub(super) fn of_identity(read: &Result<Option<StoreId>>, whole: &Inspection) -> Option<String> {
+    let journals = whole.store();
+    let fault = match read {
+        Ok(Some(id)) => {
+            let is_foreign = journals.is_some_and(|journals| journals != *id);
+            let what = "the whole journal is another store's than the identity says; it is taken \
+                        for this one's";
+            return is_foreign.then(|| what.to_owned());
+        }
+        Ok(None) => "missing",
+        Err(_) => "damaged",
+    };
+    let is_nobodys = journals.is_none() && !whole.segments.is_empty();
+    is_nobodys.then(|| format!("the store's identity is {fault}, and no segment tells it"))
+}
+
+/// Whether all records of a damaged segment are in the session files.
+pub(super) fn is_needless(inspection: &Inspection, segment: &Inspected) -> bool {
+    segment.fault.is_some() && inspection.is_covered(segment)
+}
+
+/// What going on with what reads of a journal costs.
+///
+/// # Errors
+/// If files cannot be read.
+pub(super) fn of_parts(
+    inspection: &Inspection,
+    salvage: &Salvage,
+    sources: Sources<'_>,
+) -> Result<Cost> {
+    let mut cost = Cost::default();
+    for segment in &inspection.segments {
+        let Some(fault) = &segment.fault else {
+            continue;
+        };
+        let name = segment::name(segment.number);
+        if segment.batches() == 0 {
+            cost.losses
+                .push(format!("{name}: everything in it ({fault})"));
+        } else if segment.last() == Some(inspection.newest()) {
+            cost.losses.push(format!(
+                "{name}: what came last in it, if anything did ({fault})"
+            ));
+        } else {
+            cost.spared
+                .push(format!("{name}: read in spite of its header"));
+        }
+    }
+    let missing = inspection.missing();
+    match missing[..] {
+        [] => {}
+        [batch] => cost.losses.push(format!("journal batch {batch}")),
+        [first, .., last] => {
+            let count = missing.len();
+            cost.losses.push(format!(
+                "{count} journal batches between {first} and {last}"
+            ));
+        }
+    }
+    cost.losses.extend(salvage.losses(sources)?);
+    Ok(cost)
+}

@@ -6,4 +6,6 @@ FROM (SELECT session_id, message_id,
           -row_number() OVER (PARTITION BY session_id ORDER BY message_id) AS turn
       FROM {schema}.message_ids WHERE turn = 0) AS o
 WHERE m.session_id = o.session_id AND m.message_id = o.message_id;
-CREATE INDEX message_ids_by_turn ON {schema}.message_ids (session_id, turn);
+-- Only what asks for it has this index, all turns being others than 0: whoever looks for one id
+-- would read all of its session by it.
+CREATE INDEX message_ids_by_turn ON {schema}.message_ids (session_id, turn) WHERE turn <> 0;

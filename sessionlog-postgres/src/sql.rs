@@ -115,8 +115,9 @@ const AND_FORGET: &str = ",
 const FORGET: &str = "DELETE FROM {schema}.message_ids m
      USING unnest({COLUMNS}) AS t(session_id, last_turn, most),
          LATERAL (SELECT o.turn FROM {schema}.message_ids o
-             WHERE o.session_id = t.session_id ORDER BY o.turn LIMIT 1) AS oldest
-     WHERE m.session_id = t.session_id AND m.turn >= oldest.turn
+             WHERE o.session_id = t.session_id AND o.turn <> 0
+             ORDER BY o.turn LIMIT 1) AS oldest
+     WHERE m.session_id = t.session_id AND m.turn <> 0 AND m.turn >= oldest.turn
          AND m.turn <= least(t.last_turn, oldest.turn + t.most - 1)";
 
 /// [`FORGET`] with these parameters.

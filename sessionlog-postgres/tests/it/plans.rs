@@ -32,7 +32,7 @@ fn fill(schema: &str) -> String {
          SELECT n, a, convert_to('telegram_' || n || '.meta.json', 'UTF8'), 'telegram:' || n
          FROM generate_series(1, {sessions}) n, unnest(ARRAY['agent:main:main', 'old:' || n]) a;
          INSERT INTO {schema}.message_ids
-         SELECT n, convert_to('id' || n, 'UTF8') FROM generate_series(1, {sessions}) n;
+         SELECT n, convert_to('id' || n, 'UTF8'), 1 FROM generate_series(1, {sessions}) n;
          INSERT INTO {schema}.backups
          SELECT n, number, 0, 0, 600, 0, 600, 6, 0, 6
          FROM generate_series(1, {sessions}) n, generate_series(1, 2) number;

@@ -64,17 +64,25 @@ fn place(name: &str, schema: &str) -> Result<(Place, Option<Store>), Box<dyn Err
 
 fn tell(report: &CopyReport) {
     println!(
-        "{} sessions, {} lines, {} written now; sha256 {}",
-        report.sessions, report.lines, report.written, report.hash
+        "{} sessions, {} lines, {} written now, with {} message ids and {} backups; sha256 {}",
+        report.sessions,
+        report.lines,
+        report.written,
+        report.message_ids,
+        report.backups,
+        report.hash
     );
+    if let Some(gap) = report.gap {
+        println!("the copy had everything {gap:?} after the writers had stopped");
+    }
     for key in &report.others {
         println!("only in the target: {key}");
     }
     for (key, why) in &report.failed {
         println!("NOT COPIED: {key}: {why}");
     }
-    println!(
-        "not copied of any session: backups, the archive, the ids of messages taken once, and when \
-         it was changed last"
-    );
+    for left in &report.left {
+        println!("left behind, {left}");
+    }
+    println!("versions and positions are the copy's own: what programs noted of them is of no use");
 }

@@ -15,7 +15,8 @@ use crate::write::{done, map};
 
 /// Backups. Reverting and clearing a conversation, restoring a backup, and replacing a session
 /// by a [copy](crate::copy) of another keep what the session was, hidden lines included, in the
-/// transaction that takes it away. Backups are no sessions: no verb but these finds them.
+/// transaction that takes it away, and let those go that are over the store's
+/// [limits](crate::PostgresOptions::backups). Backups are no sessions: no verb but these finds them.
 /// Deleting a session deletes its backups.
 impl PostgresStore {
     /// A session's backups, oldest first; none for a session that does not exist.
@@ -75,6 +76,50 @@ impl PostgresStore {
             })
         })
     }
+
+    /// As [`prune_backups`](Self::prune_backups), of all sessions, one after the other; how many
+    /// backups were removed. Done in part after an error; asked for again, it does the rest.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// use std::time::Duration;
+    /// use sessionlog::BackupLimits;
+    ///
+    /// let month = BackupLimits::new().age(Duration::from_secs(30 * 86_400));
+    /// chats.prune_all_backups(month).wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn prune_all_backups(&self, limits: BackupLimits) -> Reply<usize> {
+        let this = self.exact_keys();
+        let shared = self.inner.shared.clone();
+        self.work(async move {
+            shared.check_open()?;
+            let keys = shared.read_bulk(|shared, connection| with_backups(shared, connection));
+            let mut pruned = 0;
+            for key in keys.await? {
+                pruned += this.prune_backups(&key, limits).await?;
+            }
+            Ok(pruned)
+        })
+    }
+}
+
+/// The keys of the sessions that have backups.
+fn with_backups(shared: Arc<Shared>, connection: &Connection) -> Asked<'_, Vec<String>> {
+    Box::pin(async move {
+        let sql = shared.sql.fill(
+            "SELECT s.key FROM {schema}.sessions s WHERE EXISTS (SELECT 1
+                 FROM {schema}.backups b WHERE b.session_id = s.session_id) ORDER BY s.key",
+        );
+        let rows = connection.query(&sql, &[]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    })
 }
 
 fn list(

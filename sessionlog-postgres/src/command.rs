@@ -1,6 +1,7 @@
 //! What callers ask of a session, and what came of it.
 
 use serde_json::value::RawValue;
+use sessionlog::backend::kit::KeptBackup;
 use sessionlog::{Appended, BackupLimits, Durability, Fork, Keep, Result, Version};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -58,6 +59,8 @@ pub(crate) enum Verb {
     },
     /// Puts whole lines in the place of all there are, hidden ones included.
     Restore(Restore),
+    /// Takes in a backup that was made elsewhere.
+    TakeBackup(KeptBackup),
 }
 
 /// Several changes at once; see [`sessionlog::Update`].
@@ -68,6 +71,17 @@ pub(crate) struct Update {
     pub(crate) keep: Option<Keep>,
     pub(crate) expect: Option<Version>,
     pub(crate) once: Option<String>,
+    /// What a copy brings along.
+    pub(crate) carried: Option<Carried>,
+}
+
+/// What a session had elsewhere besides its lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carried {
+    /// Ids of messages that it took once, the oldest first.
+    pub(crate) ids: Vec<String>,
+    /// When it was last changed, in RFC 3339.
+    pub(crate) updated_at: String,
 }
 
 #[derive(Clone, Debug)]
@@ -83,6 +97,7 @@ pub(crate) struct Restore {
     pub(crate) summary: String,
     pub(crate) identity: Identity,
     pub(crate) created_at: String,
+    pub(crate) carried: Carried,
     /// The version of the session that it was decided for.
     pub(crate) compared: Version,
     /// Whether what it takes away becomes a backup. If the session is at another version by
@@ -128,6 +143,17 @@ impl Outcome {
 }
 
 impl Verb {
+    /// The ids of messages that it brings, which are taken once.
+    pub(crate) fn message_ids(&self) -> Vec<&str> {
+        let (once, carried) = match self {
+            Self::Update(update) => (&update.once, update.carried.as_ref()),
+            Self::Restore(restore) => (&None, Some(&restore.carried)),
+            _ => (&None, None),
+        };
+        let carried = carried.into_iter().flat_map(|carried| &carried.ids);
+        once.iter().chain(carried).map(String::as_str).collect()
+    }
+
     /// Whether it can share a transaction with others: it needs the session's row and no
     /// other.
     pub(crate) fn is_simple(&self) -> bool {
@@ -167,6 +193,7 @@ impl Verb {
             Self::SetHistory(lines) => of_lines(lines),
             Self::Restore(restore) => of_lines(&restore.lines) + of(&restore.identity),
             Self::Upsert(identity) | Self::Promote { identity, .. } => of(identity),
+            Self::TakeBackup(backup) => backup.lines.len(),
             _ => 0,
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) writers: Connector,
     pub(crate) pool: Pool,
     pub(crate) sql: Sql,
+    /// Whether there was an index for words when the store was opened.
+    pub(crate) has_word_index: bool,
     /// Whether the server can notify. Without it nobody can follow changes.
     pub(crate) notifies: bool,
     /// What writers leave of sessions for their next transaction.

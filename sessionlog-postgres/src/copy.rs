@@ -2,73 +2,126 @@
 //! while the one is written to.
 //!
 //! What goes along of a session: its visible lines as bytes, what hidden control records still
-//! say, summary, scope and aliases, and into a database the time it was made. What does not:
-//! when it was changed (that is the time of the copy: limits of age and lists by time begin
-//! anew), backups, the archive, and the ids of messages taken once, which a directory keeps
-//! beside its sessions.
+//! say, summary, scope, aliases, when it was made and last changed, the ids of messages taken
+//! once, and its backups. What does not is in the [report](CopyReport::left): the archive of a
+//! directory, hidden lines, and ids and backups beyond what the copy is to keep. Versions and
+//! positions are the copy's own.
 
-use std::collections::BTreeSet;
+mod place;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::time::Instant;
 
-use serde_json::value::RawValue;
-use sessionlog::backend::kit;
-use sessionlog::{ChangeFilter, Changes, Error, Result, StoreHandle, Version};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use sessionlog::{Error, Result, Version};
 use sha2::{Digest, Sha256};
 
-use crate::command::{Identity, Restore, Verb};
-use crate::row::NewLine;
-use crate::store::PostgresStore;
-use crate::write::done;
-
-/// Where sessions are copied from or to.
-#[derive(Clone, Debug)]
-pub enum Place {
-    /// A directory of session files, through its store.
-    Directory(StoreHandle),
-    /// A database.
-    Database(PostgresStore),
-}
-
-/// What a copy did.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct CopyReport {
-    /// How many sessions there are, and lines in them.
-    pub sessions: usize,
-    /// See [`sessions`](Self::sessions).
-    pub lines: usize,
-    /// How many of the sessions were written: the others were there as they are.
-    pub written: usize,
-    /// The keys of sessions that were there and are not in the source. They are left alone.
-    pub others: Vec<String>,
-    /// The sessions that could not be copied: their keys, and why.
-    pub failed: Vec<(String, Error)>,
-    /// A SHA-256, in hexadecimal, of all sessions in the order of their keys: copies of the
-    /// same sessions have the same.
-    pub hash: String,
-}
+pub use self::place::Place;
+use self::place::Whole;
+pub use self::report::CopyReport;
+use self::report::{Behind, Left};
 
 /// Copies all sessions, and reads each again to see that it is the same. A session that is
 /// there as it is is left; so a copy that was cut short goes on where it stopped. One that
 /// differs is replaced; if it had lines that the source does not have, it becomes a backup
 /// ([`BackupReason::Import`](sessionlog::BackupReason::Import) in a database,
-/// [`BackupReason::Clear`](sessionlog::BackupReason::Clear) in a directory).
+/// [`BackupReason::Clear`](sessionlog::BackupReason::Clear) in a directory). Backups that the
+/// copy lacks are added to its own, under the numbers that they had unless as high ones were
+/// given there.
 ///
 /// Sessions that are written to meanwhile are copied as they stood at some moment: for a copy
 /// that keeps up see [`follow`].
 ///
 /// A session that cannot be copied is named in the [report](CopyReport::failed)
-/// ([`Error::Corrupt`] if it is not the same after it was written), and the others are copied. A
-/// session is in memory as a whole, up to four times; how long a statement may take is
-/// [`bulk_timeout`](crate::PostgresOptions::bulk_timeout).
+/// ([`Error::Corrupt`] if it is not the same after it was written), and the others are copied.
+/// Four sessions at a time are in memory as a whole, each up to four times; how long a statement
+/// may take is [`bulk_timeout`](crate::PostgresOptions::bulk_timeout).
 ///
 /// # Errors
 /// Those of either place, if none of its sessions can be read or written.
 pub async fn copy(from: &Place, to: &Place) -> Result<CopyReport> {
-    copy_all(from, to, Replaced::Kept).await
+    let mut copier = Copier::new(from, to);
+    let keys = from.keys().await?;
+    copier.copy(&keys).await?;
+    copier.report(None).await
 }
 
-/// What becomes of lines in a database that the source does not have.
+/// Copies all sessions, and then what changes, until `switched` is ready: whoever writes has
+/// stopped by then. What changed since is copied, and the report says how long that took after
+/// `switched` was ready ([`CopyReport::gap`]). It is as long as what came last takes to copy; that
+/// is not much if the copy kept up with the writers. A session that is deleted in the
+/// source meanwhile is deleted in the copy. What the source takes back meanwhile is no backup of
+/// the copy's own.
+///
+/// # Errors
+/// As [`copy`]; those of following changes. What was copied stays. A session that failed beside
+/// the writers is tried again at the end.
+pub async fn follow(
+    from: &Place,
+    to: &Place,
+    switched: impl Future<Output = ()>,
+) -> Result<CopyReport> {
+    let mut changes = from.changes().await?;
+    let mut copier = Copier::new(from, to);
+    copier.copy(&from.keys().await?).await?;
+    copier.replaced = Replaced::Dropped;
+    let mut switched = std::pin::pin!(switched);
+    loop {
+        let first = {
+            let next = std::pin::pin!(changes.next());
+            match futures_util::future::select(next, &mut switched).await {
+                futures_util::future::Either::Left((change, _)) => change,
+                futures_util::future::Either::Right(_) => break,
+            }
+        };
+        let changed = news(first, &mut changes, &copier).await?;
+        copier.copy(&changed).await?;
+    }
+    let begun = Instant::now();
+    let mut changed: BTreeSet<String> = copier.failed.keys().cloned().collect();
+    changed.extend(match from.versions().await? {
+        Some(versions) => copier.differing(versions),
+        None => news_at_hand(&mut changes, &copier).await?,
+    });
+    copier.failed.clear();
+    copier.copy(&changed).await?;
+    copier.report(Some(begun)).await
+}
+
+/// The sessions that changed, as far as that was told by now; all if it was missed.
+async fn news(
+    first: Result<sessionlog::Change>,
+    changes: &mut sessionlog::Changes,
+    copier: &Copier<'_>,
+) -> Result<BTreeSet<String>> {
+    let mut keys = match first {
+        Ok(change) => BTreeSet::from([change.key]),
+        Err(Error::ChangesMissed { .. }) => copier.all().await?,
+        Err(error) => return Err(error),
+    };
+    keys.extend(news_at_hand(changes, copier).await?);
+    Ok(keys)
+}
+
+async fn news_at_hand(
+    changes: &mut sessionlog::Changes,
+    copier: &Copier<'_>,
+) -> Result<BTreeSet<String>> {
+    let mut keys = BTreeSet::new();
+    while let Some(told) = futures_util::future::poll_immediate(changes.next()).await {
+        match told {
+            Ok(change) => drop(keys.insert(change.key)),
+            Err(Error::ChangesMissed { .. }) => keys.extend(copier.all().await?),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(keys)
+}
+
+/// What becomes of lines in the copy that the source does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaced {
     /// Somebody may have written them there.
@@ -80,272 +133,278 @@ enum Replaced {
 /// So many sessions may fail in a row before a place that does not answer is given up.
 const GONE: usize = 2;
 
-async fn copy_all(from: &Place, to: &Place, replaced: Replaced) -> Result<CopyReport> {
-    let keys = from.keys().await?;
-    let mut report = CopyReport::default();
-    let mut hash = Sha256::new();
-    let mut in_a_row = 0;
-    for key in &keys {
-        let (whole, written) = match copy_one(from, to, (key, replaced)).await {
-            Ok(copied) => copied,
-            // A place that is gone fails each of them, after it was waited for.
-            Err(error) if error.is_retryable() && in_a_row == GONE => return Err(error),
-            Err(error @ Error::Closed) => return Err(error),
-            Err(error) => {
-                in_a_row += 1;
-                report.failed.push((key.clone(), error));
-                continue;
-            }
-        };
-        in_a_row = 0;
-        let Some(whole) = whole else { continue };
-        report.sessions += 1;
-        report.lines += whole.count();
-        report.written += usize::from(written);
-        hash.update(whole.digest(key));
-    }
-    report.hash = hexadecimal(&hash.finalize());
-    let there = to.keys().await?;
-    report.others = there.difference(&keys).cloned().collect();
-    Ok(report)
+/// How many sessions are copied at a time.
+const AT_A_TIME: usize = 4;
+
+/// A copy under way.
+struct Copier<'a> {
+    from: &'a Place,
+    to: &'a Place,
+    replaced: Replaced,
+    /// The sessions that are there.
+    copied: BTreeMap<String, Copied>,
+    failed: BTreeMap<String, Error>,
+    behind: Behind,
+    report: CopyReport,
 }
 
-/// Copies all sessions, and then what changes, until `switched` is ready: whoever writes has
-/// stopped by then. Copies once more what changed since, and looks at everything again, so
-/// that the report is of the same sessions in both places. A session that is deleted in the
-/// source meanwhile is deleted in the copy.
-///
-/// # Errors
-/// As [`copy`]; those of following changes. What was copied stays. A session that failed beside
-/// the writers is tried again at the end.
-pub async fn follow(
-    from: &Place,
-    to: &Place,
-    switched: impl Future<Output = ()>,
-) -> Result<CopyReport> {
-    let mut changes = from.changes().await?;
-    copy(from, to).await?;
-    let replaced = Replaced::Dropped;
-    let mut switched = std::pin::pin!(switched);
-    loop {
-        let change = {
-            let next = std::pin::pin!(changes.next());
-            match futures_util::future::select(next, &mut switched).await {
-                futures_util::future::Either::Left((change, _)) => change,
-                futures_util::future::Either::Right(_) => break,
-            }
-        };
-        match change {
-            // One that fails is tried again at the end, and named if it fails again.
-            Ok(change) => drop(copy_one(from, to, (&change.key, replaced)).await),
-            Err(Error::ChangesMissed { .. }) => drop(copy_all(from, to, replaced).await?),
-            Err(error) => return Err(error),
-        }
-    }
-    copy_all(from, to, replaced).await
+/// A session that was copied.
+#[derive(Clone, Debug)]
+struct Copied {
+    /// The versions that it was at.
+    source: Version,
+    copy: Version,
+    /// Its lines: how many, their bytes, and the SHA-256 of those.
+    lines: usize,
+    bytes: usize,
+    hash: [u8; 32],
+    /// What the hash of all sessions is made of.
+    digest: [u8; 32],
 }
 
-/// Copies a session, and says whether it had to be written; one that is gone is deleted.
-async fn copy_one(
-    from: &Place,
-    to: &Place,
-    (key, replaced): (&str, Replaced),
-) -> Result<(Option<Whole>, bool)> {
-    let source = from.read(key).await?;
-    let there = to.read(key).await?;
-    let Some(whole) = source else {
-        if there.is_some() {
-            to.delete(key).await?;
+/// What came of a session.
+#[derive(Debug, Default)]
+struct Came {
+    /// Nothing if it is gone.
+    copied: Option<Copied>,
+    left: Vec<Left>,
+    is_written: bool,
+    ids: usize,
+    backups: usize,
+}
+
+impl<'a> Copier<'a> {
+    fn new(from: &'a Place, to: &'a Place) -> Self {
+        Self {
+            from,
+            to,
+            replaced: Replaced::Kept,
+            copied: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            behind: Behind::default(),
+            report: CopyReport::default(),
         }
-        return Ok((None, there.is_some()));
-    };
-    if there.as_ref() == Some(&whole) {
-        return Ok((Some(whole), false));
     }
-    to.write(key, &whole, (there, replaced)).await?;
-    let again = to.read(key).await?;
-    if again.as_ref() != Some(&whole) {
-        return Err(Error::Corrupt {
-            path: key.into(),
+
+    /// The keys of all sessions that are, or were copied.
+    async fn all(&self) -> Result<BTreeSet<String>> {
+        let mut keys = self.from.keys().await?;
+        keys.extend(self.copied.keys().cloned());
+        Ok(keys)
+    }
+
+    /// The sessions that are at another version than the one that was copied.
+    fn differing(&self, versions: BTreeMap<String, Version>) -> BTreeSet<String> {
+        let gone = self
+            .copied
+            .keys()
+            .filter(|key| !versions.contains_key(*key));
+        let mut keys: BTreeSet<String> = gone.cloned().collect();
+        let is_other = |key: &String, version: Version| {
+            self.copied
+                .get(key)
+                .is_none_or(|copied| copied.source != version)
+        };
+        let others = versions.into_iter();
+        keys.extend(others.filter_map(|(key, version)| is_other(&key, version).then_some(key)));
+        keys
+    }
+
+    /// Copies sessions; those that are gone are deleted.
+    ///
+    /// # Errors
+    /// Those of a place that is gone: it fails each session, after it was waited for.
+    async fn copy(&mut self, keys: &BTreeSet<String>) -> Result<()> {
+        let (from, to, replaced) = (self.from, self.to, self.replaced);
+        let mut left = keys.iter();
+        let mut under_way = FuturesUnordered::new();
+        let mut in_a_row = 0;
+        loop {
+            while under_way.len() < AT_A_TIME
+                && let Some(key) = left.next()
+            {
+                let before = self.copied.get(key).cloned();
+                under_way.push(async move {
+                    let job = Job {
+                        from,
+                        to,
+                        key,
+                        replaced,
+                        before,
+                    };
+                    (key, job.copy().await)
+                });
+            }
+            let Some((key, came)) = under_way.next().await else {
+                return Ok(());
+            };
+            match came {
+                Ok(came) => {
+                    in_a_row = 0;
+                    self.take(key, came);
+                }
+                Err(error) if error.is_retryable() && in_a_row == GONE => return Err(error),
+                Err(error @ Error::Closed) => return Err(error),
+                Err(error) => {
+                    in_a_row += 1;
+                    self.copied.remove(key);
+                    self.failed.insert(key.clone(), error);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, key: &str, came: Came) {
+        self.failed.remove(key);
+        self.behind.note(key, &came.left);
+        self.report.message_ids += came.ids;
+        self.report.backups += came.backups;
+        match came.copied {
+            Some(copied) => {
+                self.report.written += usize::from(came.is_written);
+                self.copied.insert(key.to_owned(), copied);
+            }
+            None => drop(self.copied.remove(key)),
+        }
+    }
+
+    /// What was done; `begun`: when the writers had stopped.
+    async fn report(mut self, begun: Option<Instant>) -> Result<CopyReport> {
+        // Whoever waits may go on.
+        self.report.gap = begun.map(|begun| begun.elapsed());
+        let mut hash = Sha256::new();
+        for copied in self.copied.values() {
+            self.report.lines += copied.lines;
+            hash.update(copied.digest);
+        }
+        let hash = hash.finalize();
+        self.report.hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.report.sessions = self.copied.len();
+        self.report.left = self.behind.told();
+        let there = self.to.keys().await?.into_iter();
+        let known = |key: &String| self.copied.contains_key(key) || self.failed.contains_key(key);
+        self.report.others = there.filter(|key| !known(key)).collect();
+        self.report.failed = self.failed.into_iter().collect();
+        Ok(self.report)
+    }
+}
+
+/// A session that is to be copied.
+struct Job<'a> {
+    from: &'a Place,
+    to: &'a Place,
+    key: &'a str,
+    replaced: Replaced,
+    /// What it was when it was copied before.
+    before: Option<Copied>,
+}
+
+impl Job<'_> {
+    async fn copy(&self) -> Result<Came> {
+        let (to, key) = (self.to, self.key);
+        let whole = self.from.read(key).await?;
+        let there = to.besides(key).await?;
+        if !whole.besides.is_there() {
+            if there.is_there() {
+                to.delete(key).await?;
+            }
+            return Ok(Came::default());
+        }
+        let lines = self.lines_there(&whole, there.version).await?;
+        let added = lines.added(&whole.lines);
+        let lack = whole.lacking(to, &there, added);
+        let mut came = Came {
+            left: whole.left(to),
+            is_written: !lack.is_whole(),
+            ids: lack.of_ids(),
+            backups: lack.backups.len(),
+            copied: None,
+        };
+        let mut version = there.version;
+        if came.is_written {
+            let is_beyond = lines.is_beyond(&whole.lines);
+            let keeps = self.replaced == Replaced::Kept && is_beyond;
+            to.write(key, (&whole, &lack), (version, keeps)).await?;
+        }
+        for number in &lack.backups {
+            // One that was pruned meanwhile is not lacking.
+            if let Some(backup) = self.from.backup(key, *number).await? {
+                to.put_backup(key, backup).await?;
+            }
+        }
+        if came.is_written || came.backups > 0 {
+            let is_replaced = added.is_none() || to.replaces();
+            version = self.check(&whole, is_replaced).await?;
+        }
+        came.copied = Some(Copied {
+            source: whole.besides.version,
+            copy: version,
+            lines: whole.count(),
+            bytes: whole.lines.len(),
+            hash: Sha256::digest(&whole.lines).into(),
+            digest: whole.digest(key),
+        });
+        Ok(came)
+    }
+
+    /// The lines of the copy: nobody need read them if nobody wrote there since.
+    async fn lines_there(&self, whole: &Whole, version: Version) -> Result<There> {
+        if let Some(before) = &self.before
+            && before.copy == version
+            && let Some(own) = whole.lines.get(..before.bytes)
+            && Sha256::digest(own)[..] == before.hash
+        {
+            return Ok(There::First(before.bytes));
+        }
+        if version == Version::ABSENT {
+            return Ok(There::None);
+        }
+        Ok(There::Lines(self.to.lines(self.key).await?))
+    }
+
+    /// Sees that the copy has everything, and says its version. Lines that were added to those
+    /// that were there are not read again: a transaction adds all of them or none.
+    async fn check(&self, whole: &Whole, with_lines: bool) -> Result<Version> {
+        let there = self.to.besides(self.key).await?;
+        let lines = if with_lines {
+            Some(self.to.lines(self.key).await?)
+        } else {
+            None
+        };
+        let has_lines = lines.is_none_or(|lines| lines == whole.lines);
+        let lack = whole.lacking(self.to, &there, Some(&[]));
+        if has_lines && lack.is_whole() {
+            return Ok(there.version);
+        }
+        Err(Error::Corrupt {
+            path: self.key.into(),
             detail: String::from(
                 "the copy of the session is not what was written: does anybody else write there?",
             ),
-        });
-    }
-    Ok((Some(whole), true))
-}
-
-/// All that is copied of a session. Equal ones have the same.
-#[derive(Clone, Debug, Default)]
-struct Whole {
-    lines: Vec<u8>,
-    summary: String,
-    scope: Option<String>,
-    aliases: Vec<String>,
-    created_at: String,
-    /// Which version of the session it is, in a database.
-    version: Option<Version>,
-}
-
-impl PartialEq for Whole {
-    fn eq(&self, other: &Self) -> bool {
-        self.lines == other.lines
-            && self.summary == other.summary
-            && self.scope == other.scope
-            && self.aliases == other.aliases
+        })
     }
 }
 
-impl Whole {
-    fn count(&self) -> usize {
-        kit::split_lines(&self.lines).count()
-    }
-
-    fn identity(&self) -> Identity {
-        let scope = self.scope.clone();
-        Identity {
-            scope: scope.and_then(|scope| RawValue::from_string(scope).ok()),
-            aliases: self.aliases.clone(),
-        }
-    }
-
-    fn digest(&self, key: &str) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        let scope = self.scope.as_deref().unwrap_or_default();
-        let texts = [key, &self.summary, scope];
-        let texts = texts
-            .into_iter()
-            .chain(self.aliases.iter().map(String::as_str));
-        for part in texts.map(str::as_bytes).chain([&*self.lines]) {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
-        hash.finalize().into()
-    }
+/// What lines a copy has.
+enum There {
+    None,
+    /// So many bytes of the source's.
+    First(usize),
+    Lines(Vec<u8>),
 }
 
-impl Place {
-    async fn keys(&self) -> Result<BTreeSet<String>> {
-        let keys = match self {
-            Self::Directory(chats) => chats.list_sessions().await?,
-            Self::Database(store) => store.list_sessions().await?,
-        };
-        Ok(keys.into_iter().collect())
-    }
-
-    async fn read(&self, key: &str) -> Result<Option<Whole>> {
+impl There {
+    /// The lines of the source that come after those of the copy, if that has no others.
+    fn added<'l>(&self, source: &'l [u8]) -> Option<&'l [u8]> {
         match self {
-            Self::Directory(chats) => {
-                let chats = chats.exact_keys();
-                if !chats.exists(key).await? {
-                    return Ok(None);
-                }
-                let lines = kit::lines_of(&chats, key).await?;
-                Ok(Some(whole(lines, chats.session_meta(key).await?)))
-            }
-            Self::Database(store) => {
-                let store = store.exact_keys();
-                let Some(row) = store.row(key).await? else {
-                    return Ok(None);
-                };
-                let (lines, start) = store.raw_lines(&row).await?;
-                let whole = whole(kit::without_hidden(&lines, start), row.meta());
-                Ok(Some(Whole {
-                    version: Some(row.version()),
-                    ..whole
-                }))
-            }
+            Self::None => None,
+            Self::First(bytes) => source.get(*bytes..),
+            Self::Lines(lines) => source.strip_prefix(&**lines),
         }
     }
 
-    async fn write(
-        &self,
-        key: &str,
-        whole: &Whole,
-        (there, replaced): (Option<Whole>, Replaced),
-    ) -> Result<()> {
-        let lines = |bytes: &[u8]| {
-            let lines = kit::split_lines(bytes);
-            lines
-                .map(|line| NewLine::read(line.to_vec()))
-                .collect::<Vec<_>>()
-        };
-        let is_beyond = |there: &Whole| !whole.lines.starts_with(&there.lines);
-        let keeps = replaced == Replaced::Kept && there.as_ref().is_some_and(is_beyond);
-        match self {
-            Self::Directory(chats) => {
-                let Identity { scope, aliases } = whole.identity();
-                let (lines, summary) = (whole.lines.clone(), whole.summary.clone());
-                kit::put_session(chats, key, lines, summary, (scope, aliases), keeps).await
-            }
-            Self::Database(store) => {
-                // Most of what comes to a session that is followed are lines.
-                let added = there.as_ref().and_then(|there| whole.lines_beyond(there));
-                let verb = match added {
-                    Some(added) => Verb::Update(crate::command::Update {
-                        lines: lines(added),
-                        ..crate::command::Update::default()
-                    }),
-                    None => Verb::Restore(Restore {
-                        lines: lines(&whole.lines),
-                        summary: whole.summary.clone(),
-                        identity: whole.identity(),
-                        created_at: whole.created_at.clone(),
-                        compared: there
-                            .as_ref()
-                            .and_then(|there| there.version)
-                            .unwrap_or(Version::ABSENT),
-                        keeps,
-                    }),
-                };
-                done(store.exact_keys().write(key, || Ok(verb))).await
-            }
-        }
+    /// Whether it has some that the source does not have.
+    fn is_beyond(&self, source: &[u8]) -> bool {
+        matches!(self, Self::Lines(lines) if !source.starts_with(lines))
     }
-
-    async fn delete(&self, key: &str) -> Result<()> {
-        match self {
-            Self::Directory(chats) => chats.exact_keys().delete_session(key).await,
-            Self::Database(store) => store.exact_keys().delete_session(key).await,
-        }
-    }
-
-    async fn changes(&self) -> Result<Changes> {
-        match self {
-            Self::Directory(chats) => Ok(chats.changes(ChangeFilter::new())),
-            Self::Database(store) => store.follow(ChangeFilter::new()).await,
-        }
-    }
-}
-
-fn whole(lines: Vec<u8>, meta: sessionlog::SessionMeta) -> Whole {
-    Whole {
-        lines,
-        summary: meta.summary,
-        scope: meta.scope.map(|scope| scope.get().to_owned()),
-        aliases: meta.aliases,
-        created_at: meta.created_at,
-        version: None,
-    }
-}
-
-impl Whole {
-    /// The lines that it has after those of another, if that is all that it has more.
-    fn lines_beyond(&self, other: &Self) -> Option<&[u8]> {
-        let added = self.lines.strip_prefix(&*other.lines)?;
-        let without = Self {
-            lines: other.lines.clone(),
-            ..self.clone()
-        };
-        (without == *other).then_some(added)
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a text does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

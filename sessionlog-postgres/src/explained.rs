@@ -3,8 +3,9 @@
 use sessionlog::backend::kit;
 use sessionlog::{SessionOrder, SessionQuery};
 
+use crate::leaving::WITH_WHOM;
 use crate::listing;
-use crate::search::{CANDIDATES, HAVING, WORDS};
+use crate::search::{CANDIDATES, HAVING, words_statement};
 use crate::sql::Sql;
 
 /// A statement, values for its parameters, and the indexes that it is to use.
@@ -26,7 +27,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
         sql.fill(&listing::statement(&query))
     };
     let page = r"'telegram_1'::bytea, 'telegram_2'::bytea, 'telegram:1', NULL, NULL, NULL,
-        ''::bytea, NULL, 9223372036854775807, 11";
+        ''::bytea, NULL, 9223372036854775807, 11, NULL";
     let known = format!(
         "{}, ARRAY['', ''], {}, ARRAY[7, 9], ARRAY[1, 1], ARRAY[0, 0]::smallint[],
          ARRAY['', '']::bytea[], ARRAY['', ''], ARRAY[7], ARRAY['']::bytea[], ARRAY[1],
@@ -73,7 +74,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
                 &format!("{KNOWN}, bigint[], bigint[], bigint[]"),
             ),
             format!("{known}, ARRAY[7], ARRAY[3], ARRAY[9]"),
-            vec!["sessions_pkey", "aliases_by_name", "message_ids_pkey"],
+            vec!["sessions_pkey", "aliases_by_name", "message_ids_by_turn"],
         ),
         (
             typed(&sql.claims, "text[]"),
@@ -89,7 +90,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             typed(&sql.forget_ids, "bigint[], bigint[], bigint[]"),
             "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint], ARRAY[9::bigint, 9::bigint]"
                 .into(),
-            vec!["message_ids_pkey"],
+            vec!["message_ids_by_turn"],
         ),
         (
             typed(&sql.fork_lines, "bigint, bigint, bigint"),
@@ -97,38 +98,63 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["lines_pkey"],
         ),
         (
-            typed(&list(SessionOrder::Name), TEN),
+            typed(&list(SessionOrder::Name), LISTED),
             page.into(),
             vec!["sessions_by_name", "lines_pkey"],
         ),
         (
-            typed(&list(SessionOrder::Updated), TEN),
+            typed(&list(SessionOrder::Updated), LISTED),
             page.replace("telegram_1", "")
                 .replace("telegram_2", "u")
                 .replace("telegram:1", ""),
             vec!["Seq Scan on sessions", "lines_pkey"],
         ),
     ];
+    statements.extend(of_people(&sql, page));
     statements.extend(of_searches(&sql));
     statements.extend(of_backups(&sql, &sought));
     statements
 }
 
+fn of_people(sql: &Sql, page: &str) -> Vec<Statement> {
+    let by_whom = vec!["sessions_by_whom", "sessions_without_whom"];
+    let everywhere = page.replace("telegram_1", "").replace("telegram:1", "");
+    let everywhere = everywhere.replace("'telegram_2'::bytea", "NULL");
+    let of_seven = everywhere.replacen("11, NULL", "11, '7'", 1);
+    let list = |order| {
+        let query = SessionQuery::new().person("7").order(order).limit(10);
+        typed(&sql.fill(&listing::statement(&query)), LISTED)
+    };
+    let erased = format!("SELECT {{COLUMNS}} FROM {{schema}}.sessions s WHERE {WITH_WHOM}");
+    vec![
+        (list(SessionOrder::Name), of_seven.clone(), by_whom.clone()),
+        (list(SessionOrder::Updated), of_seven, by_whom.clone()),
+        (
+            typed(&sql.fill(&erased), "text, bigint, text"),
+            "'', 1000, '7'".into(),
+            by_whom,
+        ),
+    ]
+}
+
 fn of_searches(sql: &Sql) -> Vec<Statement> {
     vec![
         (
-            typed(&sql.fill(WORDS), "text, bigint"),
+            typed(&sql.fill(&words_statement(true)), "text, bigint"),
             "'word19999', 10".into(),
-            vec!["lines_by_text"],
+            vec!["words_of_lines"],
         ),
         (
-            typed(&sql.fill(CANDIDATES), "bigint[], bigint[], text, bigint"),
-            "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512".into(),
+            typed(
+                &sql.fill(CANDIDATES),
+                "bigint[], bigint[], text, bigint, bytea",
+            ),
+            "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512, 'word'".into(),
             vec!["sessions_pkey", "lines_pkey"],
         ),
         (
-            typed(&sql.fill(HAVING), "text"),
-            "'nowhere'".into(),
+            typed(&sql.fill(HAVING), "text, bytea"),
+            "'nowhere', 'nowhere'".into(),
             vec!["Seq Scan on lines"],
         ),
     ]
@@ -173,7 +199,7 @@ const KNOWN: &str = "bigint[], bigint[], bigint[], bigint[], bigint[], text[], b
      bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], smallint[], \
      bytea[], text[], bigint[], bytea[], bigint[], bigint, bigint, bigint, text[]";
 const FOUR: &str = "text, text, boolean, boolean";
-const TEN: &str = "bytea, bytea, text, text, text, bigint, bytea, text, bigint, bigint";
+const LISTED: &str = "bytea, bytea, text, text, text, bigint, bytea, text, bigint, bigint, text";
 
 /// As it is prepared: `(types) AS statement`.
 fn typed(statement: &str, types: &str) -> String {

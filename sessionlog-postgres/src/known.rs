@@ -159,6 +159,7 @@ fn needs_no_look(order: &Order) -> bool {
         keep: None,
         expect: None,
         once,
+        carried: None,
     } = update
     else {
         return false;

@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
 use crate::listing;
-use crate::row::Session;
+use crate::row::{Session, one_id};
 use crate::store::PostgresStore;
 
 /// A policy and the store that it is for.
@@ -154,12 +154,16 @@ impl PostgresStore {
             let reason = "the id of whom to erase is blank";
             return Err(Error::InvalidKey { reason });
         }
+        let whom = kit::erased_id(what).map(|id| one_id(&id));
+        let whom = whom.unwrap_or_default();
         let (mut keys, mut after) = (BTreeSet::new(), String::new());
         loop {
             let rows = self
                 .inner
                 .shared
-                .read(|shared, connection| rows_after(shared, connection, after.clone()))
+                .read(|shared, connection| {
+                    rows_after(shared, connection, (after.clone(), whom.clone()))
+                })
                 .await?;
             let Some(last) = rows.last() else {
                 return Ok(keys);
@@ -217,20 +221,22 @@ impl PostgresStore {
     }
 }
 
+/// Sessions that may be with somebody, in the order of their keys.
+pub(crate) const WITH_WHOM: &str = "s.key > $1 AND (s.whom @> ARRAY[$3] OR s.whom IS NULL)
+     ORDER BY s.key LIMIT $2";
+
 fn rows_after(
     shared: Arc<Shared>,
     connection: &Connection,
-    after: String,
+    (after, whom): (String, String),
 ) -> Asked<'_, Vec<Session>> {
     Box::pin(async move {
-        let params: [Param<'_>; 2] = [(&after, Type::TEXT), (&AT_A_TIME, Type::INT8)];
-        listing::rows(
-            connection,
-            &shared,
-            "s.key > $1 ORDER BY s.key LIMIT $2",
-            &params,
-        )
-        .await
+        let params: [Param<'_>; 3] = [
+            (&after, Type::TEXT),
+            (&AT_A_TIME, Type::INT8),
+            (&whom, Type::TEXT),
+        ];
+        listing::rows(connection, &shared, WITH_WHOM, &params).await
     })
 }
 

@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::Tried;
-use crate::row::Session;
+use crate::row::{Session, one_id};
 use crate::sql::WIDTH;
 use crate::store::PostgresStore;
 
@@ -82,7 +82,7 @@ fn read_page(
 ) -> crate::context::Asked<'_, SessionPage> {
     Box::pin(async move {
         let wanted = query.get_limit();
-        // Whom a session is with, its row does not say: of many few may fit.
+        // What a row says of whom a session is with is a choice: of many few may fit.
         let is_told_by_rows = query.get_person().is_none() && query.get_chat().is_none();
         let looked_at = if is_told_by_rows { wanted } else { AT_A_TIME };
         let bounds = Bounds::of(&query.clone().limit(looked_at));
@@ -159,7 +159,7 @@ async fn read_ids(
     let mut sql = bounds.sql(order, "");
     let mut params = bounds.params().to_vec();
     if let Some(only) = &only {
-        sql = sql.replace(" ORDER BY", " AND s.session_id = ANY($11) ORDER BY");
+        sql = sql.replace(" ORDER BY", " AND s.session_id = ANY($12) ORDER BY");
         params.push((&**only, Type::INT8_ARRAY));
     }
     let rows = connection.query(&shared.sql.fill(&sql), &params).await?;
@@ -203,6 +203,8 @@ struct Bounds {
     after_key: Option<String>,
     after_updated: i64,
     limit: i64,
+    /// The id of the person or chat.
+    whom: Option<String>,
 }
 
 impl Bounds {
@@ -224,6 +226,7 @@ impl Bounds {
             after_key: place.map(|(_, key)| key.to_owned()),
             after_updated: after.map_or(i64::MAX, Cursor::updated),
             limit: i64::try_from(query.get_limit()).unwrap_or(i64::MAX - 1) + 1,
+            whom: kit::sought_id(query).map(|id| one_id(&id)),
         }
     }
 
@@ -243,17 +246,22 @@ impl Bounds {
                 "s.updated_ns DESC, s.file_name, s.key",
             ),
         };
+        let whom = match &self.whom {
+            Some(_) => "(s.whom @> ARRAY[$11::text] OR s.whom IS NULL)",
+            None => "$11::text IS NULL",
+        };
         format!(
             "SELECT {{COLUMNS}}{besides}
              FROM {{schema}}.sessions s
              WHERE {range} AND left(s.key, length($3)) = $3
                 AND ($4::text IS NULL OR s.agent = $4) AND ($5::text IS NULL OR s.channel = $5)
                 AND ($6::bigint IS NULL OR s.updated_ns >= $6) AND {after}
+                AND {whom}
              ORDER BY {order} LIMIT $10"
         )
     }
 
-    fn params(&self) -> [Param<'_>; 10] {
+    fn params(&self) -> [Param<'_>; 11] {
         [
             (&self.name, Type::BYTEA),
             (&self.name_end, Type::BYTEA),
@@ -265,6 +273,7 @@ impl Bounds {
             (&self.after_key, Type::TEXT),
             (&self.after_updated, Type::INT8),
             (&self.limit, Type::INT8),
+            (&self.whom, Type::TEXT),
         ]
     }
 }

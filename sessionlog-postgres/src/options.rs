@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use sessionlog::Durability;
+use sessionlog::{BackupLimits, Durability};
 
 /// How to reach a database, and how much a store takes on at a time.
 ///
@@ -27,11 +27,13 @@ pub struct PostgresOptions {
     pub(crate) max_line: usize,
     pub(crate) max_batch: usize,
     pub(crate) once_ids: i64,
+    pub(crate) backups: BackupLimits,
     pub(crate) wait: Duration,
     pub(crate) statement: Duration,
     pub(crate) bulk: Duration,
     pub(crate) retry: Duration,
     pub(crate) migrate: bool,
+    pub(crate) partitions: Option<u32>,
     pub(crate) text_search: bool,
     pub(crate) prepare: bool,
 }
@@ -55,11 +57,13 @@ impl PostgresOptions {
             max_line: 16 << 20,
             max_batch: 64 << 20,
             once_ids: 256,
+            backups: BackupLimits::new().count(100).bytes(256 << 20),
             wait: Duration::from_secs(10),
             statement: Duration::from_secs(10),
             bulk: Duration::from_mins(5),
             retry: Duration::from_secs(30),
             migrate: true,
+            partitions: None,
             text_search: false,
             prepare: true,
         }
@@ -162,6 +166,25 @@ impl PostgresOptions {
         self
     }
 
+    /// Which backups a session keeps when it gets another one: those over a limit are removed in
+    /// the same transaction. [`prune_backups`](crate::PostgresStore::prune_backups) and
+    /// [`prune_all_backups`](crate::PostgresStore::prune_all_backups) remove more of them, and
+    /// those that came of age since. `BackupLimits::new()` keeps all. Default: the newest 100 of
+    /// each session, and of these the newest 256 MiB.
+    ///
+    /// ```
+    /// use sessionlog::BackupLimits;
+    /// use sessionlog_postgres::PostgresOptions;
+    ///
+    /// let limits = BackupLimits::new().count(10).bytes(64 << 20);
+    /// let options = PostgresOptions::new("postgres://bot@db1/chats").backups(limits);
+    /// ```
+    #[must_use]
+    pub fn backups(mut self, limits: BackupLimits) -> Self {
+        self.backups = limits;
+        self
+    }
+
     /// How long a read waits for a free connection, and a command for room in the queue,
     /// before it fails with [`Error::Unavailable`](sessionlog::Error::Unavailable), a command
     /// with [`Error::Overloaded`](sessionlog::Error::Overloaded). Default:
@@ -214,6 +237,18 @@ impl PostgresOptions {
         self
     }
 
+    /// In how many partitions opening splits the tables of lines and of backups' lines, by hash of
+    /// the session: 2 to 1,024. Tables that are whole are copied, and all other processes wait
+    /// until that is done; those that are in partitions stay as they are. Vacuum, indexes and
+    /// backups of the database go by partition then, and the last messages of a session are
+    /// looked for in each. Only with [`migrate`](Self::migrate). Default: none, and what is there
+    /// stays.
+    #[must_use]
+    pub fn partitions(mut self, many: u32) -> Self {
+        self.partitions = Some(many.clamp(2, 1024));
+        self
+    }
+
     /// Whether statements are prepared on connections that lead to the server itself. A pooler
     /// is told by the number of a server process that it makes up for its client: say no if
     /// there is one that passes on a server's own number, and gives the next transaction
@@ -226,8 +261,9 @@ impl PostgresOptions {
 
     /// Whether opening makes the index that
     /// [`search_words`](crate::PostgresStore::search_words) needs to be fast. It makes each
-    /// append dearer. Of a text over 65,536 characters its first 65,536 are in the index: the store
-    /// logs that when it takes one. Default: no. Once made, the index stays.
+    /// append dearer. Of a text over 65,536 characters its first 65,536 are in the index: a store
+    /// that was opened when it was there logs that when it takes one. Default: no. Once made, the
+    /// index stays.
     #[must_use]
     pub fn text_search(mut self, index: bool) -> Self {
         self.text_search = index;
@@ -244,11 +280,13 @@ impl fmt::Debug for PostgresOptions {
             .field("connections", &self.connections)
             .field("lanes", &self.lanes)
             .field("once_ids", &self.once_ids)
+            .field("backups", &self.backups)
             .field("wait", &self.wait)
             .field("statement_timeout", &self.statement)
             .field("bulk_timeout", &self.bulk)
             .field("retry", &self.retry)
             .field("migrate", &self.migrate)
+            .field("partitions", &self.partitions)
             .field("text_search", &self.text_search)
             .field("prepare", &self.prepare)
             .finish_non_exhaustive()

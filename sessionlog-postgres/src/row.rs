@@ -4,6 +4,8 @@ use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, MomentParts};
 use sessionlog::scope::SessionScope;
 use sessionlog::{ChangeKind, SessionMeta, SessionState, Version};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio_postgres::Row;
 
 /// A session.
@@ -144,6 +146,13 @@ impl Session {
         self.change.numbers = true;
     }
 
+    /// Changed when a text says, in RFC 3339, if it says a time.
+    pub(crate) fn date(&mut self, updated_at: &str) {
+        if let Some(nanos) = nanos_of(updated_at) {
+            (self.updated_at, self.updated_ns) = (updated_at.to_owned(), nanos);
+        }
+    }
+
     pub(crate) fn set_summary(&mut self, summary: &str) {
         summary.clone_into(&mut self.summary);
         self.change.summary |= !(self.change.is_new && summary.is_empty());
@@ -163,6 +172,12 @@ impl Session {
     pub(crate) fn raw_scope(&self) -> Option<Box<RawValue>> {
         let scope = self.scope.clone()?;
         RawValue::from_string(scope).ok()
+    }
+
+    /// The ids of the people and chats that it is with, as a list that SQL splits at U+001F.
+    pub(crate) fn whom(&self) -> String {
+        let ids = kit::ids_of_session(self.meta()).into_iter();
+        ids.map(|id| one_id(&id)).collect::<Vec<_>>().join("\u{1f}")
     }
 
     pub(crate) fn parsed_scope(&self) -> SessionScope {
@@ -204,6 +219,18 @@ impl Session {
     }
 }
 
+/// The time that a text says in RFC 3339, nanoseconds since 1970; none for the time that stands for
+/// none.
+pub(crate) fn nanos_of(text: &str) -> Option<i64> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    i64::try_from(time.unix_timestamp_nanos()).ok()
+}
+
+/// An id as an element of the list of those a session is with.
+pub(crate) fn one_id(id: &str) -> String {
+    id.replace(['\0', '\u{1f}'], " ")
+}
+
 pub(crate) fn version(number: i64) -> Version {
     Version::new(number.cast_unsigned())
 }
@@ -213,7 +240,31 @@ pub(crate) fn version(number: i64) -> Version {
 pub(crate) struct NewLine {
     pub(crate) kind: i16,
     pub(crate) line: Vec<u8>,
+    /// The text of a message, if searches do not find it in its line.
     pub(crate) said: Option<String>,
+}
+
+/// How deep a line may be that the server reads: each level takes some of its stack.
+const DEPTH: usize = 256;
+
+/// Whether searches find a text in its line, and need no copy of it: the line has it once, as
+/// this crate writes it, and is JSON that the server can read, which knows neither NUL nor
+/// halves of characters. A line that it cannot read would fail searches for words.
+fn is_said_by(line: &[u8], text: &str) -> bool {
+    let Ok(line) = std::str::from_utf8(line) else {
+        return false;
+    };
+    let content = [r#""content":"#, &kit::json_text(text)].concat();
+    let is_once = line.matches(r#""content""#).count() == 1 && line.contains(&content);
+    let is_hard = |(at, _): (usize, &str)| {
+        let code = line.get(at + 2..at + 6).unwrap_or_default();
+        code == "0000" || code.starts_with(['d', 'D'])
+    };
+    is_once
+        && !line.contains('\0')
+        && !line.match_indices("\\u").any(is_hard)
+        && line.matches(['[', '{']).count() < DEPTH
+        && serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
 }
 
 pub(crate) const MESSAGE: i16 = 0;
@@ -234,8 +285,10 @@ impl NewLine {
             LineKind::SystemPrompt(_) => PROMPT,
             _ => OTHER,
         };
+        let text = message.as_ref().map(sessionlog::Message::text);
+        let text = text.filter(|text| !is_said_by(&line, text));
         // A database's text holds no NUL.
-        let said = message.map(|message| message.text().replace('\0', "\u{fffd}"));
+        let said = text.map(|text| text.replace('\0', "\u{fffd}"));
         Self { kind, line, said }
     }
 
@@ -295,5 +348,40 @@ impl Notice {
             ..self.clone()
         };
         serde_json::to_string(&short).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_text_that_searches_do_not_find_in_its_line_is_kept_besides() {
+        let said = |line: &str| NewLine::read(line.as_bytes().to_vec()).said;
+        let plain = sessionlog::Message::user("a <b> \"c\"\n\u{e9}\u{1f600}");
+        let (now, _) = kit::now();
+        let lines = kit::encode(vec![plain], now, 1 << 20, 1 << 20).unwrap();
+        assert_eq!(NewLine::read(lines[0].clone()).said, None);
+        assert_eq!(said(r#"{"role":"user","content":"a"}"#), None);
+        for (line, text) in [
+            (r#"{"role":"user","content":"\u0061"}"#, "a"),
+            (r#"{"role":"user","content":"<"}"#, "<"),
+            (r#"{"role":"user","content": "a"}"#, "a"),
+            (r#"{"role":"user","content":"a","n":"\ud83d\ude00"}"#, "a"),
+            (r#"{"role":"user","content":"a","n":"\u0000"}"#, "a"),
+            (r#"{"role":"user","content":"a\u0000b"}"#, "a\u{fffd}b"),
+            (r#"{"role":"user","content":"a","n":{"content":"b"}}"#, "a"),
+            (
+                r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+                "ab",
+            ),
+        ] {
+            assert_eq!(said(line).as_deref(), Some(text), "{line}");
+        }
+        let deep = ["[".repeat(300), "]".repeat(300)].concat();
+        let deep = format!(r#"{{"role":"user","content":"a","n":{deep}}}"#);
+        if NewLine::read(deep.clone().into_bytes()).kind == MESSAGE {
+            assert_eq!(said(&deep).as_deref(), Some("a"));
+        }
     }
 }

@@ -5,7 +5,8 @@ use tokio_postgres::types::Type;
 
 use crate::connection::{Connection, Param};
 use crate::fault::{Fault, Tried};
-use crate::sql::quoted;
+use crate::row::Session;
+use crate::sql::{Sql, quoted};
 
 /// A step from one version of the tables to the next. What it says is never changed once it
 /// was released: databases have it.
@@ -15,7 +16,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "sessions, lines, aliases, message ids, lanes, followers",
@@ -35,6 +36,21 @@ const MIGRATIONS: [Migration; 4] = [
         version: 4,
         name: "rows that are updated in place",
         sql: include_str!("../migrations/0004_rows.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "texts that lines have",
+        sql: include_str!("../migrations/0005_said.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "whom sessions are with",
+        sql: include_str!("../migrations/0006_whom.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "the oldest message ids",
+        sql: include_str!("../migrations/0007_turns.sql"),
     },
 ];
 
@@ -58,10 +74,12 @@ CREATE TABLE IF NOT EXISTS {schema}.schema_migrations (
 INSERT INTO {schema}.schema_migrations (version, name) VALUES (0, 'lock') ON CONFLICT DO NOTHING;
 ";
 
+const PARTITIONS: &str = include_str!("../migrations/partitions.sql");
+
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 4;
+pub const SCHEMA_VERSION: i32 = 7;
 
 /// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
 ///
@@ -102,8 +120,12 @@ fn other(reason: String) -> Error {
 
 /// Brings the tables up to date, or finds out that they are. Several processes may do it at a
 /// time: a row lock lets one in.
-pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> {
-    let migrated = try_to_migrate(connection, schema).await;
+pub(crate) async fn migrate(
+    connection: &Connection,
+    schema: &str,
+    partitions: Option<u32>,
+) -> Tried<()> {
+    let migrated = try_to_migrate(connection, schema, partitions).await;
     let advice = format!(
         "have the database's owner GRANT CREATE ON DATABASE name TO role, or apply \
          migrations_sql({schema:?}) and open with migrate(false)"
@@ -111,9 +133,14 @@ pub(crate) async fn migrate(connection: &Connection, schema: &str) -> Tried<()> 
     migrated.map_err(|fault| forbidden(fault, &advice))
 }
 
-async fn try_to_migrate(connection: &Connection, schema: &str) -> Tried<()> {
+async fn try_to_migrate(
+    connection: &Connection,
+    schema: &str,
+    partitions: Option<u32>,
+) -> Tried<()> {
     let client = &connection.client;
-    if version(connection, schema).await? == Some(SCHEMA_VERSION) {
+    let is_current = version(connection, schema).await? == Some(SCHEMA_VERSION);
+    if is_current && (partitions.is_none() || is_partitioned(connection, schema).await?) {
         return Ok(());
     }
     let quoted = quoted(schema);
@@ -125,7 +152,7 @@ async fn try_to_migrate(connection: &Connection, schema: &str) -> Tried<()> {
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '2s'; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
     );
     client.batch_execute(&lock).await?;
-    let applied = apply(connection, schema).await;
+    let applied = apply(connection, schema, partitions).await;
     let end = if applied.is_ok() {
         "COMMIT"
     } else {
@@ -152,14 +179,22 @@ fn concurrent(error: tokio_postgres::Error) -> Fault {
     error.into()
 }
 
-async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
+async fn apply(connection: &Connection, schema: &str, partitions: Option<u32>) -> Tried<()> {
     let found = version(connection, schema).await?.unwrap_or(0);
     check(found)?;
-    let had_index = has_index(connection, schema, "lines_by_words").await?;
+    let indexes = ["lines_by_words", "lines_by_text", "words_of_lines"];
+    let had_index = has_index(connection, schema, &indexes).await?;
     for step in MIGRATIONS.iter().filter(|step| step.version > found) {
         let sql = step.whole().replace("{schema}", &quoted(schema));
         connection.run(&sql).await?;
         tracing::info!(schema, version = step.version, "the tables were migrated");
+    }
+    if let Some(many) = partitions
+        && !is_partitioned(connection, schema).await?
+    {
+        let sql = partitions_sql(many).replace("{schema}", &quoted(schema));
+        connection.run(&sql).await?;
+        tracing::info!(schema, many, "the tables of lines were partitioned");
     }
     if had_index {
         index_words(connection, schema).await?;
@@ -167,9 +202,62 @@ async fn apply(connection: &Connection, schema: &str) -> Tried<()> {
     Ok(())
 }
 
-async fn has_index(connection: &Connection, schema: &str, index: &str) -> Tried<bool> {
-    let sql = "SELECT 1 FROM pg_indexes WHERE schemaname = $1 AND indexname = $2";
-    let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&index, Type::TEXT)];
+fn partitions_sql(many: u32) -> String {
+    let parts = ["lines", "backup_lines"].into_iter().flat_map(|table| {
+        (0..many).map(move |part| {
+            format!(
+                "CREATE TABLE {{schema}}.{table}_{part} PARTITION OF {{schema}}.{table}
+                     FOR VALUES WITH (MODULUS {many}, REMAINDER {part});"
+            )
+        })
+    });
+    PARTITIONS.replace("{parts}", &parts.collect::<Vec<_>>().join("\n"))
+}
+
+async fn is_partitioned(connection: &Connection, schema: &str) -> Tried<bool> {
+    let sql = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE n.nspname = $1 AND c.relname = 'lines' AND c.relkind = 'p'";
+    let params: [Param<'_>; 1] = [(&schema, Type::TEXT)];
+    Ok(!connection.query(sql, &params).await?.is_empty())
+}
+
+/// How many sessions are looked at in a transaction.
+const AT_A_TIME: usize = 1000;
+
+/// Finds out whom the sessions are with of which that is not known: an older version wrote them.
+pub(crate) async fn find_whom(connection: &Connection, schema: &str) -> Tried<()> {
+    let sql = Sql::of(schema);
+    // In the order in which others lock them.
+    let look = sql.fill(&format!(
+        "SELECT {{COLUMNS}} FROM {{schema}}.sessions s WHERE s.whom IS NULL
+         ORDER BY s.session_id LIMIT {AT_A_TIME} FOR UPDATE OF s"
+    ));
+    let note = sql.fill(
+        "UPDATE {schema}.sessions s SET whom = string_to_array(i.whom, chr(31))
+         FROM unnest($1::bigint[], $2::text[]) AS i(session_id, whom)
+         WHERE s.session_id = i.session_id",
+    );
+    loop {
+        connection
+            .run("BEGIN ISOLATION LEVEL READ COMMITTED")
+            .await?;
+        let found = connection.query(&look, &[]).await?;
+        let sessions: Vec<Session> = found.iter().map(Session::of).collect();
+        let ids: Vec<i64> = sessions.iter().map(|session| session.id).collect();
+        let whom: Vec<String> = sessions.iter().map(Session::whom).collect();
+        let params: [Param<'_>; 2] = [(&ids, Type::INT8_ARRAY), (&whom, Type::TEXT_ARRAY)];
+        connection.execute(&note, &params).await?;
+        connection.run("COMMIT").await?;
+        if ids.len() < AT_A_TIME {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether there is one of these indexes.
+async fn has_index(connection: &Connection, schema: &str, indexes: &[&str]) -> Tried<bool> {
+    let sql = "SELECT 1 FROM pg_indexes WHERE schemaname = $1 AND indexname = ANY($2)";
+    let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&indexes, Type::TEXT_ARRAY)];
     Ok(!connection.query(sql, &params).await?.is_empty())
 }
 
@@ -298,10 +386,15 @@ fn forbidden(fault: Fault, advice: &str) -> Fault {
     }
 }
 
+/// Whether there is an index for searching by words.
+pub(crate) async fn has_word_index(connection: &Connection, schema: &str) -> Tried<bool> {
+    has_index(connection, schema, &["words_of_lines"]).await
+}
+
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
     // Whoever owns the tables may have made it.
-    if has_index(connection, schema, "lines_by_text").await? {
+    if has_word_index(connection, schema).await? {
         return Ok(());
     }
     let sql = SEARCH_INDEX.replace("{schema}", &quoted(schema));

@@ -74,7 +74,7 @@ fn find_words(
     (matcher, words, most): (Arc<Matcher>, String, i64),
 ) -> Asked<'_, Vec<SearchHit>> {
     Box::pin(async move {
-        let sql = shared.sql.fill(WORDS);
+        let sql = shared.sql.fill(&words_statement(shared.has_word_index));
         let params: [Param<'_>; 2] = [(&words, Type::TEXT), (&most, Type::INT8)];
         let rows = connection.query(&sql, &params).await?;
         let hits = rows.iter().filter_map(|row| {
@@ -86,13 +86,23 @@ fn find_words(
     })
 }
 
-/// With the index's own words, so that it is used.
-pub(crate) const WORDS: &str = "SELECT l.line_at, l.line, s.history, s.key
+/// The statement that searches for words. With the index, its own words are used, so that it is.
+pub(crate) fn words_statement(has_index: bool) -> String {
+    let words = if has_index {
+        "{schema}.words(l.line, l.said)"
+    } else {
+        // What is no message may be anything.
+        "CASE WHEN l.kind = 0 THEN to_tsvector('simple', left(
+             coalesce(l.said, convert_from(l.line, 'UTF8')::json ->> 'content'), 65536)) END"
+    };
+    WORDS.replace("{WORDS}", words)
+}
+
+const WORDS: &str = "SELECT l.line_at, l.line, s.history, s.key
      FROM {schema}.lines l JOIN {schema}.sessions s ON s.session_id = l.session_id
-     WHERE to_tsvector('simple', left(l.said, 65536)) @@ websearch_to_tsquery('simple', $1)
-         AND l.said IS NOT NULL AND l.line_at >= s.start_at AND l.kind = 0
-     ORDER BY ts_rank(to_tsvector('simple', left(l.said, 65536)),
-             websearch_to_tsquery('simple', $1)) DESC,
+     WHERE {WORDS} @@ websearch_to_tsquery('simple', $1)
+         AND l.line_at >= s.start_at AND l.kind = 0
+     ORDER BY ts_rank({WORDS}, websearch_to_tsquery('simple', $1)) DESC,
          s.key, l.line_at LIMIT $2";
 
 /// How many characters of a text are searched for words: what PostgreSQL makes of a text has at
@@ -168,7 +178,7 @@ impl Hunt {
     async fn find_sessions(&mut self, shared: &Arc<Shared>, query: SessionQuery) -> Result<()> {
         let (mut ids, mut next) = listing::ids(shared, &query, self.only.clone()).await?;
         let literal = self.literal();
-        if next.is_some() && query.get_after().is_none() && !literal.is_empty() {
+        if next.is_some() && query.get_after().is_none() && !literal.text.is_empty() {
             let having = shared
                 .read_bulk(|shared, connection| having(shared, connection, literal.clone()))
                 .await?;
@@ -183,10 +193,12 @@ impl Hunt {
         Ok(())
     }
 
-    /// A text that every message has that is looked for, as the database has it.
-    fn literal(&self) -> String {
+    fn literal(&self) -> Literal {
         let literal = Some(self.matcher.literal()).filter(|text| !text.contains('\0'));
-        literal.unwrap_or_default().to_owned()
+        let text = literal.unwrap_or_default().to_owned();
+        let quoted = kit::json_text(&text).into_bytes();
+        let json = quoted[1..quoted.len() - 1].to_vec();
+        Literal { text, json }
     }
 
     /// Hits in the order of the sessions; those after one with too many are left.
@@ -223,34 +235,43 @@ impl Hunt {
     }
 }
 
+/// A text that every message has that is looked for: as the database has texts, and as lines do.
+#[derive(Clone, Debug)]
+struct Literal {
+    text: String,
+    json: Vec<u8>,
+}
+
 /// The sessions that have a message with a text, hidden ones included.
-fn having(shared: Arc<Shared>, connection: &Connection, literal: String) -> Asked<'_, Vec<i64>> {
+fn having(shared: Arc<Shared>, connection: &Connection, literal: Literal) -> Asked<'_, Vec<i64>> {
     Box::pin(async move {
         let sql = shared.sql.fill(HAVING);
-        let params: [Param<'_>; 1] = [(&literal, Type::TEXT)];
+        let params: [Param<'_>; 2] = [(&literal.text, Type::TEXT), (&literal.json, Type::BYTEA)];
         let rows = connection.query(&sql, &params).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     })
 }
 
 pub(crate) const HAVING: &str = "SELECT DISTINCT session_id FROM {schema}.lines
-     WHERE kind = 0 AND strpos(said, $1) > 0";
+     WHERE kind = 0
+         AND CASE WHEN said IS NULL THEN position($2 IN line) > 0 ELSE strpos(said, $1) > 0 END";
 
 /// The lines of each session that may be looked for.
 fn candidates(
     shared: Arc<Shared>,
     connection: &Connection,
-    (sessions, literal): (Vec<Left>, String),
+    (sessions, literal): (Vec<Left>, Literal),
 ) -> Asked<'_, Vec<Row>> {
     Box::pin(async move {
         let sql = shared.sql.fill(CANDIDATES);
         let ids: Vec<i64> = sessions.iter().map(|left| left.id).collect();
         let from: Vec<i64> = sessions.iter().map(|left| left.from).collect();
-        let params: [Param<'_>; 4] = [
+        let params: [Param<'_>; 5] = [
             (&ids, Type::INT8_ARRAY),
             (&from, Type::INT8_ARRAY),
-            (&literal, Type::TEXT),
+            (&literal.text, Type::TEXT),
             (&LINES, Type::INT8),
+            (&literal.json, Type::BYTEA),
         ];
         Ok(connection.query(&sql, &params).await?)
     })
@@ -261,6 +282,7 @@ pub(crate) const CANDIDATES: &str = "SELECT l.line_at, l.line, s.history, s.key,
      JOIN {schema}.sessions s ON s.session_id = t.id,
      LATERAL (SELECT l.line_at, l.line FROM {schema}.lines l
          WHERE l.session_id = t.id AND l.line_at >= greatest(t.begin_at, s.start_at)
-             AND l.kind = 0 AND ($3 = '' OR strpos(l.said, $3) > 0)
+             AND l.kind = 0 AND ($3 = '' OR CASE WHEN l.said IS NULL
+                 THEN position($5 IN l.line) > 0 ELSE strpos(l.said, $3) > 0 END)
          ORDER BY l.line_at LIMIT $4) l
      ORDER BY t.n, l.line_at";

@@ -22,6 +22,11 @@ pub(crate) struct Sql {
     pub(crate) append_known_and_forget: String,
     pub(crate) insert_ids: String,
     pub(crate) forget_ids: String,
+    pub(crate) message_ids: String,
+    pub(crate) number_backup: String,
+    pub(crate) take_backup: String,
+    pub(crate) take_backup_lines: String,
+    pub(crate) backup_lines: String,
     pub(crate) count_backup: String,
     pub(crate) insert_backup: String,
     pub(crate) insert_backup_lines: String,
@@ -103,14 +108,22 @@ const APPEND_KNOWN: &str = "WITH held AS (
 
 /// What else the statement does if ids are to be forgotten.
 const AND_FORGET: &str = ",
- forgotten AS (
-     DELETE FROM {schema}.message_ids m
-     USING unnest($25::bigint[], $26::bigint[], $27::bigint[])
-             AS t(session_id, last_turn, most),
-         LATERAL (SELECT o.session_id, o.message_id FROM {schema}.message_ids o
-             WHERE o.session_id = t.session_id AND o.turn <= t.last_turn
-             LIMIT t.most) AS o
-     WHERE m.session_id = o.session_id AND m.message_id = o.message_id)";
+ forgotten AS ({FORGET})";
+
+/// Each session has one id of each turn, so that a range of turns is as many ids at most. Where it
+/// begins is looked for once: found in the condition itself, it would be found for each row.
+const FORGET: &str = "DELETE FROM {schema}.message_ids m
+     USING unnest({COLUMNS}) AS t(session_id, last_turn, most),
+         LATERAL (SELECT o.turn FROM {schema}.message_ids o
+             WHERE o.session_id = t.session_id AND o.turn <> 0
+             ORDER BY o.turn LIMIT 1) AS oldest
+     WHERE m.session_id = t.session_id AND m.turn <> 0 AND m.turn >= oldest.turn
+         AND m.turn <= least(t.last_turn, oldest.turn + t.most - 1)";
+
+/// [`FORGET`] with these parameters.
+fn forget(columns: &str) -> String {
+    FORGET.replace("{COLUMNS}", columns)
+}
 
 /// The name of a schema as SQL has it: it may be a word of the language.
 pub(crate) fn quoted(schema: &str) -> String {
@@ -180,11 +193,17 @@ impl Sql {
             insert_sessions: fill(
                 "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
                      start_at, end_at, lines, hidden, messages, updated_at, updated_ns, taken,
-                     scope, agent, channel, aliases, created_at)
-                 SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
+                     scope, agent, channel, aliases, created_at, whom)
+                 SELECT session_id, key, file_name, version, history, start_at, end_at, lines,
+                     hidden, messages, updated_at, updated_ns, taken, scope, agent, channel,
+                     aliases, created_at, string_to_array(whom, chr(31))
+                 FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[],
                      $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
                      $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::text[],
-                     $15::text[], $16::text[], $17::text[], $18::text[])",
+                     $15::text[], $16::text[], $17::text[], $18::text[], $19::text[])
+                     AS i(session_id, key, file_name, version, history, start_at, end_at, lines,
+                         hidden, messages, updated_at, updated_ns, taken, scope, agent, channel,
+                         aliases, created_at, whom)",
             ),
             bump_sessions: fill(
                 "UPDATE {schema}.sessions s SET version = i.version, history = i.history,
@@ -200,10 +219,11 @@ impl Sql {
             ),
             rewrite_sessions: fill(
                 "UPDATE {schema}.sessions s SET scope = i.scope, agent = i.agent,
-                     channel = i.channel, aliases = i.aliases, created_at = i.created_at
+                     channel = i.channel, aliases = i.aliases, created_at = i.created_at,
+                     whom = string_to_array(i.whom, chr(31))
                  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[],
-                     $6::text[])
-                     AS i(session_id, scope, agent, channel, aliases, created_at)
+                     $6::text[], $7::text[])
+                     AS i(session_id, scope, agent, channel, aliases, created_at, whom)
                  WHERE s.session_id = i.session_id",
             ),
             put_summaries: fill(
@@ -220,22 +240,46 @@ impl Sql {
                      $4::bytea[], $5::text[])",
             ),
             append_known: fill(&APPEND_KNOWN.replace("{AND_FORGET}", "")),
-            append_known_and_forget: fill(&APPEND_KNOWN.replace("{AND_FORGET}", AND_FORGET)),
+            append_known_and_forget: fill(
+                &APPEND_KNOWN.replace("{AND_FORGET}", AND_FORGET).replace(
+                    "{FORGET}",
+                    &forget("$25::bigint[], $26::bigint[], $27::bigint[]"),
+                ),
+            ),
             insert_ids: fill(
                 "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
                  SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])",
             ),
-            forget_ids: fill(
-                "DELETE FROM {schema}.message_ids m
-                 USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
-                         AS t(session_id, last_turn, most),
-                     LATERAL (SELECT o.session_id, o.message_id FROM {schema}.message_ids o
-                         WHERE o.session_id = t.session_id AND o.turn <= t.last_turn
-                         LIMIT t.most) AS o
-                 WHERE m.session_id = o.session_id AND m.message_id = o.message_id",
+            forget_ids: fill(&forget("$1::bigint[], $2::bigint[], $3::bigint[]")),
+            message_ids: fill(
+                "SELECT message_id FROM {schema}.message_ids WHERE session_id = $1
+                 ORDER BY turn, message_id",
             ),
             count_backup: fill(
                 "UPDATE {schema}.sessions SET backups = backups + 1 WHERE session_id = $1",
+            ),
+            // As high as it was elsewhere, if no number from it on was given here.
+            number_backup: fill(
+                "UPDATE {schema}.sessions SET backups = greatest(backups + 1, $2)
+                 WHERE session_id = $1",
+            ),
+            take_backup: fill(
+                "INSERT INTO {schema}.backups (session_id, number, reason, made_ms, size,
+                     start_at, end_at, lines, hidden, messages)
+                 SELECT s.session_id, s.backups, $2, $3, $5, $4, $5, $6, $7, $8
+                 FROM {schema}.sessions s WHERE s.session_id = $1",
+            ),
+            take_backup_lines: fill(
+                "INSERT INTO {schema}.backup_lines (session_id, number, line_at, kind, line, said)
+                 SELECT s.session_id, s.backups, i.line_at, i.kind, i.line, i.said
+                 FROM {schema}.sessions s,
+                     unnest($2::bigint[], $3::smallint[], $4::bytea[], $5::text[])
+                         AS i(line_at, kind, line, said)
+                 WHERE s.session_id = $1",
+            ),
+            backup_lines: fill(
+                "SELECT line_at, line FROM {schema}.backup_lines
+                 WHERE session_id = $1 AND number = $2 ORDER BY line_at",
             ),
             insert_backup: fill(
                 "INSERT INTO {schema}.backups (session_id, number, reason, made_ms, size,

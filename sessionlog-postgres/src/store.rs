@@ -231,16 +231,15 @@ impl PostgresStore {
     pub(crate) fn lines(&self, messages: Vec<Message>) -> Result<Vec<NewLine>> {
         let options = &self.inner.shared.options;
         let (now, _) = kit::now();
-        let lines = kit::encode(messages, now, options.max_line, options.max_batch)?;
-        let lines: Vec<_> = lines.into_iter().map(NewLine::read).collect();
-        if options.text_search {
-            for said in lines.iter().filter_map(|line| line.said.as_ref()) {
-                if said.len() > SEARCHED && said.chars().nth(SEARCHED).is_some() {
-                    tracing::warn!(bytes = said.len(), "a long text is indexed in part");
+        if self.inner.shared.has_word_index {
+            for text in messages.iter().map(Message::text) {
+                if text.len() > SEARCHED && text.chars().nth(SEARCHED).is_some() {
+                    tracing::warn!(bytes = text.len(), "a long text is indexed in part");
                 }
             }
         }
-        Ok(lines)
+        let lines = kit::encode(messages, now, options.max_line, options.max_batch)?;
+        Ok(lines.into_iter().map(NewLine::read).collect())
     }
 
     /// Carries out what is queued, and closes the connections, for all clones. Later verbs
@@ -333,9 +332,9 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
     schema::check_name(&options.schema)?;
     let connector = Connector::new(&options)?;
     let deadline = tokio::time::Instant::now() + options.retry;
-    let promise = loop {
+    let (promise, has_word_index) = loop {
         match try_to_prepare(&connector, &options).await {
-            Ok(promise) => break promise,
+            Ok(prepared) => break prepared,
             Err(Fault::Refused(error)) => return Err(error),
             Err(fault) if tokio::time::Instant::now() >= deadline => return Err(fault.into_error()),
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -362,6 +361,7 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
     let shared = Shared {
         writers: preparing(sql.writes()),
         sql,
+        has_word_index,
         notifies: promise.is_postgresql(),
         known: Known::default(),
         is_followed: AtomicBool::new(false),
@@ -376,12 +376,12 @@ async fn prepare(options: PostgresOptions) -> Result<(Shared, Promise)> {
 async fn try_to_prepare(
     connector: &Connector,
     options: &PostgresOptions,
-) -> crate::fault::Tried<Promise> {
+) -> crate::fault::Tried<(Promise, bool)> {
     let connection = connector.connect().await?;
     let promise = Promise::read(&connection, connector.hosts()).await?;
     schema::check_encoding(&connection).await?;
     if options.migrate {
-        schema::migrate(&connection, &options.schema).await?;
+        schema::migrate(&connection, &options.schema, options.partitions).await?;
     } else {
         schema::require(&connection, &options.schema).await?;
     }
@@ -389,6 +389,7 @@ async fn try_to_prepare(
         schema::check_tables(&connection, &options.schema).await?;
     }
     if options.migrate {
+        schema::find_whom(&connection, &options.schema).await?;
         // Lanes of processes that were killed; nobody looks for their commits any more.
         let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
         let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
@@ -397,5 +398,8 @@ async fn try_to_prepare(
     if options.text_search {
         schema::index_words(&connection, &options.schema).await?;
     }
-    Ok(promise)
+    // Only PostgreSQL has it, and the catalogue that says so.
+    let has_word_index = options.text_search
+        || promise.is_postgresql() && schema::has_word_index(&connection, &options.schema).await?;
+    Ok((promise, has_word_index))
 }

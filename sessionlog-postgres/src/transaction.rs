@@ -170,7 +170,11 @@ impl<'a> Transaction<'a> {
             None => ChangeKind::Appended,
         };
         self.take(key, update);
-        Ok(self.changed(key, kind))
+        let changed = self.changed(key, kind);
+        if let Some(carried) = &update.carried {
+            self.carry(key, carried);
+        }
+        Ok(changed)
     }
 
     /// What comes of an update without a change, if that is so.
@@ -186,8 +190,10 @@ impl<'a> Transaction<'a> {
         {
             return Ok(Some(Outcome::Updated(found, false)));
         }
-        let says_nothing =
-            update.lines.is_empty() && update.summary.is_none() && update.once.is_none();
+        let says_nothing = update.lines.is_empty()
+            && update.summary.is_none()
+            && update.once.is_none()
+            && update.carried.is_none();
         let hides = update.keep.is_some() && session.is_some();
         Ok((says_nothing && !hides).then_some(Outcome::Updated(found, true)))
     }

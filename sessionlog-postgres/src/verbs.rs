@@ -42,9 +42,13 @@ impl<'a> Transaction<'a> {
             Verb::Clear => self.clear(&key).await,
             Verb::Compact => self.compact(&key).await,
             Verb::RestoreBackup(number) => self.restore_backup(&key, *number).await,
-            Verb::PruneBackups(limits) => self.prune_backups(&key, *limits).await,
+            Verb::PruneBackups(limits) => {
+                let pruned = self.prune(&key, *limits).await?;
+                Ok(Ok(Outcome::Number(pruned)))
+            }
             Verb::Fork { from, at } => self.fork(order, &key, (from, *at)).await,
             Verb::Restore(restore) => self.restore(&key, restore).await,
+            Verb::TakeBackup(backup) => self.take_backup(&key, backup).await,
         }
     }
 
@@ -145,6 +149,7 @@ impl<'a> Transaction<'a> {
         session.messages -= gone.messages;
         session.history = random();
         self.changed(key, ChangeKind::Replaced);
+        self.bound_backups(key).await?;
         Ok(Ok(Outcome::Done))
     }
 
@@ -157,6 +162,7 @@ impl<'a> Transaction<'a> {
             self.keep(key, BackupReason::Clear).await?;
             self.empty(key).await?;
             self.changed(key, ChangeKind::Replaced);
+            self.bound_backups(key).await?;
         }
         Ok(Ok(Outcome::Done))
     }
@@ -190,6 +196,8 @@ impl<'a> Transaction<'a> {
         self.changed(key, ChangeKind::Replaced);
         let session = self.session(key);
         session.created_at.clone_from(&restore.created_at);
+        self.carry(key, &restore.carried);
+        self.bound_backups(key).await?;
         Ok(Ok(Outcome::Done))
     }
 

@@ -87,7 +87,7 @@ impl PostgresStore {
                 summary: parts.summary,
                 keep: parts.keep,
                 expect: parts.expect,
-                once: None,
+                ..Update::default()
             }))
         });
         map(written, |outcome| Ok(outcome.version()))

@@ -94,6 +94,28 @@ impl Erase {
         Self::Chat(id.into())
     }
 
+    /// The ids under which [`means`](Self::means) finds a session, folded; more, if in doubt.
+    pub(super) fn ids_of(key: &str, meta: &Meta) -> Vec<String> {
+        let mut ids = Vec::new();
+        for party in Party::all_of(key, meta) {
+            let topics = party.id.match_indices('/');
+            let chats = topics.filter(|_| party.channel == "telegram");
+            ids.extend(chats.map(|(at, _)| party.id[..at].to_owned()));
+            ids.push(party.id);
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The id that [`means`](Self::means) looks for, folded; none for a key.
+    pub(super) fn id(&self) -> Option<String> {
+        match self {
+            Self::Key(_) => None,
+            Self::Person(whose) | Self::Chat(whose) => Some(fold(&whose.id).into_owned()),
+        }
+    }
+
     /// Whether a session is meant; by a key, none.
     pub(super) fn means(&self, key: &str, meta: &Meta) -> bool {
         let (whose, person) = match self {

@@ -3,7 +3,7 @@
 use tokio_postgres::types::Type;
 
 use super::Transaction;
-use crate::command::{Order, Update, Verb};
+use crate::command::{Carried, Order};
 use crate::connection::Param;
 use crate::fault::Tried;
 use crate::read::number;
@@ -15,14 +15,15 @@ impl<'a> Transaction<'a> {
         // Each with its own session: all ids with all sessions would be a million pairs.
         let (mut sessions, mut ids) = (Vec::new(), Vec::new());
         for order in orders {
-            let Verb::Update(Update { once: Some(id), .. }) = &order.verb else {
+            let brought = order.verb.message_ids();
+            if brought.is_empty() {
                 continue;
-            };
+            }
             let key = self.resolve(order);
             // Of a session that is not there yet nothing was taken.
             if let Some(session) = key.ok().and_then(|key| self.sessions.get(&key)) {
-                sessions.push(session.id);
-                ids.push(id.as_bytes());
+                sessions.extend(brought.iter().map(|_| session.id));
+                ids.extend(brought.iter().map(|id| id.as_bytes()));
             }
         }
         if ids.is_empty() {
@@ -42,9 +43,22 @@ impl<'a> Transaction<'a> {
         self.taken.contains(&(session.id, id.as_bytes().to_vec()))
     }
 
+    /// Takes over what a session had elsewhere. After it was changed: it is dated as there.
+    pub(crate) fn carry(&mut self, key: &str, carried: &'a Carried) {
+        for id in &carried.ids {
+            let session = self.session(key);
+            let taken = (session.id, id.as_bytes().to_vec());
+            if !self.taken.contains(&taken) {
+                self.remember(key, id);
+            }
+        }
+        self.session(key).date(&carried.updated_at);
+    }
+
     /// Notes an id as taken. A few are forgotten at a time, of those before the ones that are to
     /// be remembered: all that are due at once, of a thousand sessions, would hold up everybody
-    /// else. Twice as many as were taken since, so that what an older version left goes, too.
+    /// else, and so would sessions that all have as many. Twice as many as were taken since, so that
+    /// what an older version left goes, too.
     pub(super) fn remember(&mut self, key: &str, once: &'a str) {
         let bound = self.shared.options.once_ids;
         let step = bound / STEPS;
@@ -53,7 +67,7 @@ impl<'a> Transaction<'a> {
         let (id, turn) = (session.id, session.taken);
         self.ids.push((id, turn, once));
         self.taken.insert((id, once.as_bytes().to_vec()));
-        if turn % step == 0 && turn >= bound {
+        if (turn + id % step) % step == 0 && turn >= bound {
             // What was presumed is checked by the statement that forgets: an id that it forgot
             // first would be taken again.
             let since = if self.is_presumed {

@@ -107,6 +107,7 @@ pub(super) struct Texts<'b> {
     channel: Vec<String>,
     aliases: Vec<String>,
     created_at: Vec<&'b str>,
+    whom: Vec<String>,
 }
 
 impl<'b> Numbers<'b> {
@@ -154,16 +155,18 @@ impl<'b> Texts<'b> {
         self.aliases
             .push(aliases.unwrap_or_else(|_| String::from("[]")));
         self.created_at.push(&session.created_at);
+        self.whom.push(session.whom());
     }
 
     /// All but the sessions' ids, in the order of the statements.
-    fn columns(&self) -> [Param<'_>; 5] {
+    fn columns(&self) -> [Param<'_>; 6] {
         [
             (&self.scope, Type::TEXT_ARRAY),
             (&self.agent, Type::TEXT_ARRAY),
             (&self.channel, Type::TEXT_ARRAY),
             (&self.aliases, Type::TEXT_ARRAY),
             (&self.created_at, Type::TEXT_ARRAY),
+            (&self.whom, Type::TEXT_ARRAY),
         ]
     }
 }

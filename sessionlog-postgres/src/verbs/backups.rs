@@ -1,6 +1,6 @@
 //! Keeping what a session was, going back to it, and letting it go.
 
-use sessionlog::backend::kit;
+use sessionlog::backend::kit::{self, KeptBackup};
 use sessionlog::{BackupLimits, BackupReason, ChangeKind, Error, Result};
 use tokio_postgres::types::Type;
 
@@ -8,7 +8,12 @@ use crate::backups::{backup, now_millis, reason_number};
 use crate::command::Outcome;
 use crate::connection::Param;
 use crate::fault::Tried;
+use crate::read::number as count;
+use crate::row::{MESSAGE, NewLine};
 use crate::transaction::Transaction;
+
+/// How many lines of a backup go in one statement.
+const PART: usize = 2000;
 
 impl Transaction<'_> {
     /// Keeps what a session is, if it has any line. Before anything of it is changed: the
@@ -36,6 +41,16 @@ impl Transaction<'_> {
         counted?;
         noted?;
         copied?;
+        Ok(())
+    }
+
+    /// Lets those backups of a session go that are over the store's limits. At the end of what made
+    /// one: what is restored is there until then.
+    pub(super) async fn bound_backups(&self, key: &str) -> Tried<()> {
+        let limits = self.shared.options.backups;
+        if limits != BackupLimits::new() {
+            self.prune(key, limits).await?;
+        }
         Ok(())
     }
 
@@ -69,17 +84,73 @@ impl Transaction<'_> {
         (session.start_at, session.end_at) = (row.get(0), row.get(1));
         (session.lines, session.hidden, session.messages) = (row.get(2), row.get(3), row.get(4));
         self.changed(key, ChangeKind::Replaced);
+        self.bound_backups(key).await?;
         Ok(Ok(Outcome::Done))
     }
 
-    /// See [`Verb::PruneBackups`](crate::command::Verb::PruneBackups).
-    pub(super) async fn prune_backups(
+    /// See [`Verb::TakeBackup`](crate::command::Verb::TakeBackup).
+    pub(super) async fn take_backup(
         &self,
         key: &str,
-        limits: BackupLimits,
+        backup: &KeptBackup,
     ) -> Tried<Result<Outcome>> {
+        let (number, reason) = (backup.number.cast_signed(), reason_number(backup.reason));
         let Some(id) = self.sessions.get(key).map(|session| session.id) else {
-            return Ok(Ok(Outcome::Number(0)));
+            return Ok(Err(Error::BackupNotFound {
+                key: key.to_owned(),
+                number: backup.number,
+            }));
+        };
+        let (connection, sql) = (self.connection, &self.shared.sql);
+        let lines: Vec<NewLine> = kit::split_lines(&backup.lines)
+            .map(|line| NewLine::read(line.to_vec()))
+            .collect();
+        let hidden =
+            usize::try_from(backup.hidden).map_or(lines.len(), |many| many.min(lines.len()));
+        let size = |lines: &[NewLine]| lines.iter().map(NewLine::len).sum::<i64>();
+        let (start, end) = (size(&lines[..hidden]), size(&lines));
+        let messages = lines[hidden..].iter().filter(|line| line.kind == MESSAGE);
+        let (all, messages) = (count(lines.len()), count(messages.count()));
+        let hidden = count(hidden);
+        let numbered: [Param<'_>; 2] = [(&id, Type::INT8), (&number, Type::INT8)];
+        connection.execute(&sql.number_backup, &numbered).await?;
+        let told: [Param<'_>; 8] = [
+            (&id, Type::INT8),
+            (&reason, Type::INT2),
+            (&backup.made, Type::INT8),
+            (&start, Type::INT8),
+            (&end, Type::INT8),
+            (&all, Type::INT8),
+            (&hidden, Type::INT8),
+            (&messages, Type::INT8),
+        ];
+        connection.execute(&sql.take_backup, &told).await?;
+        let mut at = 0;
+        for part in lines.chunks(PART) {
+            let begins = part.iter().map(|line| {
+                at += line.len();
+                at - line.len()
+            });
+            let begins: Vec<i64> = begins.collect();
+            let kinds: Vec<i16> = part.iter().map(|line| line.kind).collect();
+            let bytes: Vec<&[u8]> = part.iter().map(|line| &*line.line).collect();
+            let said: Vec<Option<&str>> = part.iter().map(|line| line.said.as_deref()).collect();
+            let params: [Param<'_>; 5] = [
+                (&id, Type::INT8),
+                (&begins, Type::INT8_ARRAY),
+                (&kinds, Type::INT2_ARRAY),
+                (&bytes, Type::BYTEA_ARRAY),
+                (&said, Type::TEXT_ARRAY),
+            ];
+            connection.execute(&sql.take_backup_lines, &params).await?;
+        }
+        Ok(Ok(Outcome::Done))
+    }
+
+    /// Removes a session's backups that are over a limit; how many that were.
+    pub(super) async fn prune(&self, key: &str, limits: BackupLimits) -> Tried<i64> {
+        let Some(id) = self.sessions.get(key).map(|session| session.id) else {
+            return Ok(0);
         };
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];
         let rows = self.ask(&self.shared.sql.own_backups, &params).await?;
@@ -87,7 +158,7 @@ impl Transaction<'_> {
         let over = kit::backups_over(limits, &backups, now_millis());
         let over: Vec<i64> = over.into_iter().map(u64::cast_signed).collect();
         if over.is_empty() {
-            return Ok(Ok(Outcome::Number(0)));
+            return Ok(0);
         }
         let params: [Param<'_>; 2] = [(&id, Type::INT8), (&over, Type::INT8_ARRAY)];
         for table in ["backup_lines", "backups"] {
@@ -97,6 +168,6 @@ impl Transaction<'_> {
             let sql = self.shared.sql.fill(&sql);
             self.connection.execute(&sql, &params).await?;
         }
-        Ok(Ok(Outcome::Number(crate::read::number(over.len()))))
+        Ok(crate::read::number(over.len()))
     }
 }

@@ -115,6 +115,57 @@ fn a_number_is_not_given_again_until_the_session_is_deleted() {
 }
 
 #[test]
+fn what_is_over_the_limits_goes_with_the_change_that_makes_another() {
+    let Some(server) = server() else { return };
+    let schema = fresh("bounded");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let store = PostgresStore::open(options.backups(BackupLimits::new().count(3))).unwrap();
+    let clear = |key: &str, text: &str| {
+        say(&store, key, &[text]);
+        store.context(key).clear().wait().unwrap();
+    };
+    for n in 1..=5 {
+        clear("a", &n.to_string());
+    }
+    clear("b", "of b");
+    let numbers = |key: &str| {
+        let backups = store.list_backups(key).wait().unwrap().into_iter();
+        backups.map(|backup| backup.number).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("a"), [3, 4, 5]);
+    // The oldest is there until its lines are the session's.
+    say(&store, "a", &["now"]);
+    store.restore_backup("a", 3).wait().unwrap();
+    assert_eq!(texts(&store, "a"), ["3"]);
+    assert_eq!(numbers("a"), [4, 5, 6]);
+    let checkpoint = store.context("a").checkpoint(false).wait().unwrap();
+    say(&store, "a", &["more"]);
+    store.context("a").revert_to(checkpoint).wait().unwrap();
+    assert_eq!(numbers("a"), [5, 6, 7]);
+    let lines = format!("SELECT count(DISTINCT number) FROM {schema}.backup_lines");
+    assert_eq!(
+        server.sql(&lines),
+        "4",
+        "with the first of the other session"
+    );
+    let one = BackupLimits::new().count(1);
+    assert_eq!(store.prune_all_backups(one).wait().unwrap(), 2);
+    assert_eq!((numbers("a"), numbers("b")), (vec![7], vec![1]));
+    // Nobody who says nothing keeps all for ever, and who wants to can.
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    for (limits, kept) in [(None, 100), (Some(BackupLimits::new()), 103)] {
+        let options = limits.map_or(options.clone(), |limits| options.clone().backups(limits));
+        let store = PostgresStore::open(options).unwrap();
+        store.delete_session("c").wait().unwrap();
+        for n in 0..103 {
+            say(&store, "c", &[&n.to_string()]);
+            store.context("c").clear().wait().unwrap();
+        }
+        assert_eq!(store.list_backups("c").wait().unwrap().len(), kept);
+    }
+}
+
+#[test]
 fn an_erasure_and_a_retention_leave_no_row_of_a_backup() {
     let Some(server) = server() else { return };
     let (store, schema) = open(server);

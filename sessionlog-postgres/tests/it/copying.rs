@@ -258,6 +258,187 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
     files.close().unwrap();
 }
 
+/// What a session has besides its lines, as it is compared: times, and backups without numbers.
+fn besides(meta: &sessionlog::SessionMeta, backups: &[sessionlog::Backup]) -> Vec<String> {
+    let backups = backups
+        .iter()
+        .map(|one| format!("{} {:?} {}", one.created_at, one.reason, one.size));
+    [meta.created_at.clone(), meta.updated_at.clone()]
+        .into_iter()
+        .chain(backups)
+        .collect()
+}
+
+#[test]
+fn ids_times_and_backups_go_along_and_what_cannot_is_told() {
+    let Some(server) = server() else { return };
+    let options = PostgresOptions::new(server.dsn()).schema(fresh("besides"));
+    let database = PostgresStore::open(options.clone()).unwrap();
+    let (from, to) = (scratch(), scratch());
+    let archiving = || StoreOptions::new().archive(true);
+    let source = Store::open_with(from.path(), archiving()).unwrap();
+    let chats = source.handle();
+    let once = |id: usize| {
+        let id = format!("update {id}");
+        let told = chats
+            .append_once("a", &id, Message::user(&*id))
+            .wait()
+            .unwrap();
+        assert!(matches!(told, sessionlog::Appended::New(_)));
+    };
+    (0..300).for_each(once);
+    chats.truncate_history("a", 250).wait().unwrap();
+    chats.context("a").clear().wait().unwrap();
+    (300..310).for_each(once);
+    let checkpoint = chats.context("a").checkpoint(false).wait().unwrap();
+    (310..320).for_each(once);
+    chats.context("a").revert_to(checkpoint).wait().unwrap();
+    chats.add_message("b", "user", "dropped").wait().unwrap();
+    chats.truncate_history("b", 0).wait().unwrap();
+    chats.compact("b").wait().unwrap();
+    chats.add_message("b", "user", "stays").wait().unwrap();
+    let there = Place::Database(database.clone());
+    let out = block_on(copy(&Place::Directory(chats.clone()), &there)).unwrap();
+    assert_eq!(out.failed.len(), 0, "{:?}", out.failed);
+    assert_eq!((out.backups, out.message_ids), (2, 256));
+    assert!(
+        out.left
+            .iter()
+            .any(|left| left.starts_with("of 1 session: the archive")),
+        "{:?}",
+        out.left
+    );
+    assert!(
+        out.left.iter().any(|left| left.contains("the oldest ids")),
+        "{:?}",
+        out.left
+    );
+    let meta = chats.session_meta("a").wait().unwrap();
+    let was = besides(&meta, &chats.list_backups("a").wait().unwrap());
+    let is = || {
+        let meta = database.session_meta("a").wait().unwrap();
+        besides(&meta, &database.list_backups("a").wait().unwrap())
+    };
+    assert_eq!(is(), was);
+    let page = database
+        .sessions(sessionlog::SessionQuery::new())
+        .wait()
+        .unwrap();
+    assert_eq!(page.sessions[0].updated_at, meta.updated_at);
+    let again = block_on(copy(&Place::Directory(chats.clone()), &there)).unwrap();
+    assert_eq!(
+        (again.written, again.backups, &again.hash),
+        (0, 0, &out.hash)
+    );
+
+    // And back again.
+    let back = Store::open(to.path()).unwrap();
+    let home = Place::Directory(back.handle());
+    let returned = block_on(copy(&there, &home)).unwrap();
+    assert_eq!(
+        (returned.written, returned.backups, &returned.hash),
+        (2, 2, &out.hash)
+    );
+    let own = back.handle();
+    let meta = own.session_meta("a").wait().unwrap();
+    assert_eq!(besides(&meta, &own.list_backups("a").wait().unwrap()), was);
+    assert_eq!(block_on(copy(&there, &home)).unwrap().written, 0);
+    back.close().unwrap();
+    let back = Store::open(to.path()).unwrap();
+    let own = back.handle();
+    // A message that is delivered again to either copy is not taken twice.
+    for id in 64..320 {
+        let id = format!("update {id}");
+        let told = database.append_once("a", &id, vec![Message::user("again")]);
+        assert!(
+            matches!(told.wait().unwrap(), sessionlog::Appended::Duplicate(_)),
+            "{id}"
+        );
+        let told = own
+            .append_once("a", &id, Message::user("again"))
+            .wait()
+            .unwrap();
+        assert!(matches!(told, sessionlog::Appended::Duplicate(_)), "{id}");
+    }
+    for number in [1, 2] {
+        chats.restore_backup("a", number).wait().unwrap();
+        let history = chats.history("a").wait().unwrap();
+        database.restore_backup("a", number).wait().unwrap();
+        assert_eq!(database.history("a").wait().unwrap(), history);
+        own.restore_backup("a", number).wait().unwrap();
+        assert_eq!(own.history("a").wait().unwrap(), history);
+    }
+    source.close().unwrap();
+    back.close().unwrap();
+}
+
+#[test]
+fn a_live_copy_reads_after_the_switch_only_what_came_last() {
+    let Some(server) = server() else { return };
+    let schema = fresh("gap");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let source = PostgresStore::open(options).unwrap();
+    let many = std::env::var("SESSIONLOG_LONG").map_or(300, |_| 20_000);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let said = (0..many).map(|n| {
+            let (source, key) = (source.clone(), format!("k:{n}"));
+            async move { source.add_message(&key, "user", "0").await.unwrap() }
+        });
+        futures_util::future::join_all(said).await;
+    });
+    let dir = scratch();
+    let copied = Store::open(dir.path()).unwrap();
+    let (here, there) = (
+        Place::Database(source.clone()),
+        Place::Directory(copied.handle()),
+    );
+    let looks = || {
+        let sql = format!(
+            "SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_all_indexes
+             WHERE schemaname = '{schema}' AND indexrelname = 'lines_pkey'"
+        );
+        server.sql(&sql).parse::<usize>().unwrap()
+    };
+    let report = std::thread::scope(|scope| {
+        let (switch, switched) = tokio::sync::oneshot::channel::<()>();
+        let (source, target) = (&source, copied.handle());
+        scope.spawn(move || {
+            while target.list_sessions().wait().unwrap().len() < many {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            for n in 1..20 {
+                source
+                    .add_message("k:7", "user", &n.to_string())
+                    .wait()
+                    .unwrap();
+            }
+            switch.send(()).unwrap();
+        });
+        block_on(follow(&here, &there, async { switched.await.unwrap() })).unwrap()
+    });
+    println!("{many} sessions, gap {:?}", report.gap);
+    assert_eq!((report.sessions, report.failed.len()), (many, 0));
+    assert!(report.gap.is_some());
+    assert_eq!(texts(&source, "k:7").len(), 20);
+    assert_eq!(copied.handle().count("k:7").wait().unwrap(), 20);
+    // What connections did is told when they end: each session was read once, and a few again.
+    source.close().wait().unwrap();
+    let gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sessionlog'
+        AND query LIKE '%";
+    while server.sql(&format!("{gone}{schema}%'")) != "0" {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(
+        looks() < many + many / 2 + 100,
+        "{} looks at lines",
+        looks()
+    );
+    copied.close().unwrap();
+}
+
 #[test]
 fn a_session_that_fails_is_named_and_the_others_are_copied() {
     let Some(server) = server() else { return };

@@ -100,6 +100,70 @@ fn words_are_found_in_any_order_and_texts_across_many_lines() {
 }
 
 #[test]
+fn a_text_is_kept_twice_only_where_searches_need_it_and_is_found_either_way() {
+    let Some(server) = server() else { return };
+    let schema = fresh("said");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let store = PostgresStore::open(options.clone()).unwrap();
+    let plain = "one & two & \"three\"\n\u{e9}t\u{e9} \u{1f600} a\\b";
+    let foreign = r#"{"role":"user","content":"f\u006freign \u0026 two"}"#;
+    let parts = r#"{"role":"user","content":[{"type":"text","text":"in parts, t"},{"type":"text","text":"wo"}]}"#;
+    store.add_message("plain", "user", plain).wait().unwrap();
+    store
+        .add_message("plain", "assistant", "user")
+        .wait()
+        .unwrap();
+    for (key, line) in [("foreign", foreign), ("parts", parts)] {
+        let import = store.import(key, sessionlog::Format::Jsonl, &format!("{line}\n"));
+        assert_eq!(import.wait().unwrap(), 1);
+    }
+    let copies = format!(
+        "SELECT string_agg(s.key, ' ' ORDER BY s.key) FROM {schema}.lines l
+         JOIN {schema}.sessions s USING (session_id) WHERE l.said IS NOT NULL"
+    );
+    let copied = server.sql(&copies);
+    assert!(
+        !copied.contains("plain") && copied.contains("parts"),
+        "{copied}"
+    );
+    // Sessions beyond those that are looked through one by one: the table is read as a whole.
+    server.sql(&format!(
+        "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history, start_at,
+             end_at, lines, hidden, messages, agent, channel, aliases, created_at, updated_at,
+             updated_ns, whom)
+         SELECT n, 'z' || n, convert_to('z' || n || '.meta.json', 'UTF8'), 1, 1, 0, 0, 0, 0, 0, '',
+             '', '[]', '', '', n, '{{}}' FROM generate_series(1, 1100) n"
+    ));
+    for index in [false, true] {
+        let store = PostgresStore::open(options.clone().text_search(index)).unwrap();
+        let found = |text: &str| {
+            let mut search = store.search(SearchQuery::new().text(text));
+            let hits = std::iter::from_fn(|| search.wait_next());
+            hits.map(|hit| hit.unwrap().key).collect::<Vec<_>>()
+        };
+        assert_eq!(found("& two & \"three\"\n\u{e9}"), ["plain"]);
+        assert_eq!(found("\u{1f600} a\\"), ["plain"]);
+        assert_eq!(found("foreign & two"), ["foreign"]);
+        assert_eq!(found("parts, two"), ["parts"]);
+        assert_eq!(found("role"), [""; 0]);
+        let words = |words: &str| {
+            let hits = store.search_words(words, 9).wait().unwrap();
+            hits.into_iter().map(|hit| hit.key).collect::<Vec<_>>()
+        };
+        assert_eq!(words("three \u{e9}t\u{e9}"), ["plain"]);
+        assert_eq!(words("foreign two"), ["foreign"]);
+        assert_eq!(words("parts two"), ["parts"]);
+        assert_eq!(
+            words("user"),
+            ["plain"],
+            "and not in what is around the text"
+        );
+        assert_eq!(words("two -three -parts"), ["foreign"]);
+        store.close().wait().unwrap();
+    }
+}
+
+#[test]
 fn many_sessions_are_listed_in_pages_without_gaps() {
     let Some(store) = store() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -66,6 +66,8 @@ fn tables_of_the_first_version_are_brought_up_to_date_with_what_is_in_them() {
     server.sql(&all[..first]);
     server.sql(&format!(
         "INSERT INTO {schema}.sessions VALUES (7, 'a', 'a.meta.json', 1, 1, 0, 30, 1, 0, 1, 'of then',
+             NULL, '', '', '[]', '', '', 0, 0),
+             (8, 'agent:main:telegram:direct:7', 'b.meta.json', 1, 1, 0, 30, 0, 0, 0, '',
              NULL, '', '', '[]', '', '', 0, 0);
          INSERT INTO {schema}.lines VALUES (7, 0, 0, '{{\"role\":\"user\",\"content\":\"0\"}}', '0');
          INSERT INTO {schema}.message_ids SELECT 7, convert_to('old' || n, 'UTF8')
@@ -84,9 +86,15 @@ fn tables_of_the_first_version_are_brought_up_to_date_with_what_is_in_them() {
     assert_eq!(store.summary("a").wait().unwrap(), "of then");
     let index = format!(
         "SELECT string_agg(indexname, ' ') FROM pg_indexes
-         WHERE schemaname = '{schema}' AND indexname LIKE 'lines_by_%'"
+         WHERE schemaname = '{schema}' AND indexname SIMILAR TO '(lines_by_|words_)%'"
     );
-    assert_eq!(server.sql(&index), "lines_by_text");
+    assert_eq!(server.sql(&index), "words_of_lines");
+    assert_eq!(store.search_words("0", 9).wait().unwrap().len(), 1);
+    let seven = sessionlog::SessionQuery::new().person("7");
+    let page = store.sessions(seven).wait().unwrap();
+    assert_eq!(page.sessions.len(), 1);
+    let unknown = format!("SELECT count(*) FROM {schema}.sessions WHERE whom IS NULL");
+    assert_eq!(server.sql(&unknown), "0");
     let once = |id: &str| {
         let said = vec![sessionlog::Message::user(id)];
         store.append_once("a", id, said).wait().unwrap()
@@ -100,12 +108,73 @@ fn tables_of_the_first_version_are_brought_up_to_date_with_what_is_in_them() {
     for n in 15..60 {
         once(&n.to_string());
     }
-    let left = format!("SELECT count(*) FROM {schema}.message_ids WHERE turn = 0");
+    let left = format!("SELECT count(*) FROM {schema}.message_ids WHERE turn <= 0");
     assert_eq!(server.sql(&left), "0");
     assert!(matches!(once("old1"), sessionlog::Appended::New(_)));
     assert!(matches!(once("59"), sessionlog::Appended::Duplicate(_)));
     store.context("a").clear().wait().unwrap();
     assert_eq!(store.list_backups("a").wait().unwrap()[0].number, 1);
+}
+
+#[test]
+fn tables_are_split_with_what_is_in_them_and_once_only() {
+    let Some(server) = server() else { return };
+    for is_new in [true, false] {
+        let schema = fresh("parts");
+        let options = PostgresOptions::new(server.dsn())
+            .schema(&schema)
+            .text_search(true);
+        let split = options.clone().partitions(4);
+        let store = PostgresStore::open(if is_new { split.clone() } else { options }).unwrap();
+        let keys: Vec<_> = (0..20).map(|n| format!("k{n}")).collect();
+        for key in &keys {
+            store
+                .add_message(key, "user", &format!("of {key}"))
+                .wait()
+                .unwrap();
+            store.context(key).clear().wait().unwrap();
+            store.context(key).checkpoint(false).wait().unwrap();
+            store
+                .add_message(key, "user", &format!("more {key}"))
+                .wait()
+                .unwrap();
+        }
+        let parts = || {
+            server.sql(&format!(
+                "SELECT string_agg(c.relname || ' ' || (SELECT count(*) FROM pg_inherits i
+                     WHERE i.inhparent = c.oid), ', ' ORDER BY c.relname)
+                 FROM pg_class c WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'p'"
+            ))
+        };
+        assert_eq!(parts().is_empty(), !is_new);
+        let other = PostgresStore::open(split.clone()).unwrap();
+        assert_eq!(parts(), "backup_lines 4, lines 4");
+        // The one that was open while the tables were split goes on, and so does what is opened
+        // without a word of it.
+        let plain = PostgresOptions::new(server.dsn()).schema(&schema);
+        for store in [store, other, PostgresStore::open(plain).unwrap()] {
+            for key in &keys {
+                let before = texts(&store, key).len();
+                store.add_message(key, "user", "and more").wait().unwrap();
+                assert_eq!(texts(&store, key).len(), before + 1);
+                assert_eq!(store.tail(key, 1).wait().unwrap()[0].text(), "and more");
+                assert_eq!(store.checkpoints(key).wait().unwrap().len(), 1);
+            }
+            let found = store.search_words("more k7", 9).wait().unwrap();
+            assert_eq!(found.len(), 1);
+        }
+        let store = PostgresStore::open(split).unwrap();
+        for key in &keys {
+            store.restore_backup(key, 1).wait().unwrap();
+            assert_eq!(texts(&store, key), [format!("of {key}")]);
+        }
+        store.delete_session("k3").wait().unwrap();
+        let left = server.sql(&format!(
+            "SELECT count(*) FROM {schema}.lines WHERE session_id NOT IN
+                 (SELECT session_id FROM {schema}.sessions)"
+        ));
+        assert_eq!(left, "0");
+    }
 }
 
 #[test]

@@ -163,8 +163,8 @@ fn ids_without_number_are_forgotten_a_part_at_a_time() {
     let store = PostgresStore::open(options.once_ids(16)).unwrap();
     said(&store, &["0"]);
     server.sql(&format!(
-        "INSERT INTO {schema}.message_ids (session_id, message_id)
-         SELECT session_id, convert_to('old' || n, 'UTF8')
+        "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
+         SELECT session_id, convert_to('old' || n, 'UTF8'), -n
          FROM {schema}.sessions, generate_series(1, 200000) n"
     ));
     let left = || {

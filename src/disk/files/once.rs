@@ -40,6 +40,19 @@ pub(crate) fn line(key: &str, id: &str) -> String {
     line.unwrap_or_default() + "\n"
 }
 
+/// The ids in lines of the session `key`, in their order.
+pub(crate) fn ids<'a>(key: &str, lines: &'a [u8]) -> impl Iterator<Item = String> + 'a {
+    #[derive(serde::Deserialize)]
+    struct Read {
+        key: String,
+        id: String,
+    }
+    let key = key.to_owned();
+    let lines = lines.split_inclusive(|&byte| byte == b'\n');
+    let read = lines.filter_map(|line| serde_json::from_slice::<Read>(line).ok());
+    read.filter_map(move |read| (read.key == key).then_some(read.id))
+}
+
 /// The two files of a session, the one that lines are added to first.
 pub(crate) fn paths(dir: &Path, stem: &str) -> [PathBuf; 2] {
     ["ids", "old"].map(|which| dir.join(format!("{stem}.{which}.jsonl")))

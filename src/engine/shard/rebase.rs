@@ -162,7 +162,11 @@ fn keep(storage: &dyn Storage, rebase: &Rebase, log: &Path, link: &Path) -> Resu
 /// Makes the directory of backups, on disk. That it is there says nothing: who
 /// made it may not have synced its name yet, and with that all backups in it
 /// would be gone.
-fn make_directory(storage: &dyn Storage, backups: &Path, synced: &AtomicBool) -> Result<()> {
+pub(crate) fn make_directory(
+    storage: &dyn Storage,
+    backups: &Path,
+    synced: &AtomicBool,
+) -> Result<()> {
     if synced.load(Ordering::Acquire) {
         return Ok(());
     }

@@ -4,13 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Side, StoreHandle, blocking};
-use crate::disk::files::backup::{Backup, Stored};
+use crate::disk::files::backup::{Backup, Name, Stored};
+use crate::disk::files::read_whole;
 use crate::engine::Engine;
+use crate::engine::shard::rebase::make_directory;
+use crate::engine::shard::shared::Shared;
 use crate::engine::shard::verbs::forget::{Forget, Forgotten};
+use crate::engine::shard::verbs::keep::Keep;
 use crate::engine::shard::verbs::restore::Restore;
 use crate::engine::supervisor::Request;
 use crate::error::{Error, Result};
 use crate::front::reply::Reply;
+use crate::ground::storage::OpenMode;
 
 /// Which backups [`StoreHandle::prune_backups`] leaves; without a limit, all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,6 +182,46 @@ impl StoreHandle {
         })
     }
 
+    /// A backup's file as it is, and what its name says; nothing if there is none.
+    pub(crate) fn backup_file(&self, key: &str, number: u64) -> Result<Option<(Name, Vec<u8>)>> {
+        let Side::Writer(engine) = &self.side else {
+            return Err(Error::ReadOnly);
+        };
+        let stored = self.stored_backups(engine, key)?.into_iter();
+        let Some(stored) = { stored }.find(|stored| stored.name.number == number) else {
+            return Ok(None);
+        };
+        let path = engine.shared.backups.path(&stored.name);
+        let lines = read_whole(&*engine.shared.storage, &path);
+        Ok(Some((
+            stored.name,
+            lines.map_err(|e| Error::io("read", &path, e))?,
+        )))
+    }
+
+    /// Takes in a backup that was made elsewhere; `name` is without the session's stem.
+    pub(crate) fn keep_backup(&self, key: &str, name: Name, lines: Vec<u8>) -> Reply<()> {
+        let Side::Writer(engine) = &self.side else {
+            return Reply::known(Err(Error::ReadOnly));
+        };
+        let (this, engine, key) = (self.clone(), engine.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let shared = engine.shared.clone();
+                let size = lines.len() as u64;
+                let write = move || write_new(&shared, &lines);
+                let temp = blocking(place, write).await?;
+                this.ask(&key, Keep { temp, name, size }).await?;
+                let shared = engine.shared.clone();
+                let dir = move || {
+                    let synced = shared.storage.sync_dir(&shared.backups.dir);
+                    synced.map_err(|e| Error::io("sync", &shared.backups.dir, e))
+                };
+                blocking(place, dir).await
+            })
+        })
+    }
+
     fn stored_backups(&self, engine: &Arc<Engine>, key: &str) -> Result<Vec<Stored>> {
         let shared = &engine.shared;
         let key = self.canonical(&shared.catalog, key)?;
@@ -187,6 +232,22 @@ impl StoreHandle {
         let stem = entry.or_else(|| shared.catalog.orphan_of(&key));
         Ok(stem.map_or_else(Vec::new, |stem| shared.backups.of(&stem)))
     }
+}
+
+/// Writes a file among the backups under a name that the next open removes.
+fn write_new(shared: &Shared, lines: &[u8]) -> Result<String> {
+    let (storage, backups) = (&*shared.storage, &shared.backups);
+    make_directory(storage, &backups.dir, &backups.synced)?;
+    let temp = shared.next_temp();
+    let path = backups.dir.join(&temp);
+    let write = || {
+        let file = storage.open(&path, OpenMode::CreateNew)?;
+        file.write_all_at(lines, 0)?;
+        file.sync_data()
+    };
+    shared.names_changed();
+    write().map_err(|e| Error::io("write", &path, e))?;
+    Ok(temp)
 }
 
 /// Removes backups that nobody can ask for any more, oldest first; what is left of

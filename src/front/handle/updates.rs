@@ -3,8 +3,8 @@
 
 use std::fmt::Debug;
 
-use super::StoreHandle;
 use super::lines::{encode, hand_back};
+use super::{Side, StoreHandle};
 use crate::engine::position::Keep;
 use crate::engine::shard::verbs::update::{self, Updated};
 use crate::error::{Error, Result, Version};
@@ -164,6 +164,24 @@ impl StoreHandle {
             ..update::Update::default()
         };
         self.ask(key, truncate)
+    }
+
+    /// How many ids of messages of a session are remembered at least; of a store opened read-only
+    /// all that there are.
+    pub(crate) fn once_ids(&self) -> usize {
+        match &self.side {
+            Side::Writer(engine) => engine.shared.once_ids,
+            Side::Reader(_) => usize::MAX,
+        }
+    }
+
+    /// Dates a session; one that is not there is made.
+    pub(crate) fn date(&self, key: &str, dates: update::Dates) -> Reply<()> {
+        let besides = update::Update {
+            dates: Some(dates),
+            ..update::Update::default()
+        };
+        self.commit(key, Vec::<crate::Message>::new().into(), besides)
     }
 
     pub(super) fn commit<T>(

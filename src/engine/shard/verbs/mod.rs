@@ -10,6 +10,7 @@ pub(crate) mod ensure;
 pub(crate) mod forget;
 pub(crate) mod fork;
 pub(crate) mod identity;
+pub(crate) mod keep;
 pub(crate) mod load;
 pub(crate) mod look;
 pub(crate) mod note;

@@ -91,6 +91,13 @@ pub fn message_of(line: &[u8]) -> Option<Message> {
     }
 }
 
+/// A text as [`encode`] writes it in a line, quotes included. That of a part of a text is a part
+/// of it, without the quotes.
+#[must_use]
+pub fn json_text(text: &str) -> String {
+    session_file::encode_string(text)
+}
+
 /// What a line is.
 #[must_use]
 pub fn read_line(line: &[u8]) -> LineKind {

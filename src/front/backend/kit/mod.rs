@@ -23,12 +23,16 @@ pub use keys::{
     is_own_first, may_have_scope, normalize_aliases,
 };
 pub use lines::{
-    LineKind, checkpoint_line, checkpoint_message_line, encode, lost_checkpoint_line, message_of,
-    now, read_line, system_prompt_line, turn_begins_at, usage_line,
+    LineKind, checkpoint_line, checkpoint_message_line, encode, json_text, lost_checkpoint_line,
+    message_of, now, read_line, system_prompt_line, turn_begins_at, usage_line,
 };
 pub use matcher::{Matcher, search_over};
 pub use moment::{Moment, MomentParts, session_info};
 pub use policy::{
-    admits_session, aliases_that_go_along, is_meant, retention_plan, retention_query,
+    admits_session, aliases_that_go_along, erased_id, ids_of_session, is_meant, retention_plan,
+    retention_query, sought_id,
 };
-pub use whole::{lines_of, put_session, split_lines, without_hidden};
+pub use whole::{
+    KeptBackup, append_lines, backup_of, date_session, lines_of, message_ids_of, once_ids,
+    put_backup, put_message_ids, put_session, split_lines, without_hidden,
+};

@@ -12,6 +12,26 @@ pub fn admits_session(query: &SessionQuery, meta: SessionMeta) -> bool {
     key.starts_with(&query.prefix) && query.admits(&key, &Meta::of(meta))
 }
 
+/// The ids of the people and chats that a session is with, as [`sought_id`] has them: for an
+/// index. Whether a session is meant says [`admits_session`] or [`is_meant`].
+#[must_use]
+pub fn ids_of_session(meta: SessionMeta) -> Vec<String> {
+    let key = meta.key.clone();
+    Erase::ids_of(&key, &Meta::of(meta))
+}
+
+/// The id of the person or chat that a query looks for.
+#[must_use]
+pub fn sought_id(query: &SessionQuery) -> Option<String> {
+    query.party.as_ref().and_then(Erase::id)
+}
+
+/// The id of the person or chat that an erasure is about.
+#[must_use]
+pub fn erased_id(what: &Erase) -> Option<String> {
+    what.id()
+}
+
 /// The sessions that a policy is about.
 pub fn retention_query(policy: &RetentionPolicy) -> SessionQuery {
     policy.query()

@@ -1,10 +1,14 @@
 //! Whole sessions of a directory, for who copies them.
 
-use crate::disk::files::backup::Stored;
+use crate::disk::files::backup::{Name, Stored};
+use crate::disk::files::once;
 use crate::disk::session_file::{self, Carried};
+use crate::engine::shard::verbs::append::Append;
+use crate::engine::shard::verbs::update::Dates;
+use crate::engine::shard::verbs::whole::Whole;
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;
-use crate::{RawValue, Result, StoreHandle};
+use crate::{BackupReason, Durability, Message, RawValue, Result, StoreHandle};
 
 /// The lines of a session, each ended by LF: what hidden control records still say, and then
 /// the visible lines, as bytes. Empty for one that does not exist.
@@ -77,6 +81,108 @@ pub fn put_session(
         }
         Ok(())
     })
+}
+
+/// Appends lines, each ended by LF, all of which are messages: `count` of them.
+pub fn append_lines(chats: &StoreHandle, key: &str, lines: Vec<u8>, count: u32) -> Reply<()> {
+    let append = Append {
+        lines,
+        count,
+        once: None,
+        level: Durability::Durable,
+    };
+    chats.exact_keys().ask(key, append)
+}
+
+/// A backup, to be put elsewhere.
+#[derive(Clone, Debug)]
+pub struct KeptBackup {
+    /// Its number: it keeps it, unless as high a one was given there.
+    pub number: u64,
+    /// When it was made, milliseconds since 1970.
+    pub made: i64,
+    /// Why.
+    pub reason: BackupReason,
+    /// How many of its lines were hidden.
+    pub hidden: u64,
+    /// Its lines, each ended by LF.
+    pub lines: Vec<u8>,
+}
+
+/// The backup of that number; nothing if there is none.
+pub fn backup_of(chats: &StoreHandle, key: &str, number: u64) -> Reply<Option<KeptBackup>> {
+    let (chats, key) = (chats.exact_keys(), key.to_owned());
+    Reply::lookup(move |place| {
+        Box::pin(blocking(place, move || {
+            let found = chats.backup_file(&key, number)?;
+            Ok(found.map(|(name, lines)| KeptBackup {
+                number,
+                made: name.millis,
+                reason: name.reason,
+                hidden: name.skip,
+                lines,
+            }))
+        }))
+    })
+}
+
+/// Adds a backup to those of a session, which must be there.
+pub fn put_backup(chats: &StoreHandle, key: &str, backup: KeptBackup) -> Reply<()> {
+    let name = Name {
+        stem: String::new(),
+        number: backup.number,
+        reason: backup.reason,
+        millis: backup.made.max(0),
+        skip: backup.hidden,
+    };
+    chats.exact_keys().keep_backup(key, name, backup.lines)
+}
+
+/// The ids of the messages that a session took once, as far as they are remembered, the oldest
+/// first.
+pub fn message_ids_of(chats: &StoreHandle, key: &str) -> Reply<Vec<String>> {
+    let (chats, key) = (chats.exact_keys(), key.to_owned());
+    Reply::from_future(async move {
+        let (_, [newest, old]) = chats.ask(&key, Whole).await?;
+        Ok(once::ids(&key, &old)
+            .chain(once::ids(&key, &newest))
+            .collect())
+    })
+}
+
+/// How many ids of messages of a session are remembered at least.
+#[must_use]
+pub fn once_ids(chats: &StoreHandle) -> usize {
+    chats.once_ids()
+}
+
+/// Has a session remember ids as those of messages that it took once, the oldest first. Durable
+/// with the next change that is.
+pub fn put_message_ids(chats: &StoreHandle, key: &str, ids: Vec<String>) -> Reply<()> {
+    let chats = chats.exact_keys().with_durability(Durability::Buffered);
+    let key = key.to_owned();
+    Reply::from_future(async move {
+        for id in ids {
+            chats.append_once(&key, &id, Vec::<Message>::new()).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Says when a session was made and last changed, in RFC 3339: it was made no later than it
+/// says already.
+pub fn date_session(
+    chats: &StoreHandle,
+    key: &str,
+    created: Option<String>,
+    updated: Option<String>,
+) -> Reply<()> {
+    let dates = Dates {
+        created,
+        updated,
+        keep_later: false,
+    };
+    chats.exact_keys().date(key, dates)
 }
 
 /// Takes everything from a session but its backups: deleted, it would lose them.

@@ -1,0 +1,69 @@
+//! Taking in a backup that was made elsewhere.
+
+use std::sync::Arc;
+
+use crate::disk::files::backup::{Name, Stored};
+use crate::engine::shard::Shard;
+use crate::engine::shard::answer::Answer;
+use crate::engine::shard::request::{Absent, Manner, Verb};
+use crate::engine::shard::session::Session;
+use crate::engine::shard::turn::Turn;
+use crate::error::{Error, Result};
+
+/// Give a file among the backups, written and synced, the name of a backup of the session. It
+/// keeps its number if that is higher than any that was given, and gets the next one else. The
+/// caller syncs the directory.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    pub(crate) temp: String,
+    /// Without the session's stem.
+    pub(crate) name: Name,
+    pub(crate) size: u64,
+}
+
+impl Verb for Keep {
+    type Output = ();
+    const MANNER: Manner = Manner::Writes;
+    const READS_CONTROLS: bool = false;
+    const TOUCHES_FILES: bool = true;
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<()> {
+        Absent::Answer(Err(Error::BackupNotFound {
+            key: key.to_string(),
+            number: self.name.number,
+        }))
+    }
+
+    /// Who takes a session back allots a number when it begins.
+    fn waits(&self, session: &Session) -> bool {
+        !session.is_still()
+    }
+
+    fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
+        let named = self.name(&shard.session(id).entry.stem.clone(), turn);
+        turn.out.answer(answer, named);
+    }
+}
+
+impl Keep {
+    fn name(self, stem: &str, turn: &Turn<'_>) -> Result<()> {
+        let shared = turn.shared;
+        let mut name = self.name;
+        name.stem = stem.into();
+        name.number = name.number.max(shared.backups.next_number(stem));
+        shared.names_changed();
+        let (from, to) = (
+            shared.backups.dir.join(self.temp),
+            shared.backups.path(&name),
+        );
+        let renamed = shared.storage.rename(&from, &to);
+        renamed.map_err(|e| Error::io("rename", &from, e))?;
+        let size = self.size;
+        shared.backups.enter(Stored { name, size });
+        Ok(())
+    }
+}

@@ -340,7 +340,7 @@ impl Leader {
             .flatten();
         let syncs = durable || own.is_some();
         if let Some(records) = own {
-            journal.write_own(records)?;
+            journal.write_own(&records)?;
         }
         let written = number > 0 && journal.written == number;
         if syncs {
@@ -362,7 +362,7 @@ impl Leader {
         if journal.committer.is_some()
             && let Some(records) = self.ready.take_own()
         {
-            let done = journal.write_own(records).and_then(|()| self.sync(journal));
+            let done = journal.write_own(&records).and_then(|()| self.sync(journal));
             if let Err(error) = done {
                 journal.fail(&error.reason(), &self.worker);
             }
@@ -499,13 +499,13 @@ impl Journal {
     }
 
     /// Writes records of the supervisor's, and tells it if there is no space for them.
-    fn write_own(&mut self, records: Vec<u8>) -> Result<()> {
+    fn write_own(&mut self, records: &[u8]) -> Result<()> {
         self.owes_own = true;
         if records.is_empty() {
             return Ok(());
         }
         self.batch = Batch {
-            bytes: records.as_slice().into(),
+            bytes: records.into(),
             own: true,
             durable: true,
             ..Batch::default()

@@ -4,8 +4,8 @@
 //! What goes along of a session: its visible lines as bytes, what hidden control records still
 //! say, summary, scope, aliases, when it was made and last changed, the ids of messages taken
 //! once, and its backups. What does not is in the [report](CopyReport::left): the archive of a
-//! directory, hidden lines, and ids and backups beyond what the copy is to keep. Versions and
-//! positions are the copy's own.
+//! directory, hidden lines, ids and backups beyond what the copy is to keep, and all of these of a
+//! directory that is open for reading only. Versions and positions are the copy's own.
 
 mod place;
 mod report;
@@ -52,8 +52,8 @@ pub async fn copy(from: &Place, to: &Place) -> Result<CopyReport> {
 /// Copies all sessions, and then what changes, until `switched` is ready: whoever writes has
 /// stopped by then. What changed since is copied, and the report says how long that took after
 /// `switched` was ready ([`CopyReport::gap`]). It is as long as what came last takes to copy; that
-/// is not much if the copy kept up with the writers. A session that is deleted in the
-/// source meanwhile is deleted in the copy. What the source takes back meanwhile is no backup of
+/// is not much if the copy kept up with the writers; of a directory that is open for reading only,
+/// all sessions are looked at again. A session that is deleted in the source meanwhile is deleted in the copy. What the source takes back meanwhile is no backup of
 /// the copy's own.
 ///
 /// # Errors
@@ -84,6 +84,8 @@ pub async fn follow(
     let mut changed: BTreeSet<String> = copier.failed.keys().cloned().collect();
     changed.extend(match from.versions().await? {
         Some(versions) => copier.differing(versions),
+        // Who only reads a directory hears of changes later than their callers.
+        None if from.is_only_read() => copier.all().await?,
         None => news_at_hand(&mut changes, &copier).await?,
     });
     copier.failed.clear();

@@ -14,8 +14,8 @@ use crate::{progress, safe};
 ///
 /// FROM and TO are a store's directory or the address of a database in Postgres, one of each or
 /// two databases. Every session is read again to see that it is the same. A copy that was cut short
-/// goes on where it stopped; sessions that are there as they are stay. Backups, the archive and
-/// ids of messages taken once do not go along.
+/// goes on where it stopped; sessions that are there as they are stay. What does not go along is
+/// said at the end.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -125,7 +125,11 @@ impl Copy {
                 "sessions": report.sessions,
                 "lines": report.lines,
                 "written": report.written,
+                "message_ids": report.message_ids,
+                "backups": report.backups,
                 "others": report.others,
+                "left": report.left,
+                "gap_seconds": report.gap.map(|gap| gap.as_secs_f64()),
                 "failed": report.failed.iter().map(|(key, why)| serde_json::json!({
                     "key": key,
                     "error": why.to_string(),
@@ -138,6 +142,12 @@ impl Copy {
             let written = report.written;
             out.line(&format!("{sessions}, {lines}, {written} written now"))?;
             out.line(&format!("sha256 of all: {}", report.hash))?;
+            if let Some(gap) = report.gap {
+                out.line(&format!("all was there {gap:?} after the switch"))?;
+            }
+            for left in &report.left {
+                out.line(&format!("left behind, {left}"))?;
+            }
             for key in &report.others {
                 out.line(&safe::line(&format!("only in the target: {key}")))?;
             }

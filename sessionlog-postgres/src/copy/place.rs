@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, KeptBackup};
-use sessionlog::{Backup, BackupLimits, ChangeFilter, Changes, Result, StoreHandle, Version};
+use sessionlog::{
+    Backup, BackupLimits, ChangeFilter, Changes, Error, Result, StoreHandle, Version,
+};
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
@@ -27,7 +29,8 @@ pub enum Place {
 /// What is copied of a session besides its lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Besides {
-    /// Absent if the session is.
+    exists: bool,
+    /// Absent if the session is; a directory that is only read may not say.
     pub(super) version: Version,
     summary: String,
     scope: Option<String>,
@@ -40,6 +43,8 @@ pub(super) struct Besides {
     ids: Vec<String>,
     backups: Vec<Backup>,
     has_archive: bool,
+    /// Whether its store was opened read-only, which says neither ids nor what is in backups.
+    is_only_read: bool,
 }
 
 /// A session as it is copied.
@@ -75,7 +80,7 @@ impl Lack {
 
 impl Besides {
     pub(super) fn is_there(&self) -> bool {
-        self.version != Version::ABSENT
+        self.exists
     }
 
     fn identity(&self) -> Identity {
@@ -139,6 +144,7 @@ impl Whole {
         let is_conflict = |one: &&Backup| one.reason == sessionlog::BackupReason::Conflict;
         let copied = i64::try_from(self.count()).unwrap_or(i64::MAX);
         [
+            (from.is_only_read, Left::Unread),
             (from.has_archive, Left::Archive),
             (from.hidden > 0 && from.lines > copied, Left::Hidden),
             (from.ids.len() > to.once_ids(), Left::Ids),
@@ -228,6 +234,11 @@ impl Place {
         Ok(Some(read.await?))
     }
 
+    /// Whether it is a directory that is open for reading only.
+    pub(super) fn is_only_read(&self) -> bool {
+        matches!(self, Self::Directory(chats) if kit::once_ids(chats) == usize::MAX)
+    }
+
     /// How many message ids of a session it remembers at least.
     fn once_ids(&self) -> usize {
         match self {
@@ -256,15 +267,20 @@ impl Place {
         match self {
             Self::Directory(chats) => {
                 let chats = chats.exact_keys();
-                let version = chats.snapshot(key).await?.version();
-                if version == Version::ABSENT {
+                if !chats.exists(key).await? {
                     return Ok(Besides::default());
                 }
+                let version = chats.snapshot(key).await?.version();
                 // The ids first: one whose message is not copied would have that refused.
-                let ids = kit::message_ids_of(&chats, key).await?;
+                let (ids, is_only_read) = match kit::message_ids_of(&chats, key).await {
+                    Err(Error::ReadOnly) => (Vec::new(), true),
+                    ids => (ids?, false),
+                };
                 let meta = chats.session_meta(key).await?;
                 Ok(Besides {
+                    exists: true,
                     version,
+                    is_only_read,
                     summary: meta.summary,
                     scope: meta.scope.map(|scope| scope.get().to_owned()),
                     aliases: meta.aliases,
@@ -273,7 +289,11 @@ impl Place {
                     lines: meta.count,
                     hidden: meta.skip,
                     ids,
-                    backups: chats.list_backups(key).await?,
+                    backups: if is_only_read {
+                        Vec::new()
+                    } else {
+                        chats.list_backups(key).await?
+                    },
                     has_archive: !chats.archived_months(key).await?.is_empty(),
                 })
             }
@@ -448,6 +468,8 @@ async fn of_row(store: &PostgresStore, key: &str, row: Session) -> Result<Beside
         created_at: row.created_at,
         updated_at: row.updated_at,
         has_archive: false,
+        is_only_read: false,
+        exists: true,
     })
 }
 

@@ -36,6 +36,7 @@ pub struct CopyReport {
 /// What stays behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Left {
+    Unread,
     Archive,
     Hidden,
     Ids,
@@ -44,7 +45,8 @@ pub(super) enum Left {
 }
 
 impl Left {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
+        Self::Unread,
         Self::Archive,
         Self::Hidden,
         Self::Ids,
@@ -54,6 +56,10 @@ impl Left {
 
     const fn sentence(self) -> &'static str {
         match self {
+            Self::Unread => {
+                "the ids of messages taken once, and backups, if there are any: the directory is \
+                 open for reading only, so copy it with its writer stopped, open for writing"
+            }
             Self::Archive => {
                 "the archive: what compactions dropped stays in the directory, which is to be kept"
             }

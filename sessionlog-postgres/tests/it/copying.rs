@@ -370,6 +370,18 @@ fn ids_times_and_backups_go_along_and_what_cannot_is_told() {
     }
     source.close().unwrap();
     back.close().unwrap();
+    // A directory that is only read says neither, and the copy says that.
+    let only = Store::open_read_only(from.path()).unwrap();
+    let other = PostgresStore::open(options.schema(fresh("besides"))).unwrap();
+    let (here, there) = (
+        Place::Directory(only.handle()),
+        Place::Database(other.clone()),
+    );
+    let read = block_on(copy(&here, &there)).unwrap();
+    assert_eq!((read.sessions, read.failed.len(), read.backups), (2, 0, 0));
+    assert!(read.left[0].contains("for reading only"), "{:?}", read.left);
+    let history = only.handle().history("a").wait().unwrap();
+    assert_eq!(other.history("a").wait().unwrap(), history);
 }
 
 #[test]

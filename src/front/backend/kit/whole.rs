@@ -150,7 +150,8 @@ pub fn message_ids_of(chats: &StoreHandle, key: &str) -> Reply<Vec<String>> {
     })
 }
 
-/// How many ids of messages of a session are remembered at least.
+/// How many ids of messages of a session are remembered at least; of a store opened read-only
+/// `usize::MAX`, which forgets none.
 #[must_use]
 pub fn once_ids(chats: &StoreHandle) -> usize {
     chats.once_ids()

@@ -94,7 +94,7 @@ pub use compat::migrate::{
 pub use compat::{kimi, scope};
 pub use disk::files::backup::{Backup, BackupReason};
 pub use disk::session_file::{
-    Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
+    Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta, SessionTags,
     SystemPart, ToolCall,
 };
 pub use engine::catalog::AliasConflict;

@@ -1,6 +1,7 @@
 //! What is to change in one commit, and what came of it.
 
 use crate::Message;
+use crate::disk::session_file::TagChange;
 use crate::engine::position::Keep;
 use crate::engine::shard::verbs::update::Updated;
 use crate::error::Version;
@@ -20,6 +21,12 @@ pub struct UpdateParts {
     pub keep: Option<Keep>,
     /// How many tokens the conversation has.
     pub tokens: Option<i64>,
+    /// What replaces the title; an empty one takes it away.
+    pub title: Option<String>,
+    /// What replaces the labels.
+    pub labels: Option<Vec<String>>,
+    /// Whether the session is pinned from then on.
+    pub pinned: Option<bool>,
 }
 
 /// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
@@ -32,6 +39,7 @@ pub struct Update {
     pub(super) keep: Option<Keep>,
     pub(super) tokens: Option<i64>,
     pub(super) expect: Option<Version>,
+    pub(super) tags: TagChange,
 }
 
 impl Update {
@@ -75,6 +83,27 @@ impl Update {
         self
     }
 
+    /// Replaces the title; an empty one takes it away. White space around it is left out.
+    pub fn title(mut self, title: impl AsRef<str>) -> Self {
+        self.tags.title = Some(title.as_ref().trim().to_owned());
+        self
+    }
+
+    /// Replaces the labels: none takes them away. White space around each is left out, and
+    /// what is blank or stands there already.
+    pub fn labels<L: Into<String>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
+        let labels = labels.into_iter().map(Into::into);
+        self.tags.labels = Some(TagChange::labels(labels));
+        self
+    }
+
+    /// Pins the session, or unpins it: [`SessionQuery::pinned`](crate::SessionQuery::pinned)
+    /// finds those that are.
+    pub fn pinned(mut self, pinned: bool) -> Self {
+        self.tags.pinned = Some(pinned);
+        self
+    }
+
     /// What it says.
     #[must_use]
     pub fn into_parts(self) -> UpdateParts {
@@ -84,6 +113,9 @@ impl Update {
             summary: self.summary,
             keep: self.keep,
             tokens: self.tokens,
+            title: self.tags.title,
+            labels: self.tags.labels,
+            pinned: self.tags.pinned,
         }
     }
 }

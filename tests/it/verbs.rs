@@ -25,4 +25,5 @@ mod retaining;
 mod rewriting;
 mod searching;
 mod snapshots;
+mod tags;
 mod updates;

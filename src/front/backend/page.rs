@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::Message;
 use crate::compat::scope::SessionScope;
-use crate::disk::session_file::{self, LegacySession};
+use crate::disk::session_file::{self, LegacySession, SessionTags};
 use crate::engine::glance::SHOWN;
 use crate::engine::position::{Keep, Position};
 use crate::front::backend::kit::turn_begins_at;
@@ -22,6 +22,7 @@ pub(crate) struct Page {
     /// As it was given or found, which may be no scope.
     pub(crate) scope: Option<Box<RawValue>>,
     pub(crate) aliases: Vec<String>,
+    pub(crate) tags: SessionTags,
     /// Bytes of all lines.
     held: usize,
     /// Names its history: a position of another is none of its lines. 0 until it is put
@@ -70,6 +71,7 @@ impl Page {
             updated: session.updated,
             scope: session.scope,
             aliases,
+            tags: session.tags,
             ..Self::default()
         };
         page.extend(visible.map(Line::of));
@@ -86,6 +88,7 @@ impl Page {
             updated: self.updated.clone(),
             scope: self.scope.clone(),
             aliases: self.aliases.clone(),
+            tags: self.tags.clone(),
         }
     }
 
@@ -200,6 +203,9 @@ impl Page {
             agent: scope.agent_id,
             channel: scope.channel,
             aliases: self.aliases.clone(),
+            title: self.tags.title.clone(),
+            labels: self.tags.labels.clone(),
+            pinned: self.tags.pinned,
         }
     }
 
@@ -212,7 +218,7 @@ impl Page {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.held + self.identity() + self.summary.len() + self.ids()
+        self.held + self.identity() + self.summary.len() + self.ids() + self.tags.size()
     }
 
     /// Bytes of the scope and the aliases.

@@ -99,8 +99,8 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
         unsupported("to choose a window for a model")
     }
 
-    /// Appends, replaces the summary and hides old messages, as far as the [`Update`] says
-    /// so: all of it or nothing, and only at the version it expects; the version that the
+    /// Appends, replaces the summary and the tags and hides old messages, as far as the
+    /// [`Update`] says so: all of it or nothing, and only at the version it expects; the version that the
     /// session is at then. One that names nothing tells the version. A position in a
     /// session that is gone is not found, unless there is nothing to append. Stores in memory keep no
     /// token counts, and say [`Error::Unsupported`] if one is named. Default: that.
@@ -118,6 +118,24 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
         let _ = (key, id, messages);
         unsupported("to remember the ids of messages")
+    }
+
+    /// Replaces the title; an empty one takes it away. Default: an [`update`](Self::update).
+    fn set_title(&self, key: &str, title: &str) -> Reply<()> {
+        let update = self.update(key, Update::new().title(title));
+        update.and_then(|_| Ok(()))
+    }
+
+    /// Replaces the labels. Default: an [`update`](Self::update).
+    fn set_labels(&self, key: &str, labels: Vec<String>) -> Reply<()> {
+        let update = self.update(key, Update::new().labels(labels));
+        update.and_then(|_| Ok(()))
+    }
+
+    /// Pins a session, or unpins it. Default: an [`update`](Self::update).
+    fn set_pinned(&self, key: &str, pinned: bool) -> Reply<()> {
+        let update = self.update(key, Update::new().pinned(pinned));
+        update.and_then(|_| Ok(()))
     }
 
     /// Hides all but what `keep` says. Default: an [`update`](Self::update).

@@ -9,6 +9,7 @@ pub(crate) struct State {
     pub(crate) listed: bool,
     pub(crate) texts: Vec<String>,
     pub(crate) summary: String,
+    pub(crate) title: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) talk: Talk,
     /// The ids of what it took once, oldest first, which no verb shows.
@@ -38,6 +39,7 @@ impl PartialEq for State {
         seen(self) == seen(other)
             && self.texts == other.texts
             && self.summary == other.summary
+            && self.title == other.title
             && self.aliases == other.aliases
     }
 }
@@ -88,6 +90,7 @@ pub(crate) enum Act {
     Compact,
     SetHistory(Vec<String>),
     SetSummary(String),
+    SetTitle(String),
     SetAliases(Vec<String>),
     Delete,
     /// Take over what this session holds then.
@@ -189,6 +192,7 @@ impl State {
                 };
             }
             Act::SetSummary(summary) => next.summary.clone_from(summary),
+            Act::SetTitle(title) => next.title.clone_from(title),
             Act::SetAliases(aliases) => next.aliases.clone_from(aliases),
             Act::Delete => return Self::default(),
             Act::Promote(_) => unreachable!("becomes a take-over when it is submitted"),

@@ -537,6 +537,7 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
         Act::Compact => handle.compact(key),
         Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
         Act::SetSummary(summary) => handle.set_summary(key, summary),
+        Act::SetTitle(title) => handle.set_title(key, title),
         Act::SetAliases(aliases) => handle.upsert_session_meta(key, None, aliases.clone()),
         Act::Delete => handle.delete_session(key),
         Act::Promote(alias) | Act::TakeOver(alias, _) => {

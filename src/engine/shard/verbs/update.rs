@@ -1,5 +1,5 @@
 //! Changing several things of a session in one commit: what is said, how much of it stays,
-//! the summary, the token count.
+//! the summary, the token count, title and labels.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use super::append::{Append, Besides};
 use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::once;
-use crate::disk::session_file::{self, Meta, What};
+use crate::disk::session_file::{self, Meta, TagChange, What};
 use crate::engine::feed::ChangeKind;
 use crate::engine::position::{Keep, Place};
 use crate::engine::shard::Shard;
@@ -30,6 +30,7 @@ pub(crate) struct Update<T> {
     pub(crate) lines: Vec<u8>,
     pub(crate) count: u32,
     pub(crate) summary: Option<String>,
+    pub(crate) tags: TagChange,
     pub(crate) keep: Option<Keep>,
     pub(crate) tokens: Option<i64>,
     /// When the session was made and changed, if not now.
@@ -95,6 +96,7 @@ impl<T> Default for Update<T> {
             lines: Vec::new(),
             count: 0,
             summary: None,
+            tags: TagChange::default(),
             keep: None,
             tokens: None,
             dates: None,
@@ -114,7 +116,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
 
     fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        self.lines.len() + text(&self.summary) + text(&self.once)
+        self.lines.len() + text(&self.summary) + self.tags.size() + text(&self.once)
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
@@ -173,6 +175,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
     fn says_nothing(&self) -> bool {
         self.count == 0
             && self.summary.is_none()
+            && self.tags.is_empty()
             && self.tokens.is_none()
             && self.once.is_none()
             && self.dates.is_none()
@@ -237,11 +240,13 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             dates.updated_after(had_messages.then_some(&before.updated_at))
         });
         let summary = self.summary.take();
-        let changes = summary.is_some() || created.is_some() || updated.is_some();
+        let tags = std::mem::take(&mut self.tags);
+        let changes = summary.is_some() || !tags.is_empty() || created.is_some() || updated.is_some();
         let meta = changes.then(|| {
             let change = |meta: &mut Meta| {
                 let text = meta.text_mut();
                 text.summary = summary.unwrap_or_else(|| std::mem::take(&mut text.summary));
+                tags.apply(&mut text.tags);
                 text.created_at = created.unwrap_or_else(|| std::mem::take(&mut text.created_at));
             };
             session.changed(change, turn)

@@ -1,6 +1,7 @@
 //! Changing several things of a session in memory at once, and looking at many.
 
 use super::Book;
+use crate::disk::session_file::TagChange;
 use crate::error::{Error, Result, Version};
 use crate::front::backend::page::Page;
 use crate::front::handle::updates::check_id;
@@ -38,7 +39,15 @@ impl Book {
             summary,
             keep,
             tokens,
+            title,
+            labels,
+            pinned,
         } = update.into_parts();
+        let tags = TagChange {
+            title,
+            labels,
+            pinned,
+        };
         let found = self.version(&key);
         found.require(&key, expect)?;
         if tokens.is_some() {
@@ -52,7 +61,9 @@ impl Book {
                 None => return Err(Error::PositionNotFound { key }),
             },
             // It was deleted, or dropped to make room.
-            (None, Some(Keep::From(_))) if !messages.is_empty() || summary.is_some() => {
+            (None, Some(Keep::From(_)))
+                if !messages.is_empty() || summary.is_some() || !tags.is_empty() =>
+            {
                 return Err(Error::PositionNotFound { key });
             }
             _ => usize::MAX,
@@ -60,9 +71,10 @@ impl Book {
         if let Some(summary) = &summary {
             self.check_summary(&key, summary)?;
         }
-        let lines = self.accept(&key, messages, summary.as_deref(), 0)?;
+        let lines = self.accept(&key, messages, summary.as_deref(), tags.size())?;
+        self.check_tags(&key, &tags, summary.as_deref())?;
         let hides = keep.is_some() && found != Version::ABSENT;
-        if lines.is_empty() && summary.is_none() && !hides {
+        if lines.is_empty() && summary.is_none() && tags.is_empty() && !hides {
             return Ok(found);
         }
         self.change(key.clone(), |page| {
@@ -71,6 +83,7 @@ impl Book {
             if let Some(summary) = summary {
                 page.summary = summary;
             }
+            tags.apply(&mut page.tags);
         });
         Ok(self.version(&key))
     }

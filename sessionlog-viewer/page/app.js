@@ -87,7 +87,7 @@ async function sessions(mode, signal) {
 }
 
 function sessionRow(info) {
-  const title = info.summary || info.first_text || '';
+  const title = info.title || info.summary || info.first_text || '';
   const place = [info.channel, info.agent].filter((text) => text !== '').map(label).join(' \u00b7 ');
   return row(sessionAddress(info.key), info.key, true,
     el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(info.key) : line(title)), moment(info.updated)),

@@ -269,7 +269,11 @@ fn take_stock(
     report: &mut RecoveryReport,
 ) -> Result<Catalog> {
     let mut copies = Copies::new(storage, dir, &home.copies);
-    copies.read_tagged()?;
+    // A cache that cannot be read keeps no store shut.
+    if let Err(error) = copies.read_tagged() {
+        let finding = format!("what other programs dropped of sidecars is not put back: {error}");
+        report.findings.push(finding);
+    }
     let planned = (&Plans::default(), Others::default());
     let found = survey((storage, dir), entries, planned, &mut copies, report)?;
     restore::write(storage, home.places(dir), &found)?;

@@ -2,7 +2,7 @@
 
 use crate::Message;
 use crate::disk::session_file::TagChange;
-use crate::engine::position::Keep;
+use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::update::Updated;
 use crate::error::Version;
 use crate::front::context::Messages;
@@ -27,6 +27,8 @@ pub struct UpdateParts {
     pub labels: Option<Vec<String>>,
     /// Whether the session is pinned from then on.
     pub pinned: Option<bool>,
+    /// A position of the history that the session must still have.
+    pub after: Option<Position>,
 }
 
 /// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
@@ -40,6 +42,7 @@ pub struct Update {
     pub(super) tokens: Option<i64>,
     pub(super) expect: Option<Version>,
     pub(super) tags: TagChange,
+    pub(super) after: Option<Position>,
 }
 
 impl Update {
@@ -53,6 +56,13 @@ impl Update {
     /// told it. [`Version::ABSENT`] expects that there is none.
     pub fn expect(mut self, version: Version) -> Self {
         self.expect = Some(version);
+        self
+    }
+
+    /// Only if the session still has the history that this position is of, whatever was
+    /// appended or truncated since: not if it was deleted, cleared or replaced.
+    pub fn after(mut self, position: Position) -> Self {
+        self.after = Some(position);
         self
     }
 
@@ -116,6 +126,7 @@ impl Update {
             title: self.tags.title,
             labels: self.tags.labels,
             pinned: self.tags.pinned,
+            after: self.after,
         }
     }
 }

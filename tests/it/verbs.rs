@@ -14,6 +14,7 @@ mod conversation;
 mod copying;
 mod counting;
 mod doctor;
+mod editing;
 mod ensuring;
 mod erasing;
 mod exchanging;

@@ -280,7 +280,7 @@ impl<'a> Import<'a> {
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
         }
-        self.store_tags(&key, tags)?;
+        self.store_tags(&key, *tags)?;
         if scope.is_none() && aliases.is_empty() {
             return Ok(());
         }

@@ -39,7 +39,7 @@ pub(crate) struct LegacySession {
     /// Likewise.
     pub(crate) aliases: Vec<String>,
     /// Likewise, without unknown fields.
-    pub(crate) tags: SessionTags,
+    pub(crate) tags: Box<SessionTags>,
 }
 
 impl Default for LegacySession {
@@ -52,7 +52,7 @@ impl Default for LegacySession {
             updated: ZERO_TIME.into(),
             scope: None,
             aliases: Vec::new(),
-            tags: SessionTags::default(),
+            tags: Box::default(),
         }
     }
 }
@@ -147,7 +147,7 @@ fn read(text: &str) -> Scan<LegacySession> {
         scanner.object(|scanner, name| session.read_field(scanner, &name))?;
     }
     scanner.finish()?;
-    session.tags = session.tags.without_unknown();
+    *session.tags = session.tags.without_unknown();
     Ok(session)
 }
 

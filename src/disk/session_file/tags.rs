@@ -53,13 +53,19 @@ impl SessionTags {
     pub(crate) fn size(&self) -> usize {
         let unknown = self.unknown.iter();
         let unknown = unknown.map(|field| field.name.len() + field.value.len());
-        self.title.len() + self.labels.iter().map(String::len).sum::<usize>() + unknown.sum::<usize>()
+        self.title.len()
+            + self.labels.iter().map(String::len).sum::<usize>()
+            + unknown.sum::<usize>()
     }
 
     /// Without the fields that this crate does not know.
-    pub(crate) fn without_unknown(mut self) -> Self {
-        self.unknown.clear();
-        self
+    pub(crate) fn without_unknown(&self) -> Self {
+        Self {
+            title: self.title.clone(),
+            labels: self.labels.clone(),
+            pinned: self.pinned,
+            unknown: Vec::new(),
+        }
     }
 
     /// Those that a fork begins with: a title and labels, as the summary; a pin means one
@@ -103,7 +109,7 @@ impl SessionTags {
     }
 
     /// Calls `field` for each field, with its name and what writes its value.
-    pub(super) fn each(&self, field: &mut dyn FnMut(&str, &dyn Fn(&mut Vec<u8>))) {
+    pub(super) fn each(&self, mut field: impl FnMut(&str, &dyn Fn(&mut Vec<u8>))) {
         if !self.title.is_empty() {
             field(TITLE, &|out| write_string(&self.title, out));
         }
@@ -113,7 +119,11 @@ impl SessionTags {
         if self.pinned {
             field(PINNED, &|out| out.extend_from_slice(b"true"));
         }
-        for unknown in self.unknown.iter().filter(|unknown| !self.says(&unknown.name)) {
+        for unknown in self
+            .unknown
+            .iter()
+            .filter(|unknown| !self.says(&unknown.name))
+        {
             field(&unknown.name, &|out| {
                 write_html_safe(unknown.value.as_bytes(), out);
             });
@@ -135,7 +145,7 @@ impl SessionTags {
 impl Serialize for SessionTags {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Vec::new();
-        self.each(&mut |name, write| {
+        self.each(|name, write| {
             let mut value = Vec::new();
             write(&mut value);
             let value = String::from_utf8(value).ok();
@@ -188,7 +198,8 @@ impl TagChange {
             pinned.is_some().then_some(PINNED),
         ];
         // What another program meant by the name is replaced.
-        tags.unknown.retain(|field| !names.contains(&Some(&*field.name)));
+        tags.unknown
+            .retain(|field| !names.contains(&Some(&*field.name)));
         tags.title = title.unwrap_or_else(|| std::mem::take(&mut tags.title));
         tags.labels = labels.unwrap_or_else(|| std::mem::take(&mut tags.labels));
         tags.pinned = pinned.unwrap_or(tags.pinned);
@@ -250,7 +261,10 @@ mod tests {
         let meta = read(r#""z":{"n":1.50, "é":[null]},"Title":7,"a":"<>","z":{"n":2.0}"#);
         let text = String::from_utf8(encode_sidecar(&meta)).unwrap();
         let (z, title) = (text.find("\"z\"").unwrap(), text.find("\"Title\"").unwrap());
-        assert!(z < title && text.contains("2.0") && !text.contains("1.50"), "{text}");
+        assert!(
+            z < title && text.contains("2.0") && !text.contains("1.50"),
+            "{text}"
+        );
         assert_eq!(meta.tags.unknown_field("a"), Some("\"<>\""));
         let again = decode_sidecar(text.as_bytes()).unwrap();
         assert_eq!(encode_sidecar(&again), text.as_bytes());
@@ -258,10 +272,15 @@ mod tests {
 
     #[test]
     fn what_another_program_means_by_our_names_costs_no_sidecar_and_stays() {
-        for theirs in [r#""title":{"en":"x"}"#, r#""labels":"x""#, r#""labels":["x",1]"#, r#""pinned":1"#] {
+        for theirs in [
+            r#""title":{"en":"x"}"#,
+            r#""labels":"x""#,
+            r#""labels":["x",1]"#,
+            r#""pinned":1"#,
+        ] {
             let mut meta = read(theirs);
             assert_eq!((meta.skip, meta.count), (3, 5));
-            assert_eq!(meta.tags.clone().without_unknown(), SessionTags::default());
+            assert_eq!(meta.tags.without_unknown(), SessionTags::default());
             let flat = String::from_utf8(encode_sidecar(&meta)).unwrap();
             let flat: String = flat.split_whitespace().collect();
             assert!(flat.contains(theirs), "{flat}");

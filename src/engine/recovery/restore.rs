@@ -21,11 +21,7 @@ use crate::ground::storage::{OpenMode, Storage};
 /// # Errors
 /// As the operating system reports them. Served without its sidecar, a session
 /// would show what was truncated, and its copy would be replaced with that.
-pub(crate) fn write(
-    storage: &dyn Storage,
-    places: Places<'_>,
-    found: &Surveyed,
-) -> Result<()> {
+pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed) -> Result<()> {
     if found.restored.is_empty() && found.tagged.is_empty() {
         return Ok(());
     }

@@ -71,7 +71,7 @@ impl Page {
             updated: session.updated,
             scope: session.scope,
             aliases,
-            tags: session.tags,
+            tags: *session.tags,
             ..Self::default()
         };
         page.extend(visible.map(Line::of));
@@ -88,7 +88,7 @@ impl Page {
             updated: self.updated.clone(),
             scope: self.scope.clone(),
             aliases: self.aliases.clone(),
-            tags: self.tags.clone(),
+            tags: Box::new(self.tags.clone()),
         }
     }
 
@@ -152,6 +152,34 @@ impl Page {
                 self.lines.len().checked_sub(gone)
             }
         }
+    }
+
+    /// The message at a position.
+    pub(crate) fn at(&self, position: Position) -> Option<&Message> {
+        let line = self.lines.get(self.index(position)?);
+        line.map(|line| &line.message)
+    }
+
+    fn index(&self, position: Position) -> Option<usize> {
+        let is_own = position.history() == self.history;
+        let nth = position.at().checked_sub(self.first).filter(|_| is_own)?;
+        usize::try_from(nth).ok()
+    }
+
+    /// Puts a line in the place of the one at a position, or none. Positions of before end.
+    pub(crate) fn amend(&mut self, position: Position, line: Option<Line>) {
+        let Some(nth) = self.index(position).filter(|nth| *nth < self.lines.len()) else {
+            return;
+        };
+        let old = match line {
+            Some(line) => {
+                self.held += line.size;
+                Some(std::mem::replace(&mut self.lines[nth], line))
+            }
+            None => self.lines.remove(nth),
+        };
+        self.held -= old.map_or(0, |old| old.size);
+        self.history = 0;
     }
 
     /// At least the newest `n`, and the rest of their turn.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use super::StoreHandle;
 use super::lines::{encode, hand_back};
-use crate::engine::position::Keep;
+use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::update::{self, Updated};
 use crate::error::{Error, Result, Version};
 use crate::front::context::Messages;
@@ -69,22 +69,59 @@ impl StoreHandle {
             tokens,
             expect,
             tags,
+            after,
         } = update;
         let fits = summary
             .as_deref()
             .map_or(Ok(()), |text| self.check_summary(text));
         let besides = update::Update {
             summary,
+            tags,
             keep,
             tokens,
             expect,
-            tags,
+            after,
             ..update::Update::default()
         };
         match fits {
             Ok(()) => self.commit(key, messages, besides),
             Err(error) => Reply::known(Err(hand_back(error, messages.0))),
         }
+    }
+
+    /// Appends messages, but only if the session still has the history that `position` is of;
+    /// the version that the session is at then. For answers that take long: one to a
+    /// conversation that was deleted, cleared or replaced meanwhile is refused, and does not
+    /// begin a new one. What was appended or truncated meanwhile does not matter.
+    ///
+    /// ```
+    /// use sessionlog::{Error, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// let asked = chats.snapshot("cli").wait()?.end();
+    /// chats.append_after("cli", asked, Message::assistant("hello")).wait()?;
+    ///
+    /// chats.delete_session("cli").wait()?;
+    /// let late = chats.append_after("cli", asked, Message::assistant("and")).wait();
+    /// assert!(matches!(late, Err(Error::PositionNotFound { .. })));
+    /// assert!(!chats.exists("cli").wait()?);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`], and those of [`append_all`](Self::append_all).
+    pub fn append_after(
+        &self,
+        key: &str,
+        position: Position,
+        messages: impl Into<Messages>,
+    ) -> Reply<Version> {
+        self.update(key, Update::new().after(position).append(messages))
     }
 
     /// Replaces a session's title; an empty one takes it away. A session that does not exist

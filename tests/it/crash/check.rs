@@ -357,9 +357,7 @@ fn check_session(
     let skip = sidecar["skip"].as_u64().unwrap_or(u64::MAX) as usize;
     let texts = messages(&all[skip.min(lines)..]);
     let title = sidecar["title"].as_str().unwrap_or_default();
-    if texts != state.texts
-        || sidecar["summary"] != state.summary.as_str()
-        || title != state.title
+    if texts != state.texts || sidecar["summary"] != state.summary.as_str() || title != state.title
     {
         return Err(format!(
             "{key}: the files hold {texts:?} and {sidecar}, not {state:?}"

@@ -78,6 +78,29 @@ pub(crate) fn take_once(handle: &StoreHandle, key: &str, id: &str, text: &str) -
     Reply::from_future(async { reply.await.map(drop) })
 }
 
+/// Asks for the newest text but so many to be replaced, or removed.
+pub(crate) fn edit(
+    handle: &StoreHandle,
+    key: &str,
+    newer: usize,
+    text: Option<&String>,
+) -> Reply<()> {
+    let (handle, key) = (handle.clone(), key.to_owned());
+    let message = text.map(Message::user);
+    Reply::from_future(async move {
+        let seen = handle.snapshot(&key).await?;
+        let page = seen.before(seen.end(), newer + 1).await?;
+        if page.messages.len() <= newer {
+            return Ok(());
+        }
+        let edited = match message {
+            Some(message) => handle.edit(&key, page.start, message).await,
+            None => handle.remove(&key, page.start).await,
+        };
+        edited.map(drop)
+    })
+}
+
 /// One command to one session.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
@@ -89,6 +112,8 @@ pub(crate) enum Act {
     Once(String, String),
     Compact,
     SetHistory(Vec<String>),
+    /// Replace the newest text but so many, or remove it.
+    Edit(usize, Option<String>),
     SetSummary(String),
     SetTitle(String),
     SetAliases(Vec<String>),
@@ -147,6 +172,7 @@ impl State {
                 next.texts.clone_from(texts);
                 next.talk = Talk::default();
             }
+            Act::Edit(newer, text) => return next.edited(*newer, text.as_ref()),
             Act::Checkpoint => {
                 next.talk.points.push((next.texts.len(), next.talk.tokens));
                 next.talk.next += 1;
@@ -208,6 +234,19 @@ impl State {
         }
         next.listed = true;
         next
+    }
+
+    /// With the newest text but so many replaced, or removed.
+    fn edited(mut self, newer: usize, text: Option<&String>) -> Self {
+        let Some(nth) = self.texts.len().checked_sub(newer + 1) else {
+            return self;
+        };
+        self.texts.splice(nth..=nth, text.cloned());
+        // Where a checkpoint leads to when a text before it is gone.
+        for (before, _) in &mut self.talk.points {
+            *before -= usize::from(text.is_none() && *before > nth);
+        }
+        self
     }
 
     /// With a backup of what it is, unless that is nothing.

@@ -602,6 +602,23 @@ fn sidecars() -> Vec<Script> {
             ],
         ),
         script(
+            "edits",
+            vec![
+                wait([append("a", ["one", "two", "three"])]),
+                wait([edit("a", 1, Some("2"))]),
+                Step::Flush,
+                wait([append("a", ["four", "five"]), summary("a", "s")]),
+                wait([edit("a", 0, None)]),
+                wait([long("a", "six", 70_000)]),
+                wait([edit("a", 1, Some("4"))]),
+                Step::Flush,
+                wait([truncate("a", 2)]),
+                wait([edit("a", 1, None)]),
+                wait([compact("a")]),
+                wait([add("a", "seven")]),
+            ],
+        ),
+        script(
             "titles",
             vec![
                 wait([title("a", "first"), add("a", "one"), add("b", "two")]),
@@ -1142,6 +1159,10 @@ fn summary(key: &'static str, text: &str) -> Op {
 
 fn title(key: &'static str, text: &str) -> Op {
     op(key, Act::SetTitle(text.to_owned()))
+}
+
+fn edit(key: &'static str, newer: usize, text: Option<&str>) -> Op {
+    op(key, Act::Edit(newer, text.map(str::to_owned)))
 }
 
 fn long_summary(key: &'static str, bytes: usize) -> Op {

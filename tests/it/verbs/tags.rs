@@ -25,7 +25,14 @@ fn written_by_picoclaw(dir: &Path, stem: &str) {
     let path = dir.join(format!("{stem}.meta.json"));
     let mut fields = sidecar(dir, stem);
     let known = [
-        "key", "summary", "skip", "count", "created_at", "updated_at", "scope", "aliases",
+        "key",
+        "summary",
+        "skip",
+        "count",
+        "created_at",
+        "updated_at",
+        "scope",
+        "aliases",
     ];
     let object = fields.as_object_mut().unwrap();
     object.retain(|name, _| known.contains(&&**name));
@@ -36,7 +43,10 @@ fn written_by_picoclaw(dir: &Path, stem: &str) {
 fn tagged(store: &Store, key: &str) {
     let chats = store.handle();
     chats.set_title(key, "  Oslo in May ").wait().unwrap();
-    chats.set_labels(key, ["travel", " ours ", "travel", ""]).wait().unwrap();
+    chats
+        .set_labels(key, ["travel", " ours ", "travel", ""])
+        .wait()
+        .unwrap();
     chats.set_pinned(key, true).wait().unwrap();
 }
 
@@ -60,11 +70,17 @@ fn a_title_labels_and_a_pin_stand_where_others_see_them_and_stay_through_everyth
     chats.compact("cli").wait().unwrap();
     is_whole(&tags(&chats, "cli"));
     context.revert_to(0).wait().unwrap();
-    chats.set_history("cli", vec![Message::user("anew")]).wait().unwrap();
+    chats
+        .set_history("cli", vec![Message::user("anew")])
+        .wait()
+        .unwrap();
     is_whole(&tags(&chats, "cli"));
     context.clear().wait().unwrap();
     chats.restore_backup("cli", 1).wait().unwrap();
-    chats.upsert_session_meta("cli", None, vec!["c".into()]).wait().unwrap();
+    chats
+        .upsert_session_meta("cli", None, vec!["c".into()])
+        .wait()
+        .unwrap();
     is_whole(&tags(&chats, "cli"));
     chats.flush().wait().unwrap();
     let file = sidecar(dir.path(), "cli");
@@ -95,10 +111,7 @@ fn tags_that_picoclaw_dropped_come_back_and_those_taken_away_do_not() {
     }
     chats.flush().wait().unwrap();
     chats
-        .update(
-            "tg:2",
-            Update::new().title("").labels([""]).pinned(false),
-        )
+        .update("tg:2", Update::new().title("").labels([""]).pinned(false))
         .wait()
         .unwrap();
     store.close().unwrap();
@@ -167,12 +180,18 @@ fn sessions_are_found_by_label_and_pin_and_show_them() {
     let chats = store.handle();
     for (key, labels) in [("a", &["x", "y"][..]), ("b", &["x"]), ("c", &[])] {
         add_numbers(&chats, key, 0..1);
-        chats.set_labels(key, labels.iter().copied()).wait().unwrap();
+        chats
+            .set_labels(key, labels.iter().copied())
+            .wait()
+            .unwrap();
     }
     chats.set_pinned("b", true).wait().unwrap();
     let found = |query: SessionQuery| {
         let by_name = chats.sessions(query.clone()).wait().unwrap();
-        let recent = chats.sessions(query.order(SessionOrder::Updated)).wait().unwrap();
+        let recent = chats
+            .sessions(query.order(SessionOrder::Updated))
+            .wait()
+            .unwrap();
         let keys = |page: sessionlog::SessionPage| {
             let mut keys: Vec<_> = page.sessions.into_iter().map(|info| info.key).collect();
             keys.sort();
@@ -188,7 +207,11 @@ fn sessions_are_found_by_label_and_pin_and_show_them() {
     assert_eq!(found(SessionQuery::new()), ["a", "b", "c"]);
     chats.flush().wait().unwrap();
     let beside = Store::open_read_only(dir.path()).unwrap();
-    let page = beside.handle().sessions(SessionQuery::new().label("y")).wait().unwrap();
+    let page = beside
+        .handle()
+        .sessions(SessionQuery::new().label("y"))
+        .wait()
+        .unwrap();
     assert_eq!(page.sessions[0].labels, ["x", "y"]);
     drop(beside);
     store.close().unwrap();
@@ -199,15 +222,23 @@ fn tags_change_in_one_commit_with_the_rest_at_a_version() {
     let dir = scratch();
     let store = open(dir.path());
     let chats = store.handle();
-    let made = Update::new().expect(Version::ABSENT).title("T").append(Message::user("hi"));
+    let made = Update::new()
+        .expect(Version::ABSENT)
+        .title("T")
+        .append(Message::user("hi"));
     let at = chats.update("cli", made).wait().unwrap();
     chats.add_message("cli", "user", "more").wait().unwrap();
-    let late = chats.update("cli", Update::new().expect(at).title("U")).wait();
+    let late = chats
+        .update("cli", Update::new().expect(at).title("U"))
+        .wait();
     assert!(matches!(late, Err(Error::VersionConflict { .. })));
     assert_eq!(tags(&chats, "cli").title, "T");
     let huge = "t".repeat(40 << 20);
     let refused = chats.set_title("cli", &huge).wait();
-    assert!(matches!(refused, Err(Error::MessageTooLarge { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::MessageTooLarge { .. })),
+        "{refused:?}"
+    );
     chats.fork_session("cli", "copy", Fork::End).wait().unwrap();
     assert_eq!(tags(&chats, "copy").title, "T");
     // A session that is only named is one, as after a summary.

@@ -11,7 +11,7 @@ use crate::disk::files;
 use crate::disk::files::once;
 use crate::disk::session_file::{self, Meta, TagChange, What};
 use crate::engine::feed::ChangeKind;
-use crate::engine::position::{Keep, Place};
+use crate::engine::position::{Keep, Place, Position as Point};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Added;
@@ -37,6 +37,8 @@ pub(crate) struct Update<T> {
     pub(crate) dates: Option<Dates>,
     /// The version that the session must be at.
     pub(crate) expect: Option<Version>,
+    /// A position of the history that the session must still have.
+    pub(crate) after: Option<Point>,
     /// The id of what is said: a session that took it before takes nothing.
     pub(crate) once: Option<String>,
     pub(crate) level: Durability,
@@ -101,6 +103,7 @@ impl<T> Default for Update<T> {
             tokens: None,
             dates: None,
             expect: None,
+            after: None,
             once: None,
             level: Durability::Durable,
             told: PhantomData,
@@ -122,6 +125,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
         match Version::ABSENT.require(key, self.expect) {
             Err(error) => Absent::Answer(Err(error)),
+            Ok(()) if self.after.is_some() => Absent::Answer(Err(not_found(key))),
             // Nothing to keep, and nothing to create: PicoClaw would list a session here
             // that never was.
             Ok(()) if self.says_nothing() => Absent::Answer(Ok(T::from(Updated {
@@ -185,6 +189,11 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         let session = shard.session(id);
         let found = session.settled.meta.version;
         found.require(&session.entry.key, self.expect)?;
+        // Histories are numbered anew when they are settled, and nothing waits beside that.
+        let goes_on = |after: Point| session.numbering.find(after) != Place::Elsewhere;
+        if !self.after.is_none_or(goes_on) {
+            return Err(not_found(&session.entry.key));
+        }
         if let Some(line) = self.once_line(shard.session(id))
             && shard.has_taken(id, &line, turn)?
         {
@@ -241,7 +250,8 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         });
         let summary = self.summary.take();
         let tags = std::mem::take(&mut self.tags);
-        let changes = summary.is_some() || !tags.is_empty() || created.is_some() || updated.is_some();
+        let changes =
+            summary.is_some() || !tags.is_empty() || created.is_some() || updated.is_some();
         let meta = changes.then(|| {
             let change = |meta: &mut Meta| {
                 let text = meta.text_mut();
@@ -313,6 +323,10 @@ impl Session {
     }
 }
 
+fn not_found(key: &str) -> Error {
+    Error::PositionNotFound { key: key.into() }
+}
+
 /// Finds where the lines begin that stay: here if they are near the end, else in the
 /// background.
 ///
@@ -321,9 +335,7 @@ impl Session {
 fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Result<Prepared> {
     shard.write_out(id, turn)?;
     let session = shard.session(id);
-    let astray = || Error::PositionNotFound {
-        key: session.entry.key.to_string(),
-    };
+    let astray = || not_found(&session.entry.key);
     let query = Query {
         start: session.start,
         end: session.settled.end,
@@ -359,9 +371,7 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
         }
     };
     match located {
-        Located::Amiss => Err(Error::PositionNotFound {
-            key: shard.session(id).entry.key.to_string(),
-        }),
+        Located::Amiss => Err(not_found(&shard.session(id).entry.key)),
         located => Ok(Prepared::Ready(Some(located))),
     }
 }

@@ -4,10 +4,11 @@ use super::Book;
 use crate::disk::session_file::TagChange;
 use crate::error::{Error, Result, Version};
 use crate::front::backend::page::Page;
+use crate::front::handle::editing::dated;
 use crate::front::handle::updates::check_id;
 use crate::{
-    Appended, Besides, Budget, Keep, Message, SessionPage, SessionQuery, Update, UpdateParts,
-    Window,
+    Appended, Besides, Budget, Keep, Message, Position, SessionPage, SessionQuery, Update,
+    UpdateParts, Window,
 };
 
 /// How many ids of messages taken once a session remembers.
@@ -42,6 +43,7 @@ impl Book {
             title,
             labels,
             pinned,
+            after,
         } = update.into_parts();
         let tags = TagChange {
             title,
@@ -54,6 +56,13 @@ impl Book {
             return Err(Error::Unsupported {
                 verb: "to record a token count",
             });
+        }
+        let goes_on = |after: Position| {
+            self.page(&key)
+                .is_some_and(|page| page.end().history() == after.history())
+        };
+        if !after.is_none_or(goes_on) {
+            return Err(Error::PositionNotFound { key });
         }
         let staying = match (self.page(&key), keep) {
             (Some(page), Some(keep)) => match page.staying(keep) {
@@ -86,6 +95,35 @@ impl Book {
             tags.apply(&mut page.tags);
         });
         Ok(self.version(&key))
+    }
+
+    /// See [`SessionStore::edit`](crate::backend::SessionStore::edit) and
+    /// [`remove`](crate::backend::SessionStore::remove).
+    pub(crate) fn amend(
+        &mut self,
+        key: String,
+        position: Position,
+        message: Option<Message>,
+    ) -> Result<Version> {
+        let Some(old) = self.page(&key).and_then(|page| page.at(position)) else {
+            return Err(Error::PositionNotFound { key });
+        };
+        let message = message.map(|new| dated(new, old)).transpose()?;
+        let mut lines = self.accept(&key, message.into_iter().collect(), None, 0)?;
+        self.change(key.clone(), |page| page.amend(position, lines.pop()));
+        Ok(self.version(&key))
+    }
+
+    /// See [`SessionStore::set_history_at`](crate::backend::SessionStore::set_history_at).
+    pub(crate) fn set_history_at(
+        &mut self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Result<Version> {
+        self.version(key).require(key, Some(version))?;
+        self.set_history(key.to_owned(), messages)?;
+        Ok(self.version(key))
     }
 
     /// See [`SessionStore::append_once`](crate::backend::SessionStore::append_once).

@@ -108,6 +108,6 @@ pub(crate) use sidecar::{
 };
 pub use tags::SessionTags;
 pub(crate) use tags::TagChange;
-pub(crate) use text::without_mark;
+pub(crate) use text::{legible, without_mark};
 pub(crate) use timestamp::canonical as canonical_time;
 pub(crate) use turns::{Turns, answered_call};

@@ -95,7 +95,7 @@ pub use compat::{kimi, scope};
 pub use disk::files::backup::{Backup, BackupReason};
 pub use disk::session_file::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
-    SystemPart, ToolCall,
+    SessionTags, SystemPart, ToolCall,
 };
 pub use engine::catalog::AliasConflict;
 pub use engine::doctor::{
@@ -109,6 +109,7 @@ pub use engine::pages::Page;
 pub use engine::position::{Keep, Position};
 pub use engine::published::PublishedStats;
 pub use engine::recovery::RecoveryReport;
+pub use engine::search::FoundIn;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
 pub use engine::window::Tokens;

@@ -70,10 +70,21 @@ impl PostgresStore {
     /// session is at then. Versions hold across processes and reopening.
     ///
     /// # Errors
-    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], and those of
-    /// [`append_all`](Self::append_all).
+    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], those of
+    /// [`append_all`](Self::append_all), and [`Error::Unsupported`] for a title, labels or a
+    /// pin: no table keeps them.
     pub fn update(&self, key: &str, update: sessionlog::Update) -> Reply<Version> {
         let (this, parts) = (self.clone(), update.into_parts());
+        if parts.title.is_some() || parts.labels.is_some() || parts.pinned.is_some() {
+            return Reply::ready(Err(Error::Unsupported {
+                verb: "to keep titles, labels and pins",
+            }));
+        }
+        if parts.after.is_some() {
+            return Reply::ready(Err(Error::Unsupported {
+                verb: "to append only to a history that goes on",
+            }));
+        }
         let limit = self.inner.shared.options.max_line;
         let written = self.write(key, move || {
             if let Some(summary) = &parts.summary {

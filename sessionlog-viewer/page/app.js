@@ -103,7 +103,7 @@ async function sessions(mode, signal) {
 }
 
 function sessionRow(info) {
-  const title = info.summary || info.first_text || '';
+  const title = info.title || info.summary || info.first_text || '';
   const shown = called(info.key, info.aliases);
   if (shown !== info.key) names.set(info.key, shown);
   const place = [info.channel, info.agent].filter((text) => text !== '').map(label).join(' \u00b7 ');

@@ -259,7 +259,8 @@ fn kept_catalog(kept: &Kept, at: (&dyn Storage, &Path), scan: &Scan) -> Result<O
     Ok(found.filter(|_| scan.is_empty()))
 }
 
-/// Enters what is in the directory into a catalog, and puts lost sidecars back.
+/// Enters what is in the directory into a catalog, and puts back lost sidecars, and what
+/// another program dropped of others.
 fn take_stock(
     storage: &dyn Storage,
     dir: &Path,
@@ -268,10 +269,15 @@ fn take_stock(
     report: &mut RecoveryReport,
 ) -> Result<Catalog> {
     let mut copies = Copies::new(storage, dir, &home.copies);
+    // A cache that cannot be read keeps no store shut.
+    if let Err(error) = copies.read_tagged() {
+        let finding = format!("what other programs dropped of sidecars is not put back: {error}");
+        report.findings.push(finding);
+    }
     let planned = (&Plans::default(), Others::default());
-    let (catalog, restored) = survey((storage, dir), entries, planned, &mut copies, report)?;
-    restore::write(storage, home.places(dir), &restored)?;
-    Ok(catalog)
+    let found = survey((storage, dir), entries, planned, &mut copies, report)?;
+    restore::write(storage, home.places(dir), &found)?;
+    Ok(found.catalog)
 }
 
 /// What a task may do for the journal while it is polled.

@@ -5,7 +5,8 @@ use std::io;
 use crate::Message;
 use crate::disk::files::lines::for_each_line_back;
 use crate::disk::session_file;
-use crate::engine::position::Position;
+use crate::engine::glance::Lines;
+use crate::engine::position::{Place, Position};
 use crate::engine::reader::visible;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::stats::Counters;
@@ -74,16 +75,39 @@ pub(crate) fn is_line(snapshot: &Snapshot, offset: u64) -> io::Result<bool> {
         return Ok(true);
     }
     let end = live.end + snapshot.tail_len as u64;
-    let is_lf = |offset: u64| -> io::Result<bool> {
-        let mut byte = [0];
-        match (offset.checked_sub(live.end), &live.file) {
-            (Some(at), _) => byte[0] = live.tail.copy(at as usize..at as usize + 1)[0],
-            (None, Some(file)) => file.read_exact_at(&mut byte, offset)?,
-            (None, None) => {}
-        }
-        Ok(byte == *b"\n")
+    Ok(offset == end || is_lf(snapshot, offset - 1)? || is_lf(snapshot, offset)?)
+}
+
+fn is_lf(snapshot: &Snapshot, offset: u64) -> io::Result<bool> {
+    let live = &snapshot.live;
+    let mut byte = [0];
+    match (offset.checked_sub(live.end), &live.file) {
+        (Some(at), _) => byte[0] = live.tail.copy(at as usize..at as usize + 1)[0],
+        (None, Some(file)) => file.read_exact_at(&mut byte, offset)?,
+        (None, None) => {}
+    }
+    Ok(byte == *b"\n")
+}
+
+/// The line that begins at a position, without its LF; nothing if no live line does.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn line_at(snapshot: &Snapshot, position: Position) -> io::Result<Option<Vec<u8>>> {
+    let live = &snapshot.live;
+    let Place::Here(at) = live.numbering.find(position) else {
+        return Ok(None);
     };
-    Ok(offset == end || is_lf(offset - 1)? || is_lf(offset)?)
+    let is_live = at >= live.start && at < live.end + snapshot.tail_len as u64;
+    if !is_live || at > live.start && !is_lf(snapshot, at - 1)? {
+        return Ok(None);
+    }
+    let mut found = None;
+    Lines::of_snapshot(snapshot).each(at, &mut |_, raw| {
+        found = Some(raw.to_vec());
+        false
+    })?;
+    Ok(found)
 }
 
 /// Visits the live lines before `end`, newest first, each with the offset where it begins,

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use regex::{Regex, RegexBuilder, bytes};
 use regex_syntax::hir::{Hir, HirKind};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -41,9 +42,35 @@ pub(crate) struct Needle {
     /// What a line has that may be looked for: most lines need not be decoded.
     candidates: Option<bytes::Regex>,
     text: Regex,
+    in_calls: bool,
     roles: Vec<String>,
     since: Option<OffsetDateTime>,
     until: Option<OffsetDateTime>,
+}
+
+/// A text of a session in which something is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FoundIn {
+    /// The [text](Message::text) of a message.
+    #[default]
+    Text,
+    /// The name of the function of one of its tool calls, the first being 0.
+    ToolName(usize),
+    /// The arguments of that call, with characters in place of `\u` and their numbers.
+    ToolArguments(usize),
+    /// The session's summary.
+    Summary,
+    /// The session's title.
+    Title,
+}
+
+/// A message that is looked for, and the first match in it.
+#[derive(Debug)]
+pub(crate) struct Match {
+    pub(crate) message: Message,
+    pub(crate) found_in: FoundIn,
+    pub(crate) matched: Range<usize>,
 }
 
 /// How a text is looked for.
@@ -55,13 +82,15 @@ pub(crate) struct Pattern {
     pub(crate) roles: Vec<String>,
     pub(crate) since: Option<OffsetDateTime>,
     pub(crate) until: Option<OffsetDateTime>,
+    /// Whether tool calls are looked through, too.
+    pub(crate) in_calls: bool,
 }
 
 /// Messages that were found in a session.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Each with the offset of its line, and where in its text it matches.
-    pub(crate) messages: Vec<(u64, Message, Range<usize>)>,
+    /// Each with the offset of its line.
+    pub(crate) messages: Vec<(u64, Match)>,
     /// Where to go on; nothing if the session was looked through.
     pub(crate) next: Option<u64>,
     /// Why it was not.
@@ -94,14 +123,15 @@ impl Needle {
         Ok(Self {
             candidates: candidates.transpose().map_err(invalid)?,
             text,
+            in_calls: pattern.in_calls,
             roles: pattern.roles.clone(),
             since: pattern.since,
             until: pattern.until,
         })
     }
 
-    /// The message of a line and where in its text it matches, if it is looked for.
-    pub(crate) fn find(&self, raw: &[u8]) -> Option<(Message, Range<usize>)> {
+    /// The message of a line and where it matches, if it is looked for.
+    pub(crate) fn find(&self, raw: &[u8]) -> Option<Match> {
         let candidates = self.candidates.as_ref();
         if candidates.is_some_and(|candidates| !candidates.is_match(raw)) {
             return None;
@@ -112,8 +142,39 @@ impl Needle {
         if !self.admits(&message) {
             return None;
         }
-        let matched = self.text.find(&message.text())?.range();
-        Some((message, matched))
+        let (found_in, matched) = self.find_within(&message)?;
+        Some(Match {
+            message,
+            found_in,
+            matched,
+        })
+    }
+
+    fn find_within(&self, message: &Message) -> Option<(FoundIn, Range<usize>)> {
+        let found = |text: &str| self.text.find(text).map(|found| found.range());
+        if let Some(matched) = found(&message.text()) {
+            return Some((FoundIn::Text, matched));
+        }
+        let calls = message.tool_calls().iter().enumerate();
+        let mut calls = calls.filter(|_| self.in_calls);
+        calls.find_map(|(nth, call)| {
+            let function = call.function.as_ref()?;
+            let name = found(&function.name).map(|at| (FoundIn::ToolName(nth), at));
+            name.or_else(|| {
+                let arguments = session_file::legible(&function.arguments);
+                found(&arguments).map(|at| (FoundIn::ToolArguments(nth), at))
+            })
+        })
+    }
+
+    /// Where a text matches that stands in no message, and so is of nobody and of no time.
+    pub(crate) fn find_outside(&self, text: &str) -> Option<Range<usize>> {
+        let is_anyones = self.roles.is_empty() && self.since.is_none() && self.until.is_none();
+        let found = self
+            .text
+            .find(text)
+            .filter(|_| is_anyones && !text.is_empty());
+        found.map(|found| found.range())
     }
 
     fn admits(&self, message: &Message) -> bool {
@@ -164,10 +225,10 @@ impl Needle {
     pub(crate) fn find_in(&self, lines: &Lines, start: u64, room: &Room) -> Found {
         let mut found = Found::default();
         let read = self.each_candidate(lines, start, &mut |begin, raw| {
-            let Some((message, matched)) = self.find(raw) else {
+            let Some(hit) = self.find(raw) else {
                 return true;
             };
-            found.messages.push((begin, message, matched));
+            found.messages.push((begin, hit));
             let goes_on = room.take(raw.len());
             found.next = (!goes_on).then_some(begin + raw.len() as u64 + 1);
             goes_on
@@ -230,7 +291,7 @@ mod tests {
 
     fn finds(pattern: &Pattern, raw: &str) -> Option<Range<usize>> {
         let needle = Needle::new(pattern).unwrap();
-        needle.find(raw.as_bytes()).map(|(_, matched)| matched)
+        needle.find(raw.as_bytes()).map(|found| found.matched)
     }
 
     #[test]
@@ -323,6 +384,45 @@ mod tests {
             ..Pattern::default()
         };
         assert_eq!(finds(&invoice, parts), Some(0..7));
+    }
+
+    #[test]
+    fn tool_calls_are_looked_through_if_asked_however_they_are_written() {
+        let call = |arguments: &str| {
+            let message = Message::assistant("").with_tool_call("c", "get_weather", arguments);
+            String::from_utf8(session_file::encode(&message, None)).unwrap()
+        };
+        let finds = |text: &str, line: &str| {
+            let mut pattern = Pattern {
+                text: text.into(),
+                ..Pattern::default()
+            };
+            assert!(
+                Needle::new(&pattern)
+                    .unwrap()
+                    .find(line.as_bytes())
+                    .is_none()
+            );
+            pattern.in_calls = true;
+            let found = Needle::new(&pattern).unwrap().find(line.as_bytes());
+            found.map(|found| (found.found_in, found.matched))
+        };
+        let arguments = FoundIn::ToolArguments(0);
+        for (written, text, at) in [
+            (r#"{"city":"Осло"}"#, "Осло", 9..17),
+            (r#"{"city":"\u041e\u0441\u043b\u043e"}"#, "Осло", 9..17),
+            (r#"{"city":"\ud83d\ude00"}"#, "\u{1f600}", 9..13),
+            (r#"{"a":"\\u0041 B"}"#, "B", 14..15),
+            (r"{\u0041 \u00", "A", 1..2),
+            (r"\", "\\", 0..1),
+            (r#"{"q":"say \"hi\""}"#, "say \\\"hi", 6..14),
+        ] {
+            let found = finds(text, &call(written));
+            assert_eq!(found, Some((arguments, at)), "{written}");
+        }
+        let named = finds("weather", &call("{}"));
+        assert_eq!(named, Some((FoundIn::ToolName(0), 4..11)));
+        assert_eq!(finds("function", &call("{}")), None);
     }
 
     #[test]

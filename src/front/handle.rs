@@ -12,6 +12,7 @@ mod finding;
 
 pub(crate) mod searching;
 
+pub(crate) mod editing;
 mod exchanging;
 
 pub(crate) mod retaining;

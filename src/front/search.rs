@@ -1,5 +1,6 @@
 //! Searching the messages of all sessions: what is looked for, and what is found.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::Message;
+use crate::disk::session_file;
 use crate::engine::position::Position;
-use crate::engine::search::Pattern;
+use crate::engine::search::{FoundIn, Pattern};
 use crate::error::{Error, Result};
 use crate::front::handle::searching::Hunt;
 use crate::front::reply::Reply;
@@ -24,6 +26,7 @@ pub struct SearchQuery {
     pub(super) pattern: Pattern,
     pub(super) sessions: SessionQuery,
     pub(super) archived: bool,
+    pub(super) summaries: bool,
 }
 
 impl SearchQuery {
@@ -81,6 +84,38 @@ impl SearchQuery {
         self
     }
 
+    /// Whether the names and arguments of tool calls are searched, too; they are not, by
+    /// default. [`SearchHit::found_in`] says where a match is.
+    pub fn tool_calls(mut self, with: bool) -> Self {
+        self.pattern.in_calls = with;
+        self
+    }
+
+    /// Whether the title and the summary of each session are searched, too, before its
+    /// messages; they are not, by default. They are of nobody and of no time: a query for a
+    /// role or a time finds none.
+    ///
+    /// ```
+    /// use sessionlog::{FoundIn, SearchQuery, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// chats.set_summary("cli", "They planned a week in Oslo.").wait()?;
+    /// let query = SearchQuery::new().text("Oslo").summaries(true);
+    /// let hit = chats.search(query).wait_next().unwrap()?;
+    /// assert_eq!(hit.found_in, FoundIn::Summary);
+    /// assert_eq!(hit.excerpt(3), "in Oslo.");
+    /// # store.close()
+    /// # }
+    /// ```
+    pub fn summaries(mut self, with: bool) -> Self {
+        self.summaries = with;
+        self
+    }
+
     /// Only in the sessions that this looks for, and in its order. Its limit and where its
     /// pages begin do not count.
     pub fn among(mut self, sessions: SessionQuery) -> Self {
@@ -96,7 +131,8 @@ pub struct SearchHit {
     /// The session's key.
     pub key: String,
     /// Where the message stands in it: [`SessionSnapshot::before`](crate::SessionSnapshot::before)
-    /// reads what was said before. That of an archived message leads nowhere.
+    /// reads what was said before. That of an archived message, of a summary and of a title
+    /// leads nowhere.
     pub position: Position,
     /// The month in which it was archived, if it was.
     #[serde(default)]
@@ -104,17 +140,33 @@ pub struct SearchHit {
     /// Truncated, and still in the session's file.
     #[serde(default)]
     pub hidden: bool,
-    /// The message.
+    /// The message; a summary or a title stands in one of the role `system`.
     pub message: Message,
-    /// Where in its [text](Message::text) the first match is, in bytes.
+    /// The text that has the match.
+    #[serde(default)]
+    pub found_in: FoundIn,
+    /// Where in [that text](Self::text) the first match is, in bytes.
     pub matched: Range<usize>,
 }
 
 impl SearchHit {
+    /// The text that has the match.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        let call = |nth: usize| self.message.tool_calls().get(nth)?.function.as_ref();
+        match self.found_in {
+            FoundIn::Text | FoundIn::Summary | FoundIn::Title => self.message.text(),
+            FoundIn::ToolName(nth) => Cow::Borrowed(call(nth).map_or("", |call| &call.name)),
+            FoundIn::ToolArguments(nth) => {
+                session_file::legible(call(nth).map_or("", |call| &call.arguments))
+            }
+        }
+    }
+
     /// The first match, and about so many characters of the text before and after it.
     #[must_use]
     pub fn excerpt(&self, around: usize) -> String {
-        let text = self.message.text();
+        let text = self.text();
         let before = text.get(..self.matched.start).unwrap_or_default();
         let begin = before.char_indices().rev().take(around).last();
         let begin = begin.map_or(before.len(), |(at, _)| at);

@@ -24,6 +24,8 @@ pub struct SessionQuery {
     pub(super) channel: Option<String>,
     pub(super) since: Option<OffsetDateTime>,
     pub(super) party: Option<Erase>,
+    pub(super) labels: Vec<String>,
+    pub(super) pinned: bool,
     pub(super) order: SessionOrder,
     pub(super) limit: usize,
     pub(super) after: Option<Cursor>,
@@ -91,6 +93,8 @@ impl SessionQuery {
             channel: None,
             since: None,
             party: None,
+            labels: Vec::new(),
+            pinned: false,
             order: SessionOrder::default(),
             limit: 1000,
             after: None,
@@ -155,6 +159,18 @@ impl SessionQuery {
         self
     }
 
+    /// Those with this label, and those of earlier calls.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.push(label.into());
+        self
+    }
+
+    /// Those that are pinned.
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
+        self
+    }
+
     /// In which order.
     pub fn order(mut self, order: SessionOrder) -> Self {
         self.order = order;
@@ -196,6 +212,18 @@ impl SessionQuery {
     #[must_use]
     pub fn get_updated_since(&self) -> Option<OffsetDateTime> {
         self.since
+    }
+
+    /// See [`label`](Self::label).
+    #[must_use]
+    pub fn get_labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// See [`pinned`](Self::pinned).
+    #[must_use]
+    pub fn get_pinned(&self) -> bool {
+        self.pinned
     }
 
     /// See [`order`](Self::order).
@@ -246,16 +274,25 @@ impl SessionQuery {
 
     /// Whether it asks nothing of sidecars.
     pub(super) fn admits_all(&self) -> bool {
+        self.since.is_none() && self.asks_nothing_but_time()
+    }
+
+    fn asks_nothing_but_time(&self) -> bool {
         self.agent.is_none()
             && self.channel.is_none()
-            && self.since.is_none()
             && self.party.is_none()
+            && self.labels.is_empty()
+            && !self.pinned
+    }
+
+    /// Whether a session with these labels is looked for, pinned or not.
+    pub(super) fn is_tagged(&self, labels: &[String], pinned: bool) -> bool {
+        self.labels.iter().all(|label| labels.contains(label)) && (pinned || !self.pinned)
     }
 
     /// Whether a session is looked for that was updated then, if that alone tells.
     pub(super) fn admits_at(&self, updated: i64) -> Option<bool> {
-        let tells = self.agent.is_none() && self.channel.is_none() && self.party.is_none();
-        tells.then(|| self.is_since(updated))
+        self.asks_nothing_but_time().then(|| self.is_since(updated))
     }
 
     fn is_since(&self, updated: i64) -> bool {
@@ -266,7 +303,9 @@ impl SessionQuery {
     /// Whether a session is looked for, as far as its sidecar says.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
         let since = self.is_since(updated(meta));
-        if !since || self.party.as_ref().is_some_and(|who| !who.means(key, meta)) {
+        let tags = &meta.text.tags;
+        let tagged = self.is_tagged(&tags.labels, tags.pinned);
+        if !since || !tagged || self.party.as_ref().is_some_and(|who| !who.means(key, meta)) {
             return false;
         }
         if self.agent.is_none() && self.channel.is_none() {
@@ -293,7 +332,7 @@ pub struct SessionInfo {
     pub key: String,
     /// Its summary; empty if it has none.
     pub summary: String,
-    /// The first text that is not hidden, at most 200 characters; for a title.
+    /// The first text that is not hidden, at most 200 characters; for want of a title.
     pub first_text: String,
     /// The last text, at most 200 characters.
     pub last_text: String,
@@ -313,6 +352,15 @@ pub struct SessionInfo {
     /// Its other keys.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// Its title; empty if it has none.
+    #[serde(default)]
+    pub title: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Whether it is pinned.
+    #[serde(default)]
+    pub pinned: bool,
 }
 
 impl SessionInfo {
@@ -344,6 +392,9 @@ impl SessionInfo {
             agent: scope.agent_id,
             channel: scope.channel,
             aliases: meta.text.aliases.clone(),
+            title: meta.text.tags.title.clone(),
+            labels: meta.text.tags.labels.clone(),
+            pinned: meta.text.tags.pinned,
         }
     }
 }

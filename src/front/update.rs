@@ -1,7 +1,8 @@
 //! What is to change in one commit, and what came of it.
 
 use crate::Message;
-use crate::engine::position::Keep;
+use crate::disk::session_file::TagChange;
+use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::update::Updated;
 use crate::error::Version;
 use crate::front::context::Messages;
@@ -20,6 +21,14 @@ pub struct UpdateParts {
     pub keep: Option<Keep>,
     /// How many tokens the conversation has.
     pub tokens: Option<i64>,
+    /// What replaces the title; an empty one takes it away.
+    pub title: Option<String>,
+    /// What replaces the labels.
+    pub labels: Option<Vec<String>>,
+    /// Whether the session is pinned from then on.
+    pub pinned: Option<bool>,
+    /// A position of the history that the session must still have.
+    pub after: Option<Position>,
 }
 
 /// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
@@ -32,6 +41,8 @@ pub struct Update {
     pub(super) keep: Option<Keep>,
     pub(super) tokens: Option<i64>,
     pub(super) expect: Option<Version>,
+    pub(super) tags: TagChange,
+    pub(super) after: Option<Position>,
 }
 
 impl Update {
@@ -45,6 +56,13 @@ impl Update {
     /// told it. [`Version::ABSENT`] expects that there is none.
     pub fn expect(mut self, version: Version) -> Self {
         self.expect = Some(version);
+        self
+    }
+
+    /// Only if the session still has the history that this position is of, whatever was
+    /// appended or truncated since: not if it was deleted, cleared or replaced.
+    pub fn after(mut self, position: Position) -> Self {
+        self.after = Some(position);
         self
     }
 
@@ -75,6 +93,27 @@ impl Update {
         self
     }
 
+    /// Replaces the title; an empty one takes it away. White space around it is left out.
+    pub fn title(mut self, title: impl AsRef<str>) -> Self {
+        self.tags.title = Some(title.as_ref().trim().to_owned());
+        self
+    }
+
+    /// Replaces the labels: none takes them away. White space around each is left out, and
+    /// what is blank or stands there already.
+    pub fn labels<L: Into<String>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
+        let labels = labels.into_iter().map(Into::into);
+        self.tags.labels = Some(TagChange::labels(labels));
+        self
+    }
+
+    /// Pins the session, or unpins it: [`SessionQuery::pinned`](crate::SessionQuery::pinned)
+    /// finds those that are.
+    pub fn pinned(mut self, pinned: bool) -> Self {
+        self.tags.pinned = Some(pinned);
+        self
+    }
+
     /// What it says.
     #[must_use]
     pub fn into_parts(self) -> UpdateParts {
@@ -84,6 +123,10 @@ impl Update {
             summary: self.summary,
             keep: self.keep,
             tokens: self.tokens,
+            title: self.tags.title,
+            labels: self.tags.labels,
+            pinned: self.tags.pinned,
+            after: self.after,
         }
     }
 }

@@ -25,6 +25,11 @@ pub(crate) struct Field {
     optional: bool,
 }
 
+/// Whether PicoClaw knows a field of this name.
+pub(crate) fn knows(fields: &[Field], name: &str) -> bool {
+    fields.iter().any(|field| field.name == name)
+}
+
 const fn must(name: &'static str, kind: Kind) -> Field {
     Field {
         name,

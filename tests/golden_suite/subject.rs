@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::json::Json;
 use crate::model::{Failed, HASHED, Model, Tree, file_stem};
-use crate::schema::{self, NOW, OUR_MESSAGE, ZERO_TIME};
+use crate::schema::{self, META, NOW, OUR_MESSAGE, ZERO_TIME};
 use crate::tree::read_tree;
 
 /// An open store in a temporary directory.
@@ -112,12 +112,13 @@ impl Subject {
         Ok(state)
     }
 
-    /// A session's sidecar. An absent scope and a `null` one are the same.
+    /// A session's sidecar, as far as PicoClaw knows its fields. An absent scope and a `null`
+    /// one are the same.
     pub(crate) fn meta(&self, key: &str) -> Result<Map<String, Value>, String> {
         let meta: SessionMeta = self.handle().session_meta(key).wait().map_err(text)?;
         match serde_json::to_value(&meta).map_err(text)? {
             Value::Object(mut map) => {
-                map.retain(|_, value| !value.is_null());
+                map.retain(|name, value| schema::knows(&META, name) && !value.is_null());
                 Ok(map)
             }
             other => Err(format!("a sidecar serialises as {other}")),

@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 use super::MigrationReport;
 use crate::disk::files;
 use crate::disk::files::backup::BackupReason;
-use crate::disk::session_file::{self, LegacySession, SIDECAR};
+use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionTags};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
 use crate::error::{Error, Result};
 use crate::ground::clock;
 use crate::ground::storage::{FileKind, Storage};
-use crate::{Durability, Message, SessionMeta, StoreHandle};
+use crate::{Durability, Message, SessionMeta, StoreHandle, Update};
 
 pub(crate) use names::candidates;
 
@@ -267,6 +267,7 @@ impl<'a> Import<'a> {
             summary,
             scope,
             aliases,
+            tags,
             ..
         } = session;
         let messages = self.stamped(messages)?;
@@ -279,6 +280,7 @@ impl<'a> Import<'a> {
         if !summary.is_empty() {
             self.store.set_summary(&key, &summary).wait()?;
         }
+        self.store_tags(&key, *tags)?;
         if scope.is_none() && aliases.is_empty() {
             return Ok(());
         }
@@ -297,12 +299,26 @@ impl<'a> Import<'a> {
     fn check(&self, session: &LegacySession, now: &str) -> Result<()> {
         session_file::validate_key(&session.key)?;
         self.store.check_summary(&session.summary)?;
-        if !session.summary.is_empty() {
+        if !session.summary.is_empty() || !session.tags.is_empty() {
             let mut meta = self.store.session_meta(&session.key).wait()?;
             meta.summary.clone_from(&session.summary);
+            if meta.tags.is_empty() {
+                meta.tags.clone_from(&session.tags);
+            }
             self.store.check_sidecar(&meta)?;
         }
         self.store.check_lines(&session.messages, now)
+    }
+
+    /// What a session has of its own is newer.
+    fn store_tags(&self, key: &str, tags: SessionTags) -> Result<()> {
+        let is_newer = || Ok(!self.store.session_meta(key).wait()?.tags.is_empty());
+        if tags.is_empty() || is_newer()? {
+            return Ok(());
+        }
+        let update = Update::new().title(tags.title).labels(tags.labels);
+        self.store.update(key, update.pinned(tags.pinned)).wait()?;
+        Ok(())
     }
 
     /// What a session has of its own is newer. Why the store does not accept what

@@ -12,6 +12,10 @@ use crate::disk::session_file;
 /// What every line begins with, before the checksum of what follows it.
 const CHECK: &[u8] = b"{\"check\":\"";
 
+/// What follows the checksum in the line of a session whose sidecar says what PicoClaw does
+/// not know: those lines are found without being read.
+const TAGGED: &[u8] = b"\",\"tagged\":true,";
+
 /// What a line says.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
@@ -43,7 +47,13 @@ pub(super) fn encode(stem: &str, said: &Said) -> Vec<u8> {
         format!("\"head\":{head},\"tail\":{tail},")
     });
     let (stem, length) = (Value::from(stem), said.len);
-    let mut fields = format!("\"stem\":{stem},\"length\":{length},{ends}\"sidecar\":").into_bytes();
+    let tagged = if said.meta.tags.is_empty() {
+        ""
+    } else {
+        "\"tagged\":true,"
+    };
+    let mut fields =
+        format!("{tagged}\"stem\":{stem},\"length\":{length},{ends}\"sidecar\":").into_bytes();
     fields.extend(session_file::encode_flat_sidecar(&said.meta));
     checked(&fields)
 }
@@ -75,6 +85,12 @@ pub(super) fn decode(line: &[u8]) -> Option<Line<'_>> {
     };
     let stem = fields.stem;
     Some(Line { stem, said })
+}
+
+/// Whether a line is one of a sidecar with tags, if it is sound.
+pub(super) fn is_tagged(line: &[u8]) -> bool {
+    let rest = line.strip_prefix(CHECK).and_then(|rest| rest.get(8..));
+    rest.is_some_and(|rest| rest.starts_with(TAGGED))
 }
 
 /// Reads the first line.

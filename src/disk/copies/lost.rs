@@ -2,6 +2,7 @@
 
 use crate::disk::files;
 use crate::disk::files::extent;
+use crate::disk::files::lines::for_each_line;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -18,6 +19,8 @@ pub(crate) struct Copies<'a> {
     dir: &'a Path,
     path: &'a Path,
     read: Option<HashMap<String, Said>>,
+    /// What sidecars said that PicoClaw drops, if it was asked for.
+    tagged: HashMap<String, SessionMeta>,
 }
 
 /// A sidecar made again of its copy.
@@ -38,6 +41,7 @@ impl<'a> Copies<'a> {
             dir,
             path,
             read: None,
+            tagged: HashMap::new(),
         }
     }
 
@@ -52,6 +56,29 @@ impl<'a> Copies<'a> {
             None => read(self.storage, self.path).map_err(|e| Error::io("read", self.path, e))?,
         };
         Ok(self.read.insert(said))
+    }
+
+    /// Reads what sidecars said that PicoClaw does not know, for [`tag`](Self::tag). The
+    /// lines of other sidecars are passed over.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn read_tagged(&mut self) -> Result<()> {
+        let tagged = tagged(self.storage, self.path);
+        self.tagged = tagged.map_err(|e| Error::io("read", self.path, e))?;
+        Ok(())
+    }
+
+    /// Gives a sidecar back what another program dropped of it; whether it did.
+    pub(crate) fn tag(&self, stem: &str, meta: &mut SessionMeta) -> bool {
+        let Some(said) = self.tagged.get(stem).filter(|_| meta.tags.is_empty()) else {
+            return false;
+        };
+        let is_same = said.key == meta.key && said.created_at == meta.created_at;
+        if is_same {
+            meta.tags.clone_from(&said.tags);
+        }
+        is_same
     }
 
     /// The sidecar of a session whose own is missing or does not decode. `None`
@@ -94,6 +121,30 @@ fn read(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Said>>
         };
     }
     Ok(said)
+}
+
+fn tagged(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, SessionMeta>> {
+    let mut tagged = HashMap::new();
+    let file = match storage.open(path, OpenMode::Read) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(tagged),
+        Err(_) if files::is_impostor(storage, path, FileKind::File) => return Ok(tagged),
+        other => other?,
+    };
+    for_each_line(&*file, 0, file.info()?.len, &mut |raw| {
+        let is_tagged = line::is_tagged(raw.text);
+        // A later line of a session that has no tags any more counts.
+        if (is_tagged || !tagged.is_empty())
+            && let Some(line) = line::decode(raw.text)
+        {
+            let stem = line.stem.into_owned();
+            match line.said.filter(|_| is_tagged) {
+                Some(said) => tagged.insert(stem, said.meta),
+                None => tagged.remove(&stem),
+            };
+        }
+        Ok(())
+    })?;
+    Ok(tagged)
 }
 
 fn restored(said: &Said, log: &dyn StorageFile) -> io::Result<Restored> {

@@ -16,6 +16,10 @@
 //! compared, so that a copy costs the same however long the session is. What is put back
 //! counts the lines anew; `updated_at` is the copy's, which appends leave alone.
 //!
+//! PicoClaw drops the fields of a sidecar that it does not know: title, labels, pin, and those
+//! of other programs. An open that reads the sidecars puts them back, of a sidecar which has
+//! none of them and belongs to the same session: one of that key, made at that time.
+//!
 //! # Format
 //!
 //! One line per change of a sidecar. Of one `stem` the last line that verifies holds.
@@ -23,6 +27,7 @@
 //! ```text
 //! {"check":"…","live":N}
 //! {"check":"…","stem":"…","length":N,"head":N,"tail":N,"sidecar":{…}}
+//! {"check":"…","tagged":true,"stem":"…","length":N,"head":N,"tail":N,"sidecar":{…}}
 //! {"check":"…","stem":"…"}
 //! ```
 //!
@@ -30,6 +35,7 @@
 //! * `length`: how long the session file was then. `head` and `tail`: the CRC-32 of its
 //!   first and last 4 KiB; there only if `skip` is not 0.
 //! * No `sidecar`: the session was deleted.
+//! * `tagged`: the sidecar has fields that PicoClaw does not know.
 //! * `live`: the length of the lines after it when the file was last written anew. The
 //!   file is written anew by the flush that would take it past twice that and `SLACK`,
 //!   and at a close after a deletion.

@@ -22,6 +22,10 @@ pub(crate) struct Agreement {
     pub(crate) updated_at: bool,
     pub(crate) scope: bool,
     pub(crate) aliases: bool,
+    pub(crate) title: bool,
+    pub(crate) labels: bool,
+    pub(crate) pinned: bool,
+    pub(crate) unknown: bool,
 }
 
 impl SessionMeta {
@@ -36,6 +40,7 @@ impl SessionMeta {
             updated_at,
             scope,
             aliases,
+            tags,
         } = self;
         Agreement {
             key: *key == other.key,
@@ -46,6 +51,10 @@ impl SessionMeta {
             updated_at: *updated_at == other.updated_at,
             scope: is_same_scope(scope.as_deref(), other.scope.as_deref()),
             aliases: *aliases == other.aliases,
+            title: tags.title == other.tags.title,
+            labels: tags.labels == other.tags.labels,
+            pinned: tags.pinned == other.tags.pinned,
+            unknown: tags.is_same_unknown(&other.tags),
         }
     }
 }
@@ -62,6 +71,10 @@ impl Agreement {
             updated_at: self.updated_at || other.updated_at,
             scope: self.scope || other.scope,
             aliases: self.aliases || other.aliases,
+            title: self.title || other.title,
+            labels: self.labels || other.labels,
+            pinned: self.pinned || other.pinned,
+            unknown: self.unknown || other.unknown,
         }
     }
 }

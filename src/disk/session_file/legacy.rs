@@ -14,6 +14,7 @@ use super::nested::string;
 use super::raw::tidy;
 use super::scan::{Fault, Scan, Scanner};
 use super::sidecar::write_list;
+use super::tags::SessionTags;
 use super::text::{known_field, to_text};
 use super::timestamp;
 use crate::ground::clock::ZERO_TIME;
@@ -37,6 +38,8 @@ pub(crate) struct LegacySession {
     pub(crate) scope: Option<Box<RawValue>>,
     /// Likewise.
     pub(crate) aliases: Vec<String>,
+    /// Likewise, without unknown fields.
+    pub(crate) tags: Box<SessionTags>,
 }
 
 impl Default for LegacySession {
@@ -49,12 +52,13 @@ impl Default for LegacySession {
             updated: ZERO_TIME.into(),
             scope: None,
             aliases: Vec::new(),
+            tags: Box::default(),
         }
     }
 }
 
 /// The file of a session, exactly as the older manager writes it, with the
-/// unknown fields of messages after the known ones, and the scope and aliases
+/// unknown fields of messages after the known ones, and the scope, aliases and tags
 /// at the end if it has any.
 pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     let mut flat = Vec::new();
@@ -86,6 +90,7 @@ pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     if !session.aliases.is_empty() {
         field("aliases", &|out| write_list(&session.aliases, out));
     }
+    session.tags.each(&mut field);
     flat.push(b'}');
     lay_out(&flat)
 }
@@ -142,6 +147,7 @@ fn read(text: &str) -> Scan<LegacySession> {
         scanner.object(|scanner, name| session.read_field(scanner, &name))?;
     }
     scanner.finish()?;
+    *session.tags = session.tags.without_unknown();
     Ok(session)
 }
 
@@ -155,7 +161,7 @@ impl LegacySession {
             "updated" => time(scanner, &mut self.updated),
             "scope" => self.read_scope(scanner),
             "aliases" => self.read_aliases(scanner),
-            _ => scanner.value().map(|_| ()),
+            _ => self.tags.read(name, scanner),
         }
     }
 

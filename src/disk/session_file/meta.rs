@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::SessionMeta;
+use super::{SessionMeta, SessionTags};
 use crate::error::Version;
 use crate::ground::clock::Stamp;
 
@@ -40,6 +40,7 @@ pub(crate) struct MetaText {
     pub(crate) created_at: String,
     pub(crate) scope: Option<Box<RawValue>>,
     pub(crate) aliases: Vec<String>,
+    pub(crate) tags: SessionTags,
 }
 
 impl MetaText {
@@ -51,10 +52,14 @@ impl MetaText {
             created_at: _,
             scope,
             aliases,
+            tags,
         } = self;
         let scopes = [scope, &other.scope].map(|scope| scope.as_ref().map(|scope| scope.get()));
         std::ptr::eq(self, other)
-            || *summary == other.summary && *aliases == other.aliases && scopes[0] == scopes[1]
+            || *summary == other.summary
+                && *aliases == other.aliases
+                && *tags == other.tags
+                && scopes[0] == scopes[1]
     }
 }
 
@@ -92,6 +97,7 @@ impl Meta {
             updated_at,
             scope,
             aliases,
+            tags,
         } = meta;
         Self {
             skip,
@@ -104,6 +110,7 @@ impl Meta {
                 created_at,
                 scope,
                 aliases,
+                tags,
             }),
         }
     }
@@ -131,6 +138,7 @@ impl Meta {
             updated_at: self.updated_at.to_string(),
             scope: text.scope.clone(),
             aliases: text.aliases.clone(),
+            tags: text.tags.clone(),
         }
     }
 

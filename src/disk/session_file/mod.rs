@@ -33,7 +33,9 @@
 //! PicoClaw's, indented by two blanks, without a final LF: `key`, `summary`, `skip`
 //! (lines hidden from the start of the file), `count`, `created_at`, `updated_at`, and if
 //! present `scope` and `aliases`. Blanks stand after `count`: with room to grow it is
-//! written over in place.
+//! written over in place. Behind PicoClaw's fields stand, if present, `title`, `labels` and
+//! `pinned`, and the fields that this crate does not know, as they are. PicoClaw drops all of
+//! these when it writes; the next open puts them back (`disk/copies/mod.rs`).
 
 mod agreement;
 mod amend;
@@ -63,6 +65,7 @@ mod raw;
 mod scan;
 mod scope;
 mod sidecar;
+mod tags;
 mod text;
 mod timestamp;
 mod turns;
@@ -103,6 +106,8 @@ pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
     encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, on_the_way,
 };
-pub(crate) use text::without_mark;
+pub use tags::SessionTags;
+pub(crate) use tags::TagChange;
+pub(crate) use text::{legible, without_mark};
 pub(crate) use timestamp::canonical as canonical_time;
 pub(crate) use turns::{Turns, answered_call};

@@ -14,6 +14,7 @@ use super::layout::{flatten, is_spread, laid_out_len, lay_out};
 use super::nested::{Slots, string};
 use super::raw::tidy;
 use super::scan::{Fault, Scan, Scanner};
+use super::tags::SessionTags;
 use super::text::{known_field, to_text};
 use super::timestamp;
 use crate::ground::clock::{self, ZERO_TIME};
@@ -52,9 +53,12 @@ pub struct SessionMeta {
     /// Other keys of this session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+    /// Its title, labels and pin, and unknown fields.
+    #[serde(flatten)]
+    pub tags: SessionTags,
 }
 
-/// As [`Store`](crate::Store) reads a sidecar: unknown fields are passed over.
+/// As [`Store`](crate::Store) reads a sidecar: unknown fields are kept.
 impl<'de> Deserialize<'de> for SessionMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = buffered::text(deserializer)?;
@@ -92,6 +96,7 @@ impl SessionMeta {
             updated_at: ZERO_TIME.to_owned(),
             scope: None,
             aliases: Vec::new(),
+            tags: SessionTags::default(),
         }
     }
 }
@@ -223,12 +228,13 @@ fn fields(meta: &SessionMeta) -> Vec<u8> {
     if !meta.aliases.is_empty() {
         field("aliases", &|out| write_list(&meta.aliases, out));
     }
+    meta.tags.each(&mut field);
     flat.push(b'}');
     flat
 }
 
 /// Reads a sidecar as Go's `json.Unmarshal` does: names in any case, `null`
-/// for a missing value, unknown fields ignored, white space around it allowed.
+/// for a missing value, unknown fields kept, white space around it allowed.
 /// But nothing is nested too deep: refused for its scope, a sidecar would take
 /// `skip` with it, and truncated messages would show again.
 ///
@@ -267,7 +273,7 @@ fn read_field(
         "updated_at" => time(scanner, &mut meta.updated_at),
         "scope" => scope(scanner, &mut meta.scope),
         "aliases" => aliases.read(scanner, string),
-        _ => scanner.value().map(|_| ()),
+        _ => meta.tags.read(name, scanner),
     }
 }
 

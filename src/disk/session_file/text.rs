@@ -93,6 +93,36 @@ fn unescape(body: &str) -> String {
     out
 }
 
+/// Arguments of a tool call as people read them: characters in place of their numbers, which
+/// many programs write for all that is not ASCII. Others' escapes, and what no text can hold,
+/// stay.
+pub(crate) fn legible(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\u") {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = memchr(b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let is_number = rest.as_bytes().get(1) == Some(&b'u');
+        let (character, length) = escaped_char(rest);
+        let shows = !character.is_control()
+            && !matches!(character, '"' | '\\' | char::REPLACEMENT_CHARACTER);
+        let length = if is_number && shows {
+            out.push(character);
+            length
+        } else {
+            let pair = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
+            out.push_str(&rest[..pair]);
+            pair
+        };
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
 /// The character an escape stands for, and how many bytes it takes.
 pub(super) fn escaped_char(escape: &str) -> (char, usize) {
     let simple = match escape.as_bytes().get(1) {

@@ -275,6 +275,9 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
     let aliases = field::<Vec<String>>(&text, "aliases");
     note("aliases", aliases.is_some());
     meta.aliases = aliases.unwrap_or_default();
+    meta.tags.title = field(&text, "title").unwrap_or_default();
+    meta.tags.labels = field(&text, "labels").unwrap_or_default();
+    meta.tags.pinned = field(&text, "pinned").unwrap_or_default();
     let bare = meta.clone();
     for (name, into) in [
         ("created_at", &mut meta.created_at),

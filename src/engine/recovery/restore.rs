@@ -2,51 +2,55 @@
 
 use crate::disk::files;
 use crate::disk::files::sidecar::read_bytes;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::plan::Plans;
 use super::redo::{Places, SCRATCH_PREFIX};
+use super::survey::Surveyed;
 use crate::disk::copies::copy_file::CopyFile;
-use crate::disk::copies::lost::Restored;
 use crate::disk::copies::{Copy, Said};
 use crate::disk::session_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
 /// Writes sidecars that were made again of their copies; damaged ones in their
-/// place are set aside. Interrupted, it begins anew with the next open.
+/// place are set aside, those that lack tags are replaced. Interrupted, it begins anew with
+/// the next open.
 ///
 /// # Errors
 /// As the operating system reports them. Served without its sidecar, a session
 /// would show what was truncated, and its copy would be replaced with that.
-pub(crate) fn write(
-    storage: &dyn Storage,
-    places: Places<'_>,
-    restored: &BTreeMap<String, Restored>,
-) -> Result<()> {
-    if restored.is_empty() {
+pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed) -> Result<()> {
+    if found.restored.is_empty() && found.tagged.is_empty() {
         return Ok(());
     }
     let dir = places.dir;
     let mut written = Vec::new();
-    for (nth, (stem, restored)) in restored.iter().enumerate() {
+    let lost = found.restored.iter();
+    let lost = lost.map(|(stem, restored)| (stem, &restored.meta, true));
+    let tagged = found.tagged.iter().map(|(stem, meta)| (stem, meta, false));
+    for (nth, (stem, meta, is_lost)) in lost.chain(tagged).enumerate() {
         let temp = dir.join(format!("{SCRATCH_PREFIX}{nth:016x}"));
-        let bytes = session_file::encode_sidecar(&restored.meta);
+        let bytes = session_file::encode_sidecar(meta);
         storage
             .open(&temp, OpenMode::CreateNew)
             .and_then(|file| file.write_all_at(&bytes, 0))
             .map_err(|e| Error::io("restore", &temp, e))?;
-        written.push((stem, temp));
+        written.push((stem, temp, is_lost));
     }
     let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
     sync()?;
-    for (stem, temp) in written {
+    for (stem, temp, is_lost) in written {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let aside = files::free_path(storage, places.quarantine, &name)?;
-        match storage.rename(&path, &aside) {
+        let cleared = if is_lost {
+            let aside = files::free_path(storage, places.quarantine, &name)?;
+            storage.rename(&path, &aside)
+        } else {
+            Ok(())
+        };
+        match cleared {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => storage.rename(&temp, &path),
         }

@@ -27,10 +27,20 @@ pub(crate) struct Others {
     pub(crate) gone: HashSet<String>,
 }
 
+/// The sessions of a directory.
+pub(crate) struct Surveyed {
+    pub(crate) catalog: Catalog,
+    /// Lost sidecars, by file name.
+    pub(crate) restored: BTreeMap<String, Restored>,
+    /// Sidecars with what another program dropped of them, by file name.
+    pub(crate) tagged: Vec<(String, SessionMeta)>,
+}
+
 /// Every session of `dir`: those with files, and those
 /// that `plans` makes or unmakes without its having been carried out yet, but for what
 /// others did to those. With them goes what `copies` say of sidecars that are missing or do
-/// not decode, by file name. `entries`: what is in the directory, if it was just read.
+/// not decode, by file name, and of those of which another program dropped what it does not
+/// know, if the copies [were read](Copies::read_tagged) for that. `entries`: what is in the directory, if it was just read.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -40,7 +50,7 @@ pub(crate) fn survey(
     (plans, others): (&Plans, Others),
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
-) -> Result<(Catalog, BTreeMap<String, Restored>)> {
+) -> Result<Surveyed> {
     let Listed {
         mut sidecars,
         mut logs,
@@ -75,6 +85,12 @@ pub(crate) fn survey(
     } = read_sidecars(storage, dir, &sidecars);
     report.findings.extend(findings);
     sidecars.retain(|stem| !unimported.contains(stem));
+    let mut tagged = Vec::new();
+    for (stem, meta) in &mut metas {
+        if copies.tag(stem, meta) {
+            tagged.push((stem.clone(), meta.clone()));
+        }
+    }
     metas.extend(images);
     for (stem, meta) in others.revived {
         // One that names no key is for whom its file name spells.
@@ -119,7 +135,11 @@ pub(crate) fn survey(
     for stem in blocked.iter().filter(|stem| planned(stem).is_none()) {
         catalog.reserve(stem);
     }
-    Ok((catalog, restored))
+    Ok(Surveyed {
+        catalog,
+        restored,
+        tagged,
+    })
 }
 
 /// Names of files that may be sessions'.

@@ -90,6 +90,9 @@ pub(crate) enum Origin {
     },
     /// Lines that were not there before, and count as written.
     Lines,
+    /// The lines of the old one, of which one is hidden now and another may be in its place.
+    /// It begins as the old one does.
+    Amended,
     /// A backup, or a beginning of the old one.
     Rebase(Box<Rebasing>),
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::rebase;
 use super::shared::Shared;
-use super::source::Source;
+use super::source::{Amended, Source};
 use super::steps::Steps;
 use crate::disk::files::extent;
 use crate::disk::files::lines::{Raw, for_each_line};
@@ -141,6 +141,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
             } => {
                 out.put_bytes(file.as_deref(), *len, rest, *skip)?;
             }
+            Source::Amended(amended) => out.put_amended(amended)?,
             // Prepared above.
             Source::Rebase(_) => {}
         }
@@ -332,6 +333,31 @@ impl<'a> Output<'a> {
             self.copy_range(file, 0..len)?;
         }
         self.buffer.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// All lines as they are, but for one: that is the last of the hidden ones now.
+    fn put_amended(&mut self, amended: &Amended) -> io::Result<()> {
+        let Amended {
+            file,
+            start,
+            end,
+            old,
+            line,
+            lines,
+            torn,
+        } = amended;
+        // A last line without LF would weld with what comes after it.
+        let (old_torn, last_torn) = (*torn && old.end == *end, *torn && old.end < *end);
+        self.copy_range(&**file, 0..*start)?;
+        self.copy_range(&**file, old.clone())?;
+        self.buffer.extend(old_torn.then_some(b'\n'));
+        self.start = self.len + self.buffer.len() as u64;
+        self.copy_range(&**file, *start..old.start)?;
+        self.buffer.extend_from_slice(line);
+        self.copy_range(&**file, old.end..*end)?;
+        self.buffer.extend(last_torn.then_some(b'\n'));
+        self.lines = lines + u64::from(!line.is_empty());
         Ok(())
     }
 

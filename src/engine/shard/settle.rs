@@ -101,7 +101,7 @@ impl Shard {
             match &swap.origin {
                 Origin::Rebase(rebasing) => rebasing.discard(turn.shared),
                 Origin::Compaction { .. } => turn.shared.compaction_failed(error),
-                Origin::Lines => {}
+                Origin::Lines | Origin::Amended => {}
             }
         }
         turn.out.settle(op.ack, &Err(error.clone()));

@@ -1,5 +1,6 @@
 //! What a new session file is made of.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::rebase::Rebase;
@@ -36,8 +37,27 @@ pub(crate) enum Source {
         /// Lines that stay hidden.
         skip: u64,
     },
+    /// A session of which one message is replaced or removed.
+    Amended(Amended),
     /// What a session is taken back to.
     Rebase(Rebase),
+}
+
+/// A session's file, and what is to stand in the place of one line. The line itself is hidden
+/// then, after those that are hidden already.
+#[derive(Debug)]
+pub(crate) struct Amended {
+    pub(crate) file: Arc<dyn StorageFile>,
+    /// Where the lines begin that are not hidden, and where they end.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Where the old line stands, with its LF.
+    pub(crate) old: Range<u64>,
+    /// The new line, ended by LF; empty if there is none.
+    pub(crate) line: Vec<u8>,
+    /// How many lines the file has, and whether the last lacks its LF.
+    pub(crate) lines: u64,
+    pub(crate) torn: bool,
 }
 
 impl Source {
@@ -48,6 +68,7 @@ impl Source {
             // What is hidden is read, for what its control records say.
             Self::Live { end, .. } => *end,
             Self::Promoted { end, lines, .. } => end + lines.len() as u64,
+            Self::Amended(amended) => amended.end + amended.line.len() as u64,
             Self::Bytes { len, rest, .. } => len + rest.len() as u64,
             Self::Rebase(rebase) => rebase.bytes(),
         }

@@ -145,7 +145,7 @@ impl Shard {
         session.hold();
         let names = match &swap.origin {
             Origin::Rebase(rebasing) => Some(rebasing.names()),
-            Origin::Compaction { .. } | Origin::Lines => None,
+            Origin::Compaction { .. } | Origin::Lines | Origin::Amended => None,
         };
         let before = session.before(&sidecar);
         let (stem, generation) = (&*session.entry.stem, session.generation + 1);
@@ -196,13 +196,16 @@ impl Shard {
         let path = files::log_path(&turn.shared.dir, &stem);
         let kept = match &swap.origin {
             Origin::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
-            Origin::Compaction { .. } | Origin::Lines => Ok(()),
+            Origin::Compaction { .. } | Origin::Lines | Origin::Amended => Ok(()),
         };
         self.show_more_first(id, &meta, turn);
         kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
             .map_err(|error| turn.out.stop_store(&error))?;
         let shared = turn.shared;
-        if let Err(error) = shared.archive.settle(&*shared.storage, &stem) {
+        // A compaction that this one overtook drops the same lines again.
+        if !matches!(swap.origin, Origin::Amended)
+            && let Err(error) = shared.archive.settle(&*shared.storage, &stem)
+        {
             let error = Error::io("rename in", &shared.archive.dir, error);
             shared.warn(&error, "an archive's name is out of date");
         }
@@ -237,7 +240,7 @@ impl Shard {
             }
             Origin::Lines => counters.add((swap.prepared.lines, swap.prepared.len), 0),
             // Its lines were counted when they were written.
-            Origin::Rebase(_) => {}
+            Origin::Rebase(_) | Origin::Amended => {}
         }
     }
 
@@ -282,7 +285,7 @@ impl Session {
         self.settled.torn = prepared.torn && tail == 0;
         self.conversation = match origin {
             Origin::Rebase(rebasing) => rebasing.conversation,
-            Origin::Compaction { .. } | Origin::Lines => None,
+            Origin::Compaction { .. } | Origin::Lines | Origin::Amended => None,
         };
         (self.written, self.synced) = (end, end);
         self.tail = Tail::new(meta);

@@ -362,7 +362,9 @@ impl Leader {
         if journal.committer.is_some()
             && let Some(records) = self.ready.take_own()
         {
-            let done = journal.write_own(&records).and_then(|()| self.sync(journal));
+            let done = journal
+                .write_own(&records)
+                .and_then(|()| self.sync(journal));
             if let Err(error) = done {
                 journal.fail(&error.reason(), &self.worker);
             }

@@ -282,10 +282,9 @@ impl Followed {
             backups: &home.backups,
             plans,
         })?;
-        let (catalog, restored) =
-            survey((storage, dir), None, (plans, others), &mut copies, report)?;
-        report_on(&catalog, report);
-        (moment.catalog, moment.restored) = (Arc::new(catalog), Arc::new(restored));
+        let found = survey((storage, dir), None, (plans, others), &mut copies, report)?;
+        report_on(&found.catalog, report);
+        (moment.catalog, moment.restored) = (Arc::new(found.catalog), Arc::new(found.restored));
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::page::{self, Line, Page};
 use crate::compat::scope::{self, SessionScope};
-use crate::disk::session_file;
+use crate::disk::session_file::{self, TagChange};
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::ground::clock::{self, Clock, SystemClock};
 use crate::{Message, StoreOptions};
@@ -192,12 +192,30 @@ impl Book {
 
     fn check_summary(&self, key: &str, summary: &str) -> Result<()> {
         let page = self.pages.get(key);
-        let identity = page.map_or(0, |page| page.identity() + page.ids());
+        let identity = page.map_or(0, |page| page.identity() + page.ids() + page.tags.size());
         check_size(
             Oversized::Summary,
             summary.len(),
             self.limits.beside(identity),
         )
+    }
+
+    /// Refuses tags that are over the limit of a sidecar, or leave a session no room for them.
+    fn check_tags(&self, key: &str, change: &TagChange, summary: Option<&str>) -> Result<()> {
+        if change.is_empty() {
+            return Ok(());
+        }
+        let page = self.pages.get(key);
+        let mut tags = page.map(|page| page.tags.clone()).unwrap_or_default();
+        let before = tags.size();
+        change.clone().apply(&mut tags);
+        let besides = page.map_or(0, |page| {
+            page.identity() + page.ids() + summary.unwrap_or(&page.summary).len()
+        });
+        if tags.size() <= before {
+            return Ok(());
+        }
+        check_size(Oversized::Sidecar, tags.size(), self.limits.beside(besides))
     }
 
     pub(crate) fn truncate(&mut self, key: String, keep_last: usize) {
@@ -237,7 +255,7 @@ impl Book {
         if !promoted && old.is_some_and(|page| page.is_known_as(scope.as_deref(), &aliases)) {
             return Ok(false);
         }
-        let old_summary = old.map_or(0, |page| page.summary.len() + page.ids());
+        let old_summary = old.map_or(0, |page| page.summary.len() + page.ids() + page.tags.size());
         let old_aliases = old.map_or_else(Vec::new, |page| page.aliases.clone());
         let summary = heritage.as_ref().map_or(0, |page| page.summary.len());
         check_size(
@@ -303,7 +321,7 @@ impl Book {
         let mut accepted = Vec::with_capacity(messages.len());
         let page = self.pages.get(key);
         let old = page.map_or("", |page| &page.summary);
-        let besides = page.map_or(0, |page| page.identity() + page.ids()) + more;
+        let besides = page.map_or(0, |page| page.identity() + page.ids() + page.tags.size()) + more;
         let limit = self.limits.beside(besides + summary.unwrap_or(old).len());
         for message in messages.iter().filter(|message| !message.is_transient()) {
             message.check_writable()?;

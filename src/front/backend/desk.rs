@@ -9,7 +9,7 @@ use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 use crate::ground::sync::Mutex;
-use crate::{Appended, Budget, Keep, Message, SessionPage, SessionQuery, Update, Window};
+use crate::{Appended, Budget, Keep, Message, Position, SessionPage, SessionQuery, Update, Window};
 
 /// A book that several callers share. Its lock is held for work in memory only.
 #[derive(Clone, Debug)]
@@ -104,6 +104,27 @@ impl Desk {
 
     pub(crate) fn update(&self, key: &str, update: Update) -> Reply<Version> {
         self.work_on(key, |book, key| book.update(key, update))
+    }
+
+    pub(crate) fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
+        self.work_on(key, move |book, key| {
+            book.amend(key, position, Some(message))
+        })
+    }
+
+    pub(crate) fn remove(&self, key: &str, position: Position) -> Reply<Version> {
+        self.work_on(key, move |book, key| book.amend(key, position, None))
+    }
+
+    pub(crate) fn set_history_at(
+        &self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        self.work_on(key, move |book, key| {
+            book.set_history_at(&key, version, messages)
+        })
     }
 
     pub(crate) fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {

@@ -6,8 +6,8 @@ use super::store::{SessionStore, StoreKind};
 use crate::compat::scope::SessionScope;
 use crate::error::Error;
 use crate::{
-    Appended, Budget, Keep, Message, MigrationReport, Reply, SessionPage, SessionQuery, Update,
-    Version, Window,
+    Appended, Budget, Keep, Message, MigrationReport, Position, Reply, SessionPage, SessionQuery,
+    Update, Version, Window,
 };
 
 /// A store that logs its errors and goes on, as PicoClaw's session layer does.
@@ -20,8 +20,10 @@ use crate::{
 /// [`ensure_session_metadata`](SessionStore::ensure_session_metadata) returns
 /// [`Error::ScopeConflict`]: whoever went on would be inside another's
 /// conversation. Verbs that PicoClaw has not and whose answer says what came of them,
-/// [`update`](SessionStore::update), [`append_once`](SessionStore::append_once) and
-/// [`window`](SessionStore::window), return their errors, too. Errors are logged at level `error`, with the verb and the key.
+/// [`update`](SessionStore::update), [`edit`](SessionStore::edit),
+/// [`remove`](SessionStore::remove), [`set_history_at`](SessionStore::set_history_at),
+/// [`append_once`](SessionStore::append_once) and [`window`](SessionStore::window), return
+/// their errors, too. Errors are logged at level `error`, with the verb and the key.
 ///
 /// For callers that cannot handle errors; everyone else loses by it.
 #[derive(Clone, Debug)]
@@ -119,6 +121,35 @@ impl SessionStore for FireAndForget {
 
     fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
         self.store.append_once(key, id, messages)
+    }
+
+    fn set_title(&self, key: &str, title: &str) -> Reply<()> {
+        Self::or_empty("set_title", key, self.store.set_title(key, title))
+    }
+
+    fn set_labels(&self, key: &str, labels: Vec<String>) -> Reply<()> {
+        Self::or_empty("set_labels", key, self.store.set_labels(key, labels))
+    }
+
+    fn set_pinned(&self, key: &str, pinned: bool) -> Reply<()> {
+        Self::or_empty("set_pinned", key, self.store.set_pinned(key, pinned))
+    }
+
+    fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
+        self.store.edit(key, position, message)
+    }
+
+    fn remove(&self, key: &str, position: Position) -> Reply<Version> {
+        self.store.remove(key, position)
+    }
+
+    fn set_history_at(
+        &self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        self.store.set_history_at(key, version, messages)
     }
 
     fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::Message;
 use crate::compat::scope::SessionScope;
-use crate::disk::session_file::{self, LegacySession};
+use crate::disk::session_file::{self, LegacySession, SessionTags};
 use crate::engine::glance::SHOWN;
 use crate::engine::position::{Keep, Position};
 use crate::front::backend::kit::turn_begins_at;
@@ -22,6 +22,7 @@ pub(crate) struct Page {
     /// As it was given or found, which may be no scope.
     pub(crate) scope: Option<Box<RawValue>>,
     pub(crate) aliases: Vec<String>,
+    pub(crate) tags: SessionTags,
     /// Bytes of all lines.
     held: usize,
     /// Names its history: a position of another is none of its lines. 0 until it is put
@@ -70,6 +71,7 @@ impl Page {
             updated: session.updated,
             scope: session.scope,
             aliases,
+            tags: *session.tags,
             ..Self::default()
         };
         page.extend(visible.map(Line::of));
@@ -86,6 +88,7 @@ impl Page {
             updated: self.updated.clone(),
             scope: self.scope.clone(),
             aliases: self.aliases.clone(),
+            tags: Box::new(self.tags.clone()),
         }
     }
 
@@ -151,6 +154,34 @@ impl Page {
         }
     }
 
+    /// The message at a position.
+    pub(crate) fn at(&self, position: Position) -> Option<&Message> {
+        let line = self.lines.get(self.index(position)?);
+        line.map(|line| &line.message)
+    }
+
+    fn index(&self, position: Position) -> Option<usize> {
+        let is_own = position.history() == self.history;
+        let nth = position.at().checked_sub(self.first).filter(|_| is_own)?;
+        usize::try_from(nth).ok()
+    }
+
+    /// Puts a line in the place of the one at a position, or none. Positions of before end.
+    pub(crate) fn amend(&mut self, position: Position, line: Option<Line>) {
+        let Some(nth) = self.index(position).filter(|nth| *nth < self.lines.len()) else {
+            return;
+        };
+        let old = match line {
+            Some(line) => {
+                self.held += line.size;
+                Some(std::mem::replace(&mut self.lines[nth], line))
+            }
+            None => self.lines.remove(nth),
+        };
+        self.held -= old.map_or(0, |old| old.size);
+        self.history = 0;
+    }
+
     /// At least the newest `n`, and the rest of their turn.
     fn in_turns(&self, n: usize) -> usize {
         if n == 0 {
@@ -200,6 +231,9 @@ impl Page {
             agent: scope.agent_id,
             channel: scope.channel,
             aliases: self.aliases.clone(),
+            title: self.tags.title.clone(),
+            labels: self.tags.labels.clone(),
+            pinned: self.tags.pinned,
         }
     }
 
@@ -212,7 +246,7 @@ impl Page {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.held + self.identity() + self.summary.len() + self.ids()
+        self.held + self.identity() + self.summary.len() + self.ids() + self.tags.size()
     }
 
     /// Bytes of the scope and the aliases.

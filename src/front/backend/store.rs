@@ -2,8 +2,8 @@
 
 use crate::compat::scope::SessionScope;
 use crate::{
-    Appended, Budget, Error, Keep, Message, MigrationReport, Reply, SessionPage, SessionQuery,
-    Update, Version, Window,
+    Appended, Budget, Error, Keep, Message, MigrationReport, Position, Reply, SessionPage,
+    SessionQuery, Update, Version, Window,
 };
 
 /// Which kind of store stands behind a [`SessionStore`].
@@ -99,8 +99,8 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
         unsupported("to choose a window for a model")
     }
 
-    /// Appends, replaces the summary and hides old messages, as far as the [`Update`] says
-    /// so: all of it or nothing, and only at the version it expects; the version that the
+    /// Appends, replaces the summary and the tags and hides old messages, as far as the
+    /// [`Update`] says so: all of it or nothing, and only at the version it expects; the version that the
     /// session is at then. One that names nothing tells the version. A position in a
     /// session that is gone is not found, unless there is nothing to append. Stores in memory keep no
     /// token counts, and say [`Error::Unsupported`] if one is named. Default: that.
@@ -118,6 +118,63 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
         let _ = (key, id, messages);
         unsupported("to remember the ids of messages")
+    }
+
+    /// Appends messages, but only if the session still has the history that `position` is of:
+    /// not if it was deleted or replaced since. Default: an [`update`](Self::update).
+    fn append_after(
+        &self,
+        key: &str,
+        position: Position,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        self.update(key, Update::new().after(position).append(messages))
+    }
+
+    /// Replaces the title; an empty one takes it away. Default: an [`update`](Self::update).
+    fn set_title(&self, key: &str, title: &str) -> Reply<()> {
+        let update = self.update(key, Update::new().title(title));
+        update.and_then(|_| Ok(()))
+    }
+
+    /// Replaces the labels. Default: an [`update`](Self::update).
+    fn set_labels(&self, key: &str, labels: Vec<String>) -> Reply<()> {
+        let update = self.update(key, Update::new().labels(labels));
+        update.and_then(|_| Ok(()))
+    }
+
+    /// Pins a session, or unpins it. Default: an [`update`](Self::update).
+    fn set_pinned(&self, key: &str, pinned: bool) -> Reply<()> {
+        let update = self.update(key, Update::new().pinned(pinned));
+        update.and_then(|_| Ok(()))
+    }
+
+    /// Replaces the message at a position, which a [`window`](Self::window) or the store's own
+    /// reads tell; the version that the session is at then. Positions of before end. As
+    /// [`StoreHandle::edit`](crate::StoreHandle::edit); stores in memory keep nothing of the old
+    /// message. Default: [`Error::Unsupported`].
+    fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
+        let _ = (key, position, message);
+        unsupported("to change one message")
+    }
+
+    /// Removes the message at a position, as [`edit`](Self::edit) replaces one. Default:
+    /// [`Error::Unsupported`].
+    fn remove(&self, key: &str, position: Position) -> Reply<Version> {
+        let _ = (key, position);
+        unsupported("to remove one message")
+    }
+
+    /// Replaces the history as [`set_history`](Self::set_history), but only if the session is
+    /// at this version; the version that it is at then. Default: [`Error::Unsupported`].
+    fn set_history_at(
+        &self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        let _ = (key, version, messages);
+        unsupported("to replace a history at a version")
     }
 
     /// Hides all but what `keep` says. Default: an [`update`](Self::update).

@@ -44,6 +44,28 @@ macro_rules! verbs_of {
             self.$field.update(key, update)
         }
 
+        fn edit(
+            &self,
+            key: &str,
+            position: $crate::Position,
+            message: Message,
+        ) -> Reply<$crate::Version> {
+            self.$field.edit(key, position, message)
+        }
+
+        fn remove(&self, key: &str, position: $crate::Position) -> Reply<$crate::Version> {
+            self.$field.remove(key, position)
+        }
+
+        fn set_history_at(
+            &self,
+            key: &str,
+            version: $crate::Version,
+            messages: Vec<Message>,
+        ) -> Reply<$crate::Version> {
+            self.$field.set_history_at(key, version, messages)
+        }
+
         fn truncate_to(&self, key: &str, keep: $crate::Keep) -> Reply<()> {
             self.$field.truncate_to(key, keep)
         }

@@ -245,6 +245,7 @@ fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
         rest: tail[..(cut - len) as usize].to_vec(),
         skip: u64::try_from(looked.snapshot.meta.skip).unwrap_or(0),
         summary: looked.snapshot.meta.text.summary.clone(),
+        tags: looked.snapshot.meta.text.tags.of_a_fork(),
     })
 }
 

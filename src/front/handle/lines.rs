@@ -75,7 +75,7 @@ impl StoreHandle {
     /// prepared in a file and takes effect in one step, as every history does,
     /// so that what it holds passes no record of the journal.
     pub(crate) fn import_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.replace_history(key, messages, self.limits.of_a_whole_session())
+        self.replace_history(key, messages, None, self.limits.of_a_whole_session())
     }
 
     /// Refuses a system prompt over the limit of a line.

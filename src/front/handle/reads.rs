@@ -234,7 +234,7 @@ impl StoreHandle {
     }
 
     /// `find` looks at what is in memory, where the reply is polled.
-    fn read<T: Send + 'static>(
+    pub(super) fn read<T: Send + 'static>(
         &self,
         key: &str,
         find: impl FnOnce(&Snapshot, &Counters) -> Found<T> + Send + 'static,

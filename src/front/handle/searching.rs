@@ -9,11 +9,12 @@ use std::sync::Arc;
 use self::archived::Parts;
 use super::finding::{Listed, Owned, Sight, Source, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
+use crate::Message;
 use crate::disk::archive::Part;
 use crate::engine::Engine;
 use crate::engine::glance::{self, Lines};
-use crate::engine::position::Numbering;
-use crate::engine::search::{Needle, Room};
+use crate::engine::position::{Numbering, Position};
+use crate::engine::search::{FoundIn, Match, Needle, Room};
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result};
@@ -55,6 +56,7 @@ impl StoreHandle {
             pattern,
             sessions,
             archived,
+            summaries,
         } = query;
         let needle = Needle::new(&pattern);
         Search::of(needle.map(|needle| Hunt {
@@ -62,6 +64,7 @@ impl StoreHandle {
                 chats: self.exact_keys(),
                 needle,
                 sessions,
+                summaries,
                 archived: archived.then(Mutex::default),
                 given_up: Arc::default(),
             },
@@ -87,6 +90,8 @@ struct Quarry {
     chats: StoreHandle,
     needle: Needle,
     sessions: SessionQuery,
+    /// Whether summaries and titles are searched, too.
+    summaries: bool,
     /// The archive, if that is searched.
     archived: Option<Mutex<Parts>>,
     /// Whether nobody waits for what is found any more.
@@ -237,7 +242,7 @@ impl Quarry {
     /// As [`search`](Self::search), beside a writer.
     fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Vec<Vec<Work>> {
         let room = Room::default();
-        let depth = if self.asks() {
+        let depth = if self.asks() || self.summaries {
             Depth::Both
         } else {
             Depth::Lines
@@ -297,7 +302,8 @@ impl Quarry {
             Ok(found) => found,
             Err(error) => return vec![Work::Tell(vec![Err(error)])],
         };
-        let mut found = self.unpacked(session, &parts, room, sight);
+        let mut found = self.outside(session, sight);
+        found.extend(self.unpacked(session, &parts, room, sight));
         match moment {
             Err(error) => found.push(Work::Tell(vec![Err(error)])),
             Ok(None) => {}
@@ -312,6 +318,39 @@ impl Quarry {
             }
         }
         found
+    }
+
+    /// What is found in the title and the summary of a session.
+    fn outside(&self, session: &Listed, sight: &dyn Sight) -> Vec<Work> {
+        if !self.summaries {
+            return Vec::new();
+        }
+        let meta = match sight.meta(session) {
+            Ok(meta) => meta,
+            // That is told when its lines are searched.
+            Err(_) if self.asks() => return Vec::new(),
+            Err(error) => return vec![Work::Tell(vec![Err(error)])],
+        };
+        if self.asks() && !self.sessions.admits(&session.1, &meta) {
+            return Vec::new();
+        }
+        let text = &meta.text;
+        let texts = [
+            (FoundIn::Title, &text.tags.title),
+            (FoundIn::Summary, &text.summary),
+        ];
+        let hits = texts.into_iter().filter_map(|(found_in, text)| {
+            Some(Ok(SearchHit {
+                key: session.1.clone(),
+                position: Position::new(0, 0),
+                archived: None,
+                hidden: false,
+                matched: self.needle.find_outside(text)?,
+                message: Message::system(text),
+                found_in,
+            }))
+        });
+        vec![Work::Tell(hits.collect())]
     }
 
     /// A session as it stands, if it may have what is looked for.
@@ -362,14 +401,15 @@ impl Quarry {
     fn go_on(&self, rest: Rest, room: &Room, work: &mut VecDeque<Work>) {
         let found = self.needle.find_in(&rest.lines, rest.start, room);
         let failed = found.failed.map(|e| Err(unread(&rest.key, e)));
-        let hit = |(offset, message, matched)| {
+        let hit = |(offset, found): (u64, Match)| {
             Ok(SearchHit {
                 key: rest.key.clone(),
                 position: rest.numbering.position(offset),
                 archived: rest.archived.clone(),
                 hidden: offset < rest.shown,
-                message,
-                matched,
+                message: found.message,
+                found_in: found.found_in,
+                matched: found.matched,
             })
         };
         let hits = found.messages.into_iter().map(hit).chain(failed);

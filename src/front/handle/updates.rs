@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use super::lines::{encode, hand_back};
 use super::{Side, StoreHandle};
-use crate::engine::position::Keep;
+use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::update::{self, Updated};
 use crate::error::{Error, Result, Version};
 use crate::front::context::Messages;
@@ -17,8 +17,8 @@ const MAX_ID: usize = 256;
 
 /// One commit for several changes, and changes that are made once only.
 impl StoreHandle {
-    /// Appends, replaces the summary, hides old messages and records the token count, as far
-    /// as the [`Update`] says so, in one commit; the version that the session is at then.
+    /// Appends, replaces the summary, title, labels and pin, hides old messages and records
+    /// the token count, as far as the [`Update`] says so, in one commit; the version that the session is at then.
     /// A session that does not exist is made, unless there is nothing but messages to hide.
     /// An update that names nothing answers with the version that there is.
     ///
@@ -68,21 +68,124 @@ impl StoreHandle {
             keep,
             tokens,
             expect,
+            tags,
+            after,
         } = update;
         let fits = summary
             .as_deref()
             .map_or(Ok(()), |text| self.check_summary(text));
         let besides = update::Update {
             summary,
+            tags,
             keep,
             tokens,
             expect,
+            after,
             ..update::Update::default()
         };
         match fits {
             Ok(()) => self.commit(key, messages, besides),
             Err(error) => Reply::known(Err(hand_back(error, messages.0))),
         }
+    }
+
+    /// Appends messages, but only if the session still has the history that `position` is of;
+    /// the version that the session is at then. For answers that take long: one to a
+    /// conversation that was deleted, cleared or replaced meanwhile is refused, and does not
+    /// begin a new one. What was appended or truncated meanwhile does not matter.
+    ///
+    /// ```
+    /// use sessionlog::{Error, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// let asked = chats.snapshot("cli").wait()?.end();
+    /// chats.append_after("cli", asked, Message::assistant("hello")).wait()?;
+    ///
+    /// chats.delete_session("cli").wait()?;
+    /// let late = chats.append_after("cli", asked, Message::assistant("and")).wait();
+    /// assert!(matches!(late, Err(Error::PositionNotFound { .. })));
+    /// assert!(!chats.exists("cli").wait()?);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`], and those of [`append_all`](Self::append_all).
+    pub fn append_after(
+        &self,
+        key: &str,
+        position: Position,
+        messages: impl Into<Messages>,
+    ) -> Reply<Version> {
+        self.update(key, Update::new().after(position).append(messages))
+    }
+
+    /// Replaces a session's title; an empty one takes it away. A session that does not exist
+    /// is made.
+    ///
+    /// Title, labels and pin stand in the sidecar as `title`, `labels` and `pinned`, and in
+    /// the store's own copy of it: PicoClaw drops them when it writes, and the next open puts
+    /// them back. They stay through everything but the session's deletion. An
+    /// [`Update`] changes them with other things in one commit.
+    ///
+    /// ```
+    /// use sessionlog::{SessionQuery, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("telegram:7", "user", "A week in Oslo?").wait()?;
+    /// chats.set_title("telegram:7", "Oslo in May").wait()?;
+    /// chats.set_labels("telegram:7", ["travel"]).wait()?;
+    /// chats.set_pinned("telegram:7", true).wait()?;
+    ///
+    /// let found = chats.sessions(SessionQuery::new().label("travel").pinned()).wait()?;
+    /// assert_eq!(found.sessions[0].title, "Oslo in May");
+    /// assert_eq!(chats.session_meta("telegram:7").wait()?.tags.labels, ["travel"]);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages, for a title
+    /// that would bring the sidecar over [its limit](crate::StoreOptions::max_line_bytes).
+    pub fn set_title(&self, key: &str, title: &str) -> Reply<()> {
+        self.tag(key, Update::new().title(title))
+    }
+
+    /// Replaces a session's labels, as [`set_title`](Self::set_title) does its title. White
+    /// space around each is left out, and what is blank or stands there already.
+    ///
+    /// # Errors
+    /// As [`set_title`](Self::set_title).
+    pub fn set_labels<L: Into<String>>(
+        &self,
+        key: &str,
+        labels: impl IntoIterator<Item = L>,
+    ) -> Reply<()> {
+        self.tag(key, Update::new().labels(labels))
+    }
+
+    /// Pins a session, or unpins it, as [`set_title`](Self::set_title) gives it a title.
+    ///
+    /// # Errors
+    /// As [`set_title`](Self::set_title).
+    pub fn set_pinned(&self, key: &str, pinned: bool) -> Reply<()> {
+        self.tag(key, Update::new().pinned(pinned))
+    }
+
+    fn tag(&self, key: &str, update: Update) -> Reply<()> {
+        let tag = update::Update {
+            tags: update.tags,
+            level: self.level,
+            ..update::Update::default()
+        };
+        self.ask(key, tag)
     }
 
     /// Appends messages, unless the session took some under this id before: for platforms

@@ -1,5 +1,8 @@
 //! The verbs that change what a session says, and flushing that.
 
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
 use super::lines::{Limits, Lines, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
@@ -10,8 +13,9 @@ use crate::engine::shard::verbs::compact::Compact;
 use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
+use crate::engine::shard::verbs::update::Updated;
 use crate::engine::supervisor::Request;
-use crate::error::Result;
+use crate::error::{Result, Version};
 use crate::front::appending::Appending;
 use crate::front::reply::Reply;
 use crate::front::session::To;
@@ -105,19 +109,60 @@ impl StoreHandle {
     /// # Errors
     /// As [`append_all`](Self::append_all).
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
-        self.replace_history(key, messages, self.limits)
+        self.replace_history(key, messages, None, self.limits)
     }
 
-    pub(super) fn replace_history(
+    /// Replaces a session's history as [`set_history`](Self::set_history), but only if the
+    /// session is at this version, as [`SessionSnapshot::version`](crate::SessionSnapshot::version)
+    /// told it: for histories that were read, changed and are written back. The version that the
+    /// session is at then. [`Version::ABSENT`] expects that there is none.
+    ///
+    /// ```
+    /// use sessionlog::{Error, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.append_all("cli", vec![Message::user("one"), Message::user("two")]).wait()?;
+    ///
+    /// let seen = chats.snapshot("cli").wait()?;
+    /// let mut history = seen.history().wait()?;
+    /// history.remove(0);
+    /// chats.add_message("cli", "user", "meanwhile").wait()?;
+    /// let refused = chats.set_history_at("cli", seen.version(), history).wait();
+    /// assert!(matches!(refused, Err(Error::VersionConflict { .. })));
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`append_all`](Self::append_all), and
+    /// [`Error::VersionConflict`](crate::Error::VersionConflict).
+    pub fn set_history_at(
+        &self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        self.replace_history(key, messages, Some(version), self.limits)
+    }
+
+    pub(super) fn replace_history<T: From<Updated> + Debug + Send + 'static>(
         &self,
         key: &str,
         messages: Vec<Message>,
+        expect: Option<Version>,
         max: Limits,
-    ) -> Reply<()> {
-        self.write(key, move |engine| {
+    ) -> Reply<T> {
+        self.encoded(key, move |engine| {
             let encoded = encode(&messages, max, engine);
             let lines = encoded.map_err(|e| hand_back(e, messages))?;
-            Ok(Some(SetHistory { lines: lines.bytes }))
+            Ok(SetHistory {
+                lines: lines.bytes,
+                expect,
+                told: PhantomData,
+            })
         })
     }
 

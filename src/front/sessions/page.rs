@@ -51,6 +51,7 @@ impl SessionPage {
                     .is_none_or(|since| updated_of(info) >= clock::nanos(since))
                 && is(&query.agent, &*info.agent)
                 && is(&query.channel, &*info.channel)
+                && query.is_tagged(&info.labels, info.pinned)
         };
         let rank = |updated: i64| match query.order {
             SessionOrder::Name => std::cmp::Reverse(0),

@@ -219,6 +219,7 @@ pub(crate) fn read_beside(storage: &MemoryStorage, keys: &[&'static str]) -> Ver
             listed: listed.iter().any(|listed| listed == key),
             texts: history.iter().map(|m| m.text().to_string()).collect(),
             summary: meta.summary,
+            title: meta.tags.title,
             aliases: meta.aliases,
             talk: Talk {
                 tokens: read_now(handle.context(key).token_count()).map_err(wrap)?,
@@ -256,6 +257,7 @@ pub(crate) fn read_all(sim: &mut Sim, keys: &[&'static str]) -> Verdict<Seen> {
             listed: listed.iter().any(|listed| listed == key),
             texts,
             summary: meta.summary,
+            title: meta.tags.title,
             aliases: meta.aliases,
             talk: Talk {
                 tokens: sim.run(handle.context(key).token_count()).map_err(wrap)?,
@@ -354,7 +356,9 @@ fn check_session(
     let lines = all.len();
     let skip = sidecar["skip"].as_u64().unwrap_or(u64::MAX) as usize;
     let texts = messages(&all[skip.min(lines)..]);
-    if texts != state.texts || sidecar["summary"] != state.summary.as_str() {
+    let title = sidecar["title"].as_str().unwrap_or_default();
+    if texts != state.texts || sidecar["summary"] != state.summary.as_str() || title != state.title
+    {
         return Err(format!(
             "{key}: the files hold {texts:?} and {sidecar}, not {state:?}"
         ));

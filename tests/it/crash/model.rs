@@ -9,6 +9,7 @@ pub(crate) struct State {
     pub(crate) listed: bool,
     pub(crate) texts: Vec<String>,
     pub(crate) summary: String,
+    pub(crate) title: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) talk: Talk,
     /// The ids of what it took once, oldest first, which no verb shows.
@@ -38,6 +39,7 @@ impl PartialEq for State {
         seen(self) == seen(other)
             && self.texts == other.texts
             && self.summary == other.summary
+            && self.title == other.title
             && self.aliases == other.aliases
     }
 }
@@ -76,6 +78,29 @@ pub(crate) fn take_once(handle: &StoreHandle, key: &str, id: &str, text: &str) -
     Reply::from_future(async { reply.await.map(drop) })
 }
 
+/// Asks for the newest text but so many to be replaced, or removed.
+pub(crate) fn edit(
+    handle: &StoreHandle,
+    key: &str,
+    newer: usize,
+    text: Option<&String>,
+) -> Reply<()> {
+    let (handle, key) = (handle.clone(), key.to_owned());
+    let message = text.map(Message::user);
+    Reply::from_future(async move {
+        let seen = handle.snapshot(&key).await?;
+        let page = seen.before(seen.end(), newer + 1).await?;
+        if page.messages.len() <= newer {
+            return Ok(());
+        }
+        let edited = match message {
+            Some(message) => handle.edit(&key, page.start, message).await,
+            None => handle.remove(&key, page.start).await,
+        };
+        edited.map(drop)
+    })
+}
+
 /// One command to one session.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
@@ -87,7 +112,10 @@ pub(crate) enum Act {
     Once(String, String),
     Compact,
     SetHistory(Vec<String>),
+    /// Replace the newest text but so many, or remove it.
+    Edit(usize, Option<String>),
     SetSummary(String),
+    SetTitle(String),
     SetAliases(Vec<String>),
     Delete,
     /// Take over what this session holds then.
@@ -144,6 +172,7 @@ impl State {
                 next.texts.clone_from(texts);
                 next.talk = Talk::default();
             }
+            Act::Edit(newer, text) => return next.edited(*newer, text.as_ref()),
             Act::Checkpoint => {
                 next.talk.points.push((next.texts.len(), next.talk.tokens));
                 next.talk.next += 1;
@@ -189,6 +218,7 @@ impl State {
                 };
             }
             Act::SetSummary(summary) => next.summary.clone_from(summary),
+            Act::SetTitle(title) => next.title.clone_from(title),
             Act::SetAliases(aliases) => next.aliases.clone_from(aliases),
             Act::Delete => return Self::default(),
             Act::Promote(_) => unreachable!("becomes a take-over when it is submitted"),
@@ -204,6 +234,19 @@ impl State {
         }
         next.listed = true;
         next
+    }
+
+    /// With the newest text but so many replaced, or removed.
+    fn edited(mut self, newer: usize, text: Option<&String>) -> Self {
+        let Some(nth) = self.texts.len().checked_sub(newer + 1) else {
+            return self;
+        };
+        self.texts.splice(nth..=nth, text.cloned());
+        // Where a checkpoint leads to when a text before it is gone.
+        for (before, _) in &mut self.talk.points {
+            *before -= usize::from(text.is_none() && *before > nth);
+        }
+        self
     }
 
     /// With a backup of what it is, unless that is nothing.

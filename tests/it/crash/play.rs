@@ -8,7 +8,7 @@ use sessionlog::testing::sim::{DIR, Sim, Ticket};
 use sessionlog::{CheckpointId, Durability, Error, Fork, Message, Result, StoreHandle};
 
 use crate::crash::check::{Verdict, check_files};
-use crate::crash::model::{Act, Fate, Loss, Outcome, State, possible, take_once};
+use crate::crash::model::{Act, Fate, Loss, Outcome, State, edit, possible, take_once};
 use crate::crash::script::{Op, Script, Step};
 
 /// A script being played.
@@ -537,6 +537,8 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
         Act::Compact => handle.compact(key),
         Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
         Act::SetSummary(summary) => handle.set_summary(key, summary),
+        Act::Edit(newer, text) => edit(handle, key, *newer, text.as_ref()),
+        Act::SetTitle(title) => handle.set_title(key, title),
         Act::SetAliases(aliases) => handle.upsert_session_meta(key, None, aliases.clone()),
         Act::Delete => handle.delete_session(key),
         Act::Promote(alias) | Act::TakeOver(alias, _) => {

@@ -601,6 +601,39 @@ fn sidecars() -> Vec<Script> {
                 Step::Pause(Duration::from_millis(600)),
             ],
         ),
+        script(
+            "edits",
+            vec![
+                wait([append("a", ["one", "two", "three"])]),
+                wait([edit("a", 1, Some("2"))]),
+                Step::Flush,
+                wait([append("a", ["four", "five"]), summary("a", "s")]),
+                wait([edit("a", 0, None)]),
+                wait([long("a", "six", 70_000)]),
+                wait([edit("a", 1, Some("4"))]),
+                Step::Flush,
+                wait([truncate("a", 2)]),
+                wait([edit("a", 1, None)]),
+                wait([compact("a")]),
+                wait([add("a", "seven")]),
+            ],
+        ),
+        script(
+            "titles",
+            vec![
+                wait([title("a", "first"), add("a", "one"), add("b", "two")]),
+                Step::Flush,
+                wait([title("a", "a longer one"), buffered(title("b", "b"))]),
+                wait([set_history("a", ["three"]), add("b", "four")]),
+                Step::Flush,
+                wait([title("a", ""), fork("c", "b"), truncate("b", 1)]),
+                wait([compact("b"), buffered(title("c", "c"))]),
+                Step::Reopen,
+                wait([delete("b"), title("a", "again")]),
+                wait([add("b", "five")]),
+                Step::Flush,
+            ],
+        ),
     ]
 }
 
@@ -1122,6 +1155,14 @@ fn set_history<const N: usize>(key: &'static str, texts: [&str; N]) -> Op {
 
 fn summary(key: &'static str, text: &str) -> Op {
     op(key, Act::SetSummary(text.to_owned()))
+}
+
+fn title(key: &'static str, text: &str) -> Op {
+    op(key, Act::SetTitle(text.to_owned()))
+}
+
+fn edit(key: &'static str, newer: usize, text: Option<&str>) -> Op {
+    op(key, Act::Edit(newer, text.map(str::to_owned)))
 }
 
 fn long_summary(key: &'static str, bytes: usize) -> Op {

@@ -533,6 +533,41 @@ fn a_block_that_cannot_be_read_keeps_no_store_shut() {
 }
 
 #[test]
+fn a_title_outlives_whatever_picoclaw_writes_after_a_crash_at_any_call() {
+    type Deed = fn(&PicoClaw<InMemory>);
+    let deeds: [Deed; 4] = [
+        |p| p.set_summary("a", "theirs").unwrap(),
+        |p| p.add("a", "user", "theirs").unwrap(),
+        |p| p.truncate("a", 1).unwrap(),
+        |p| {
+            p.set_history("a", &[]).unwrap();
+            p.set_summary("a", "").unwrap();
+        },
+    ];
+    let mut cases = 0;
+    for deed in deeds {
+        let prepare = |sim: &mut Sim| {
+            add(sim, "a", &["one", "two"]);
+            run(sim, |chats| chats.set_title("a", "old"));
+            sim.flush().unwrap();
+        };
+        let command = |chats: &sessionlog::StoreHandle| chats.set_title("a", "new");
+        cut_short(prepare, command, |disk, answered| {
+            let disk = disk.image(Image::ProcessDeath);
+            deed(&PicoClaw::new(InMemory::new(&disk, DIR), 1));
+            for _ in 0..2 {
+                let mut sim = open(&disk).unwrap();
+                let title = run(&mut sim, |chats| chats.session_meta("a")).tags.title;
+                assert!(title == "new" || title == "old" && !answered, "{title:?}");
+                sim.close().unwrap();
+            }
+            cases += 1;
+        });
+    }
+    assert!(cases > 10, "{cases}");
+}
+
+#[test]
 fn a_field_that_both_changed_is_theirs_and_ours_is_in_the_backup_and_told() {
     let disk = MemoryStorage::new();
     let mut sim = open(&disk).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sessionlog::testing::sim::Sim;
 use sessionlog::{Durability, Fork, Message, StoreHandle};
 
-use crate::crash::model::{Act, State, Talk, Update, take_once};
+use crate::crash::model::{Act, State, Talk, Update, edit, take_once};
 use crate::simulation::session::{Command, Pending, Session};
 use crate::simulation::world::{Read, Verdict, World};
 
@@ -78,6 +78,7 @@ impl World {
                 let count = self.draw.below(4);
                 Act::SetHistory((0..count).map(|_| self.text()).collect())
             }
+            16 if self.draw.one_in(2) => Act::SetTitle(self.text()),
             15..=16 => Act::SetSummary(self.text()),
             17 if self.draw.one_in(2) => Act::SetAliases(Vec::new()),
             17 => Act::SetAliases(vec![alias_of(key)]),
@@ -259,6 +260,8 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
         Act::Compact => handle.compact(key),
         Act::SetHistory(texts) => handle.set_history(key, messages(texts)),
         Act::SetSummary(summary) => handle.set_summary(key, summary),
+        Act::SetTitle(title) => handle.set_title(key, title),
+        Act::Edit(newer, text) => edit(handle, key, *newer, text.as_ref()),
         Act::SetAliases(aliases) => handle.upsert_session_meta(key, None, aliases.clone()),
         Act::Delete => handle.delete_session(key),
         Act::Checkpoint => {

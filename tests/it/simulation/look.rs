@@ -20,6 +20,7 @@ impl World {
                 listed: listed.iter().any(|listed| listed == key),
                 texts: texts_of(&history),
                 summary: meta.summary,
+                title: meta.tags.title,
                 aliases: meta.aliases,
                 talk: Talk {
                     tokens: sim.run(handle.context(key).token_count()).map_err(wrap)?,
@@ -51,6 +52,7 @@ impl World {
                 listed: listed.iter().any(|listed| listed == key),
                 texts: texts_of(&read_now(handle.history(key)).map_err(wrap)?),
                 summary: meta.summary,
+                title: meta.tags.title,
                 aliases: meta.aliases,
                 talk: Talk {
                     tokens: read_now(handle.context(key).token_count()).map_err(wrap)?,

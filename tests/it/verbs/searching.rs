@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::thread;
 
 use sessionlog::{
-    Error, ErrorKind, Message, SearchHit, SearchQuery, SessionOrder, SessionQuery, Store,
+    Error, ErrorKind, FoundIn, Message, SearchHit, SearchQuery, SessionOrder, SessionQuery, Store,
     StoreHandle, StoreOptions,
 };
 use time::OffsetDateTime;
@@ -391,5 +391,76 @@ fn hidden_lines_are_found_once_beside_compactions() {
         }
     });
     assert!(looks > 4, "{looks}");
+    store.close().unwrap();
+}
+
+#[test]
+fn tool_calls_titles_and_summaries_are_searched_if_asked_whoever_reads() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    for key in ["a", "b", "c"] {
+        let call = Message::assistant("Let me look.").with_tool_call("c1", "find", r#"{"q":"x"}"#);
+        chats
+            .append_all(key, vec![Message::user("hi"), call])
+            .wait()
+            .unwrap();
+    }
+    let call =
+        Message::assistant("").with_tool_call("c2", "weather", r#"{"city":"\u041e\u0441lo"}"#);
+    chats.append_all("b", vec![call]).wait().unwrap();
+    chats
+        .set_summary("a", "A week in \u{41e}\u{441}lo.")
+        .wait()
+        .unwrap();
+    chats
+        .set_title("a", "\u{41e}\u{441}lo in May")
+        .wait()
+        .unwrap();
+    chats.set_labels("b", ["travel"]).wait().unwrap();
+    chats.flush().wait().unwrap();
+    let beside = Store::open_read_only(dir.path()).unwrap();
+    let cold = |chats: &StoreHandle| {
+        let all = |query: SearchQuery| {
+            let hits = found(chats, query.text("\u{41e}\u{441}lo"));
+            let told = hits
+                .iter()
+                .map(|hit| (hit.key.clone(), hit.found_in, hit.excerpt(0)));
+            let told: Vec<_> = told.collect();
+            assert!(
+                told.iter().all(|(_, _, text)| text == "\u{41e}\u{441}lo"),
+                "{told:?}"
+            );
+            told.into_iter()
+                .map(|(key, found_in, _)| (key, found_in))
+                .collect::<Vec<_>>()
+        };
+        let (a, b) = (
+            |found_in| ("a".to_owned(), found_in),
+            ("b".to_owned(), FoundIn::ToolArguments(0)),
+        );
+        assert!(all(SearchQuery::new()).is_empty());
+        assert_eq!(all(SearchQuery::new().tool_calls(true)), [b.clone()]);
+        let named = [a(FoundIn::Title), a(FoundIn::Summary)];
+        assert_eq!(all(SearchQuery::new().summaries(true)), named);
+        let both = SearchQuery::new().summaries(true).tool_calls(true);
+        assert_eq!(
+            all(both.clone()),
+            [&named[..], std::slice::from_ref(&b)].concat()
+        );
+        let newest = SessionQuery::new().order(SessionOrder::Updated);
+        assert_eq!(all(both.clone().among(newest)).len(), 3);
+        let labelled = SessionQuery::new().label("travel");
+        assert_eq!(all(both.clone().among(labelled)), [b]);
+        assert!(all(both.clone().role("user")).is_empty());
+        let query = SearchQuery::new().text("find").tool_calls(true);
+        assert_eq!(found(chats, query).len(), 3);
+    };
+    cold(&beside.handle());
+    drop(beside);
+    cold(&chats);
+    store.close().unwrap();
+    let store = open(dir.path());
+    cold(&store.handle());
     store.close().unwrap();
 }

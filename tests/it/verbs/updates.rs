@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::thread;
 
+use sessionlog::backend::{EphemeralStore, SessionStore};
 use sessionlog::{
-    Appended, Durability, Error, Keep, Message, Position, Store, StoreHandle, StoreOptions, Update,
-    Version,
+    Appended, Budget, Durability, Error, Keep, Message, Position, Store, StoreHandle, StoreOptions,
+    Update, Version,
 };
 
 use crate::support::{add_numbers, copy_dir, line, manual, numbers, open, scratch, texts};
@@ -538,4 +539,80 @@ fn a_store_that_is_read_only_takes_none_of_it() {
         assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
     }
     store.close().unwrap();
+}
+
+#[test]
+fn an_answer_to_a_history_that_is_gone_is_refused_and_others_are_not() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let asked = || {
+        add_numbers(&chats, "cli", 0..3);
+        chats.snapshot("cli").wait().unwrap().end()
+    };
+    let answer = |at| {
+        chats
+            .append_after("cli", at, Message::assistant("late"))
+            .wait()
+    };
+    let is_gone = |at| matches!(answer(at), Err(Error::PositionNotFound { .. }));
+    let at = asked();
+    add_numbers(&chats, "cli", 3..6);
+    answer(at).unwrap();
+    chats.truncate_history("cli", 1).wait().unwrap();
+    chats.compact("cli").wait().unwrap();
+    assert_eq!(texts(&chats, "cli"), ["late"]);
+    answer(at).unwrap();
+    chats.context("cli").clear().wait().unwrap();
+    assert!(is_gone(at));
+    assert_eq!(chats.count("cli").wait().unwrap(), 0);
+    let at = asked();
+    chats
+        .set_history("cli", vec![Message::user("anew")])
+        .wait()
+        .unwrap();
+    assert!(is_gone(at));
+    let at = asked();
+    chats.delete_session("cli").wait().unwrap();
+    assert!(is_gone(at));
+    assert!(!chats.exists("cli").wait().unwrap());
+    assert!(chats.list_sessions().wait().unwrap().is_empty());
+    // One that has the key since is another.
+    let new = asked();
+    assert!(is_gone(at));
+    // Together with a version, both count.
+    let update = Update::new()
+        .after(new)
+        .expect(Version::ABSENT)
+        .append(Message::user("x"));
+    assert!(is_conflict(
+        &chats.update("cli", update).wait().unwrap_err()
+    ));
+    // A deletion that is under way comes first.
+    let deletion = chats.delete_session("cli");
+    let late = chats.append_after("cli", new, Message::assistant("late"));
+    deletion.wait().unwrap();
+    late.wait().unwrap_err();
+    store.close().unwrap();
+}
+
+#[test]
+fn an_answer_to_a_session_in_memory_that_is_gone_is_refused() {
+    let store = EphemeralStore::new();
+    store.add_message("cli", "user", "hi").wait().unwrap();
+    let end = store
+        .window("cli", Budget::unlimited())
+        .wait()
+        .unwrap()
+        .start;
+    let late = || {
+        store
+            .append_after("cli", end, vec![Message::assistant("late")])
+            .wait()
+    };
+    late().unwrap();
+    assert_eq!(store.count("cli").wait().unwrap(), 2);
+    store.delete_session("cli").wait().unwrap();
+    late().unwrap_err();
+    assert!(!store.exists("cli").wait().unwrap());
 }

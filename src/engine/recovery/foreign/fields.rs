@@ -11,10 +11,11 @@
 //! | yes | yes | theirs; ours is in the backup, and the finding says so |
 //!
 //! A session without a sidecar says of every field that it is empty. `skip` and `count`
-//! follow from the lines, and the time of the last change is theirs.
+//! follow from the lines, and the time of the last change is theirs. A sidecar without title,
+//! labels, pin and unknown fields did not change them: PicoClaw drops what it does not know.
 
 use super::super::plan::Plan;
-use crate::disk::session_file::{Agreement, SessionMeta};
+use crate::disk::session_file::{Agreement, SessionMeta, SessionTags};
 
 /// A sidecar of both.
 pub(super) struct Fields {
@@ -56,6 +57,9 @@ pub(super) fn merge(plan: &Plan, theirs: &SessionMeta, ours: &SessionMeta) -> Fi
         kept.get_or_insert_with(|| before.agreement(ours));
         false
     });
+    if theirs.tags.is_empty() {
+        (said.title, said.labels, said.pinned, said.unknown) = (true, true, true, true);
+    }
     let kept = kept.unwrap_or_default();
     let same = ours.agreement(theirs);
     let SessionMeta {
@@ -69,6 +73,7 @@ pub(super) fn merge(plan: &Plan, theirs: &SessionMeta, ours: &SessionMeta) -> Fi
         updated_at: _,
         scope,
         aliases,
+        tags,
     } = ours;
     let mut fields = Fields::of(theirs.clone());
     if !key.is_empty() {
@@ -88,6 +93,10 @@ pub(super) fn merge(plan: &Plan, theirs: &SessionMeta, ours: &SessionMeta) -> Fi
         field("summary", |it| it.summary).merge(&mut meta.summary, summary),
         field("scope", |it| it.scope).merge(&mut meta.scope, scope),
         field("aliases", |it| it.aliases).merge(&mut meta.aliases, aliases),
+        field("title", |it| it.title).merge(&mut meta.tags.title, &tags.title),
+        field("labels", |it| it.labels).merge(&mut meta.tags.labels, &tags.labels),
+        field("pin", |it| it.pinned).merge(&mut meta.tags.pinned, &tags.pinned),
+        field("unknown fields", |it| it.unknown).merge_unknown(&mut meta.tags, tags),
     ];
     contested.extend(merged.into_iter().flatten());
     fields
@@ -99,6 +108,18 @@ impl Field {
         if self.said {
             theirs.clone_from(ours);
         }
+        self.contested()
+    }
+
+    /// The same of all unknown fields.
+    fn merge_unknown(self, theirs: &mut SessionTags, ours: &SessionTags) -> Option<&'static str> {
+        if self.said {
+            theirs.take_unknown(ours);
+        }
+        self.contested()
+    }
+
+    fn contested(self) -> Option<&'static str> {
         (!self.said && !self.kept && !self.same).then_some(self.name)
     }
 }

@@ -102,11 +102,16 @@ fn is_same(said: &SessionMeta, found: &SessionMeta) -> bool {
         updated_at,
         scope,
         aliases,
+        title,
+        labels,
+        pinned,
+        unknown,
     } = said.agreement(found);
     // The first append gives it a date.
     let created_at = created_at || found.created_at == ZERO_TIME;
     let key = key || found.key.is_empty();
-    key && summary && skip && count && created_at && updated_at && scope && aliases
+    let tags = title && labels && pinned && unknown;
+    key && summary && skip && count && created_at && updated_at && scope && aliases && tags
 }
 
 /// What a disk writes at once, bytes.

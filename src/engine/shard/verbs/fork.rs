@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::disk::session_file::SessionTags;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -28,6 +29,8 @@ pub(crate) struct ForkedLines {
     /// Lines to hide, from the start.
     pub(crate) skip: u64,
     pub(crate) summary: String,
+    /// The title and labels of the original.
+    pub(crate) tags: SessionTags,
 }
 
 impl Verb for Fork {
@@ -37,7 +40,7 @@ impl Verb for Fork {
     const TOUCHES_FILES: bool = true;
 
     fn bytes(&self) -> usize {
-        self.copy.rest.len() + self.copy.summary.len()
+        self.copy.rest.len() + self.copy.summary.len() + self.copy.tags.size()
     }
 
     fn if_absent(&self, _: &Arc<str>, _: &mut Shard) -> Absent<()> {
@@ -59,13 +62,15 @@ impl Verb for Fork {
             rest,
             skip,
             summary,
+            tags,
         } = self.copy;
         let session = shard.reclaim(id, turn);
         session.created(turn.now);
         session.touch(turn.now);
         let meta = &mut session.staged.meta;
         meta.skip = i64::try_from(skip).unwrap_or(i64::MAX);
-        meta.text_mut().summary = summary;
+        let text = meta.text_mut();
+        (text.summary, text.tags) = (summary, tags);
         let source = Source::Bytes {
             file,
             len,

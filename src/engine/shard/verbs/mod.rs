@@ -6,6 +6,7 @@ pub(crate) mod append;
 pub(crate) mod clear;
 pub(crate) mod compact;
 pub(crate) mod delete;
+pub(crate) mod edit;
 pub(crate) mod ensure;
 pub(crate) mod forget;
 pub(crate) mod fork;

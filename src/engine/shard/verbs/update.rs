@@ -1,5 +1,5 @@
 //! Changing several things of a session in one commit: what is said, how much of it stays,
-//! the summary, the token count.
+//! the summary, the token count, title and labels.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use super::append::{Append, Besides};
 use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::once;
-use crate::disk::session_file::{self, Meta, What};
+use crate::disk::session_file::{self, Meta, TagChange, What};
 use crate::engine::feed::ChangeKind;
-use crate::engine::position::{Keep, Place};
+use crate::engine::position::{Keep, Place, Position as Point};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Added;
@@ -33,12 +33,15 @@ pub(crate) struct Update<T> {
     pub(crate) lines: Vec<u8>,
     pub(crate) count: u32,
     pub(crate) summary: Option<String>,
+    pub(crate) tags: TagChange,
     pub(crate) keep: Option<Keep>,
     pub(crate) tokens: Option<i64>,
     /// When the session was made and changed, if not now.
     pub(crate) dates: Option<Dates>,
     /// The version that the session must be at.
     pub(crate) expect: Option<Version>,
+    /// A position of the history that the session must still have.
+    pub(crate) after: Option<Point>,
     /// The id of what is said: a session that took it before takes nothing.
     pub(crate) once: Option<String>,
     pub(crate) level: Durability,
@@ -98,10 +101,12 @@ impl<T> Default for Update<T> {
             lines: Vec::new(),
             count: 0,
             summary: None,
+            tags: TagChange::default(),
             keep: None,
             tokens: None,
             dates: None,
             expect: None,
+            after: None,
             once: None,
             level: Durability::Durable,
             told: PhantomData,
@@ -117,12 +122,13 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
 
     fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        self.lines.len() + text(&self.summary) + text(&self.once)
+        self.lines.len() + text(&self.summary) + self.tags.size() + text(&self.once)
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
         match Version::ABSENT.require(key, self.expect) {
             Err(error) => Absent::Answer(Err(error)),
+            Ok(()) if self.after.is_some() => Absent::Answer(Err(not_found(key))),
             // Nothing to keep, and nothing to create: PicoClaw would list a session here
             // that never was.
             Ok(()) if self.says_nothing() => Absent::Answer(Ok(T::from(Updated {
@@ -176,6 +182,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
     fn says_nothing(&self) -> bool {
         self.count == 0
             && self.summary.is_none()
+            && self.tags.is_empty()
             && self.tokens.is_none()
             && self.once.is_none()
             && self.dates.is_none()
@@ -185,6 +192,11 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         let session = shard.session(id);
         let found = session.settled.meta.version;
         found.require(&session.entry.key, self.expect)?;
+        // Histories are numbered anew when they are settled, and nothing waits beside that.
+        let goes_on = |after: Point| session.numbering.find(after) != Place::Elsewhere;
+        if !self.after.is_none_or(goes_on) {
+            return Err(not_found(&session.entry.key));
+        }
         if let Some(line) = self.once_line(shard.session(id))
             && shard.has_taken(id, &line, turn)?
         {
@@ -240,11 +252,14 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             dates.updated_after(had_messages.then_some(&before.updated_at))
         });
         let summary = self.summary.take();
-        let changes = summary.is_some() || created.is_some() || updated.is_some();
+        let tags = std::mem::take(&mut self.tags);
+        let changes =
+            summary.is_some() || !tags.is_empty() || created.is_some() || updated.is_some();
         let meta = changes.then(|| {
             let change = |meta: &mut Meta| {
                 let text = meta.text_mut();
                 text.summary = summary.unwrap_or_else(|| std::mem::take(&mut text.summary));
+                tags.apply(&mut text.tags);
                 text.created_at = created.unwrap_or_else(|| std::mem::take(&mut text.created_at));
             };
             session.changed(change, turn)
@@ -311,6 +326,10 @@ impl Session {
     }
 }
 
+fn not_found(key: &str) -> Error {
+    Error::PositionNotFound { key: key.into() }
+}
+
 /// Finds where the lines begin that stay: here if they are near the end, else in the
 /// background.
 ///
@@ -319,9 +338,7 @@ impl Session {
 fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Result<Prepared> {
     shard.write_out(id, turn)?;
     let session = shard.session(id);
-    let astray = || Error::PositionNotFound {
-        key: session.entry.key.to_string(),
-    };
+    let astray = || not_found(&session.entry.key);
     let query = Query {
         start: session.start,
         end: session.settled.end,
@@ -357,9 +374,7 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
         }
     };
     match located {
-        Located::Amiss => Err(Error::PositionNotFound {
-            key: shard.session(id).entry.key.to_string(),
-        }),
+        Located::Amiss => Err(not_found(&shard.session(id).entry.key)),
         located => Ok(Prepared::Ready(Some(located))),
     }
 }

@@ -1,12 +1,14 @@
 //! Changing several things of a session in memory at once, and looking at many.
 
 use super::Book;
+use crate::disk::session_file::TagChange;
 use crate::error::{Error, Result, Version};
 use crate::front::backend::page::Page;
+use crate::front::handle::editing::dated;
 use crate::front::handle::updates::check_id;
 use crate::{
-    Appended, Besides, Budget, Keep, Message, SessionPage, SessionQuery, Update, UpdateParts,
-    Window,
+    Appended, Besides, Budget, Keep, Message, Position, SessionPage, SessionQuery, Update,
+    UpdateParts, Window,
 };
 
 /// How many ids of messages taken once a session remembers.
@@ -38,7 +40,16 @@ impl Book {
             summary,
             keep,
             tokens,
+            title,
+            labels,
+            pinned,
+            after,
         } = update.into_parts();
+        let tags = TagChange {
+            title,
+            labels,
+            pinned,
+        };
         let found = self.version(&key);
         found.require(&key, expect)?;
         if tokens.is_some() {
@@ -46,13 +57,22 @@ impl Book {
                 verb: "to record a token count",
             });
         }
+        let goes_on = |after: Position| {
+            self.page(&key)
+                .is_some_and(|page| page.end().history() == after.history())
+        };
+        if !after.is_none_or(goes_on) {
+            return Err(Error::PositionNotFound { key });
+        }
         let staying = match (self.page(&key), keep) {
             (Some(page), Some(keep)) => match page.staying(keep) {
                 Some(staying) => staying,
                 None => return Err(Error::PositionNotFound { key }),
             },
             // It was deleted, or dropped to make room.
-            (None, Some(Keep::From(_))) if !messages.is_empty() || summary.is_some() => {
+            (None, Some(Keep::From(_)))
+                if !messages.is_empty() || summary.is_some() || !tags.is_empty() =>
+            {
                 return Err(Error::PositionNotFound { key });
             }
             _ => usize::MAX,
@@ -60,9 +80,10 @@ impl Book {
         if let Some(summary) = &summary {
             self.check_summary(&key, summary)?;
         }
-        let lines = self.accept(&key, messages, summary.as_deref(), 0)?;
+        let lines = self.accept(&key, messages, summary.as_deref(), tags.size())?;
+        self.check_tags(&key, &tags, summary.as_deref())?;
         let hides = keep.is_some() && found != Version::ABSENT;
-        if lines.is_empty() && summary.is_none() && !hides {
+        if lines.is_empty() && summary.is_none() && tags.is_empty() && !hides {
             return Ok(found);
         }
         self.change(key.clone(), |page| {
@@ -71,8 +92,38 @@ impl Book {
             if let Some(summary) = summary {
                 page.summary = summary;
             }
+            tags.apply(&mut page.tags);
         });
         Ok(self.version(&key))
+    }
+
+    /// See [`SessionStore::edit`](crate::backend::SessionStore::edit) and
+    /// [`remove`](crate::backend::SessionStore::remove).
+    pub(crate) fn amend(
+        &mut self,
+        key: String,
+        position: Position,
+        message: Option<Message>,
+    ) -> Result<Version> {
+        let Some(old) = self.page(&key).and_then(|page| page.at(position)) else {
+            return Err(Error::PositionNotFound { key });
+        };
+        let message = message.map(|new| dated(new, old)).transpose()?;
+        let mut lines = self.accept(&key, message.into_iter().collect(), None, 0)?;
+        self.change(key.clone(), |page| page.amend(position, lines.pop()));
+        Ok(self.version(&key))
+    }
+
+    /// See [`SessionStore::set_history_at`](crate::backend::SessionStore::set_history_at).
+    pub(crate) fn set_history_at(
+        &mut self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Result<Version> {
+        self.version(key).require(key, Some(version))?;
+        self.set_history(key.to_owned(), messages)?;
+        Ok(self.version(key))
     }
 
     /// See [`SessionStore::append_once`](crate::backend::SessionStore::append_once).

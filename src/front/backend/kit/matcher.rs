@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::engine::search::Needle;
-use crate::error::Result;
+use crate::engine::search::{FoundIn, Needle};
+use crate::error::{Error, Result};
 use crate::front::search::{MoreHits, Search, SearchHit, SearchQuery};
 use crate::{Message, Position, SessionQuery};
 
@@ -16,8 +16,14 @@ pub struct Matcher {
 
 impl Matcher {
     /// # Errors
-    /// [`Error::InvalidPattern`](crate::Error::InvalidPattern).
+    /// [`Error::InvalidPattern`](crate::Error::InvalidPattern);
+    /// [`Error::Unsupported`] if more than the texts of messages is to be searched.
     pub fn new(query: SearchQuery) -> Result<Self> {
+        if query.pattern.in_calls || query.summaries {
+            return Err(Error::Unsupported {
+                verb: "to search tool calls and summaries",
+            });
+        }
         Ok(Self {
             needle: Needle::new(&query.pattern)?,
             query,
@@ -43,7 +49,8 @@ impl Matcher {
     /// The message of a line and where in its text it matches, if it is looked for.
     #[must_use]
     pub fn find(&self, line: &[u8]) -> Option<(Message, Range<usize>)> {
-        self.needle.find(line)
+        let found = self.needle.find(line)?;
+        Some((found.message, found.matched))
     }
 
     /// What is told of a message that was found.
@@ -59,6 +66,7 @@ impl Matcher {
             position,
             archived: None,
             hidden: false,
+            found_in: FoundIn::Text,
             message,
             matched,
         }

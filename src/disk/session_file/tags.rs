@@ -1,0 +1,303 @@
+//! What a sidecar says that no message does and PicoClaw does not know: a title, labels, a
+//! pin, and fields of other programs.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::encode::{write_html_safe, write_string};
+use super::raw::{RawField, is_readable};
+use super::scan::{Scan, Scanner};
+use super::sidecar::write_list;
+
+const TITLE: &str = "title";
+const LABELS: &str = "labels";
+const PINNED: &str = "pinned";
+
+/// The title, labels and pin of a session, and the fields of its sidecar that this crate does
+/// not know. They stand at the end of the sidecar, if there are any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionTags {
+    /// The title; empty if it has none.
+    pub title: String,
+    /// The labels, none twice.
+    pub labels: Vec<String>,
+    /// The pin, for lists that show some sessions first.
+    pub pinned: bool,
+    unknown: Vec<RawField>,
+}
+
+/// A change of some tags.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TagChange {
+    pub(crate) title: Option<String>,
+    pub(crate) labels: Option<Vec<String>>,
+    pub(crate) pinned: Option<bool>,
+}
+
+impl SessionTags {
+    /// The value, as JSON text, of a field of the sidecar that this crate does not know.
+    #[must_use]
+    pub fn unknown_field(&self, name: &str) -> Option<&str> {
+        let field = self.unknown.iter().find(|field| &*field.name == name)?;
+        Some(&field.value)
+    }
+
+    /// Whether there is nothing of the kind.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Bytes that they take in memory, about.
+    pub(crate) fn size(&self) -> usize {
+        let unknown = self.unknown.iter();
+        let unknown = unknown.map(|field| field.name.len() + field.value.len());
+        self.title.len()
+            + self.labels.iter().map(String::len).sum::<usize>()
+            + unknown.sum::<usize>()
+    }
+
+    /// Without the fields that this crate does not know.
+    pub(crate) fn without_unknown(&self) -> Self {
+        Self {
+            title: self.title.clone(),
+            labels: self.labels.clone(),
+            pinned: self.pinned,
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Those that a fork begins with: a title and labels, as the summary; a pin means one
+    /// session.
+    pub(crate) fn of_a_fork(&self) -> Self {
+        Self {
+            title: self.title.clone(),
+            labels: self.labels.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether two have the same unknown fields.
+    pub(super) fn is_same_unknown(&self, other: &Self) -> bool {
+        self.unknown == other.unknown
+    }
+
+    /// Takes over the unknown fields of another.
+    pub(crate) fn take_unknown(&mut self, from: &Self) {
+        self.unknown.clone_from(&from.unknown);
+    }
+
+    /// Takes in a field that is none of PicoClaw's, whatever its value: a sidecar refused for
+    /// it would take `skip` with it. A title that is no text is another program's.
+    pub(super) fn read(&mut self, name: &str, scanner: &mut Scanner<'_>) -> Scan<()> {
+        let raw = scanner.value()?;
+        let known = match name {
+            TITLE => text(raw).map(|title| self.title = title),
+            LABELS => texts(raw).map(|labels| self.labels = labels),
+            PINNED => flag(raw).map(|pinned| self.pinned = pinned),
+            _ => None,
+        };
+        if known.is_none() {
+            let field = RawField::new(name, raw);
+            match self.unknown.iter_mut().find(|old| old.name == field.name) {
+                Some(old) => *old = field,
+                None => self.unknown.push(field),
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `field` for each field, with its name and what writes its value.
+    pub(super) fn each(&self, mut field: impl FnMut(&str, &dyn Fn(&mut Vec<u8>))) {
+        if !self.title.is_empty() {
+            field(TITLE, &|out| write_string(&self.title, out));
+        }
+        if !self.labels.is_empty() {
+            field(LABELS, &|out| write_list(&self.labels, out));
+        }
+        if self.pinned {
+            field(PINNED, &|out| out.extend_from_slice(b"true"));
+        }
+        for unknown in self
+            .unknown
+            .iter()
+            .filter(|unknown| !self.says(&unknown.name))
+        {
+            field(&unknown.name, &|out| {
+                write_html_safe(unknown.value.as_bytes(), out);
+            });
+        }
+    }
+
+    /// Whether it has a field of its own of this name: two would be read as the later.
+    fn says(&self, name: &str) -> bool {
+        match name {
+            TITLE => !self.title.is_empty(),
+            LABELS => !self.labels.is_empty(),
+            PINNED => self.pinned,
+            _ => false,
+        }
+    }
+}
+
+/// As the fields of an object. Those that `serde_json` could not read back are left out.
+impl Serialize for SessionTags {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Vec::new();
+        self.each(|name, write| {
+            let mut value = Vec::new();
+            write(&mut value);
+            let value = String::from_utf8(value).ok();
+            let value = value.filter(|value| is_readable(value, 1));
+            let value = value.and_then(|value| RawValue::from_string(value).ok());
+            fields.extend(value.map(|value| (name.to_owned(), value)));
+        });
+        let mut map = serializer.serialize_map(Some(fields.len()))?;
+        for (name, value) in &fields {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl TagChange {
+    /// Labels without white space around them; each stands once, and none is empty.
+    pub(crate) fn labels(labels: impl IntoIterator<Item = String>) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for label in labels {
+            let label = label.trim();
+            if !label.is_empty() && !all.iter().any(|other| other == label) {
+                all.push(label.to_owned());
+            }
+        }
+        all
+    }
+
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.title.is_none() && self.labels.is_none() && self.pinned.is_none()
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn size(&self) -> usize {
+        let labels = self.labels.iter().flatten().map(String::len);
+        self.title.as_ref().map_or(0, String::len) + labels.sum::<usize>()
+    }
+
+    /// Makes the change.
+    pub(crate) fn apply(self, tags: &mut SessionTags) {
+        let Self {
+            title,
+            labels,
+            pinned,
+        } = self;
+        let names = [
+            title.is_some().then_some(TITLE),
+            labels.is_some().then_some(LABELS),
+            pinned.is_some().then_some(PINNED),
+        ];
+        // What another program meant by the name is replaced.
+        tags.unknown
+            .retain(|field| !names.contains(&Some(&*field.name)));
+        tags.title = title.unwrap_or_else(|| std::mem::take(&mut tags.title));
+        tags.labels = labels.unwrap_or_else(|| std::mem::take(&mut tags.labels));
+        tags.pinned = pinned.unwrap_or(tags.pinned);
+    }
+}
+
+fn text(raw: &str) -> Option<String> {
+    let text = Scanner::new(raw).text().ok()??;
+    Some(text.value().into_owned())
+}
+
+fn texts(raw: &str) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    let mut is_text = true;
+    let read = Scanner::new(raw).array(|scanner| {
+        match text(scanner.value()?) {
+            Some(text) => all.push(text),
+            None => is_text = false,
+        }
+        Ok(())
+    });
+    (read.is_ok() && is_text).then_some(all)
+}
+
+fn flag(raw: &str) -> Option<bool> {
+    match raw {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::session_file::{decode_sidecar, encode_sidecar};
+
+    const START: &str = r#"{"key":"a","summary":"s","skip":3,"count":5,"#;
+
+    fn read(rest: &str) -> crate::SessionMeta {
+        decode_sidecar(format!("{START}{rest}}}").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_title_labels_and_a_pin_read_as_they_were_written() {
+        let mut meta = crate::SessionMeta::empty("a");
+        meta.tags.title = "Trip \"to\" Oslo <1>\u{2028}".into();
+        meta.tags.labels = vec!["work".into(), "a, b".into()];
+        meta.tags.pinned = true;
+        let again = decode_sidecar(&encode_sidecar(&meta)).unwrap();
+        assert_eq!(again.tags, meta.tags);
+        let json = serde_json::to_value(&meta).unwrap();
+        assert_eq!(json["labels"][1], "a, b");
+        assert_eq!(json["pinned"], true);
+    }
+
+    #[test]
+    fn fields_of_other_programs_are_kept_as_they_are_in_their_order() {
+        let meta = read(r#""z":{"n":1.50, "é":[null]},"Title":7,"a":"<>","z":{"n":2.0}"#);
+        let text = String::from_utf8(encode_sidecar(&meta)).unwrap();
+        let (z, title) = (text.find("\"z\"").unwrap(), text.find("\"Title\"").unwrap());
+        assert!(
+            z < title && text.contains("2.0") && !text.contains("1.50"),
+            "{text}"
+        );
+        assert_eq!(meta.tags.unknown_field("a"), Some("\"<>\""));
+        let again = decode_sidecar(text.as_bytes()).unwrap();
+        assert_eq!(encode_sidecar(&again), text.as_bytes());
+    }
+
+    #[test]
+    fn what_another_program_means_by_our_names_costs_no_sidecar_and_stays() {
+        for theirs in [
+            r#""title":{"en":"x"}"#,
+            r#""labels":"x""#,
+            r#""labels":["x",1]"#,
+            r#""pinned":1"#,
+        ] {
+            let mut meta = read(theirs);
+            assert_eq!((meta.skip, meta.count), (3, 5));
+            assert_eq!(meta.tags.without_unknown(), SessionTags::default());
+            let flat = String::from_utf8(encode_sidecar(&meta)).unwrap();
+            let flat: String = flat.split_whitespace().collect();
+            assert!(flat.contains(theirs), "{flat}");
+            let change = TagChange {
+                title: Some("mine".into()),
+                labels: Some(Vec::new()),
+                pinned: Some(true),
+            };
+            change.apply(&mut meta.tags);
+            let again = decode_sidecar(&encode_sidecar(&meta)).unwrap();
+            assert_eq!((&*again.tags.title, again.tags.pinned), ("mine", true));
+        }
+    }
+
+    #[test]
+    fn labels_stand_once_and_none_is_blank() {
+        let given = [" b", "a", "b ", "", " "].map(String::from);
+        assert_eq!(TagChange::labels(given), ["b", "a"]);
+    }
+}

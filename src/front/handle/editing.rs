@@ -1,0 +1,122 @@
+//! The verbs that change one message.
+
+use super::StoreHandle;
+use super::lines::{encode, hand_back};
+use super::reads::Found;
+use crate::Message;
+use crate::disk::session_file::{self, Decoded};
+use crate::engine::pages;
+use crate::engine::position::Position;
+use crate::engine::shard::verbs::edit::Edit;
+use crate::error::{Error, Result, Version};
+use crate::front::reply::{Place, Reply};
+
+/// Changing one message.
+impl StoreHandle {
+    /// Replaces the message at a position; the version that the session is at then. A message
+    /// without `created_at` gets that of the old one.
+    ///
+    /// The new history takes the old one's place in one commit: what is appended meanwhile
+    /// comes after it, and if the message was truncated, edited or removed since the position
+    /// was read, nothing changes. The old message is hidden as a truncated one is:
+    /// [searches](crate::SearchQuery::archived) find it, and the next compaction drops it, into
+    /// the archive if the store [has one](crate::StoreOptions::archive). Positions of before
+    /// end. Writes the session anew, so it costs what the session is long. Always durable.
+    ///
+    /// ```
+    /// use sessionlog::{Error, Message, Store};
+    ///
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.append_all("cli", vec![Message::user("Olso?"), Message::assistant("No idea.")]).wait()?;
+    ///
+    /// let seen = chats.snapshot("cli").wait()?;
+    /// let page = seen.before(seen.end(), 2).wait()?;
+    /// chats.edit("cli", page.positions[0], Message::user("Oslo?")).wait()?;
+    /// assert_eq!(chats.history("cli").wait()?[0].text(), "Oslo?");
+    ///
+    /// let late = chats.remove("cli", page.positions[1]).wait();
+    /// assert!(matches!(late, Err(Error::PositionNotFound { .. })));
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those all verbs share; [`Error::PositionNotFound`]; [`Error::InvalidMessage`], also for a
+    /// message of reasoning alone, which is not stored; [`Error::MessageTooLarge`].
+    pub fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
+        self.amend(key, position, Some(message))
+    }
+
+    /// Removes the message at a position, as [`edit`](Self::edit) replaces one. A tool's
+    /// result whose call is removed stays; what is [sent to a model](Self::window) leaves it
+    /// out.
+    ///
+    /// # Errors
+    /// Those all verbs share, and [`Error::PositionNotFound`].
+    pub fn remove(&self, key: &str, position: Position) -> Reply<Version> {
+        self.amend(key, position, None)
+    }
+
+    /// Puts a message in the place of another, or none.
+    fn amend(&self, key: &str, position: Position, message: Option<Message>) -> Reply<Version> {
+        if let Err(error) = self.open_for(key) {
+            return Reply::known(Err(error));
+        }
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let (old, len) = this.message_at(&key, position, place).await?;
+                let message = message.map(|new| dated(new, &old)).transpose()?;
+                let max = this.limits;
+                let edit = this.encoded(&key, move |engine| {
+                    let messages: Vec<_> = message.into_iter().collect();
+                    let encoded = encode(&messages, max, engine);
+                    let line = encoded.map_err(|e| hand_back(e, messages))?.bytes;
+                    Ok(Edit {
+                        position,
+                        len,
+                        line,
+                    })
+                });
+                edit.at(place).await
+            })
+        })
+    }
+
+    /// The visible message at a position, and how long its line is.
+    async fn message_at(
+        &self,
+        key: &str,
+        position: Position,
+        place: Place,
+    ) -> Result<(Message, u64)> {
+        let found = self.read(key, move |_, _| {
+            Found::rest(move |snapshot, _| pages::line_at(snapshot, position))
+        });
+        let line = found.at(place).await?;
+        let message = line.as_deref().map(session_file::decode);
+        match (message, line) {
+            (Some(Decoded::Message(message)), Some(line)) => Ok((message, line.len() as u64)),
+            _ => Err(Error::PositionNotFound { key: key.into() }),
+        }
+    }
+}
+
+/// The new message as it is stored in the place of the old one.
+///
+/// # Errors
+/// `InvalidMessage` if it would not be stored.
+pub(crate) fn dated(new: Message, old: &Message) -> Result<Message> {
+    if new.is_transient() {
+        return Err(Error::InvalidMessage {
+            reason: "it is reasoning alone, which is not stored".into(),
+        });
+    }
+    match (new.created_at(), old.created_at()) {
+        (None, Some(time)) => new.with_created_at(time),
+        _ => Ok(new),
+    }
+}

@@ -222,7 +222,7 @@ async fn people_and_days_narrow_sessions_and_messages_and_all_are_counted() {
     let key = |person: u8| format!("agent:main:telegram:direct:{person}");
     for (person, day) in [(7, "2026-11-20"), (8, "2026-11-21")] {
         let message = Message::user("hello").with_created_at(&format!("{day}T10:00:00Z"));
-        let said = store.chats.add_full_message(key(person), message.unwrap());
+        let said = store.chats.add_full_message(&key(person), message.unwrap());
         said.wait().unwrap();
     }
     let router = viewer(store.chats.clone()).router();

@@ -185,7 +185,7 @@ impl Connection {
         let end = async move {
             if let Ok(Err(_)) = tokio::time::timeout(PATIENCE, told).await {
                 // It is no stranger any more.
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         Self {

@@ -6,7 +6,7 @@ use crate::Message;
 use crate::compat::exchange::{Export, ExportOptions, Format, Transcript};
 use crate::disk::files::backup::Backup;
 use crate::disk::session_file::SessionMeta;
-use crate::engine::position::Keep;
+use crate::engine::position::{Keep, Position};
 use crate::error::{CheckpointId, Version};
 use crate::front::context::{Context, Fork, Messages};
 use crate::front::handle::{BackupLimits, StoreHandle};
@@ -63,6 +63,7 @@ macro_rules! verbs {
 }
 
 verbs! {
+    append_after(position: Position, messages: impl Into<Messages>) -> Version;
     append_once(id: &str, messages: impl Into<Messages>) -> Appended;
     archived(month: &str) -> Vec<Message>;
     archived_months() -> Vec<String>;
@@ -70,6 +71,7 @@ verbs! {
     compact() -> ();
     count() -> usize;
     delete_session() -> ();
+    edit(position: Position, message: Message) -> Version;
     exists() -> bool;
     export(options: impl Into<ExportOptions>) -> Export;
     fork_session(to: &str, at: Fork) -> ();
@@ -78,11 +80,15 @@ verbs! {
     import_transcript(transcript: Transcript) -> ();
     list_backups() -> Vec<Backup>;
     prune_backups(limits: BackupLimits) -> usize;
+    remove(position: Position) -> Version;
     resolve_session_key() -> Option<String>;
     restore_backup(number: u64) -> ();
     session_meta() -> SessionMeta;
     set_history(messages: Vec<Message>) -> ();
+    set_history_at(version: Version, messages: Vec<Message>) -> Version;
+    set_pinned(pinned: bool) -> ();
     set_summary(summary: &str) -> ();
+    set_title(title: &str) -> ();
     snapshot() -> SessionSnapshot;
     subscribe() -> Watch;
     summary() -> String;
@@ -130,6 +136,14 @@ impl Session {
     /// As [`StoreHandle::append_all`].
     pub fn append_all(&self, messages: Vec<Message>) -> Reply<()> {
         self.handle.add_all(self.to(), messages)
+    }
+
+    /// As [`StoreHandle::set_labels`].
+    ///
+    /// # Errors
+    /// As [`StoreHandle::set_labels`].
+    pub fn set_labels<L: Into<String>>(&self, labels: impl IntoIterator<Item = L>) -> Reply<()> {
+        self.handle.set_labels(&self.key, labels)
     }
 
     /// As [`StoreHandle::context`].

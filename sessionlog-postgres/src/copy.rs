@@ -11,6 +11,7 @@ mod place;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::future::Future;
 use std::time::Instant;
 
@@ -77,19 +78,19 @@ pub async fn follow(
                 futures_util::future::Either::Right(_) => break,
             }
         };
-        let changed = news(first, &mut changes, &copier).await?;
-        copier.copy(&changed).await?;
+        let keys = news(first, &mut changes, &copier).await?;
+        copier.copy(&keys).await?;
     }
     let begun = Instant::now();
-    let mut changed: BTreeSet<String> = copier.failed.keys().cloned().collect();
-    changed.extend(match from.versions().await? {
+    let mut keys: BTreeSet<String> = copier.failed.keys().cloned().collect();
+    keys.extend(match from.versions().await? {
         Some(versions) => copier.differing(versions),
         // Who only reads a directory hears of changes later than their callers.
         None if from.is_only_read() => copier.all().await?,
         None => news_at_hand(&mut changes, &copier).await?,
     });
     copier.failed.clear();
-    copier.copy(&changed).await?;
+    copier.copy(&keys).await?;
     copier.report(Some(begun)).await
 }
 
@@ -279,8 +280,9 @@ impl<'a> Copier<'a> {
             self.report.lines += copied.lines;
             hash.update(copied.digest);
         }
-        let hash = hash.finalize();
-        self.report.hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        for byte in hash.finalize() {
+            let _ = write!(self.report.hash, "{byte:02x}");
+        }
         self.report.sessions = self.copied.len();
         self.report.left = self.behind.told();
         let there = self.to.keys().await?.into_iter();

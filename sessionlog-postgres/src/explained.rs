@@ -14,9 +14,8 @@ type Statement = (String, String, Vec<&'static str>);
 /// See [`statements`](crate::statements).
 pub(crate) fn statements(schema: &str) -> Vec<Statement> {
     let sql = Sql::of(schema);
-    let sought = "'old:7', 'old:7', false, false";
-    let is_own = format!("{}", kit::is_own_first("old:7"));
-    let sought = sought.replacen("false", &is_own, 1);
+    let is_own = kit::is_own_first("old:7").to_string();
+    let sought = "'old:7', 'old:7', false, false".replacen("false", &is_own, 1);
     let found = ["sessions_by_key", "aliases_by_name"];
     let with = |more: &[&'static str]| [&found[..], more].concat();
     let list = |order| {

@@ -14,7 +14,7 @@ fn page(chats: &StoreHandle, key: &str, n: usize) -> Page {
     seen.before(seen.end(), n).wait().unwrap()
 }
 
-fn is_lost<T: std::fmt::Debug>(result: Result<T, Error>) {
+fn is_lost<T: std::fmt::Debug>(result: &Result<T, Error>) {
     assert!(
         matches!(result, Err(Error::PositionNotFound { .. })),
         "{result:?}"
@@ -47,7 +47,7 @@ fn one_message_is_replaced_or_removed_and_all_others_stay_as_they_are() {
             assert_eq!(new == old, n != nth, "{n}");
         }
         assert_eq!(after[nth].text(), "edited");
-        is_lost(chats.edit(&key, at, Message::user("again")).wait());
+        is_lost(&chats.edit(&key, at, Message::user("again")).wait());
         let at = page(&chats, &key, 5).positions[nth];
         chats.remove(&key, at).wait().unwrap();
         let mut rest = before.clone();
@@ -107,17 +107,17 @@ fn what_does_not_stand_there_any_more_is_neither_replaced_nor_removed() {
     add_numbers(&chats, "cli", 0..4);
     let seen = page(&chats, "cli", 4);
     chats.truncate_history("cli", 2).wait().unwrap();
-    is_lost(chats.remove("cli", seen.positions[1]).wait());
+    is_lost(&chats.remove("cli", seen.positions[1]).wait());
     // Positions of what stays hold on.
     chats.compact("cli").wait().unwrap();
     chats
         .edit("cli", seen.positions[2], Message::user("two"))
         .wait()
         .unwrap();
-    is_lost(chats.remove("other", seen.positions[3]).wait());
+    is_lost(&chats.remove("other", seen.positions[3]).wait());
     assert!(!chats.exists("other").wait().unwrap());
     let end = chats.snapshot("cli").wait().unwrap().end();
-    is_lost(chats.remove("cli", end).wait());
+    is_lost(&chats.remove("cli", end).wait());
     let thought: Message =
         Message::from_json(br#"{"role":"assistant","content":"","reasoning_content":"hm"}"#)
             .unwrap();
@@ -204,7 +204,7 @@ fn a_store_in_memory_edits_and_removes_too() {
     let at = window().start;
     let version = store.edit("cli", at, Message::user("B")).wait().unwrap();
     assert_eq!(window().version, version);
-    is_lost(store.remove("cli", at).wait());
+    is_lost(&store.remove("cli", at).wait());
     store.remove("cli", window().start).wait().unwrap();
     assert_eq!(said(&store.history("cli").wait().unwrap()), ["a", "c"]);
     let conflict = store.set_history_at("cli", version, Vec::new()).wait();

@@ -440,10 +440,8 @@ fn tool_calls_titles_and_summaries_are_searched_if_asked_whoever_reads() {
             ("b".to_owned(), FoundIn::ToolArguments(0)),
         );
         assert!(all(SearchQuery::new()).is_empty());
-        assert_eq!(
-            all(SearchQuery::new().tool_calls(true)),
-            std::slice::from_ref(&b)
-        );
+        let in_call = std::slice::from_ref(&b);
+        assert_eq!(all(SearchQuery::new().tool_calls(true)), in_call);
         let named = [a(FoundIn::Title), a(FoundIn::Summary)];
         assert_eq!(all(SearchQuery::new().summaries(true)), named);
         let both = SearchQuery::new().summaries(true).tool_calls(true);

@@ -121,11 +121,8 @@ fn a_text_is_kept_twice_only_where_searches_need_it_and_is_found_either_way() {
         "SELECT string_agg(s.key, ' ' ORDER BY s.key) FROM {schema}.lines l
          JOIN {schema}.sessions s USING (session_id) WHERE l.said IS NOT NULL"
     );
-    let copied = server.sql(&copies);
-    assert!(
-        !copied.contains("plain") && copied.contains("parts"),
-        "{copied}"
-    );
+    let keys = server.sql(&copies);
+    assert!(!keys.contains("plain") && keys.contains("parts"), "{keys}");
     // Sessions beyond those that are looked through one by one: the table is read as a whole.
     server.sql(&format!(
         "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history, start_at,

@@ -159,9 +159,9 @@ impl SessionQuery {
         self
     }
 
-    /// Those with this label, and those of earlier calls.
+    /// Only sessions with this label. Repeated calls require all labels.
     pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.labels.push(label.into());
+        self.labels.push(label.into().trim().to_owned());
         self
     }
 

@@ -43,6 +43,7 @@ pub(super) struct Besides {
     ids: Vec<String>,
     backups: Vec<Backup>,
     has_archive: bool,
+    has_tags: bool,
     /// Whether its store was opened read-only, which says neither ids nor what is in backups.
     is_only_read: bool,
 }
@@ -146,6 +147,7 @@ impl Whole {
         [
             (from.is_only_read, Left::Unread),
             (from.has_archive, Left::Archive),
+            (from.has_tags, Left::Tags),
             (from.hidden > 0 && from.lines > copied, Left::Hidden),
             (from.ids.len() > to.once_ids(), Left::Ids),
             (kept.len() < from.backups.len(), Left::Backups),
@@ -295,6 +297,7 @@ impl Place {
                         chats.list_backups(key).await?
                     },
                     has_archive: !chats.archived_months(key).await?.is_empty(),
+                    has_tags: meta.tags != sessionlog::SessionTags::default(),
                 })
             }
             Self::Database(store) => {
@@ -468,6 +471,7 @@ async fn of_row(store: &PostgresStore, key: &str, row: Session) -> Result<Beside
         created_at: row.created_at,
         updated_at: row.updated_at,
         has_archive: false,
+        has_tags: false,
         is_only_read: false,
         exists: true,
     })

@@ -252,6 +252,7 @@ fn read(text: &str) -> Scan<SessionMeta> {
     let mut aliases = Slots::default();
     if !scanner.null()? {
         scanner.object(|scanner, name| read_field(scanner, &name, &mut meta, &mut aliases))?;
+        meta.tags.join_twins();
     }
     scanner.finish()?;
     meta.aliases = aliases.into_vec();

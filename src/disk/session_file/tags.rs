@@ -1,6 +1,9 @@
 //! What a sidecar says that no message does and PicoClaw does not know: a title, labels, a
 //! pin, and fields of other programs.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -99,13 +102,25 @@ impl SessionTags {
             _ => None,
         };
         if known.is_none() {
-            let field = RawField::new(name, raw);
-            match self.unknown.iter_mut().find(|old| old.name == field.name) {
-                Some(old) => *old = field,
-                None => self.unknown.push(field),
-            }
+            self.unknown.push(RawField::new(name, raw));
         }
         Ok(())
+    }
+
+    /// Joins unknown fields of one name: the first gives the place, the last the value.
+    pub(super) fn join_twins(&mut self) {
+        let mut places = HashMap::new();
+        let mut joined: Vec<RawField> = Vec::new();
+        for field in std::mem::take(&mut self.unknown) {
+            match places.entry(field.name.clone()) {
+                Entry::Occupied(place) => joined[*place.get()] = field,
+                Entry::Vacant(place) => {
+                    place.insert(joined.len());
+                    joined.push(field);
+                }
+            }
+        }
+        self.unknown = joined;
     }
 
     /// Calls `field` for each field, with its name and what writes its value.

@@ -21,15 +21,16 @@ pub(super) struct Cost {
 /// What a repair would give up of the journal of `dir`, one line each.
 ///
 /// # Errors
-/// If files cannot be read.
+/// If files cannot be read: what they hold is not to be given up.
 pub(super) fn of_journal(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Vec<String>> {
     let read = home.read_identity(storage);
-    let whole = Inspection::read(storage, &home.journal, None)?;
+    let whole = Inspection::read(storage, &home.journal, None)?.refuse_unread()?;
     if let Some(loss) = of_identity(&read, &whole) {
         return Ok(vec![loss]);
     }
     let id = read.ok().flatten().or_else(|| whole.store());
-    let mut inspection = Inspection::read(storage, &home.journal, id.as_ref())?;
+    let inspection = Inspection::read(storage, &home.journal, id.as_ref())?;
+    let mut inspection = inspection.refuse_unread()?;
     let covered: Vec<_> = inspection
         .segments
         .iter()

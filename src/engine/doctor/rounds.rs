@@ -137,7 +137,13 @@ impl<'a> Rounds<'a> {
         report.sessions = self.judged.into_values().map(|(check, _)| check).collect();
         report.journal = self.look.report;
         if report.journal.damage.is_some() {
-            report.journal.losses = cost::of_journal(self.storage, self.dir, self.home)?;
+            match cost::of_journal(self.storage, self.dir, self.home) {
+                Ok(losses) => report.journal.losses = losses,
+                Err(error) => {
+                    let what = format!("not known, for the journal cannot be read now: {error}");
+                    report.journal.losses = vec![what];
+                }
+            }
         }
         Ok(())
     }

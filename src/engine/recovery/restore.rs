@@ -10,41 +10,61 @@ use super::redo::{Places, SCRATCH_PREFIX};
 use super::survey::Surveyed;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::{Copy, Said};
-use crate::disk::session_file;
+use crate::disk::session_file::{self, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// Writes sidecars that were made again of their copies; damaged ones in their
-/// place are set aside, those that lack tags are replaced. Interrupted, it begins anew with
-/// the next open.
+/// Writes sidecars that were made again of their copies, and sets damaged ones in their place
+/// aside; replaces those that lack what another program dropped. Interrupted, it begins anew
+/// with the next open.
 ///
 /// # Errors
-/// As the operating system reports them. Served without its sidecar, a session
-/// would show what was truncated, and its copy would be replaced with that.
+/// As the operating system reports them, of those that are missing. Served without its
+/// sidecar, a session would show what was truncated, and its copy would be replaced with that.
 pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed) -> Result<()> {
-    if found.restored.is_empty() && found.tagged.is_empty() {
+    let restored = found.restored.iter();
+    let lost: Vec<_> = restored
+        .map(|(stem, it)| (stem.as_str(), &it.meta))
+        .collect();
+    put(storage, places, &lost, true)?;
+    let tagged = found.tagged.iter();
+    let tagged: Vec<_> = tagged.map(|(stem, meta)| (stem.as_str(), meta)).collect();
+    // A full disk keeps no store shut for the sake of titles: the next open puts them back.
+    if let Err(error) = put(storage, places, &tagged, false) {
+        tracing::warn!(%error, "titles and labels that were dropped are not put back");
+    }
+    Ok(())
+}
+
+/// Puts sidecars where they belong; what stands there is set `aside`, or replaced.
+fn put(
+    storage: &dyn Storage,
+    places: Places<'_>,
+    sidecars: &[(&str, &SessionMeta)],
+    aside: bool,
+) -> Result<()> {
+    if sidecars.is_empty() {
         return Ok(());
     }
     let dir = places.dir;
     let mut written = Vec::new();
-    let lost = found.restored.iter();
-    let lost = lost.map(|(stem, restored)| (stem, &restored.meta, true));
-    let tagged = found.tagged.iter().map(|(stem, meta)| (stem, meta, false));
-    for (nth, (stem, meta, is_lost)) in lost.chain(tagged).enumerate() {
+    for (nth, (stem, meta)) in sidecars.iter().enumerate() {
         let temp = dir.join(format!("{SCRATCH_PREFIX}{nth:016x}"));
         let bytes = session_file::encode_sidecar(meta);
-        storage
-            .open(&temp, OpenMode::CreateNew)
-            .and_then(|file| file.write_all_at(&bytes, 0))
-            .map_err(|e| Error::io("restore", &temp, e))?;
-        written.push((stem, temp, is_lost));
+        let file = storage.open(&temp, OpenMode::CreateNew);
+        let wrote = file.and_then(|file| file.write_all_at(&bytes, 0));
+        if let Err(e) = wrote {
+            let _ = storage.remove_file(&temp);
+            return Err(Error::io("restore", &temp, e));
+        }
+        written.push((*stem, temp));
     }
     let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
     sync()?;
-    for (stem, temp, is_lost) in written {
+    for (stem, temp) in written {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let cleared = if is_lost {
+        let cleared = if aside {
             let aside = files::free_path(storage, places.quarantine, &name)?;
             storage.rename(&path, &aside)
         } else {

@@ -88,6 +88,11 @@ pub(crate) fn survey(
     let mut tagged = Vec::new();
     for (stem, meta) in &mut metas {
         if copies.tag(stem, meta) {
+            let name = session_file::sidecar_name(stem);
+            let finding = format!(
+                "{name}: title, labels and other fields, which another program dropped, are put back"
+            );
+            report.findings.push(finding);
             tagged.push((stem.clone(), meta.clone()));
         }
     }

@@ -1,5 +1,6 @@
 //! Backups: what sessions were before they were taken back.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -211,7 +212,13 @@ impl StoreHandle {
                 let size = lines.len() as u64;
                 let write = move || write_new(&shared, &lines);
                 let temp = blocking(place, write).await?;
+                let shared = engine.shared.clone();
+                let mut unfinished = Unfinished {
+                    path: Some(shared.backups.dir.join(&temp)),
+                    shared,
+                };
                 this.ask(&key, Keep { temp, name, size }).await?;
+                unfinished.path = None;
                 let shared = engine.shared.clone();
                 let dir = move || {
                     let synced = shared.storage.sync_dir(&shared.backups.dir);
@@ -234,6 +241,23 @@ impl StoreHandle {
     }
 }
 
+/// A file among the backups that is no backup yet: dropped, it goes. An erasure would
+/// otherwise find text in it, of nobody knows whom.
+struct Unfinished {
+    shared: Arc<Shared>,
+    /// `None` once it is a backup.
+    path: Option<PathBuf>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // What cannot be removed is removed by the next open.
+            let _ = self.shared.storage.remove_file(path);
+        }
+    }
+}
+
 /// Writes a file among the backups under a name that the next open removes.
 fn write_new(shared: &Shared, lines: &[u8]) -> Result<String> {
     let (storage, backups) = (&*shared.storage, &shared.backups);
@@ -246,7 +270,10 @@ fn write_new(shared: &Shared, lines: &[u8]) -> Result<String> {
         file.sync_data()
     };
     shared.names_changed();
-    write().map_err(|e| Error::io("write", &path, e))?;
+    write().map_err(|e| {
+        let _ = storage.remove_file(&path);
+        Error::io("write", &path, e)
+    })?;
     Ok(temp)
 }
 

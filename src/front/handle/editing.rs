@@ -20,8 +20,10 @@ impl StoreHandle {
     /// comes after it, and if the message was truncated, edited or removed since the position
     /// was read, nothing changes. The old message is hidden as a truncated one is:
     /// [searches](crate::SearchQuery::archived) find it, and the next compaction drops it, into
-    /// the archive if the store [has one](crate::StoreOptions::archive). Positions of before
-    /// end. Writes the session anew, so it costs what the session is long. Always durable.
+    /// the archive if the store [has one](crate::StoreOptions::archive). Backups and forks keep
+    /// it: those made before, and those made until that compaction. To leave nothing in the
+    /// directory, [erase](Self::erase) the session and its forks. Earlier positions become
+    /// invalid. Writes the session anew, so it costs what the session is long. Always durable.
     ///
     /// ```
     /// use sessionlog::{Error, Message, Store};

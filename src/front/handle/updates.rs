@@ -91,8 +91,9 @@ impl StoreHandle {
 
     /// Appends messages, but only if the session still has the history that `position` is of;
     /// the version that the session is at then. For answers that take long: one to a
-    /// conversation that was deleted, cleared or replaced meanwhile is refused, and does not
-    /// begin a new one. What was appended or truncated meanwhile does not matter.
+    /// conversation that was deleted, cleared, replaced or taken back meanwhile, or of which a
+    /// message was edited or removed, is refused, and does not begin a new one. What was
+    /// appended or truncated meanwhile does not matter.
     ///
     /// ```
     /// use sessionlog::{Error, Message, Store};

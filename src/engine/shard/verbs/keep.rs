@@ -10,9 +10,12 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 
+/// A number from here on is not kept: others must come after it.
+const HIGHEST: u64 = 1 << 62;
+
 /// Give a file among the backups, written and synced, the name of a backup of the session. It
-/// keeps its number if that is higher than any that was given, and gets the next one else. The
-/// caller syncs the directory.
+/// keeps its number if that is above all numbers given so far, and far from the last there is;
+/// otherwise it gets the next one. The caller syncs the directory.
 #[derive(Debug)]
 pub(crate) struct Keep {
     pub(crate) temp: String,
@@ -32,9 +35,8 @@ impl Verb for Keep {
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<()> {
-        Absent::Answer(Err(Error::BackupNotFound {
+        Absent::Answer(Err(Error::SessionNotFound {
             key: key.to_string(),
-            number: self.name.number,
         }))
     }
 
@@ -44,7 +46,14 @@ impl Verb for Keep {
     }
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
-        let named = self.name(&shard.session(id).entry.stem.clone(), turn);
+        let session = shard.session(id);
+        // A deleted session's file name may be another session's by now.
+        let named = if session.exists && !session.deleted {
+            self.name(&session.entry.stem.clone(), turn)
+        } else {
+            let key = session.entry.key.to_string();
+            Err(Error::SessionNotFound { key })
+        };
         turn.out.answer(answer, named);
     }
 }
@@ -54,7 +63,10 @@ impl Keep {
         let shared = turn.shared;
         let mut name = self.name;
         name.stem = stem.into();
-        name.number = name.number.max(shared.backups.next_number(stem));
+        let next = shared.backups.next_number(stem);
+        if !(next..HIGHEST).contains(&name.number) {
+            name.number = next;
+        }
         shared.names_changed();
         let (from, to) = (
             shared.backups.dir.join(self.temp),

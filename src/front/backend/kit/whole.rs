@@ -8,7 +8,7 @@ use crate::engine::shard::verbs::update::Dates;
 use crate::engine::shard::verbs::whole::Whole;
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;
-use crate::{BackupReason, Durability, Message, RawValue, Result, StoreHandle};
+use crate::{BackupReason, Durability, Message, RawValue, Result, StoreHandle, Update};
 
 /// The lines of a session, each ended by LF: what hidden control records still say, and then
 /// the visible lines, as bytes. Empty for one that does not exist.
@@ -46,7 +46,7 @@ pub fn split_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Puts a session in the place of whatever is under its key: lines, each ended by LF, its
-/// summary, scope and aliases. If it `keeps` what was there, that becomes a backup
+/// summary, scope and aliases. Title, labels and pin stay. If it `keeps` what was there, that becomes a backup
 /// ([`BackupReason::Clear`](crate::BackupReason::Clear)); else that is gone. Backups that are
 /// there already stay. In several steps; cut short, it is to be done again.
 pub fn put_session(
@@ -60,16 +60,23 @@ pub fn put_session(
     let (chats, key) = (chats.exact_keys(), key.to_owned());
     Reply::from_future(async move {
         let before = chats.list_backups(&key).await?;
+        let tags = chats.session_meta(&key).await?.tags;
         let is_emptied = keeps || !before.is_empty();
         if is_emptied {
             empty(&chats, &key).await?;
         } else {
             chats.delete_session(&key).await?;
+            // After a crash no backup that comes next is taken for one of the deleted session.
+            chats.flush().await?;
         }
         chats.upsert_session_meta(&key, scope, aliases).await?;
         chats.adopt_lines(&key, lines).await?;
         if !summary.is_empty() {
             chats.set_summary(&key, &summary).await?;
+        }
+        if !is_emptied && !tags.is_empty() {
+            let update = Update::new().title(tags.title).labels(tags.labels);
+            chats.update(&key, update.pinned(tags.pinned)).await?;
         }
         if is_emptied && !keeps {
             let newest = before.last().map_or(0, |backup| backup.number);

@@ -11,10 +11,26 @@ use crate::engine::shard::inbox::{Append, Item, Otherwise};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
 use crate::error::{Error, Result};
-use crate::front::session::{Place, To};
 use crate::ground::emptied;
 use crate::ground::mailbox::{Answered, Asked};
 use crate::ground::sync::slot::{Slot, slot};
+
+/// Where a session of some key is, once that is known: its shard, and its number there.
+pub(crate) type Place = Arc<OnceLock<(usize, u32)>>;
+
+/// Where lines go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct To<'a> {
+    pub(crate) key: &'a str,
+    /// The place of the session with this key, if the caller remembers it.
+    pub(crate) place: Option<&'a Place>,
+}
+
+impl<'a> From<&'a str> for To<'a> {
+    fn from(key: &'a str) -> Self {
+        Self { key, place: None }
+    }
+}
 
 /// Lines for a session, on their way.
 pub(crate) struct Appending {

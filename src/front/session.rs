@@ -1,6 +1,6 @@
 //! One session of a store.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::Message;
 use crate::compat::exchange::{Export, ExportOptions, Format, Transcript};
@@ -8,6 +8,7 @@ use crate::disk::files::backup::Backup;
 use crate::disk::session_file::SessionMeta;
 use crate::engine::position::{Keep, Position};
 use crate::error::{CheckpointId, Version};
+use crate::front::appending::{Place, To};
 use crate::front::context::{Context, Fork, Messages};
 use crate::front::handle::{BackupLimits, StoreHandle};
 use crate::front::reply::Reply;
@@ -41,9 +42,6 @@ pub struct Session {
     key: Arc<str>,
     place: Place,
 }
-
-/// Where a session of some key is, once that is known: its shard, and its number there.
-pub(crate) type Place = Arc<OnceLock<(usize, u32)>>;
 
 /// Verbs that do what the handle's of the same name does.
 macro_rules! verbs {
@@ -157,19 +155,5 @@ impl Session {
             key: &self.key,
             place: Some(&self.place),
         }
-    }
-}
-
-/// Where lines go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct To<'a> {
-    pub(crate) key: &'a str,
-    /// The place of the session with this key, if the caller remembers it.
-    pub(crate) place: Option<&'a Place>,
-}
-
-impl<'a> From<&'a str> for To<'a> {
-    fn from(key: &'a str) -> Self {
-        Self { key, place: None }
     }
 }

@@ -42,8 +42,8 @@ pub(super) struct Besides {
     hidden: i64,
     ids: Vec<String>,
     backups: Vec<Backup>,
-    has_archive: bool,
-    has_tags: bool,
+    /// What of it no copy takes along.
+    stays: Vec<Left>,
     /// Whether its store was opened read-only, which says neither ids nor what is in backups.
     is_only_read: bool,
 }
@@ -146,8 +146,6 @@ impl Whole {
         let copied = i64::try_from(self.count()).unwrap_or(i64::MAX);
         [
             (from.is_only_read, Left::Unread),
-            (from.has_archive, Left::Archive),
-            (from.has_tags, Left::Tags),
             (from.hidden > 0 && from.lines > copied, Left::Hidden),
             (from.ids.len() > to.once_ids(), Left::Ids),
             (kept.len() < from.backups.len(), Left::Backups),
@@ -155,6 +153,7 @@ impl Whole {
         ]
         .into_iter()
         .filter_map(|(is_left, what)| is_left.then_some(what))
+        .chain(from.stays.iter().copied())
         .collect()
     }
 
@@ -279,6 +278,11 @@ impl Place {
                     ids => (ids?, false),
                 };
                 let meta = chats.session_meta(key).await?;
+                let has_tags = meta.tags != sessionlog::SessionTags::default();
+                let has_archive = !chats.archived_months(key).await?.is_empty();
+                let stays = [(has_archive, Left::Archive), (has_tags, Left::Tags)];
+                let stays = stays.into_iter().filter(|(is_there, _)| *is_there);
+                let stays = stays.map(|(_, what)| what).collect();
                 Ok(Besides {
                     exists: true,
                     version,
@@ -296,8 +300,7 @@ impl Place {
                     } else {
                         chats.list_backups(key).await?
                     },
-                    has_archive: !chats.archived_months(key).await?.is_empty(),
-                    has_tags: meta.tags != sessionlog::SessionTags::default(),
+                    stays,
                 })
             }
             Self::Database(store) => {
@@ -470,8 +473,7 @@ async fn of_row(store: &PostgresStore, key: &str, row: Session) -> Result<Beside
         aliases: row.aliases,
         created_at: row.created_at,
         updated_at: row.updated_at,
-        has_archive: false,
-        has_tags: false,
+        stays: Vec::new(),
         is_only_read: false,
         exists: true,
     })

@@ -16,9 +16,8 @@ use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::update::Updated;
 use crate::engine::supervisor::Request;
 use crate::error::{Result, Version};
-use crate::front::appending::Appending;
+use crate::front::appending::{Appending, To};
 use crate::front::reply::Reply;
-use crate::front::session::To;
 
 /// Writing.
 impl StoreHandle {

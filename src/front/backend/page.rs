@@ -243,9 +243,6 @@ impl Page {
         if !from.summary.trim().is_empty() {
             from.summary.trim().clone_into(&mut self.summary);
         }
-        if self.tags.is_empty() {
-            self.tags = from.tags.of_a_fork();
-        }
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::{StoreHandle, blocking};
 use crate::compat::scope;
-use crate::disk::session_file::{self, SessionTags};
+use crate::disk::session_file;
 use crate::engine::catalog::Catalog;
 use crate::engine::reader;
 use crate::engine::shard::verbs::ensure::Search;
@@ -78,7 +78,6 @@ impl StoreHandle {
                 let candidate = Candidate {
                     lines: live.bytes,
                     summary: text.summary.clone(),
-                    tags: text.tags.of_a_fork(),
                 };
                 return Ok(Some((alias.clone(), candidate)));
             }
@@ -111,7 +110,6 @@ impl StoreHandle {
             let candidate = Candidate {
                 lines,
                 summary: String::new(),
-                tags: SessionTags::default(),
             };
             Ok(Some(Promote {
                 identity: None,

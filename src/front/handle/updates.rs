@@ -130,8 +130,8 @@ impl StoreHandle {
     ///
     /// Title, labels and pin stand in the sidecar as `title`, `labels` and `pinned`, and in
     /// the store's own copy of it: PicoClaw drops them when it writes, and the next open puts
-    /// them back. They stay through everything but the session's deletion. An
-    /// [`Update`] changes them with other things in one commit.
+    /// them back. They stay with the session until it is deleted; one that takes its history
+    /// over has its own. An [`Update`] changes them with other things in one commit.
     ///
     /// ```
     /// use sessionlog::{SessionQuery, Store};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::identity::Identity;
 use crate::disk::files;
-use crate::disk::session_file::{Meta, SessionTags};
+use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -30,7 +30,6 @@ pub(crate) struct Promote {
 pub(crate) struct Candidate {
     pub(crate) lines: Vec<u8>,
     pub(crate) summary: String,
-    pub(crate) tags: SessionTags,
 }
 
 impl Candidate {
@@ -120,9 +119,6 @@ impl Shard {
             let summary = candidate.summary.trim();
             if !summary.is_empty() {
                 meta.text_mut().summary = summary.into();
-            }
-            if meta.text.tags.is_empty() {
-                meta.text_mut().tags = candidate.tags;
             }
         };
         let changed = match session.changed(change, turn) {

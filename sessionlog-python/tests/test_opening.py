@@ -124,7 +124,9 @@ def test_a_waiting_thread_lets_others_run(store: sessionlog.Store) -> None:
 
 def test_ctrl_c_ends_a_wait_for_changes(directory: Path) -> None:
     program = """
-import sys, sessionlog
+import signal, sys, sessionlog
+# A program begun in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 store = sessionlog.open(sys.argv[1])
 print("ready", flush=True)
 try:

@@ -300,6 +300,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A position that the session's history does not have.
+    pub(crate) fn no_position(key: &str) -> Self {
+        Self::PositionNotFound { key: key.into() }
+    }
+
     /// Wraps an operating system error, telling a full disk apart.
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         if is_full(&source) {

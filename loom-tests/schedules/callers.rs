@@ -160,8 +160,8 @@ impl Caller {
         }
     }
 
-    /// Follows all sessions until the store ends: who is told of a change sees no state from
-    /// before it.
+    /// Follows all sessions until the store ends. After a change was told, no read returns an
+    /// earlier state.
     pub(crate) fn follow(self) {
         let mut changes = self.handle.changes(ChangeFilter::new());
         let mut passed = BTreeMap::<String, Vec<Version>>::new();
@@ -184,7 +184,7 @@ impl Caller {
         }
     }
 
-    /// Says something and has it erased: then no disk that a power loss leaves has it.
+    /// Adds a message and erases it. No image of the disk after a power loss contains it.
     pub(crate) fn forget(self, times: usize) {
         for number in 0..times {
             let secret = format!("secret-{number}");

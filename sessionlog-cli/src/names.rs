@@ -1,4 +1,4 @@
-//! What sessions are called: their keys, or an alias in place of a key that is a hash.
+//! Names of sessions: the key, or an alias if the key is a hash.
 
 use std::collections::HashMap;
 

@@ -52,7 +52,7 @@ const sessionAddress = (key) => `#/s/${encodeURIComponent(key)}`;
 /* ---- sessions and search ---- */
 
 let listed = { key: null, next: null, shown: 0, abort: null };
-/** What sessions are called that have hashes as keys, as far as they were seen. */
+/** Names of the sessions seen so far whose keys are hashes. */
 const names = new Map();
 
 function filters() {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Where a message stands in its session, or where its messages end. It stays true while
 /// messages are appended and others truncated, and through compactions; replacing the
-/// history or taking it back, deleting the session, and opening the store anew end it; on a
+/// history or taking it back, editing or removing a message, deleting the session, and opening
+/// the store anew end it; on a
 /// store opened read-only, so do a compaction and the first time that the session's lines
 /// reach a file, up to seconds after they were written. Got
 /// from a [`SessionSnapshot`](crate::SessionSnapshot) or a [`Window`](crate::Window);

@@ -92,8 +92,8 @@ impl SearchQuery {
     }
 
     /// Whether the title and the summary of each session are searched, too, before its
-    /// messages; they are not, by default. They are of nobody and of no time: a query for a
-    /// role or a time finds none.
+    /// messages; they are not, by default. They have no role and no time: a query for
+    /// either skips them.
     ///
     /// ```
     /// use sessionlog::{FoundIn, SearchQuery, Store};

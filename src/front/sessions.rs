@@ -332,7 +332,7 @@ pub struct SessionInfo {
     pub key: String,
     /// Its summary; empty if it has none.
     pub summary: String,
-    /// The first text that is not hidden, at most 200 characters; for want of a title.
+    /// The first text that is not hidden, at most 200 characters; shown if there is no title.
     pub first_text: String,
     /// The last text, at most 200 characters.
     pub last_text: String,

@@ -189,7 +189,7 @@ impl SessionSnapshot {
                 read(snapshot, at, counters).map(Some)
             })
         });
-        found.and_then(move |found| found.ok_or_else(|| not_found(&key)))
+        found.and_then(move |found| found.ok_or_else(|| Error::no_position(&key)))
     }
 
     fn offset(&self, position: Position) -> Result<u64> {
@@ -197,7 +197,7 @@ impl SessionSnapshot {
         let lines = live.start..=live.end + *tail_len as u64;
         match live.numbering.find(position) {
             Place::Here(offset) if lines.contains(&offset) => Ok(offset),
-            Place::Here(_) | Place::Gone | Place::Elsewhere => Err(not_found(&self.key)),
+            Place::Here(_) | Place::Gone | Place::Elsewhere => Err(Error::no_position(&self.key)),
         }
     }
 
@@ -212,8 +212,4 @@ impl SessionSnapshot {
             )
         })
     }
-}
-
-fn not_found(key: &str) -> Error {
-    Error::PositionNotFound { key: key.into() }
 }

@@ -52,8 +52,8 @@ pub(crate) struct Ls {
     /// Whole keys only, one per line
     #[arg(short, long)]
     keys: bool,
-    /// One JSON object per line, with all there is to say; a session whose files cannot be read
-    /// has "unreadable": true
+    /// One complete JSON object per line; a session whose files cannot be read has
+    /// "unreadable": true
     #[arg(long, conflicts_with = "keys")]
     json: bool,
 }
@@ -117,7 +117,7 @@ impl Ls {
         Ok(Outcome::found(!page.sessions.is_empty()))
     }
 
-    /// How many are shown at most.
+    /// The most sessions to show.
     fn limit(&self) -> usize {
         let is_list = !self.all && !self.json && !self.keys;
         let most = if is_list { 50 } else { usize::MAX };

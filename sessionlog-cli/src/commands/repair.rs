@@ -67,7 +67,7 @@ impl Repair {
         Ok(Outcome::found(is_whole))
     }
 
-    /// What the sessions are called that it concerns.
+    /// The names of the sessions in the report.
     fn names(&self, report: &RepairReport) -> Names {
         let mut names = Names::default();
         // If it does not open yet, keys stand for themselves.

@@ -45,7 +45,7 @@ struct Restored {
     sessions: usize,
     bytes: u64,
     sound: bool,
-    /// What is wrong with what was restored.
+    /// The faults of the restored directory.
     problems: Vec<String>,
 }
 

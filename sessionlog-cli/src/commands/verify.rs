@@ -156,7 +156,7 @@ fn ownerless(report: &VerifyReport) -> impl Iterator<Item = &SessionCheck> {
     sessions.filter(|session| session.key.is_empty() && session.lines > 0)
 }
 
-/// How many places and sessions of a fault are named, unless all are asked for.
+/// The most places and sessions named per fault, without `--full`.
 const NAMED: usize = 20;
 
 fn tell(out: &mut Output, dir: &Path, report: &VerifyReport) -> Result<()> {
@@ -204,7 +204,7 @@ fn tell(out: &mut Output, dir: &Path, report: &VerifyReport) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong, where, what it costs and what to run next.
+/// Prints a fault: its cause, its places, its cost and the next command.
 fn tell_fault(out: &mut Output, dir: &Path, names: &Names, fault: &Fault) -> Result<()> {
     out.line(&out.paint(BAD, fault.cause))?;
     some(out, "", &fault.places, |place| names.line(place))?;
@@ -243,7 +243,7 @@ fn some(
     }
 }
 
-/// What to run, or to do.
+/// Returns the next command, or the next step.
 fn next(dir: &Path, remedy: Remedy) -> String {
     let repair = store::command("repair", dir);
     match remedy {

@@ -47,7 +47,7 @@ impl SessionTags {
         Some(&field.value)
     }
 
-    /// Whether there is nothing of the kind.
+    /// Whether there are no tags.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

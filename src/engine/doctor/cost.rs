@@ -1,4 +1,4 @@
-//! What a damaged journal costs: the same for who only looks and for who mends.
+//! Computes what a damaged journal costs, for `verify` and `repair`.
 
 use std::path::Path;
 

@@ -278,7 +278,8 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
     meta.tags.title = field(&text, "title").unwrap_or_default();
     meta.tags.labels = field(&text, "labels").unwrap_or_default();
     meta.tags.pinned = field(&text, "pinned").unwrap_or_default();
-    note("fields of other programs", false);
+    // Nothing says whether there were any.
+    note("other fields, if there were any", false);
     let bare = meta.clone();
     for (name, into) in [
         ("created_at", &mut meta.created_at),

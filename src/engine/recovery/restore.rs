@@ -3,7 +3,7 @@
 use crate::disk::files;
 use crate::disk::files::sidecar::read_bytes;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::plan::Plans;
 use super::redo::{Places, SCRATCH_PREFIX};
@@ -15,68 +15,77 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
 /// Writes sidecars that were made again of their copies, and sets damaged ones in their place
-/// aside; replaces those that lack what another program dropped. Interrupted, it begins anew
-/// with the next open.
+/// aside; replaces those that lack fields which another program dropped. Interrupted, it begins
+/// anew with the next open. Without space for the latter they are left to a later open: no store
+/// stays shut for a title.
 ///
 /// # Errors
-/// As the operating system reports them, of those that are missing. Served without its
-/// sidecar, a session would show what was truncated, and its copy would be replaced with that.
+/// As the operating system reports them. Served without its sidecar, a session
+/// would show what was truncated, and its copy would be replaced with that.
 pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed) -> Result<()> {
-    let restored = found.restored.iter();
-    let lost: Vec<_> = restored
-        .map(|(stem, it)| (stem.as_str(), &it.meta))
-        .collect();
-    put(storage, places, &lost, true)?;
-    let tagged = found.tagged.iter();
-    let tagged: Vec<_> = tagged.map(|(stem, meta)| (stem.as_str(), meta)).collect();
-    // A full disk keeps no store shut for the sake of titles: the next open puts them back.
-    if let Err(error) = put(storage, places, &tagged, false) {
-        tracing::warn!(%error, "titles and labels that were dropped are not put back");
-    }
-    Ok(())
-}
-
-/// Puts sidecars where they belong; what stands there is set `aside`, or replaced.
-fn put(
-    storage: &dyn Storage,
-    places: Places<'_>,
-    sidecars: &[(&str, &SessionMeta)],
-    aside: bool,
-) -> Result<()> {
-    if sidecars.is_empty() {
-        return Ok(());
-    }
     let dir = places.dir;
-    let mut written = Vec::new();
-    for (nth, (stem, meta)) in sidecars.iter().enumerate() {
-        let temp = dir.join(format!("{SCRATCH_PREFIX}{nth:016x}"));
-        let bytes = session_file::encode_sidecar(meta);
-        let file = storage.open(&temp, OpenMode::CreateNew);
-        let wrote = file.and_then(|file| file.write_all_at(&bytes, 0));
-        if let Err(e) = wrote {
-            let _ = storage.remove_file(&temp);
-            return Err(Error::io("restore", &temp, e));
+    let restored = found.restored.iter();
+    let restored = restored.map(|(stem, restored)| (stem.as_str(), &restored.meta));
+    let lost = write_scratch(storage, dir, "lost", restored)?;
+    let tagged = found
+        .tagged
+        .iter()
+        .map(|(stem, meta)| (stem.as_str(), meta));
+    let tagged = match write_scratch(storage, dir, "tagged", tagged) {
+        Err(error) if error.may_pass() => {
+            tracing::warn!(%error, "fields that another program dropped of sidecars are not put back");
+            Vec::new()
         }
-        written.push((*stem, temp));
+        written => written?,
+    };
+    if lost.is_empty() && tagged.is_empty() {
+        return Ok(());
     }
     let sync = || storage.sync_all(dir).map_err(|e| Error::io("sync", dir, e));
     sync()?;
-    for (stem, temp) in written {
+    for (stem, temp) in lost {
         let name = session_file::sidecar_name(stem);
         let path = dir.join(&name);
-        let cleared = if aside {
-            let aside = files::free_path(storage, places.quarantine, &name)?;
-            storage.rename(&path, &aside)
-        } else {
-            Ok(())
-        };
-        match cleared {
+        let aside = files::free_path(storage, places.quarantine, &name)?;
+        match storage.rename(&path, &aside) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => storage.rename(&temp, &path),
         }
         .map_err(|e| Error::io("restore", &path, e))?;
     }
+    for (stem, temp) in tagged {
+        let path = dir.join(session_file::sidecar_name(stem));
+        let replaced = storage.rename(&temp, &path);
+        replaced.map_err(|e| Error::io("restore", &path, e))?;
+    }
     sync()
+}
+
+/// Writes each sidecar to a scratch file of its own. If one of them cannot be written, none
+/// stays.
+fn write_scratch<'a>(
+    storage: &dyn Storage,
+    dir: &Path,
+    what: &str,
+    sidecars: impl Iterator<Item = (&'a str, &'a SessionMeta)>,
+) -> Result<Vec<(&'a str, PathBuf)>> {
+    let mut written = Vec::new();
+    for (nth, (stem, meta)) in sidecars.enumerate() {
+        let temp = dir.join(format!("{SCRATCH_PREFIX}{what}-{nth:016x}"));
+        let bytes = session_file::encode_sidecar(meta);
+        let file = storage.open(&temp, OpenMode::CreateNew);
+        let wrote = file.and_then(|file| file.write_all_at(&bytes, 0));
+        written.push((stem, temp));
+        if let Err(e) = wrote {
+            for (_, temp) in &written {
+                // What cannot be removed is removed by the next open.
+                let _ = storage.remove_file(temp);
+            }
+            let temp = written.pop().map(|(_, temp)| temp).unwrap_or_default();
+            return Err(Error::io("restore", &temp, e));
+        }
+    }
+    Ok(written)
 }
 
 /// Copies what the sidecars say that recovery brought up to the journal: the

@@ -36,11 +36,11 @@ pub(crate) struct Surveyed {
     pub(crate) tagged: Vec<(String, SessionMeta)>,
 }
 
-/// Every session of `dir`: those with files, and those
-/// that `plans` makes or unmakes without its having been carried out yet, but for what
-/// others did to those. With them goes what `copies` say of sidecars that are missing or do
-/// not decode, by file name, and of those of which another program dropped what it does not
-/// know, if the copies [were read](Copies::read_tagged) for that. `entries`: what is in the directory, if it was just read.
+/// Finds every session of `dir`: those with files, and those that `plans` makes or unmakes
+/// without its having been carried out yet, but for what others did to those. Sidecars that
+/// are missing or do not decode are made again of `copies`. If the copies
+/// [were read](Copies::read_tagged) for that, sidecars get back the fields that another
+/// program dropped. `entries`: what is in the directory, if it was just read.
 ///
 /// # Errors
 /// If the directory cannot be read.

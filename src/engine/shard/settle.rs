@@ -22,8 +22,7 @@ impl Shard {
     pub(super) fn show(&mut self, op: &mut Op, batch: &Bytes, turn: &mut Turn<'_>) {
         let id = op.session;
         match &op.change {
-            // Not even in its turn: readers may have seen later changes, which those before it
-            // did not keep back.
+            // Readers may have seen later changes by now: shown, it would take those back.
             Change::Image { .. } => {}
             // What it stands on comes first.
             _ if self.session(id).deferred > 0 => return,

@@ -166,7 +166,7 @@ impl Page {
         usize::try_from(nth).ok()
     }
 
-    /// Puts a line in the place of the one at a position, or none. Positions of before end.
+    /// Puts a line in the place of the one at a position, or none. Earlier positions become invalid.
     pub(crate) fn amend(&mut self, position: Position, line: Option<Line>) {
         let Some(nth) = self.index(position).filter(|nth| *nth < self.lines.len()) else {
             return;

@@ -150,7 +150,7 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     }
 
     /// Replaces the message at a position, which a [`window`](Self::window) or the store's own
-    /// reads tell; the version that the session is at then. Positions of before end. As
+    /// reads tell; the version that the session is at then. Earlier positions become invalid. As
     /// [`StoreHandle::edit`](crate::StoreHandle::edit); stores in memory keep nothing of the old
     /// message. Default: [`Error::Unsupported`].
     fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {

@@ -199,7 +199,7 @@ impl Reader for Families {
         Ok(key.map(String::from_utf8).transpose()?)
     }
 
-    /// What a range hides goes when the levels are merged.
+    /// Deleted ranges give their space back when the levels are merged.
     fn reclaim(&self) -> Outcome<()> {
         let messages = self.family("messages");
         self.0.flush_cf(&messages)?;

@@ -17,8 +17,8 @@ use crate::error::{Error, Result, Version};
 #[derive(Debug)]
 pub(crate) struct Edit {
     pub(crate) position: Position,
-    /// How long the line at the position is, without its LF. Positions name the same line
-    /// for as long as they name any, so that whoever read it knows.
+    /// How long the line at the position is, without its LF. A valid position always
+    /// names the same line, so the length that was read still holds.
     pub(crate) len: u64,
     /// The new line, ended by LF; empty if there is none.
     pub(crate) line: Vec<u8>,
@@ -35,7 +35,7 @@ impl Verb for Edit {
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<Version> {
-        Absent::Answer(Err(not_found(key)))
+        Absent::Answer(Err(Error::no_position(key)))
     }
 
     fn waits(&self, session: &Session) -> bool {
@@ -75,7 +75,7 @@ impl Edit {
             Place::Here(_) | Place::Gone | Place::Elsewhere => None,
         };
         let Some((file, at)) = found else {
-            return Err(not_found(&session.entry.key));
+            return Err(Error::no_position(&session.entry.key));
         };
         Ok(Amended {
             file,
@@ -87,8 +87,4 @@ impl Edit {
             torn: session.settled.torn,
         })
     }
-}
-
-fn not_found(key: &str) -> Error {
-    Error::PositionNotFound { key: key.into() }
 }

@@ -128,7 +128,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
         match Version::ABSENT.require(key, self.expect) {
             Err(error) => Absent::Answer(Err(error)),
-            Ok(()) if self.after.is_some() => Absent::Answer(Err(not_found(key))),
+            Ok(()) if self.after.is_some() => Absent::Answer(Err(Error::no_position(key))),
             // Nothing to keep, and nothing to create: PicoClaw would list a session here
             // that never was.
             Ok(()) if self.says_nothing() => Absent::Answer(Ok(T::from(Updated {
@@ -195,7 +195,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         // Histories are numbered anew when they are settled, and nothing waits beside that.
         let goes_on = |after: Point| session.numbering.find(after) != Place::Elsewhere;
         if !self.after.is_none_or(goes_on) {
-            return Err(not_found(&session.entry.key));
+            return Err(Error::no_position(&session.entry.key));
         }
         if let Some(line) = self.once_line(shard.session(id))
             && shard.has_taken(id, &line, turn)?
@@ -326,10 +326,6 @@ impl Session {
     }
 }
 
-fn not_found(key: &str) -> Error {
-    Error::PositionNotFound { key: key.into() }
-}
-
 /// Finds where the lines begin that stay: here if they are near the end, else in the
 /// background.
 ///
@@ -338,7 +334,7 @@ fn not_found(key: &str) -> Error {
 fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Result<Prepared> {
     shard.write_out(id, turn)?;
     let session = shard.session(id);
-    let astray = || not_found(&session.entry.key);
+    let astray = || Error::no_position(&session.entry.key);
     let query = Query {
         start: session.start,
         end: session.settled.end,
@@ -374,7 +370,7 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
         }
     };
     match located {
-        Located::Amiss => Err(not_found(&shard.session(id).entry.key)),
+        Located::Amiss => Err(Error::no_position(&shard.session(id).entry.key)),
         located => Ok(Prepared::Ready(Some(located))),
     }
 }

@@ -177,8 +177,8 @@ pub fn put_message_ids(chats: &StoreHandle, key: &str, ids: Vec<String>) -> Repl
     })
 }
 
-/// Says when a session was made and last changed, in RFC 3339: it was made no later than it
-/// says already.
+/// Says when a session was made and last changed, in RFC 3339. The creation
+/// time only moves back.
 pub fn date_session(
     chats: &StoreHandle,
     key: &str,

@@ -22,6 +22,8 @@ const JOBS: i32 = 2;
 
 type Database = DBWithThreadMode<MultiThreaded>;
 
+type Entry = Result<(Box<[u8]>, Box<[u8]>), rocksdb::Error>;
+
 pub(crate) struct RocksDb {
     store: Families,
     durable: WriteOptions,
@@ -73,7 +75,7 @@ impl Engine for RocksDb {
                 batch.put_cf(&sessions, number(session), key_of(session));
             }
         }
-        Ok(store.0.write_opt(&batch, &self.write)?)
+        Ok(store.0.write_opt(batch, &self.write)?)
     }
 
     fn alias(&mut self, sessions: Range<usize>) -> Outcome<()> {
@@ -82,7 +84,7 @@ impl Engine for RocksDb {
         for session in sessions {
             batch.put_cf(&aliases, alias_of(session), number(session));
         }
-        Ok(self.store.0.write_opt(&batch, &self.durable)?)
+        Ok(self.store.0.write_opt(batch, &self.durable)?)
     }
 
     /// Writes what is in memory to its tree, as the other engines' flushes do, and waits for
@@ -106,7 +108,7 @@ impl Engine for RocksDb {
             let kept = end.saturating_sub(keep as u32);
             batch.delete_range_cf(&messages, bytes(session, 0), bytes(session, kept));
         }
-        Ok(store.0.write_opt(&batch, &self.durable)?)
+        Ok(store.0.write_opt(batch, &self.durable)?)
     }
 
     fn reclaim_step(&mut self) -> Outcome<bool> {
@@ -153,10 +155,7 @@ impl Families {
         Ok(newest.map_or(0, |(number, _)| number + 1))
     }
 
-    fn all(
-        &self,
-        family: &str,
-    ) -> impl Iterator<Item = Result<(Box<[u8]>, Box<[u8]>), rocksdb::Error>> {
+    fn all(&self, family: &str) -> impl Iterator<Item = Entry> {
         let family = self.family(family);
         self.0.iterator_cf(&family, IteratorMode::Start)
     }

@@ -6,27 +6,17 @@ ALTER INDEX {schema}.control_lines RENAME TO whole_control_lines;
 ALTER TABLE {schema}.backup_lines RENAME TO whole_backup_lines;
 ALTER INDEX {schema}.backup_lines_pkey RENAME TO whole_backup_lines_pkey;
 CREATE TABLE {schema}.lines (
-    session_id bigint NOT NULL,
-    line_at    bigint NOT NULL,
-    kind       smallint NOT NULL,
-    line       bytea NOT NULL,
-    said       text,
+    LIKE {schema}.whole_lines INCLUDING DEFAULTS INCLUDING STORAGE,
     PRIMARY KEY (session_id, line_at)
 ) PARTITION BY HASH (session_id);
 CREATE TABLE {schema}.backup_lines (
-    session_id bigint NOT NULL,
-    number     bigint NOT NULL,
-    line_at    bigint NOT NULL,
-    kind       smallint NOT NULL,
-    line       bytea NOT NULL,
-    said       text,
+    LIKE {schema}.whole_backup_lines INCLUDING DEFAULTS INCLUDING STORAGE,
     PRIMARY KEY (session_id, number, line_at)
 ) PARTITION BY HASH (session_id);
 {parts}
-INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
-    SELECT session_id, line_at, kind, line, said FROM {schema}.whole_lines;
-INSERT INTO {schema}.backup_lines (session_id, number, line_at, kind, line, said)
-    SELECT session_id, number, line_at, kind, line, said FROM {schema}.whole_backup_lines;
+-- The columns are the same, in the same order.
+INSERT INTO {schema}.lines SELECT * FROM {schema}.whole_lines;
+INSERT INTO {schema}.backup_lines SELECT * FROM {schema}.whole_backup_lines;
 CREATE INDEX control_lines ON {schema}.lines (session_id, line_at) WHERE kind IN (1, 2, 3);
 DROP TABLE {schema}.whole_lines;
 DROP TABLE {schema}.whole_backup_lines;

@@ -3,6 +3,7 @@
 use crate::disk::files;
 use crate::disk::files::extent;
 use crate::disk::files::lines::for_each_line;
+use crate::disk::files::sidecar::read_bytes;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -75,10 +76,19 @@ impl<'a> Copies<'a> {
             return false;
         };
         let is_same = said.key == meta.key && said.created_at == meta.created_at;
-        if is_same {
+        let is_dropped = is_same && !self.is_own(stem, meta);
+        if is_dropped {
             meta.tags.clone_from(&said.tags);
         }
-        is_same
+        is_dropped
+    }
+
+    /// Whether the store itself wrote a sidecar: what that lacks was taken away, though no copy
+    /// may say so. A copy is a cache, whose last line may have found no space.
+    fn is_own(&self, stem: &str, meta: &SessionMeta) -> bool {
+        let path = self.dir.join(session_file::sidecar_name(stem));
+        let read = read_bytes(self.storage, &path);
+        read.is_ok_and(|bytes| session_file::is_own_sidecar(&bytes, meta))
     }
 
     /// The sidecar of a session whose own is missing or does not decode. `None`

@@ -104,7 +104,8 @@ pub(crate) use scope::check_scope;
 pub use sidecar::SessionMeta;
 pub(crate) use sidecar::{
     decode as decode_sidecar, encode as encode_sidecar, encode_flat as encode_flat_sidecar,
-    encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, on_the_way,
+    encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, is_own as is_own_sidecar,
+    on_the_way,
 };
 pub use tags::SessionTags;
 pub(crate) use tags::TagChange;

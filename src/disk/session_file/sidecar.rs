@@ -129,6 +129,11 @@ pub(crate) fn is_laid_out(bytes: &[u8], meta: &SessionMeta) -> bool {
     bytes == encode(meta) || bytes == lay_out(&fields(meta))
 }
 
+/// Whether a sidecar has the bytes that [`encode`] gives it, and no other program does.
+pub(crate) fn is_own(bytes: &[u8], meta: &SessionMeta) -> bool {
+    bytes == encode(meta) && bytes != lay_out(&fields(meta))
+}
+
 /// Whether whoever reads a sidecar that is written over meets one, in whatever order the
 /// bytes arrive. Digits of the count, and of the last change without its date and hour,
 /// may come from both, and the count may have one digit more or less; nothing else may

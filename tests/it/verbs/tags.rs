@@ -246,3 +246,23 @@ fn tags_change_in_one_commit_with_the_rest_at_a_version() {
     assert!(chats.exists("new").wait().unwrap());
     store.close().unwrap();
 }
+
+#[test]
+fn tags_that_were_taken_away_stay_so_though_no_copy_says_it() {
+    let dir = scratch();
+    let copies = dir.path().join(".sessionlog/sidecars.jsonl");
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "cli", 0..3);
+    tagged(&store, "cli");
+    chats.flush().wait().unwrap();
+    let before = fs::read(&copies).unwrap();
+    let none = Update::new().title("").labels([""]).pinned(false);
+    chats.update("cli", none).wait().unwrap();
+    store.close().unwrap();
+    // As if the line that says so had found no space.
+    fs::write(&copies, before).unwrap();
+    let store = open(dir.path());
+    assert_eq!(tags(&store.handle(), "cli"), SessionTags::default());
+    store.close().unwrap();
+}

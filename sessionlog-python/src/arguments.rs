@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sessionlog::{
     Budget, Durability, Erase, Export, ExportOptions, Format, Keep, Message, OffsetDateTime,
-    SearchQuery, SessionOrder, SessionQuery, StoreOptions, Unpaired, Whose,
+    SearchQuery, SessionOrder, SessionQuery, StoreOptions, Unpaired, Update, Whose,
 };
 
 use crate::errors::{invalid, raise};
@@ -92,6 +92,63 @@ impl KeepGiven {
     }
 }
 
+/// What an update changes. What is `None` or missing stays as it is.
+#[derive(FromPyObject)]
+pub(crate) struct UpdateGiven {
+    #[pyo3(item)]
+    append: Vec<Vec<u8>>,
+    #[pyo3(item, default)]
+    keep: Option<KeepGiven>,
+    #[pyo3(item, default)]
+    summary: Option<String>,
+    #[pyo3(item, default)]
+    tokens: Option<i64>,
+    #[pyo3(item, default)]
+    title: Option<String>,
+    #[pyo3(item, default)]
+    labels: Option<Vec<String>>,
+    #[pyo3(item, default)]
+    pinned: Option<bool>,
+    #[pyo3(item, default)]
+    expect: Option<String>,
+    #[pyo3(item, default)]
+    after: Option<String>,
+}
+
+impl UpdateGiven {
+    pub(crate) fn to_update(&self) -> PyResult<Update> {
+        let mut update = Update::new();
+        if !self.append.is_empty() {
+            update = update.append(messages(&self.append)?);
+        }
+        if let Some(keep) = &self.keep {
+            update = update.keep(keep.to_keep()?);
+        }
+        if let Some(summary) = &self.summary {
+            update = update.summary(summary);
+        }
+        if let Some(tokens) = self.tokens {
+            update = update.tokens(tokens);
+        }
+        if let Some(title) = &self.title {
+            update = update.title(title);
+        }
+        if let Some(labels) = &self.labels {
+            update = update.labels(labels);
+        }
+        if let Some(pinned) = self.pinned {
+            update = update.pinned(pinned);
+        }
+        if let Some(version) = parsed_if(self.expect.as_deref(), "version")? {
+            update = update.expect(version);
+        }
+        if let Some(position) = parsed_if(self.after.as_deref(), "position")? {
+            update = update.after(position);
+        }
+        Ok(update)
+    }
+}
+
 /// How much of a conversation a window has.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -140,6 +197,8 @@ pub(crate) struct SessionsGiven {
     person: Option<String>,
     chat: Option<String>,
     updated_since: Option<f64>,
+    labels: Vec<String>,
+    pinned: bool,
     order: String,
 }
 
@@ -166,6 +225,12 @@ impl SessionsGiven {
         if let Some(since) = self.updated_since {
             query = query.updated_since(time(since)?);
         }
+        for label in &self.labels {
+            query = query.label(label);
+        }
+        if self.pinned {
+            query = query.pinned();
+        }
         Ok(query)
     }
 }
@@ -181,6 +246,8 @@ pub(crate) struct SearchGiven {
     since: Option<f64>,
     until: Option<f64>,
     archived: bool,
+    tool_calls: bool,
+    summaries: bool,
     among: SessionsGiven,
 }
 
@@ -189,6 +256,8 @@ impl SearchGiven {
         let mut query = SearchQuery::new()
             .ignore_case(self.ignore_case)
             .archived(self.archived)
+            .tool_calls(self.tool_calls)
+            .summaries(self.summaries)
             .among(self.among.to_query()?);
         query = match (&self.text, &self.regex) {
             (Some(_), Some(_)) => return Err(invalid("either a text or a regex is searched for")),

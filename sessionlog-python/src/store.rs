@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::value::RawValue;
 use sessionlog::{
-    Appended, ChangeFilter, ChangeKind, CheckpointId, Fork, Position, SessionPage, StoreHandle,
-    Update, Version, Window,
+    Appended, ChangeFilter, ChangeKind, CheckpointId, Fork, Message, Position, Reply, SessionPage,
+    StoreHandle, Version, Window,
 };
 
 use crate::arguments::{
-    self, BudgetGiven, KeepGiven, SearchGiven, SessionsGiven, parsed, parsed_if,
+    self, BudgetGiven, KeepGiven, SearchGiven, SessionsGiven, UpdateGiven, parsed, parsed_if,
 };
 use crate::call::Call;
 use crate::context::Context;
@@ -39,6 +40,13 @@ impl Store {
             syncs_in_poll: self.syncs_in_poll,
             recovery: self.recovery.clone(),
         }
+    }
+
+    /// A call that changes a session, and gives its version.
+    fn changed(&self, reply: Reply<Version>) -> Call {
+        self.write(Call::of(reply, |py, version| {
+            crate::call::plain(py, version.to_string())
+        }))
     }
 
     /// A call that writes.
@@ -127,40 +135,49 @@ impl Store {
         })))
     }
 
-    fn update(
+    fn update(&self, key: &str, given: UpdateGiven) -> PyResult<Call> {
+        let update = given.to_update()?;
+        Ok(self.changed(self.handle.get()?.update(key, update)))
+    }
+
+    fn edit(&self, key: &str, at: &str, message: Vec<u8>) -> PyResult<Call> {
+        let message = Message::from_json(&message).map_err(|error| raise(&error))?;
+        let reply = self.handle.get()?.edit(key, position(at)?, message);
+        Ok(self.changed(reply))
+    }
+
+    fn remove(&self, key: &str, at: &str) -> PyResult<Call> {
+        Ok(self.changed(self.handle.get()?.remove(key, position(at)?)))
+    }
+
+    /// Whether the session took the history of an alias over.
+    fn ensure_metadata(
         &self,
         key: &str,
-        messages: Vec<Vec<u8>>,
-        keep: Option<KeepGiven>,
-        summary: Option<&str>,
-        tokens: Option<i64>,
-        expect: Option<&str>,
+        scope: Option<&str>,
+        aliases: Vec<String>,
     ) -> PyResult<Call> {
-        let mut update = Update::new();
-        if !messages.is_empty() {
-            update = update.append(arguments::messages(&messages)?);
-        }
-        if let Some(keep) = keep {
-            update = update.keep(keep.to_keep()?);
-        }
-        if let Some(summary) = summary {
-            update = update.summary(summary);
-        }
-        if let Some(tokens) = tokens {
-            update = update.tokens(tokens);
-        }
-        if let Some(version) = parsed_if::<Version>(expect, "version")? {
-            update = update.expect(version);
-        }
-        let reply = self.handle.get()?.update(key, update);
-        Ok(self.write(Call::of(reply, |py, version| {
-            crate::call::plain(py, version.to_string())
-        })))
+        let scope = scope.map(|scope| RawValue::from_string(scope.to_owned()));
+        let scope = scope
+            .transpose()
+            .map_err(|error| invalid(&error.to_string()))?;
+        let reply = self
+            .handle
+            .get()?
+            .ensure_session_metadata(key, scope, aliases);
+        Ok(self.write(Call::plain(reply)))
     }
 
     fn set_history(&self, key: &str, messages: Vec<Vec<u8>>) -> PyResult<Call> {
         let messages = arguments::messages(&messages)?;
         Ok(self.write(Call::done(self.handle.get()?.set_history(key, messages))))
+    }
+
+    fn set_history_at(&self, key: &str, expect: &str, messages: Vec<Vec<u8>>) -> PyResult<Call> {
+        let expect = parsed(expect, "version")?;
+        let messages = arguments::messages(&messages)?;
+        let reply = self.handle.get()?.set_history_at(key, expect, messages);
+        Ok(self.changed(reply))
     }
 
     fn set_summary(&self, key: &str, summary: &str) -> PyResult<Call> {
@@ -210,6 +227,17 @@ impl Store {
 
     fn exists(&self, key: &str) -> PyResult<Call> {
         Ok(Call::plain(self.handle.get()?.exists(key)))
+    }
+
+    fn resolve(&self, key: &str) -> PyResult<Call> {
+        Ok(Call::plain(self.handle.get()?.resolve_session_key(key)))
+    }
+
+    fn meta(&self, key: &str) -> PyResult<Call> {
+        Ok(Call::of(
+            self.handle.get()?.session_meta(key),
+            |py, meta| json::decode(py, &json::encode(&meta)?),
+        ))
     }
 
     fn summary(&self, key: &str) -> PyResult<Call> {
@@ -349,6 +377,20 @@ fn window_to_python(py: Python<'_>, window: &Window) -> PyResult<Py<PyAny>> {
     parts.set_item("summary", &window.summary)?;
     parts.set_item("system_prompt", &window.system_prompt)?;
     parts.set_item("tokens", window.tokens)?;
+    let took = PyDict::new(py);
+    for (kind, tokens) in [
+        ("text", window.took.text),
+        ("images", window.took.images),
+        ("audio", window.took.audio),
+        ("video", window.took.video),
+        ("files", window.took.files),
+        ("reasoning", window.took.reasoning),
+        ("calls", window.took.calls),
+        ("messages", window.took.messages),
+    ] {
+        took.set_item(kind, tokens)?;
+    }
+    parts.set_item("took", took)?;
     parts.set_item("version", window.version.to_string())?;
     Ok(parts.into_any().unbind())
 }

@@ -417,3 +417,106 @@ def test_a_closed_store_says_so(face: Face) -> None:
         face.append("chat", user("hi"))
     with pytest.raises(errors.Closed):
         face.history("chat")
+
+
+def _positions(face: Face, key: str) -> list[str]:
+    snapshot = face.snapshot(key)
+    return snapshot.before(snapshot.end, 100).positions  # type: ignore[no-any-return]
+
+
+def test_one_message_is_edited_and_one_is_removed(face: Face) -> None:
+    face.append("chat", [user("Olso?"), assistant("No idea."), user("Thanks")])
+    version = face.edit("chat", _positions(face, "chat")[0], user("Oslo?"))
+    assert face.snapshot("chat").version == version
+    face.remove("chat", _positions(face, "chat")[1])
+    assert texts(face.history("chat")) == ["Oslo?", "Thanks"]
+
+
+def test_what_changed_since_it_was_looked_at_is_not_edited(face: Face) -> None:
+    face.append("chat", [user("one"), user("two")])
+    first, second = _positions(face, "chat")
+    face.remove("chat", first)
+    with pytest.raises(errors.NotFound):
+        face.edit("chat", second, user("other"))
+    with pytest.raises(errors.InvalidInput):
+        face.remove("chat", "no position")
+    assert texts(face.history("chat")) == ["two"]
+
+
+def test_a_history_is_replaced_at_the_version_that_was_read(face: Face) -> None:
+    face.append("chat", user("one"))
+    read = face.snapshot("chat").version
+    version = face.set_history_at("chat", read, [user("replaced")])
+    with pytest.raises(errors.VersionConflict):
+        face.set_history_at("chat", read, [user("too late")])
+    assert texts(face.history("chat")) == ["replaced"]
+    assert face.snapshot("chat").version == version
+
+
+def test_a_late_answer_does_not_bring_a_deleted_session_back(face: Face) -> None:
+    face.append("chat", user("question"))
+    end = face.snapshot("chat").end
+    face.append("chat", user("and another"))
+    face.update("chat", append=assistant("answer"), after=end)
+    face.delete("chat")
+    with pytest.raises(errors.NotFound):
+        face.update("chat", append=assistant("late answer"), after=end)
+    assert face.exists("chat") is False
+
+
+def test_titles_labels_and_pins_are_found(face: Face) -> None:
+    face.append("a", user("x"))
+    face.append("b", user("x"))
+    face.update("a", title="Holidays", labels=["family", "2026"], pinned=True)
+    face.update("b", labels=["family"])
+    assert {info.key for info in face.sessions(label="family")} == {"a", "b"}
+    assert [info.key for info in face.sessions(label=["family", "2026"])] == ["a"]
+    (info,) = face.sessions(pinned=True)
+    assert (info.key, info.title, info.pinned) == ("a", "Holidays", True)
+    assert sorted(info.labels) == ["2026", "family"]
+    face.update("a", title="", labels=[], pinned=False)
+    assert list(face.sessions(pinned=True)) == []
+    assert [info.key for info in face.sessions(label="family")] == ["b"]
+
+
+def test_searches_look_into_tool_calls_and_summaries_if_asked(face: Face) -> None:
+    function = {"name": "weather", "arguments": '{"city":"Oslo"}'}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    face.append("chat", {**assistant(""), "tool_calls": calls})
+    face.update("chat", summary="They asked about Bergen.", title="Rain in Norway")
+
+    def found(text: str, **options: bool) -> list[str]:
+        return [hit.found_in for hit in face.search(text, **options)]
+
+    assert found("Oslo") == []
+    assert found("Oslo", tool_calls=True) == ["tool_arguments"]
+    assert found("weather", tool_calls=True) == ["tool_name"]
+    assert found("Bergen", summaries=True) == ["summary"]
+    assert found("Norway", summaries=True) == ["title"]
+
+
+def test_a_scope_says_who_talks_and_aliases_lead_to_the_session(face: Face) -> None:
+    face.append("telegram:7", user("from before"))
+    scope = {
+        "version": 1,
+        "agent_id": "main",
+        "channel": "telegram",
+        "account": "bot",
+        "dimensions": ["sender"],
+        "values": {"sender": "telegram:ann"},
+    }
+    assert face.ensure_metadata("sk_1", scope, ["telegram:7"]) is True
+    assert face.ensure_metadata("sk_1", scope, ["telegram:7"]) is False
+    assert texts(face.history("telegram:7")) == ["from before"]
+    assert face.resolve("telegram:7") == "sk_1"
+    assert face.resolve("nobody") is None
+    assert face.meta("sk_1")["scope"] == scope
+    assert [info.key for info in face.sessions(agent="main", channel="telegram")] == ["sk_1"]
+
+
+def test_a_window_says_what_its_tokens_went_to(face: Face) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    face.append("chat", {"role": "user", "content": [{"type": "text", "text": "see " * 9}, picture]})
+    window = face.window("chat")
+    assert window.took["images"] > window.took["text"] > 0
+    assert sum(window.took.values()) == window.tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from asyncio import Future
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
@@ -24,6 +24,7 @@ from ._types import (
     Format,
     Hit,
     Keep,
+    Message,
     Messages,
     Page,
     SessionInfo,
@@ -36,6 +37,7 @@ from ._types import (
     receipt_of,
     report_of,
     status_of,
+    text_of,
     texts_of,
     window_of,
 )
@@ -106,14 +108,41 @@ class AsyncStore:
         keep: Keep | None = None,
         summary: str | None = None,
         tokens: int | None = None,
+        title: str | None = None,
+        labels: Iterable[str] | None = None,
+        pinned: bool | None = None,
         expect: str | None = None,
+        after: str | None = None,
     ) -> Future[str]:
         """As :meth:`Store.update`."""
-        return calls.update(self._core, key, append, keep, summary, tokens, expect).submit()
+        return calls.update(
+            self._core, key, append, keep, summary, tokens, title, labels, pinned, expect, after
+        ).submit()
 
     def set_history(self, key: str, messages: Iterable[Any]) -> Future[None]:
         """As :meth:`Store.set_history`."""
         return self._core.set_history(key, texts_of(messages)).submit()
+
+    def set_history_at(self, key: str, expect: str, messages: Iterable[Any]) -> Future[str]:
+        """As :meth:`Store.set_history_at`."""
+        return self._core.set_history_at(key, expect, texts_of(messages)).submit()
+
+    def edit(self, key: str, position: str, message: Message) -> Future[str]:
+        """As :meth:`Store.edit`."""
+        return self._core.edit(key, position, text_of(message)).submit()
+
+    def remove(self, key: str, position: str) -> Future[str]:
+        """As :meth:`Store.remove`."""
+        return self._core.remove(key, position).submit()
+
+    def ensure_metadata(
+        self,
+        key: str,
+        scope: Mapping[str, Any] | None = None,
+        aliases: Iterable[str] = (),
+    ) -> Future[bool]:
+        """As :meth:`Store.ensure_metadata`."""
+        return calls.ensure_metadata(self._core, key, scope, aliases).submit()
 
     def set_summary(self, key: str, summary: str) -> Future[None]:
         """As :meth:`Store.set_summary`."""
@@ -178,6 +207,14 @@ class AsyncStore:
         """As :meth:`Store.exists`."""
         return self._core.exists(key).submit()
 
+    def resolve(self, key: str) -> Future[str | None]:
+        """As :meth:`Store.resolve`."""
+        return self._core.resolve(key).submit()
+
+    def meta(self, key: str) -> Future[dict[str, Any]]:
+        """As :meth:`Store.meta`."""
+        return self._core.meta(key).submit()
+
     def summary(self, key: str) -> Future[str]:
         """As :meth:`Store.summary`."""
         return self._core.summary(key).submit()
@@ -197,10 +234,14 @@ class AsyncStore:
         person: str | None = None,
         chat: str | None = None,
         updated_since: datetime | None = None,
+        label: str | Iterable[str] = (),
+        pinned: bool = False,
         order: Literal["updated", "name"] = "updated",
     ) -> AsyncIterator[SessionInfo]:
         """As :meth:`Store.sessions`."""
-        query = calls.sessions_query(prefix, agent, channel, person, chat, updated_since, order)
+        query = calls.sessions_query(
+            prefix, agent, channel, person, chat, updated_since, label, pinned, order
+        )
         after = None
         while True:
             page, _, after = await self._core.sessions(query, calls.PAGE, after).submit()
@@ -219,11 +260,23 @@ class AsyncStore:
         since: datetime | None = None,
         until: datetime | None = None,
         archived: bool = False,
+        tool_calls: bool = False,
+        summaries: bool = False,
         prefix: str = "",
     ) -> AsyncIterator[Hit]:
         """As :meth:`Store.search`."""
         search = calls.search(
-            self._core, text, regex, ignore_case, role, since, until, archived, prefix
+            self._core,
+            text,
+            regex,
+            ignore_case,
+            role,
+            since,
+            until,
+            archived,
+            tool_calls,
+            summaries,
+            prefix,
         )
         while True:
             hits, excerpts = await search.next().submit()

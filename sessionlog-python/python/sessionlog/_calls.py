@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from . import _sessionlog as rust
-from ._types import Keep, Messages, Unpaired, texts_of
+from ._types import Keep, Messages, Unpaired, text_of, texts_of
 
 PAGE = 500
 """So many sessions are asked for at once."""
@@ -20,10 +20,36 @@ def update(
     keep: Keep | None,
     summary: str | None,
     tokens: int | None,
+    title: str | None,
+    labels: Iterable[str] | None,
+    pinned: bool | None,
     expect: str | None,
+    after: str | None,
 ) -> rust.Call[str]:
-    kept = None if keep is None else (keep.kind, keep.value)
-    return core.update(key, texts_of(append), kept, summary, tokens, expect)
+    given = {
+        "append": texts_of(append),
+        "keep": None if keep is None else (keep.kind, keep.value),
+        "summary": summary,
+        "tokens": tokens,
+        "title": title,
+        "labels": None if labels is None else list_of(labels),
+        "pinned": pinned,
+        "expect": expect,
+        "after": after,
+    }
+    return core.update(key, given)
+
+
+def ensure_metadata(
+    core: rust.Store, key: str, scope: Mapping[str, Any] | None, aliases: Iterable[str]
+) -> rust.Call[bool]:
+    encoded = None if scope is None else text_of(scope).decode()
+    return core.ensure_metadata(key, encoded, list_of(aliases))
+
+
+def list_of(texts: str | Iterable[str]) -> list[str]:
+    """One text, or several."""
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def window(
@@ -45,6 +71,8 @@ def sessions_query(
     person: str | None = None,
     chat: str | None = None,
     updated_since: datetime | None = None,
+    label: str | Iterable[str] = (),
+    pinned: bool = False,
     order: str = "updated",
 ) -> dict[str, Any]:
     return {
@@ -54,6 +82,8 @@ def sessions_query(
         "person": person,
         "chat": chat,
         "updated_since": None if updated_since is None else updated_since.timestamp(),
+        "labels": list_of(label),
+        "pinned": pinned,
         "order": order,
     }
 
@@ -67,6 +97,8 @@ def search(
     since: datetime | None,
     until: datetime | None,
     archived: bool,
+    tool_calls: bool,
+    summaries: bool,
     prefix: str,
 ) -> rust.Search:
     return core.search(
@@ -74,10 +106,12 @@ def search(
             "text": text,
             "regex": regex,
             "ignore_case": ignore_case,
-            "roles": [role] if isinstance(role, str) else list(role),
+            "roles": list_of(role),
             "since": None if since is None else since.timestamp(),
             "until": None if until is None else until.timestamp(),
             "archived": archived,
+            "tool_calls": tool_calls,
+            "summaries": summaries,
             "among": sessions_query(prefix),
         }
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
@@ -23,6 +23,7 @@ from ._types import (
     Format,
     Hit,
     Keep,
+    Message,
     Messages,
     Page,
     Recovery,
@@ -36,6 +37,7 @@ from ._types import (
     receipt_of,
     report_of,
     status_of,
+    text_of,
     texts_of,
     window_of,
 )
@@ -177,18 +179,59 @@ class Store:
         keep: Keep | None = None,
         summary: str | None = None,
         tokens: int | None = None,
+        title: str | None = None,
+        labels: Iterable[str] | None = None,
+        pinned: bool | None = None,
         expect: str | None = None,
+        after: str | None = None,
     ) -> str:
         """Makes several changes in one commit, at the version ``expect`` if one is given, and
         returns the new version. ``keep`` is about what was there before; what is appended
-        stays.
+        stays. ``title``, ``labels`` and ``pinned`` replace what the session had. With
+        ``after``, a position as :attr:`Snapshot.end` gives it, nothing changes if the history
+        that it is of was deleted, cleared or replaced since.
 
-        Raises :class:`~sessionlog.errors.VersionConflict` if the session is at another."""
-        return calls.update(self._core, key, append, keep, summary, tokens, expect).wait()
+        Raises :class:`~sessionlog.errors.VersionConflict` if the session is at another
+        version, and :class:`~sessionlog.errors.NotFound` if the position's history is gone."""
+        return calls.update(
+            self._core, key, append, keep, summary, tokens, title, labels, pinned, expect, after
+        ).wait()
 
     def set_history(self, key: str, messages: Iterable[Any]) -> None:
         """Replaces all messages of a session, in one commit."""
         self._core.set_history(key, texts_of(messages)).wait()
+
+    def set_history_at(self, key: str, expect: str, messages: Iterable[Any]) -> str:
+        """Replaces all messages of a session that is at the version ``expect``, and returns
+        the new one.
+
+        Raises :class:`~sessionlog.errors.VersionConflict` if it is at another."""
+        return self._core.set_history_at(key, expect, texts_of(messages)).wait()
+
+    def edit(self, key: str, position: str, message: Message) -> str:
+        """Puts a message in the place of the one at a position, as :attr:`Page.positions` gives
+        them, and returns the new version. The line that was there stays in the file, hidden,
+        until a compaction.
+
+        Raises :class:`~sessionlog.errors.NotFound` if no visible message is there."""
+        return self._core.edit(key, position, text_of(message)).wait()
+
+    def remove(self, key: str, position: str) -> str:
+        """Takes away the message at a position, and returns the new version. As for
+        :meth:`edit`."""
+        return self._core.remove(key, position).wait()
+
+    def ensure_metadata(
+        self,
+        key: str,
+        scope: Mapping[str, Any] | None = None,
+        aliases: Iterable[str] = (),
+    ) -> bool:
+        """Gives a session its scope (who talks where, in PicoClaw's form: ``version``,
+        ``agent_id``, ``channel``, ``account``, ``dimensions``, ``values``) and other keys that
+        lead to it. A session without messages takes over those of the first alias that has
+        some; returns whether it did."""
+        return calls.ensure_metadata(self._core, key, scope, aliases).wait()
 
     def set_summary(self, key: str, summary: str) -> None:
         """Replaces a session's summary."""
@@ -255,6 +298,14 @@ class Store:
         """Whether there is a session of this key."""
         return self._core.exists(key).wait()
 
+    def resolve(self, key: str) -> str | None:
+        """The key of the session that a key or an alias leads to, or ``None``."""
+        return self._core.resolve(key).wait()
+
+    def meta(self, key: str) -> dict[str, Any]:
+        """What is known of a session besides its messages, as its sidecar has it."""
+        return self._core.meta(key).wait()
+
     def summary(self, key: str) -> str:
         """A session's summary, or an empty text."""
         return self._core.summary(key).wait()
@@ -274,10 +325,15 @@ class Store:
         person: str | None = None,
         chat: str | None = None,
         updated_since: datetime | None = None,
+        label: str | Iterable[str] = (),
+        pinned: bool = False,
         order: Literal["updated", "name"] = "updated",
     ) -> Iterator[SessionInfo]:
-        """The sessions, those changed last first, or by name."""
-        query = calls.sessions_query(prefix, agent, channel, person, chat, updated_since, order)
+        """The sessions, those changed last first, or by name: those that match every filter
+        given."""
+        query = calls.sessions_query(
+            prefix, agent, channel, person, chat, updated_since, label, pinned, order
+        )
         after = None
         while True:
             page, _, after = self._core.sessions(query, calls.PAGE, after).wait()
@@ -295,12 +351,25 @@ class Store:
         since: datetime | None = None,
         until: datetime | None = None,
         archived: bool = False,
+        tool_calls: bool = False,
+        summaries: bool = False,
         prefix: str = "",
     ) -> Iterator[Hit]:
         """The messages that have this text or match this regular expression, in sessions
-        whose keys begin with ``prefix``, those changed last first."""
+        whose keys begin with ``prefix``, those changed last first. With ``tool_calls`` names and
+        arguments of tool calls are searched, too; with ``summaries`` titles and summaries."""
         search = calls.search(
-            self._core, text, regex, ignore_case, role, since, until, archived, prefix
+            self._core,
+            text,
+            regex,
+            ignore_case,
+            role,
+            since,
+            until,
+            archived,
+            tool_calls,
+            summaries,
+            prefix,
         )
         while True:
             hits, excerpts = search.next().wait()

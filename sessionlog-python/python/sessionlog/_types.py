@@ -76,6 +76,8 @@ class Window:
     system_prompt: str | None
     tokens: int
     """An estimate for all of it."""
+    took: dict[str, int]
+    """How many of them each kind of content takes."""
     version: str
 
 
@@ -106,6 +108,9 @@ class SessionInfo:
     last_text: str
     agent: str
     channel: str
+    title: str
+    labels: list[str]
+    pinned: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class Hit:
     """The month in which it was archived, if it was."""
     hidden: bool
     """Whether it was truncated, and is still in the session's file."""
+    found_in: str
+    """``text``, ``tool_name``, ``tool_arguments``, ``summary`` or ``title``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +238,13 @@ def hit_of(parts: dict[str, Any], excerpt: str) -> Hit:
         excerpt,
         parts.get("archived"),
         bool(parts.get("hidden")),
+        found_in_of(parts.get("found_in", "Text")),
     )
+
+
+def found_in_of(place: str | dict[str, int]) -> str:
+    name = place if isinstance(place, str) else next(iter(place))
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
 def status_of(parts: dict[str, Any]) -> Status:

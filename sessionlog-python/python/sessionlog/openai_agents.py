@@ -91,9 +91,8 @@ class Session(SessionABC):
             if not items:
                 return None
             try:
-                await self._core.update(
-                    self.session_id, mark, None, None, None, snapshot.version
-                ).submit()
+                given = {"append": mark, "expect": snapshot.version}
+                await self._core.update(self.session_id, given).submit()
             except VersionConflict:
                 continue
             return cast("TResponseInputItem", items[-1])
@@ -128,9 +127,8 @@ class Session(SessionABC):
         line = {"role": USAGE, "content": "", "usage": counts}
         requests = getattr(usage, "request_usage_entries", None)
         tokens = requests[-1].total_tokens if requests else usage.total_tokens
-        await self._core.update(
-            self.session_id, texts_of(line), None, None, tokens, None
-        ).submit()
+        given = {"append": texts_of(line), "tokens": tokens}
+        await self._core.update(self.session_id, given).submit()
 
     async def get_session_usage(self) -> dict[str, int]:
         """What all recorded runs used together."""

@@ -137,7 +137,8 @@ class Persistence(BasePersistence[Any, Any, Any]):
         if self._known.get(key) != pickled:
             line = {"role": "data", "content": "", "pickle": b64encode(pickled).decode("ascii")}
             # The older ones go in the same commit.
-            await self._core.update(key, texts_of(line), ("last", 0), None, None, None).submit()
+            given = {"append": texts_of(line), "keep": ("last", 0)}
+            await self._core.update(key, given).submit()
             self._known[key] = pickled
 
     async def _drop(self, cell: str) -> None:

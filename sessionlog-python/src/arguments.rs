@@ -1,7 +1,6 @@
 //! What Python gives, as the store takes it.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -61,15 +60,10 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
             "max_line_bytes" => options.max_line_bytes(value.extract()?),
             "max_batch_bytes" => options.max_batch_bytes(value.extract()?),
             "once_ids" => options.once_ids(value.extract()?),
-            "open_timeout" => options.open_timeout(duration(&value)?),
             _ => return Err(invalid(&format!("no option is called {name}"))),
         };
     }
     Ok(options)
-}
-
-fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds.extract()?).map_err(|error| invalid(&error.to_string()))
 }
 
 /// What a truncation keeps: `("last", n)`, `("turns", n)` or `("from", position)`.

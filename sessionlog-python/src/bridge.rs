@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyWeakrefReference;
+use pyo3::types::{PyDict, PyWeakrefReference};
 use pyo3::{PyTraverseError, PyVisit};
 use slab::Slab;
 
@@ -33,6 +34,7 @@ pub(crate) struct Bridge {
 }
 
 struct Pending {
+    is_stream: bool,
     answer: Owned<Box<dyn Answer>>,
     future: Py<PyAny>,
     waker: Waker,
@@ -89,14 +91,24 @@ impl Bridge {
         may_sync: bool,
     ) -> PyResult<Bound<'_, PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let event_loop = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
-        let bridge = Self::of(py, &event_loop)?;
-        let bridge = bridge.get();
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let event_loop = RUNNING
+            .import(py, "asyncio", "get_running_loop")?
+            .call0()
+            .map_err(|_| {
+                PyRuntimeError::new_err(
+                    "no event loop of asyncio runs on this thread: call this inside one, or use \
+                     the store for threads (`sync`)",
+                )
+            })?;
+        let bound = Self::of(py, &event_loop)?;
+        let bridge = bound.get();
+        let future = answer_of(py, &event_loop)?;
 
         let token = lock(&bridge.pending).insert(None);
         let shared = bridge.shared.get()?.clone();
+        let is_stream = answer.is_stream();
         let mut pending = Pending {
+            is_stream,
             answer: Owned::new(answer),
             future: future.clone().unbind(),
             waker: Waker::from(Arc::new(Signal { shared, token })),
@@ -113,7 +125,16 @@ impl Bridge {
                 pending.poll()
             }
         };
+        let waits = polled.is_pending() && is_stream;
         bridge.settle(py, token, pending, polled)?;
+        if waits {
+            static PARTIAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            let forget = bound.getattr(intern!(py, "forget"))?;
+            let forget = PARTIAL
+                .import(py, "functools", "partial")?
+                .call1((forget, token))?;
+            future.call_method1(intern!(py, "add_done_callback"), (forget,))?;
+        }
         Ok(future)
     }
 
@@ -162,10 +183,26 @@ impl Bridge {
         }
         match made.and_then(|made| made(py)) {
             Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
-            Err(error) => future.call_method1(intern!(py, "set_exception"), (error,))?,
+            Err(error) => {
+                future.call_method1(intern!(py, "set_exception"), (error,))?;
+                if pending.is_stream {
+                    // Whoever stopped asking for more need not hear why there is no more.
+                    future.call_method0(intern!(py, "exception"))?;
+                }
+                return Ok(());
+            }
         };
         Ok(())
     }
+}
+
+/// A future of the loop that is also taken for a coroutine.
+fn answer_of<'py>(py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static ANSWER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = ANSWER.import(py, "sessionlog._answer", "Answer")?;
+    let named = PyDict::new(py);
+    named.set_item(intern!(py, "loop"), event_loop)?;
+    class.call((), Some(&named))
 }
 
 impl Pending {
@@ -208,6 +245,24 @@ impl Bridge {
             outcome = outcome.and(self.settle(py, token, pending, polled));
         }
         outcome
+    }
+
+    /// Lets go of what a cancelled future waited for.
+    fn forget(&self, token: usize, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        if !future.call_method0("cancelled")?.is_truthy()? {
+            return Ok(());
+        }
+        let mut pending = lock(&self.pending);
+        // The token may be another's by now.
+        let is_own = pending.get(token).is_some_and(|found| {
+            let found = found.as_ref();
+            found.is_some_and(|found| found.future.is(future))
+        });
+        let gone = is_own.then(|| pending.try_remove(token));
+        // What it waited for may take locks of its own as it goes.
+        drop(pending);
+        drop(gone);
+        Ok(())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -34,6 +34,11 @@ pub(crate) trait Answer: Send {
 
     /// Asks for it; the first call submits the command.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<PyResult<Made>>;
+
+    /// Whether nothing is done by it: if its future is cancelled, nobody waits for it.
+    fn is_stream(&self) -> bool {
+        false
+    }
 }
 
 /// A verb that was called, and is carried out once it is waited for or submitted.
@@ -181,7 +186,7 @@ where
 
 enum ReadState {
     Asked(Option<Reply<Vec<Message>>>),
-    Encoding(JoinHandle<PyResult<Messages>>),
+    Encoding(JoinHandle<Messages>),
 }
 
 struct Reading {
@@ -189,9 +194,8 @@ struct Reading {
     is_raw: bool,
 }
 
-fn read(messages: PyResult<Messages>) -> PyResult<Made> {
-    let messages = messages?;
-    Ok(Box::new(move |py| messages.to_python(py)))
+fn read(messages: Messages) -> Made {
+    Box::new(move |py| messages.to_python(py))
 }
 
 impl Answer for Reading {
@@ -202,7 +206,7 @@ impl Answer for Reading {
         let reply = reply.take().ok_or_else(over)?;
         py.detach(|| {
             let messages = reply.wait().map_err(|error| errors::raise(&error))?;
-            read(Messages::new(&messages, self.is_raw))
+            Ok(read(Messages::new(&messages, self.is_raw)))
         })
     }
 
@@ -217,7 +221,7 @@ impl Answer for Reading {
             };
             let is_raw = self.is_raw;
             if messages.len() <= MANY {
-                return Poll::Ready(read(Messages::new(&messages, is_raw)));
+                return Poll::Ready(Ok(read(Messages::new(&messages, is_raw))));
             }
             let pool = match readers() {
                 Ok(pool) => pool,
@@ -231,7 +235,7 @@ impl Answer for Reading {
         };
         let messages = ready!(Pin::new(encode).poll(context));
         let messages = messages.map_err(|error| PyRuntimeError::new_err(error.to_string()));
-        Poll::Ready(messages.and_then(read))
+        Poll::Ready(messages.map(read))
     }
 }
 
@@ -300,7 +304,8 @@ impl Answer for Next {
     /// The interpreter looks at signals now and then, so that Ctrl-C ends it.
     fn wait(mut self: Box<Self>, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Made> {
         let waker = Waker::from(Arc::new(Parked(thread::current())));
-        let end = timeout.map(|timeout| Instant::now() + timeout);
+        // One so late that no clock shows it never comes.
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let next = &mut self.0;
             let is_over = end.is_some_and(|end| Instant::now() >= end);
@@ -322,6 +327,10 @@ impl Answer for Next {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<PyResult<Made>> {
         self.0.as_mut().poll(context)
+    }
+
+    fn is_stream(&self) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,5 @@
 //! Errors as Python raises them: the classes of `sessionlog.errors`.
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -56,7 +55,8 @@ fn make(class: &str, what: &str, is_retryable: bool) -> PyErr {
             let class = module(py)?.getattr(class)?;
             Ok(PyErr::from_value(class.call((what,), Some(&details))?))
         };
-        exception().unwrap_or_else(|_| PyRuntimeError::new_err(what.to_owned()))
+        // What a signal's handler raised meanwhile, as Ctrl-C does, must not be lost.
+        exception().unwrap_or_else(|error| error)
     })
 }
 

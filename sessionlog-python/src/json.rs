@@ -32,16 +32,21 @@ pub(crate) enum Messages {
 }
 
 impl Messages {
-    pub(crate) fn new(messages: &[Message], is_raw: bool) -> PyResult<Self> {
+    pub(crate) fn new(messages: &[Message], is_raw: bool) -> Self {
+        let mut each = messages.iter().map(Message::to_json);
         if is_raw {
-            messages
-                .iter()
-                .map(encode)
-                .collect::<PyResult<_>>()
-                .map(Self::Each)
-        } else {
-            encode(&messages).map(Self::Array)
+            return Self::Each(each.collect());
         }
+        let mut array = vec![b'['];
+        if let Some(first) = each.next() {
+            array.extend(first);
+        }
+        for text in each {
+            array.push(b',');
+            array.extend(text);
+        }
+        array.push(b']');
+        Self::Array(array)
     }
 
     pub(crate) fn to_python(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -65,7 +65,7 @@ impl Snapshot {
     fn before(&self, at: &str, n: usize) -> PyResult<Call> {
         let reply = self.snapshot.get()?.before(position(at)?, n);
         Ok(Call::of(reply, |py, page| {
-            let messages = Messages::new(&page.messages, false)?.to_python(py)?;
+            let messages = Messages::new(&page.messages, false).to_python(py)?;
             let positions: Vec<String> = page.positions.iter().map(ToString::to_string).collect();
             plain(
                 py,

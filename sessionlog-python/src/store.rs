@@ -369,7 +369,7 @@ fn window_to_python(py: Python<'_>, window: &Window) -> PyResult<Py<PyAny>> {
     let parts = PyDict::new(py);
     parts.set_item(
         "messages",
-        json::Messages::new(&window.messages, false)?.to_python(py)?,
+        json::Messages::new(&window.messages, false).to_python(py)?,
     )?;
     parts.set_item("start", window.start.to_string())?;
     parts.set_item("omitted", window.omitted)?;

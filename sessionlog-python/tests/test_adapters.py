@@ -159,7 +159,7 @@ class TestPydanticAI:
             assert before == known < after
             known = after
 
-    @pytest.mark.parametrize(("limit", "left"), [(1, 0), (4, 4), (5, 4), (7, 4), (8, 8), (99, 8)])
+    @pytest.mark.parametrize(("limit", "left"), [(0, 0), (1, 4), (4, 4), (5, 4), (7, 4), (8, 8), (99, 8)])
     def test_a_limit_begins_with_a_prompt(
         self, call: Any, store: sessionlog.Store, limit: int, left: int
     ) -> None:
@@ -300,3 +300,59 @@ class TestTelegram:
                 return count, application.user_data[7]["count"]
 
         assert [run(turn()) for _ in range(3)] == [(1, 1), (2, 2), (3, 3)]
+
+
+class TestWhatAdaptersTake:
+    def test_a_path_in_the_place_of_a_store_is_refused_in_words(self) -> None:
+        pytest.importorskip("langchain_core")
+        from sessionlog.langchain import ChatMessageHistory
+
+        with pytest.raises(TypeError, match="an open store"):
+            ChatMessageHistory("chat", "conversations.db")  # type: ignore[arg-type]
+
+    def test_a_newest_turn_longer_than_the_limit_is_read_whole(
+        self, store: sessionlog.Store
+    ) -> None:
+        pytest.importorskip("pydantic_ai")
+        from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+        from sessionlog.pydantic_ai import MessageHistory
+
+        history = MessageHistory("chat", store)
+        history.add([ModelRequest(parts=[UserPromptPart("old")])])
+        history.add([ModelRequest(parts=[UserPromptPart("new")])])
+        history.add([ModelResponse(parts=[TextPart(str(n))]) for n in range(20)])
+        assert len(history.get(3)) == 21
+        assert len(history.get(21)) == 21
+        assert len(history.get(22)) == 22
+        assert history.get(0) == []
+
+    def test_conversations_of_telegram_do_not_mix(self, store: sessionlog.Store) -> None:
+        pytest.importorskip("telegram")
+        from sessionlog.telegram import Persistence
+
+        async def main() -> None:
+            persistence = Persistence(store)
+            await persistence.update_conversation("order", (1, 1), "A")
+            await persistence.update_conversation("order/pay", (2, 2), "B")
+            await persistence.update_conversation("order", ("1", 1), "C")
+            found = await persistence.get_conversations("order")
+            assert found == {(1, 1): "A", ("1", 1): "C"}
+
+        run(main())
+
+    def test_an_update_of_telegram_beside_another_is_not_passed_over(
+        self, store: sessionlog.Store
+    ) -> None:
+        pytest.importorskip("telegram")
+        from sessionlog.telegram import Persistence
+
+        async def main() -> None:
+            persistence = Persistence(store)
+            await persistence.update_user_data(1, {"v": 0})
+            first = asyncio.create_task(persistence.update_user_data(1, {"v": 1}))
+            await asyncio.sleep(0)
+            await persistence.update_user_data(1, {"v": 0})
+            await first
+            assert await Persistence(store).get_user_data() == {1: {"v": 0}}
+
+        run(main())

@@ -4,6 +4,7 @@ import asyncio
 import operator
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -337,3 +338,75 @@ def test_a_graph_waits_for_people(saver: SessionlogSaver) -> None:
     assert "__interrupt__" in app.invoke({"steps": ["in"]}, thread)
     again: Any = builder.compile(checkpointer=SessionlogSaver(saver_store(saver)))
     assert again.invoke(Command(resume="yes"), thread)["steps"] == ["in", "yes"]
+
+
+def test_writes_stored_beside_their_checkpoint_are_not_lost(store: sessionlog.Store) -> None:
+    saver = SessionlogSaver(store)
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(150):
+            thread, point = f"t{number}", checkpoint(n=number)
+            of = config(thread, point["id"])
+            puts = [
+                pool.submit(saver.put, config(thread), point, {"source": "loop", "step": 0}, {})
+            ]
+            puts += [
+                pool.submit(saver.put_writes, of, [("out", task)], f"task-{task}")
+                for task in range(3)
+            ]
+            for put in puts:
+                put.result()
+            for reader in (saver, SessionlogSaver(store)):
+                found = reader.get_tuple(config(thread))
+                assert found is not None and found.pending_writes is not None
+                assert sorted(value for _, _, value in found.pending_writes) == [0, 1, 2]
+
+
+def test_a_checkpoint_that_could_not_be_stored_hides_no_other(store: sessionlog.Store) -> None:
+    saver = SessionlogSaver(store)
+    (first,) = chain(call_now, saver, "t", 1)
+    older, newer = checkpoint(n=1), checkpoint(n="x" * 20_000_000)
+    assert older["id"] < newer["id"]
+    with pytest.raises(errors.InvalidInput):
+        saver.put(first, newer, {"source": "loop", "step": 1}, {})
+    saver.put(first, older, {"source": "loop", "step": 1}, {})
+    for reader in (saver, SessionlogSaver(store)):
+        found = reader.get_tuple(config("t"))
+        assert found is not None and found.checkpoint["id"] == older["id"]
+
+
+def test_a_newest_checkpoint_that_is_not_there_hides_no_other(store: sessionlog.Store) -> None:
+    saver = SessionlogSaver(store)
+    (stored,) = chain(call_now, saver, "t", 1)
+    key = next(iter(store.sessions())).key
+    (line,) = store.history(key)
+    store.set_history(key, [{**line, "newest": "zzz"}])
+    found = SessionlogSaver(store).get_tuple(config("t"))
+    assert found is not None and found.config["configurable"] == stored["configurable"]
+
+
+def test_what_is_stored_while_a_thread_is_pruned_stays(directory: Path) -> None:
+    async def main() -> None:
+        async with sessionlog.open(directory) as store:
+            saver = SessionlogSaver(store)
+            for number in range(60):
+                thread = f"t{number}"
+                last = config(thread)
+                for step in range(3):
+                    last = await saver.aput(
+                        last, checkpoint(n=step), {"source": "loop", "step": step}, {}
+                    )
+                new = checkpoint(n=9)
+
+                async def put(wait: float) -> None:
+                    await asyncio.sleep(wait)
+                    await saver.aput(last, new, {"source": "loop", "step": 9}, {})
+
+                await asyncio.gather(saver.aprune([thread]), put(0.0004 * (number % 10)))
+                found = await saver.aget_tuple(config(thread))
+                assert found is not None and found.checkpoint["id"] == new["id"]
+
+    run(main())
+
+
+def call_now(saver: SessionlogSaver, name: str, *args: Any, **named: Any) -> Any:
+    return getattr(saver, name)(*args, **named)

@@ -238,7 +238,7 @@ def test_answers_that_come_after_their_loop_was_closed_do_no_harm(store: session
 
 
 def test_without_a_loop_the_async_face_says_so(store: sessionlog.Store) -> None:
-    with pytest.raises(RuntimeError, match="no running event loop"):
+    with pytest.raises(RuntimeError, match="no event loop of asyncio"):
         store.aio.append("chat", user("x"))
     assert not store.exists("chat")
 
@@ -293,3 +293,109 @@ def test_an_error_of_one_call_is_that_calls_alone(directory: Path) -> None:
             assert isinstance(done[10], errors.NotFound)
 
     run(main())
+
+
+def test_tasks_take_what_a_verb_returns(directory: Path) -> None:
+    async def main() -> None:
+        async with sessionlog.open(directory) as store:
+            one = asyncio.create_task(store.append("chat", user("1")))  # type: ignore[arg-type]
+            two = asyncio.create_task(store.append_once("chat", "id", user("2")))
+            await asyncio.gather(one, two)
+            assert (await two).is_new
+            assert texts(await store.history("chat")) == ["1", "2"]
+            refused = asyncio.create_task(store.append("", user("3")))  # type: ignore[arg-type]
+            with pytest.raises(errors.InvalidInput):
+                await refused
+
+    run(main())
+
+
+def test_verbs_of_every_kind_are_submitted_when_they_are_called(directory: Path) -> None:
+    async def main() -> None:
+        async with sessionlog.open(directory) as store:
+            first = store.append_once("chat", "id", user("first"))
+            second = store.append("chat", user("second"))
+            await second
+            assert texts(await store.history("chat")) == ["first", "second"]
+            assert (await first).is_new
+
+    run(main())
+
+
+def test_a_search_goes_on_after_a_wait_that_was_given_up(directory: Path) -> None:
+    async def main() -> None:
+        async with sessionlog.open(directory) as store:
+            for n in range(30):
+                await store.append(f"chat:{n}", [user("needle")] * 100)
+            search = store.search("needle")
+            found = 0
+            while True:
+                try:
+                    await asyncio.wait_for(search.__anext__(), 0.0001)
+                except asyncio.TimeoutError:
+                    continue
+                except StopAsyncIteration:
+                    break
+                found += 1
+            assert found == 3_000
+
+    run(main())
+
+
+def test_followers_that_went_away_leave_nothing(directory: Path) -> None:
+    async def main() -> None:
+        async with sessionlog.open(directory) as store:
+            gone = []
+            for _ in range(50):
+                changes = store.changes(prefix="quiet")
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(changes.next(), 0.0001)
+                gone.append(weakref.ref(changes._pending))  # type: ignore[arg-type]
+                del changes
+            for _ in range(100):
+                gc.collect()
+                await asyncio.sleep(0)
+            assert [one() for one in gone if one() is not None] == []
+
+    run(main())
+
+
+def test_a_follower_that_was_given_up_says_nothing_when_the_store_closes(directory: Path) -> None:
+    said: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+        async with sessionlog.open(directory) as store:
+            changes = store.changes()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(changes.next(), 0.0001)
+        await asyncio.sleep(0.01)
+        del changes
+        gc.collect()
+
+    run(main())
+    gc.collect()
+    assert said == []
+
+
+def test_one_task_at_a_time_follows(directory: Path) -> None:
+    async def main() -> None:
+        async with sessionlog.open(directory) as store:
+            changes = store.changes()
+            first = asyncio.create_task(changes.next())
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="one at a time"):
+                await changes.next()
+            await store.append("chat", user("x"))
+            assert (await first).key == "chat"
+
+    run(main())
+
+
+def test_without_a_loop_of_asyncio_the_store_is_not_left_locked(directory: Path) -> None:
+    block = sessionlog.open(directory).__aenter__()
+    with pytest.raises(RuntimeError, match="asyncio"):
+        block.send(None)  # type: ignore[attr-defined]
+    with sessionlog.open(directory) as store:
+        with pytest.raises(RuntimeError, match="no event loop of asyncio"):
+            store.aio.append("chat", user("x"))

@@ -1,9 +1,11 @@
 """How a store is opened, shared and left."""
 
 import asyncio
+import contextlib
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -255,3 +257,45 @@ def test_errors_have_one_base_and_say_whether_to_try_again() -> None:
         assert kind("x", retryable=True).retryable
         assert str(kind("x")) == "x"
         assert not kind("x").retryable
+
+
+def test_what_a_signals_handler_raises_is_not_lost(directory: Path) -> None:
+    class Alarm(Exception):
+        pass
+
+    def handler(*_: Any) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with sessionlog.open(directory):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            begun = time.monotonic()
+            with pytest.raises(Alarm):
+                sessionlog.open(directory, open_timeout=60)
+            assert time.monotonic() - begun < 30
+        with sessionlog.open(directory) as store:
+            for _ in range(200):
+                until = time.monotonic() + 30
+                with pytest.raises(Alarm):
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                    while time.monotonic() < until:
+                        with contextlib.suppress(errors.InvalidInput):
+                            store.append("", {"role": "user", "content": "x"})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_store_is_not_pickled(directory: Path) -> None:
+    with sessionlog.open(directory) as store:
+        for face in (store, store.aio):
+            with pytest.raises(TypeError, match="open it in each"):
+                pickle.dumps(face)
+
+
+def test_a_wait_without_end_is_one(directory: Path) -> None:
+    with sessionlog.open(directory) as store:
+        changes = store.changes()
+        store.append("chat", {"role": "user", "content": "x"})
+        assert changes.next(1e19).key == "chat"

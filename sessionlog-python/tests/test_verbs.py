@@ -520,3 +520,58 @@ def test_a_window_says_what_its_tokens_went_to(face: Face) -> None:
     window = face.window("chat")
     assert window.took["images"] > window.took["text"] > 0
     assert sum(window.took.values()) == window.tokens
+
+
+def test_numbers_of_any_size_come_back(face: Face) -> None:
+    face.append("chat", {**user("x"), "usage": {"a": 1, "big": 10**309}})
+    face.append("chat", b'{"role":"user","content":"y","weight":1e400}')
+    first, second = face.history("chat")
+    assert first["usage"] == {"a": 1, "big": 10**309}
+    assert second["weight"] == float("inf")
+    assert b'"weight":1e400' in face.history_bytes("chat")[1]
+    assert face.window("chat").messages[0]["usage"]["big"] == 10**309
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"content": "x"},
+        {"role": None, "content": "x"},
+        {"role": "user", "text": "a typo"},
+        "a text",
+        7,
+        None,
+        [["nested"]],
+    ],
+)
+def test_what_is_no_message_is_refused_in_words(face: Face, message: Any) -> None:
+    with pytest.raises(errors.InvalidInput, match="a message"):
+        face.append("chat", message)
+    assert face.exists("chat") is False
+
+
+def test_json_text_may_be_any_kind_of_bytes(face: Face) -> None:
+    text = b'{"role":"user","content":"x"}'
+    face.append("chat", [bytearray(text), memoryview(text), text])
+    face.append("chat", memoryview(text))
+    assert face.count("chat") == 4
+
+
+def test_an_id_may_be_a_number_and_is_not_taken_for_nothing(face: Face) -> None:
+    assert face.append_once("chat", 7, user("x")).is_new
+    assert not face.append_once("chat", "7", user("x")).is_new
+    with pytest.raises(errors.InvalidInput):
+        face.append_once("chat", "8", [])
+    assert face.append_once("chat", "8", user("y")).is_new
+    with pytest.raises(errors.InvalidInput):
+        face.append_once("chat", None, user("y"))
+
+
+def test_arguments_of_a_wrong_kind_are_refused_in_words(face: Face) -> None:
+    with pytest.raises(errors.InvalidInput, match="Keep"):
+        face.update("chat", keep=5)
+    with pytest.raises(errors.InvalidInput, match="since is a datetime"):
+        list(face.search("x", since="2026-01-01"))
+    with pytest.raises(errors.InvalidInput, match="a scope"):
+        face.ensure_metadata("chat", {"values": object()})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 from asyncio import Future
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
 from . import _calls as calls
 from . import _sessionlog as rust
@@ -33,9 +35,11 @@ from ._types import (
     Window,
     backups_of,
     hit_of,
+    id_of,
     info_of,
     receipt_of,
     report_of,
+    some_texts_of,
     status_of,
     text_of,
     texts_of,
@@ -45,14 +49,17 @@ from ._types import (
 if TYPE_CHECKING:
     from ._store import Store
 
+_T = TypeVar("_T")
+
 
 class AsyncStore:
     """Every verb of a :class:`Store`, for the running event loop: asyncio's, uvloop, or anyio
     over either. No verb blocks it, and none takes a thread; files are read on a small pool.
 
-    A verb that returns a future is submitted when it is called, so that verbs for one session
-    take effect in the order of their calls. Cancelling who awaits it takes nothing back: what
-    was submitted is done.
+    A verb is submitted when it is called, so that writes to one session take effect in the
+    order of their calls; a read sees every write that was awaited before. Cancelling who awaits
+    a write takes nothing back: what was submitted is done. Messages are encoded and decoded on
+    the loop's thread.
     """
 
     __slots__ = ("_core", "__weakref__")
@@ -61,7 +68,18 @@ class AsyncStore:
         self._core = core
 
     async def __aenter__(self) -> AsyncStore:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            # Else it would stay locked: nothing comes out of a block that was not entered.
+            self._core.close().wait()
+            raise RuntimeError(
+                "event loops other than asyncio's are not supported: use the store for threads"
+            ) from None
         return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a store belongs to its process: open it in each that reads or writes")
 
     async def __aexit__(
         self,
@@ -96,9 +114,12 @@ class AsyncStore:
         """As :meth:`Store.append`."""
         return self._core.append(key, texts_of(messages)).submit()
 
-    async def append_once(self, key: str, id: str, messages: Messages) -> Appended:
+    def append_once(
+        self, key: str, id: str | int, messages: Messages
+    ) -> Coroutine[Any, Any, Appended]:
         """As :meth:`Store.append_once`."""
-        return Appended(*(await self._core.append_once(key, id, texts_of(messages)).submit()))
+        call = self._core.append_once(key, id_of(id), some_texts_of(messages))
+        return _made(call.submit(), lambda answer: Appended(*answer))
 
     def update(
         self,
@@ -109,7 +130,7 @@ class AsyncStore:
         summary: str | None = None,
         tokens: int | None = None,
         title: str | None = None,
-        labels: Iterable[str] | None = None,
+        labels: str | Iterable[str] | None = None,
         pinned: bool | None = None,
         expect: str | None = None,
         after: str | None = None,
@@ -119,11 +140,11 @@ class AsyncStore:
             self._core, key, append, keep, summary, tokens, title, labels, pinned, expect, after
         ).submit()
 
-    def set_history(self, key: str, messages: Iterable[Any]) -> Future[None]:
+    def set_history(self, key: str, messages: Messages) -> Future[None]:
         """As :meth:`Store.set_history`."""
         return self._core.set_history(key, texts_of(messages)).submit()
 
-    def set_history_at(self, key: str, expect: str, messages: Iterable[Any]) -> Future[str]:
+    def set_history_at(self, key: str, expect: str, messages: Messages) -> Future[str]:
         """As :meth:`Store.set_history_at`."""
         return self._core.set_history_at(key, expect, texts_of(messages)).submit()
 
@@ -139,7 +160,7 @@ class AsyncStore:
         self,
         key: str,
         scope: Mapping[str, Any] | None = None,
-        aliases: Iterable[str] = (),
+        aliases: str | Iterable[str] = (),
     ) -> Future[bool]:
         """As :meth:`Store.ensure_metadata`."""
         return calls.ensure_metadata(self._core, key, scope, aliases).submit()
@@ -182,7 +203,7 @@ class AsyncStore:
         """As :meth:`Store.tail_bytes`."""
         return self._core.tail(key, n, True).submit()
 
-    async def window(
+    def window(
         self,
         key: str,
         *,
@@ -190,14 +211,14 @@ class AsyncStore:
         tokens: int | None = None,
         bytes: int | None = None,
         unpaired: Unpaired = "drop",
-    ) -> Window:
+    ) -> Coroutine[Any, Any, Window]:
         """As :meth:`Store.window`."""
         call = calls.window(self._core, key, messages, tokens, bytes, unpaired)
-        return window_of(await call.submit())
+        return _made(call.submit(), window_of)
 
-    async def snapshot(self, key: str) -> AsyncSnapshot:
+    def snapshot(self, key: str) -> Coroutine[Any, Any, AsyncSnapshot]:
         """As :meth:`Store.snapshot`."""
-        return AsyncSnapshot(await self._core.snapshot(key).submit())
+        return _made(self._core.snapshot(key).submit(), AsyncSnapshot)
 
     def count(self, key: str) -> Future[int]:
         """As :meth:`Store.count`."""
@@ -219,13 +240,13 @@ class AsyncStore:
         """As :meth:`Store.summary`."""
         return self._core.summary(key).submit()
 
-    async def status(self) -> Status:
+    def status(self) -> Coroutine[Any, Any, Status]:
         """As :meth:`Store.status`."""
-        return status_of(await self._core.status().submit())
+        return _made(self._core.status().submit(), status_of)
 
     # Finding.
 
-    async def sessions(
+    def sessions(
         self,
         *,
         prefix: str = "",
@@ -237,20 +258,24 @@ class AsyncStore:
         label: str | Iterable[str] = (),
         pinned: bool = False,
         order: Literal["updated", "name"] = "updated",
-    ) -> AsyncIterator[SessionInfo]:
+    ) -> AsyncResults[SessionInfo]:
         """As :meth:`Store.sessions`."""
         query = calls.sessions_query(
             prefix, agent, channel, person, chat, updated_since, label, pinned, order
         )
-        after = None
-        while True:
-            page, _, after = await self._core.sessions(query, calls.PAGE, after).submit()
-            for parts in page:
-                yield info_of(parts)
-            if after is None:
-                return
+        after: str | None = None
 
-    async def search(
+        def ask() -> Future[Any]:
+            return self._core.sessions(query, calls.PAGE, after).submit()
+
+        def take(answer: Any) -> tuple[list[SessionInfo], bool]:
+            nonlocal after
+            page, _, after = answer
+            return list(map(info_of, page)), after is None
+
+        return AsyncResults(ask, take)
+
+    def search(
         self,
         text: str | None = None,
         *,
@@ -263,7 +288,7 @@ class AsyncStore:
         tool_calls: bool = False,
         summaries: bool = False,
         prefix: str = "",
-    ) -> AsyncIterator[Hit]:
+    ) -> AsyncResults[Hit]:
         """As :meth:`Store.search`."""
         search = calls.search(
             self._core,
@@ -278,12 +303,12 @@ class AsyncStore:
             summaries,
             prefix,
         )
-        while True:
-            hits, excerpts = await search.next().submit()
-            if not hits:
-                return
-            for parts, excerpt in zip(hits, excerpts):
-                yield hit_of(parts, excerpt)
+
+        def take(answer: Any) -> tuple[list[Hit], bool]:
+            hits, excerpts = answer
+            return list(map(hit_of, hits, excerpts)), not hits
+
+        return AsyncResults(lambda: search.next().submit(), take)
 
     def changes(
         self, *, prefix: str = "", agent: str | None = None, after: str | None = None
@@ -314,32 +339,40 @@ class AsyncStore:
 
     # Letting go, and keeping elsewhere.
 
-    async def erase(
+    def erase(
         self,
         *,
         key: str | None = None,
         person: str | None = None,
         chat: str | None = None,
         channel: str | None = None,
-    ) -> EraseReceipt:
+    ) -> Coroutine[Any, Any, EraseReceipt]:
         """As :meth:`Store.erase`."""
-        return receipt_of(await self._core.erase(key, person, chat, channel).submit())
+        return _made(self._core.erase(key, person, chat, channel).submit(), receipt_of)
 
-    async def backup(self, path: str | PathLike[str]) -> BackupReport:
+    def backup(self, path: str | PathLike[str]) -> Coroutine[Any, Any, BackupReport]:
         """As :meth:`Store.backup`."""
-        return report_of(await self._core.backup(path).submit())
+        return _made(self._core.backup(path).submit(), report_of)
 
-    async def backups(self, key: str) -> list[Backup]:
+    def backups(self, key: str) -> Coroutine[Any, Any, list[Backup]]:
         """As :meth:`Store.backups`."""
-        return backups_of(await self._core.backups(key).submit())
+        return _made(self._core.backups(key).submit(), backups_of)
 
     def restore_backup(self, key: str, number: int) -> Future[None]:
         """As :meth:`Store.restore_backup`."""
         return self._core.restore_backup(key, number).submit()
 
-    async def export(self, key: str, format: Format, *, unpaired: Unpaired = "drop") -> Export:
+    def export(
+        self, key: str, format: Format, *, unpaired: Unpaired = "drop"
+    ) -> Coroutine[Any, Any, Export]:
         """As :meth:`Store.export`."""
-        return Export(*(await self._core.export(key, format, unpaired).submit()))
+        call = self._core.export(key, format, unpaired)
+        return _made(call.submit(), lambda answer: Export(*answer))
+
+
+async def _made(answer: Future[Any], make: Callable[[Any], _T]) -> _T:
+    """What is made of an answer that was asked for."""
+    return make(await answer)
 
 
 class AsyncSnapshot:
@@ -387,22 +420,88 @@ class AsyncSnapshot:
         """As :meth:`Snapshot.tail`."""
         return self._core.tail(n, False).submit()
 
-    async def before(self, position: str, n: int) -> Page:
+    def before(self, position: str, n: int) -> Coroutine[Any, Any, Page]:
         """As :meth:`Snapshot.before`."""
-        return Page(*(await self._core.before(position, n).submit()))
+        return _made(self._core.before(position, n).submit(), lambda answer: Page(*answer))
 
 
-class AsyncChanges:
+class _Asking:
+    """Who asks for one thing after the other. A wait for the next that is cancelled, as
+    ``asyncio.wait_for`` does, loses nothing: what it would have had is the next call's."""
+
+    __slots__ = ("_is_asked", "_pending")
+
+    def __init__(self) -> None:
+        self._pending: Future[Any] | None = None
+        self._is_asked = False
+
+    async def _asked(self, ask: Callable[[], Future[Any]]) -> Any:
+        if self._is_asked:
+            raise RuntimeError("another task asks already: one at a time may")
+        self._is_asked = True
+        try:
+            pending = self._pending
+            is_ours = pending is not None and pending.get_loop() is asyncio.get_running_loop()
+            if pending is None or not is_ours or pending.cancelled():
+                pending = self._pending = ask()
+            try:
+                answer = await asyncio.shield(pending)
+            except asyncio.CancelledError:
+                # It outlives that, and its answer is the next call's.
+                raise
+            except BaseException:
+                self._pending = None
+                raise
+            self._pending = None
+            return answer
+        finally:
+            self._is_asked = False
+
+    def __del__(self) -> None:
+        pending = self._pending
+        if pending is not None and not pending.done():
+            # A loop that was closed let go of it.
+            with contextlib.suppress(RuntimeError):
+                pending.get_loop().call_soon_threadsafe(pending.cancel)
+
+
+class AsyncResults(_Asking, Generic[_T]):
+    """What was found, one after the other."""
+
+    __slots__ = ("_ask", "_found", "_is_all", "_take")
+
+    def __init__(
+        self, ask: Callable[[], Future[Any]], take: Callable[[Any], tuple[list[_T], bool]]
+    ) -> None:
+        super().__init__()
+        self._ask = ask
+        self._take = take
+        self._found: deque[_T] = deque()
+        self._is_all = False
+
+    def __aiter__(self) -> AsyncResults[_T]:
+        return self
+
+    async def __anext__(self) -> _T:
+        while not self._found:
+            if self._is_all:
+                raise StopAsyncIteration
+            found, self._is_all = self._take(await self._asked(self._ask))
+            self._found.extend(found)
+        return self._found.popleft()
+
+
+class AsyncChanges(_Asking):
     """The changes of sessions, one after the other. It never ends by itself.
 
     Raises :class:`~sessionlog.errors.ChangesMissed` if changes came faster than they were asked
     for: list the sessions to catch up, and go on."""
 
-    __slots__ = ("_core", "_pending")
+    __slots__ = ("_core",)
 
     def __init__(self, core: rust.Changes) -> None:
+        super().__init__()
         self._core = core
-        self._pending: Future[tuple[str, str, str]] | None = None
 
     def __aiter__(self) -> AsyncChanges:
         return self
@@ -411,16 +510,9 @@ class AsyncChanges:
         return await self.next()
 
     async def next(self) -> Change:
-        """The next change. Cancelling it, as ``asyncio.wait_for`` does, loses nothing. One
-        task at a time may ask."""
-        pending = self._pending
-        if pending is None or pending.get_loop() is not asyncio.get_running_loop():
-            pending = self._pending = self._core.next().submit()
-        # It outlives a cancellation, and is the next call's.
-        await asyncio.wait([pending])
-        self._pending = None
-        key, version, kind = pending.result()
-        return Change(key, version, kind)  # type: ignore[arg-type]
+        """The next change. One task at a time may ask."""
+        key, version, kind = await self._asked(lambda: self._core.next().submit())
+        return Change(key, version, kind)
 
 
 class AsyncContext:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from . import _sessionlog as rust
-from ._types import Keep, Messages, Unpaired, text_of, texts_of
+from ._types import Keep, Messages, Unpaired, json_of, list_of, seconds_of, texts_of
+from .errors import InvalidInput
 
 PAGE = 500
 """So many sessions are asked for at once."""
@@ -21,11 +22,13 @@ def update(
     summary: str | None,
     tokens: int | None,
     title: str | None,
-    labels: Iterable[str] | None,
+    labels: str | Iterable[str] | None,
     pinned: bool | None,
     expect: str | None,
     after: str | None,
 ) -> rust.Call[str]:
+    if keep is not None and not isinstance(keep, Keep):
+        raise InvalidInput(f"keep is a Keep, as Keep.last(10) is, and no {type(keep).__name__}")
     given = {
         "append": texts_of(append),
         "keep": None if keep is None else (keep.kind, keep.value),
@@ -41,15 +44,10 @@ def update(
 
 
 def ensure_metadata(
-    core: rust.Store, key: str, scope: Mapping[str, Any] | None, aliases: Iterable[str]
+    core: rust.Store, key: str, scope: Mapping[str, Any] | None, aliases: str | Iterable[str]
 ) -> rust.Call[bool]:
-    encoded = None if scope is None else text_of(scope).decode()
+    encoded = None if scope is None else json_of(scope, "a scope").decode()
     return core.ensure_metadata(key, encoded, list_of(aliases))
-
-
-def list_of(texts: str | Iterable[str]) -> list[str]:
-    """One text, or several."""
-    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def window(
@@ -81,7 +79,7 @@ def sessions_query(
         "channel": channel,
         "person": person,
         "chat": chat,
-        "updated_since": None if updated_since is None else updated_since.timestamp(),
+        "updated_since": seconds_of(updated_since, "updated_since"),
         "labels": list_of(label),
         "pinned": pinned,
         "order": order,
@@ -107,8 +105,8 @@ def search(
             "regex": regex,
             "ignore_case": ignore_case,
             "roles": list_of(role),
-            "since": None if since is None else since.timestamp(),
-            "until": None if until is None else until.timestamp(),
+            "since": seconds_of(since, "since"),
+            "until": seconds_of(until, "until"),
             "archived": archived,
             "tool_calls": tool_calls,
             "summaries": summaries,

@@ -1,9 +1,11 @@
 """What an adapter does, written once for threads and for event loops: a generator that yields
-calls of the store and is sent their answers."""
+calls of the store, or futures that another's steps end, and is sent their answers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
+from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
 from . import _sessionlog as rust
@@ -12,7 +14,9 @@ from ._store import Store
 
 _T = TypeVar("_T")
 
-Steps: TypeAlias = "Generator[rust.Call[Any], Any, _T]"
+Step: TypeAlias = "rust.Call[Any] | Future[Any]"
+
+Steps: TypeAlias = "Generator[Step, Any, _T]"
 
 AnyStore: TypeAlias = "Store | AsyncStore"
 """Adapters take either face of a store."""
@@ -20,6 +24,9 @@ AnyStore: TypeAlias = "Store | AsyncStore"
 
 def core_of(store: AnyStore) -> rust.Store:
     """The store itself, taking keys literally: an adapter's key is no alias."""
+    if not isinstance(store, (Store, AsyncStore)):
+        kind = type(store).__name__
+        raise TypeError(f"an open store is needed, as sessionlog.open gives it, and no {kind}")
     return store._core.exact_keys()
 
 
@@ -29,13 +36,15 @@ def wait(steps: Steps[_T]) -> _T:
         call = next(steps)
         while True:
             try:
-                answer = call.wait()
+                answer = call.result() if isinstance(call, Future) else call.wait()
             except Exception as error:
                 call = steps.throw(error)
             else:
                 call = steps.send(answer)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+    finally:
+        steps.close()
 
 
 async def awaited(steps: Steps[_T]) -> _T:
@@ -44,7 +53,11 @@ async def awaited(steps: Steps[_T]) -> _T:
         call = next(steps)
         while True:
             try:
-                answer = await call.submit()
+                if isinstance(call, Future):
+                    # Others wait for it, too.
+                    answer = await asyncio.shield(asyncio.wrap_future(call))
+                else:
+                    answer = await call.submit()
             except Exception as error:
                 call = steps.throw(error)
             else:

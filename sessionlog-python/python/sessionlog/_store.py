@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _calls as calls
 from . import _sessionlog as rust
@@ -33,14 +34,18 @@ from ._types import (
     Window,
     backups_of,
     hit_of,
+    id_of,
     info_of,
     receipt_of,
     report_of,
+    some_texts_of,
     status_of,
     text_of,
     texts_of,
     window_of,
 )
+
+from .errors import InvalidInput, Locked
 
 if TYPE_CHECKING:
     from ._aio import AsyncStore
@@ -74,8 +79,22 @@ def open(
 
     One process writes to a directory; any number open it with ``read_only``. It blocks while
     what a crash left is recovered; to keep an event loop free meanwhile, call it by
-    ``await asyncio.to_thread(sessionlog.open, path)``. The options are those of the Rust crate's
-    ``StoreOptions``; ``open_timeout`` is in seconds.
+    ``await asyncio.to_thread(sessionlog.open, path)``. The options, with their defaults:
+
+    - ``durability``: what a reply to an append or a change of a summary means.
+    - ``auto_compact`` (on): files are compacted once hidden lines outnumber the others.
+    - ``archive`` (off): compactions keep what they drop, for ``search(archived=True)``.
+    - ``sync_in_poll`` (off): an event loop's thread may sync, which is quicker for one task.
+    - ``publish_stats`` (on): ``sessionlog top`` can look on.
+    - ``allow_other_owner`` (off): the directory may belong to another user.
+    - ``max_open_files`` (half of the process's limit; 64 to 1,048,576): session files kept open.
+    - ``max_line_bytes`` (16 MiB; 1 KiB to 32 MiB): the largest message that is taken.
+    - ``max_batch_bytes`` (64 MiB; 64 KiB to 1 GiB): what one verb may write.
+    - ``once_ids`` (256; 16 to 65,536): how many ids of each session
+      :meth:`Store.append_once` remembers at least.
+    - ``open_timeout`` (0): seconds to wait while another writer has the directory.
+
+    A number out of its range counts as the nearest in it.
 
     Raises :class:`~sessionlog.errors.Locked` if another writer has the directory, and
     :class:`~sessionlog.errors.Corrupt` if committed data is damaged.
@@ -91,10 +110,19 @@ def open(
         "max_line_bytes": max_line_bytes,
         "max_batch_bytes": max_batch_bytes,
         "once_ids": once_ids,
-        "open_timeout": open_timeout,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    return Store(rust.Store.open(path, read_only, given))
+    if not 0 <= (open_timeout or 0) <= 86_400:
+        raise InvalidInput("open_timeout is 0 to 86,400 seconds")
+    until = time.monotonic() + (open_timeout or 0)
+    while True:
+        try:
+            return Store(rust.Store.open(path, read_only, given))
+        except Locked:
+            # Waited for here, and not in the store, so that Ctrl-C ends it.
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.02)
 
 
 class Store:
@@ -114,6 +142,9 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a store belongs to its process: open it in each that reads or writes")
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -123,7 +154,7 @@ class Store:
         self.close()
 
     async def __aenter__(self) -> AsyncStore:
-        return self.aio
+        return await self.aio.__aenter__()
 
     async def __aexit__(
         self,
@@ -166,10 +197,12 @@ class Store:
         returns they survive power loss, unless the store is ``buffered``."""
         self._core.append(key, texts_of(messages)).wait()
 
-    def append_once(self, key: str, id: str, messages: Messages) -> Appended:
-        """Appends, unless messages were appended under this id before: a platform delivers
-        some of its messages twice. An id has 1 to 256 bytes."""
-        return Appended(*self._core.append_once(key, id, texts_of(messages)).wait())
+    def append_once(self, key: str, id: str | int, messages: Messages) -> Appended:
+        """Appends, unless messages were appended to this session under this id before: a
+        platform delivers some of its messages twice. An id has 1 to 256 bytes; of each session
+        at least the newest ``once_ids`` are remembered."""
+        call = self._core.append_once(key, id_of(id), some_texts_of(messages))
+        return Appended(*call.wait())
 
     def update(
         self,
@@ -180,7 +213,7 @@ class Store:
         summary: str | None = None,
         tokens: int | None = None,
         title: str | None = None,
-        labels: Iterable[str] | None = None,
+        labels: str | Iterable[str] | None = None,
         pinned: bool | None = None,
         expect: str | None = None,
         after: str | None = None,
@@ -197,11 +230,11 @@ class Store:
             self._core, key, append, keep, summary, tokens, title, labels, pinned, expect, after
         ).wait()
 
-    def set_history(self, key: str, messages: Iterable[Any]) -> None:
+    def set_history(self, key: str, messages: Messages) -> None:
         """Replaces all messages of a session, in one commit."""
         self._core.set_history(key, texts_of(messages)).wait()
 
-    def set_history_at(self, key: str, expect: str, messages: Iterable[Any]) -> str:
+    def set_history_at(self, key: str, expect: str, messages: Messages) -> str:
         """Replaces all messages of a session that is at the version ``expect``, and returns
         the new one.
 
@@ -210,7 +243,8 @@ class Store:
 
     def edit(self, key: str, position: str, message: Message) -> str:
         """Puts a message in the place of the one at a position, as :attr:`Page.positions` gives
-        them, and returns the new version. The line that was there stays in the file, hidden,
+        them, and returns the new version. All positions of the session are others then: take
+        a snapshot for the next. The line that was there stays in the file, hidden,
         until a compaction.
 
         Raises :class:`~sessionlog.errors.NotFound` if no visible message is there."""
@@ -225,7 +259,7 @@ class Store:
         self,
         key: str,
         scope: Mapping[str, Any] | None = None,
-        aliases: Iterable[str] = (),
+        aliases: str | Iterable[str] = (),
     ) -> bool:
         """Gives a session its scope (who talks where, in PicoClaw's form: ``version``,
         ``agent_id``, ``channel``, ``account``, ``dimensions``, ``values``) and other keys that
@@ -402,7 +436,7 @@ class Store:
         messages: int | None = None,
     ) -> None:
         """Makes a new session of the beginning of another: up to a checkpoint, or of so many
-        messages, or all of it.
+        messages (of all, if there are fewer), or all of it.
 
         Raises :class:`~sessionlog.errors.SessionExists` if there is one of the new key."""
         self._core.fork(key, new_key, checkpoint, messages).wait()
@@ -418,7 +452,8 @@ class Store:
         channel: str | None = None,
     ) -> EraseReceipt:
         """Erases sessions so that no byte of them is left in the directory: that of a key, or
-        those whose scope names a person or a chat, on one channel or on all."""
+        those whose scope names a person or a chat, on one channel or on all. A key that no
+        session has is looked for in all files, too, and told among the sessions."""
         return receipt_of(self._core.erase(key, person, chat, channel).wait())
 
     def backup(self, path: str | PathLike[str]) -> BackupReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from .errors import InvalidInput
@@ -207,19 +208,65 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 def text_of(message: Message) -> bytes:
     """The JSON text of one message."""
-    if isinstance(message, bytes):
-        return message
+    if isinstance(message, (bytes, bytearray, memoryview)):
+        return bytes(message)
+    if not isinstance(message, Mapping):
+        kind = type(message).__name__
+        raise InvalidInput(f"a message is a dict, or its JSON text as bytes, and no {kind}")
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise InvalidInput("a message has a role, a text that is not empty")
+    if "content" not in message and "tool_calls" not in message:
+        raise InvalidInput("a message has content, or tool_calls")
+    return json_of(message, "a message")
+
+
+def json_of(value: Mapping[str, Any], what: str) -> bytes:
+    """The JSON text of a dict."""
     try:
-        return _encode(message if type(message) is dict else dict(message)).encode()
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"a message that JSON does not know: {error}") from error
+        return _encode(value if type(value) is dict else dict(value)).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} that JSON does not know: {error}") from error
 
 
 def texts_of(messages: Messages) -> list[bytes]:
     """The JSON texts of messages."""
-    if isinstance(messages, (dict, bytes, Mapping)):
-        return [text_of(messages)]
-    return [text_of(message) for message in messages]
+    if isinstance(messages, (str, bytes, bytearray, memoryview, Mapping)):
+        return [text_of(messages)]  # type: ignore[arg-type]
+    try:
+        each = iter(messages)
+    except TypeError:
+        return [text_of(messages)]  # type: ignore[arg-type]
+    return [text_of(message) for message in each]
+
+
+def some_texts_of(messages: Messages) -> list[bytes]:
+    """The same, of one message at least: an id is not to be taken for nothing."""
+    texts = texts_of(messages)
+    if not texts:
+        raise InvalidInput("no message to append once")
+    return texts
+
+
+def id_of(id: str | int) -> str:
+    """A platform's id as the store has it."""
+    if isinstance(id, (str, int)) and not isinstance(id, bool):
+        return str(id)
+    raise InvalidInput(f"an id is a str or an int, and no {type(id).__name__}")
+
+
+def list_of(texts: str | Iterable[str]) -> list[str]:
+    """One text, or several."""
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def seconds_of(time: datetime | None, name: str) -> float | None:
+    """A time as seconds since 1970. One without a time zone is local."""
+    if time is None:
+        return None
+    if not isinstance(time, datetime):
+        raise InvalidInput(f"{name} is a datetime, and no {type(time).__name__}")
+    return time.timestamp()
 
 
 def window_of(parts: dict[str, Any]) -> Window:

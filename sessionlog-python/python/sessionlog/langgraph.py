@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import builtins
 import random
+import threading
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
@@ -37,7 +39,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ._steps import AnyStore, Steps, all_sessions, awaited, core_of, wait
 from ._types import texts_of
-from .errors import InvalidInput
+from .errors import InvalidInput, VersionConflict
 
 __all__ = ["SessionlogSaver"]
 
@@ -64,10 +66,14 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self._core = core_of(store)
         self._prefix = prefix
+        # LangGraph stores a checkpoint on one thread while it stores writes on others.
+        self._lock = threading.Lock()
         # The newest checkpoint by session.
         self._newest: OrderedDict[str, str] = OrderedDict()
-        # Checkpoints that are in the log, and writes that came before theirs was.
+        # Checkpoints that are in the log, those on their way there, and writes that came before
+        # theirs was on its way.
         self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._putting: dict[tuple[str, str], Future[None]] = {}
         self._early: OrderedDict[tuple[str, str], list[Line]] = OrderedDict()
 
     # What LangGraph calls.
@@ -233,12 +239,14 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         n = 4
         while True:
             lines = yield self._core.tail(key, n, False)
-            wanted = checkpoint_id or _newest(lines)
+            is_all = len(lines) < n
+            wanted = checkpoint_id or _newest(lines, is_all)
             for index in range(len(lines) - 1, -1, -1):
                 if lines[index]["role"] == CHECKPOINT and lines[index][CHECKPOINT]["id"] == wanted:
-                    self._remember(key, cast(str, wanted), is_newest=checkpoint_id is None)
+                    with self._lock:
+                        self._remember(key, cast(str, wanted), is_newest=checkpoint_id is None)
                     return lines[index], lines[index:]
-            if len(lines) < n:
+            if is_all:
                 return None
             n *= 4
 
@@ -246,10 +254,8 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> Steps[RunnableConfig]:
         key, new = self._key(config), checkpoint["id"]
-        newest = self._newest.get(key)
-        if newest is None:
+        if key not in self._newest:
             yield from self._back_to(key, None)
-            newest = self._newest.get(key, new)
         metadata = get_checkpoint_metadata(config, metadata)
         line: Line = {
             "role": CHECKPOINT,
@@ -261,16 +267,35 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
                 "metadata": self._dump(metadata),
             },
         }
-        # Ids grow with time. One that does not is not what the thread goes on from.
-        if new < newest:
-            line["newest"] = newest
-        # Whoever reads from the end stops at this line.
-        early = self._early.pop((key, new), None)
-        if early is not None:
-            line["early"] = early
-        put = self._core.append(key, texts_of(line))
-        self._remember(key, new, is_newest=new >= newest)
-        yield put
+        put: Future[None] = Future()
+        # Nobody who waits for it may cancel it.
+        put.set_running_or_notify_cancel()
+        with self._lock:
+            # Ids grow with time. One that does not is not what the thread goes on from.
+            newest = max([id for of, id in self._putting if of == key], default=new)
+            newest = max(newest, self._newest.get(key, new))
+            if new < newest:
+                line["newest"] = newest
+            # Whoever reads from the end stops at this line. Writes that come from now on wait
+            # for it.
+            early = self._early.pop((key, new), None)
+            if early is not None:
+                line["early"] = early
+            self._putting[key, new] = put
+        try:
+            yield self._core.append(key, texts_of(line))
+            with self._lock:
+                self._remember(key, new, is_newest=new >= self._newest.get(key, new))
+        except BaseException:
+            with self._lock:
+                if early is not None and (key, new) not in self._seen:
+                    self._early[key, new] = early + self._early.get((key, new), [])
+            raise
+        finally:
+            with self._lock:
+                if self._putting.get((key, new)) is put:
+                    del self._putting[key, new]
+            put.set_result(None)
         return self._config(key, new)
 
     def _put_writes(
@@ -286,10 +311,17 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             for index, (channel, value) in enumerate(writes)
         ]
         told = {"checkpoint": checkpoint_id, "task": task_id, "path": task_path, "items": items}
-        if (key, checkpoint_id) not in self._seen:
-            # LangGraph may store a checkpoint in the background while the next step runs.
-            self._early.setdefault((key, checkpoint_id), []).append(told)
-            _bound(self._early)
+        of = (key, checkpoint_id)
+        while True:
+            with self._lock:
+                put = self._putting.get(of)
+                if put is None and of not in self._seen:
+                    # The checkpoint is yet to be put, and takes this along.
+                    self._early.setdefault(of, []).append(told)
+                    _bound(self._early)
+            if put is None:
+                break
+            yield put
         channels = ", ".join(channel for channel, _ in writes)
         yield self._core.append(key, texts_of({"role": WRITES, "content": channels, WRITES: told}))
 
@@ -345,7 +377,8 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             yield from self._delete_session(key)
 
     def _delete_session(self, key: str) -> Steps[None]:
-        self._newest.pop(key, None)
+        with self._lock:
+            self._newest.pop(key, None)
         yield self._core.delete(key)
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> Steps[None]:
@@ -353,36 +386,35 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         if not gone:
             return
         keys = yield from all_sessions(self._core, self._prefix)
-        for key in keys:
-            lines = yield self._core.history(key, False)
-            checkpoints = _checkpoints(lines)
-            kept = {
+
+        def of_others(checkpoints: dict[str, Line]) -> set[str]:
+            return {
                 id
                 for id, line in checkpoints.items()
                 if self._load(line[CHECKPOINT]["metadata"]).get("run_id") not in gone
             }
-            if len(kept) < len(checkpoints):
-                yield from self._leave(key, lines, kept)
 
-    def _leave(self, key: str, lines: builtins.list[Line], kept: set[str]) -> Steps[None]:
-        """Leaves checkpoints with their writes, in one commit."""
-        if not kept:
-            yield from self._delete_session(key)
+        for key in keys:
+            yield from self._leave(key, of_others)
+
+    def _leave(self, key: str, which: Callable[[dict[str, Line]], set[str]]) -> Steps[None]:
+        """Leaves of a session's checkpoints some, with their writes, in one commit. Decides
+        anew if others wrote meanwhile."""
+        while True:
+            snapshot = yield self._core.snapshot(key)
+            lines = yield snapshot.history(False)
+            checkpoints = _checkpoints(lines)
+            kept = which(checkpoints)
+            if len(kept) == len(checkpoints):
+                return
+            with self._lock:
+                self._newest.pop(key, None)
+            try:
+                left = texts_of(_left(lines, kept))
+                yield self._core.set_history_at(key, snapshot.version, left)
+            except VersionConflict:
+                continue
             return
-        left = []
-        for line in lines:
-            if line["role"] == CHECKPOINT and line[CHECKPOINT]["id"] in kept:
-                if line.get("newest") not in kept:
-                    line.pop("newest", None)
-                left.append(line)
-            elif line["role"] == WRITES and line[WRITES]["checkpoint"] in kept:
-                left.append(line)
-        newest = max(kept)
-        last = next(line for line in reversed(left) if line["role"] == CHECKPOINT)
-        if last[CHECKPOINT]["id"] != newest:
-            last["newest"] = newest
-        self._newest.pop(key, None)
-        yield self._core.set_history(key, texts_of(left))
 
     def _copy(self, source: str, target: str) -> Steps[None]:
         keys = yield from self._keys(str(source))
@@ -399,10 +431,7 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
                 if strategy == "delete":
                     yield from self._delete_session(key)
                     continue
-                lines = yield self._core.history(key, False)
-                kept = self._needed(_checkpoints(lines))
-                if kept:
-                    yield from self._leave(key, lines, kept)
+                yield from self._leave(key, self._needed)
 
     def _needed(self, checkpoints: dict[str, Line]) -> set[str]:
         """The newest checkpoint, and those that its delta channels are made of."""
@@ -501,12 +530,34 @@ def _thread(config: RunnableConfig) -> str:
     return str(config["configurable"]["thread_id"])
 
 
-def _newest(lines: Sequence[Line]) -> str | None:
-    """The id of the newest checkpoint, as the last one says it."""
+def _newest(lines: Sequence[Line], is_all: bool) -> str | None:
+    """The id of the newest checkpoint, as the last one says it. One that is not there, though
+    these are all lines, could not be stored: the newest of those that are."""
+    ids = [line[CHECKPOINT]["id"] for line in lines if line["role"] == CHECKPOINT]
     for line in reversed(lines):
         if line["role"] == CHECKPOINT:
-            return cast(str, line.get("newest") or line[CHECKPOINT]["id"])
+            newest = cast(str, line.get("newest") or line[CHECKPOINT]["id"])
+            return max(ids) if is_all and newest not in ids else newest
     return None
+
+
+def _left(lines: Sequence[Line], kept: set[str]) -> list[Line]:
+    """The lines of some checkpoints and of their writes."""
+    left = []
+    for line in lines:
+        if line["role"] == CHECKPOINT and line[CHECKPOINT]["id"] in kept:
+            if line.get("newest") not in kept:
+                line.pop("newest", None)
+            left.append(line)
+        elif line["role"] == WRITES and line[WRITES]["checkpoint"] in kept:
+            left.append(line)
+    for line in reversed(left):
+        if line["role"] == CHECKPOINT:
+            newest = max(kept)
+            if line[CHECKPOINT]["id"] != newest:
+                line["newest"] = newest
+            break
+    return left
 
 
 def _checkpoints(lines: Sequence[Line]) -> dict[str, Line]:

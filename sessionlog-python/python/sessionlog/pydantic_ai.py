@@ -33,7 +33,8 @@ class MessageHistory:
 
     def get(self, limit: int | None = None) -> list[ModelMessage]:
         """The messages, oldest first; of the newest ``limit`` those from a user's prompt on,
-        so that no tool's result is without its call."""
+        so that no tool's result is without its call, or all from the newest prompt on, if
+        these alone are more."""
         return wait(self._get(limit))
 
     async def aget(self, limit: int | None = None) -> list[ModelMessage]:
@@ -61,10 +62,19 @@ class MessageHistory:
         if limit is None:
             lines = yield self._core.history(self.session_id, False)
         else:
-            lines = yield self._core.tail(self.session_id, limit, False)
-            while lines and not _is_prompt(lines[0]):
-                lines.pop(0)
+            lines = yield from self._turns(limit)
         return ModelMessagesTypeAdapter.validate_python([_message(line) for line in lines])
+
+    def _turns(self, limit: int) -> Steps[list[dict[str, Any]]]:
+        n = limit
+        while True:
+            lines: list[dict[str, Any]] = yield self._core.tail(self.session_id, n, False)
+            prompts = [index for index, line in enumerate(lines) if _is_prompt(line)]
+            within = [index for index in prompts if index >= len(lines) - limit]
+            if within or prompts or len(lines) < n or not limit:
+                first = within[0] if within else (prompts[-1] if prompts else len(lines))
+                return lines[first:]
+            n *= 4
 
     def _add(self, messages: Sequence[ModelMessage]) -> Steps[None]:
         if messages:

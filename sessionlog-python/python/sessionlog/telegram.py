@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from telegram import Bot, TelegramObject
 from telegram.ext import BasePersistence, ContextTypes, PersistenceInput
@@ -67,7 +69,7 @@ class Persistence(BasePersistence[Any, Any, Any]):
 
     async def get_conversations(self, name: str) -> dict[Any, Any]:
         """The states of a handler's conversations."""
-        return dict((await self._all(f"conversations/{name}/")).values())
+        return dict((await self._all(f"conversations/{quote(name, safe='')}/")).values())
 
     async def update_user_data(self, user_id: int, data: Any) -> None:
         """Stores the data of a user."""
@@ -89,7 +91,7 @@ class Persistence(BasePersistence[Any, Any, Any]):
         self, name: str, key: tuple[int | str, ...], new_state: object | None
     ) -> None:
         """Stores the state of a conversation; ``None`` ends it."""
-        cell = f"conversations/{name}/{','.join(map(str, key))}"
+        cell = f"conversations/{quote(name, safe='')}/{json.dumps(key)}"
         if new_state is None:
             await self._drop(cell)
         else:
@@ -138,8 +140,14 @@ class Persistence(BasePersistence[Any, Any, Any]):
             line = {"role": "data", "content": "", "pickle": b64encode(pickled).decode("ascii")}
             # The older ones go in the same commit.
             given = {"append": texts_of(line), "keep": ("last", 0)}
-            await self._core.update(key, given).submit()
+            stored = self._core.update(key, given).submit()
+            # From when it is under way: the next update comes after it.
             self._known[key] = pickled
+            try:
+                await stored
+            except BaseException:
+                self._known.pop(key, None)
+                raise
 
     async def _drop(self, cell: str) -> None:
         key = self._prefix + cell

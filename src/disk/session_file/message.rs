@@ -126,6 +126,19 @@ impl Message {
         Ok(message)
     }
 
+    /// The message as JSON text, as the store writes it in a line: with every field, also
+    /// those that [serde](Self) leaves out.
+    ///
+    /// ```
+    /// # use sessionlog::Message;
+    /// let text = br#"{"role":"user","content":"hi","weight":1e400}"#;
+    /// assert_eq!(Message::from_json(text).unwrap().to_json(), text);
+    /// ```
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        super::line::encode(self, None)
+    }
+
     /// The same message with a call of the function `name`; `arguments` is
     /// JSON text.
     #[must_use]

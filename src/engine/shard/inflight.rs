@@ -189,9 +189,15 @@ mod tests {
         ops: Vec<usize>,
         bytes: usize,
         shown: bool,
+        /// Its number once it is written.
+        records: Bytes,
     }
 
-    /// Beside a list of lists, over random pushes (empty ones too), shows, partial
+    fn records(number: u64) -> Bytes {
+        Bytes::copy_from_slice(&number.to_le_bytes())
+    }
+
+    /// Beside a list of lists, over random pushes (empty ones too), writes, shows, partial
     /// and whole settlements, and refusals.
     #[test]
     fn batches_and_changes_stay_in_step() {
@@ -206,7 +212,13 @@ mod tests {
         let (mut next, mut id) = (1, 0);
         for _ in 0..200_000 {
             let at = next - 12_u64.min(next) + below(14);
-            match below(8) {
+            match below(9) {
+                8 => {
+                    own.wrote(at, records(at));
+                    for batch in model.iter_mut().filter(|batch| batch.number == at) {
+                        batch.records = records(at);
+                    }
+                }
                 0..=3 => {
                     let count = below(4) as usize;
                     let mut ops: VecDeque<_> = (id..id + count).map(op).collect();
@@ -218,18 +230,20 @@ mod tests {
                         ops: (id..id + count).collect(),
                         bytes,
                         shown: false,
+                        records: Bytes::new(),
                     });
                     id += count;
                     next += 1;
                 }
                 4 => {
                     let mut shown = Vec::new();
-                    own.show_up_to(at, |op, _| shown.push(op.session));
+                    own.show_up_to(at, |op, records| shown.push((op.session, records.clone())));
                     let told = model.iter_mut().filter(|b| b.number <= at && !b.shown);
-                    let mut expected: Vec<usize> = Vec::new();
+                    let mut expected = Vec::new();
                     for batch in told {
                         batch.shown = true;
-                        expected.extend(&batch.ops);
+                        let records = || batch.records.clone();
+                        expected.extend(batch.ops.iter().map(|&id| (id, records())));
                     }
                     assert_eq!(shown, expected);
                 }
@@ -263,6 +277,7 @@ mod tests {
                             (0..batch.ops).map(|_| own.pop().unwrap().session).collect();
                         let told = model.pop_front().unwrap();
                         assert_eq!((batch.number, popped), (told.number, told.ops));
+                        assert_eq!(batch.records, told.records);
                     }
                     assert!(model.front().is_none_or(|b| b.number > at));
                 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use sessionlog::{Store, StoreHandle, StoreStats};
+use sessionlog::{Store, StoreHandle, StoreOptions, StoreStats};
 use sessionlog_telegram::gateway::{Failure, Gateway, Limits};
 use sessionlog_telegram::intake::StoreFirst;
 use sessionlog_telegram::local::{BotApi, EchoModel};
@@ -49,6 +49,9 @@ struct Args {
     /// Messages that this may leave out before they are summarised.
     #[arg(long, default_value_t = 20)]
     omitted: usize,
+    /// Leaves hidden messages in the files; `sessionlog compact` removes them.
+    #[arg(long)]
+    keep_hidden: bool,
     /// Seconds between two lines about the store.
     #[arg(long, default_value_t = 60)]
     stats: u64,
@@ -69,7 +72,8 @@ async fn main() -> Result<(), Failure> {
         None
     };
     let dir = args.dir.clone();
-    let store = tokio::task::spawn_blocking(move || Store::open(dir)).await??;
+    let options = StoreOptions::new().auto_compact(!args.keep_hidden);
+    let store = tokio::task::spawn_blocking(move || Store::open_with(dir, options)).await??;
     let ended = run(args, store.handle(), demo).await;
     // Waits for what was accepted, and brings the files up to date.
     tokio::task::spawn_blocking(move || store.close()).await??;

@@ -16,9 +16,9 @@ fn log_texts(source: &str) -> BTreeSet<&str> {
     let calls = WARNINGS
         .iter()
         .flat_map(|begin| source.split(begin).skip(1));
-    let calls = calls.filter_map(|rest| rest.split(';').next());
-    let texts = calls.filter_map(|call| call.split('"').skip(1).step_by(2).last());
-    texts.filter(|text| !text.contains('{')).collect()
+    let calls = calls.filter_map(|rest| rest.split_once("\")"));
+    let texts = calls.filter_map(|(call, _)| call.rsplit('"').next());
+    texts.filter(|text| !text.contains(['{', '\n'])).collect()
 }
 
 /// The names of exported numbers.
@@ -79,11 +79,14 @@ mod tests {
     #[test]
     fn the_texts_and_names_of_a_source_are_found() {
         let source = r#"
-            tracing::warn!(path = "x", %error, "it waits");
+            tracing::warn!(path = "x", %error, "it waits; then goes on");
             self.warn(error, "it failed"); tracing::error!("{told}");
             Metric::of("sessionlog_syncs_total", "How many");
         "#;
-        assert_eq!(log_texts(source), ["it failed", "it waits"].into());
+        assert_eq!(
+            log_texts(source),
+            ["it failed", "it waits; then goes on"].into()
+        );
         assert_eq!(numbers(source), ["syncs_total"].into());
     }
 }

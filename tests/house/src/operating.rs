@@ -16,9 +16,25 @@ fn log_texts(source: &str) -> BTreeSet<&str> {
     let calls = WARNINGS
         .iter()
         .flat_map(|begin| source.split(begin).skip(1));
-    let calls = calls.filter_map(|rest| rest.split_once("\")"));
-    let texts = calls.filter_map(|(call, _)| call.rsplit('"').next());
-    texts.filter(|text| !text.contains(['{', '\n'])).collect()
+    let texts = calls.filter_map(|rest| arguments(rest).split('"').skip(1).step_by(2).last());
+    texts.filter(|text| !text.contains('{')).collect()
+}
+
+/// What stands before the parenthesis that closes a call.
+fn arguments(rest: &str) -> &str {
+    let (mut depth, mut is_text) = (1, false);
+    for (at, character) in rest.char_indices() {
+        match character {
+            '"' => is_text = !is_text,
+            '(' if !is_text => depth += 1,
+            ')' if !is_text => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &rest[..at];
+        }
+    }
+    rest
 }
 
 /// The names of exported numbers.
@@ -80,12 +96,15 @@ mod tests {
     fn the_texts_and_names_of_a_source_are_found() {
         let source = r#"
             tracing::warn!(path = "x", %error, "it waits; then goes on");
-            self.warn(error, "it failed"); tracing::error!("{told}");
+            self.warn(
+                error,
+                "it failed (twice)",
+            ); tracing::error!("{told}");
             Metric::of("sessionlog_syncs_total", "How many");
         "#;
         assert_eq!(
             log_texts(source),
-            ["it failed", "it waits; then goes on"].into()
+            ["it failed (twice)", "it waits; then goes on"].into()
         );
         assert_eq!(numbers(source), ["syncs_total"].into());
     }

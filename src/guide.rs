@@ -1,5 +1,8 @@
-//! The guide: what a gateway's author wants to know, one chapter each. Every example runs
-//! in the tests.
+//! The guide for authors and operators of gateways, one chapter each. Every example runs in the
+//! tests.
+
+#[doc = include_str!("guide/tutorial.md")]
+pub mod tutorial {}
 
 #[doc = include_str!("guide/verbs.md")]
 pub mod verbs {}
@@ -21,6 +24,9 @@ pub mod moving {}
 
 #[doc = include_str!("guide/damage.md")]
 pub mod damage {}
+
+#[doc = include_str!("guide/operating.md")]
+pub mod operating {}
 
 #[doc = include_str!("guide/inside.md")]
 pub mod inside {}

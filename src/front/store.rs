@@ -211,10 +211,10 @@ impl Store {
     ///   read is lost, and that needs
     ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it nothing
     ///   after this point is done either;
-    /// * lines that are no records move to `.sessionlog/quarantine/`, except
-    ///   for whole records glued into them, which get lines of their own;
-    /// * damaged sidecars are made anew from what still reads of them; missing
-    ///   ones if the file name tells the key; counts are set right.
+    /// * lines that are no records move to `.sessionlog/quarantine/`; records that
+    ///   ran together are split;
+    /// * damaged sidecars are rebuilt, and missing ones made if the file name tells
+    ///   the key; counts are set right.
     ///
     /// A crash at any point leaves something that can be repaired again.
     /// Repairing a sound directory changes nothing, except that a journal that

@@ -34,7 +34,7 @@ pub(crate) struct Retention {
     limits: Limits,
     #[command(flatten)]
     select: Select,
-    /// Agents' main sessions are as others are
+    /// Also apply to agents' main sessions
     #[arg(long)]
     with_main: bool,
     /// Delete, instead of only showing what would be

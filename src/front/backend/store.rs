@@ -25,9 +25,9 @@ pub enum StoreKind {
 /// waited for.
 ///
 /// A key of 1 to 1,024 bytes without NUL means the session that claims it as an
-/// alias, if one does, else the session of that key; white space around it does
-/// not count if that finds a session, and no session has it in its key. No
-/// session is created by reading, by truncating, by saving, or by adding nothing.
+/// alias, if one does, else the session of that key. Leading and trailing white
+/// space is ignored, unless a session's key contains it. No session is created by
+/// reading, by truncating, by saving, or by adding nothing.
 ///
 /// When a write's reply has arrived, every later read sees it. It is kept for
 /// good at the latest when [`save`](Self::save) has returned; each store says

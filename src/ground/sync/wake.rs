@@ -190,7 +190,10 @@ fn contain(waking: impl FnOnce()) {
     let _serving = thread::serve();
     if let Err(panic) = catch_unwind(AssertUnwindSafe(waking)) {
         let panic = thread::panic_text(&*panic);
-        tracing::error!(panic, "a waker panicked; whoever it was to wake may hang");
+        tracing::error!(
+            panic,
+            "a waker panicked; the task that it would wake may hang"
+        );
     }
 }
 

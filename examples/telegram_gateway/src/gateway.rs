@@ -1,0 +1,410 @@
+//! Answering what is stored.
+//!
+//! A question carries the id of its update, `update_id`, and an answer carries the same id as
+//! `answers`. The label `sent ID` says up to which question the answers have been sent. So what
+//! is left to do stands in the store alone: the first question behind that label is to be
+//! answered, or its stored answer is to be sent. After a crash the gateway goes on from there.
+//!
+//! What is promised: a message that Telegram delivered is stored once, and has one answer in the
+//! store. The answer is sent at least once. The Bot API knows no key by which it would ignore a
+//! second `sendMessage`, so a crash between that call and the label sends the answer again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sessionlog::{
+    Budget, Erase, Keep, Message, Session, SessionQuery, SessionSnapshot, StoreHandle, Update,
+    Version,
+};
+use teloxide::dispatching::dialogue::Dialogue;
+use teloxide::prelude::Requester;
+use teloxide::types::{ChatId, UpdateKind};
+use teloxide::{Bot, RequestError};
+
+use crate::dialogues::SessionDialogues;
+use crate::model::Model;
+
+/// An error that ends the work on a chat until its next message, or the next start.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How often a model, and Telegram, are asked before a chat is left for later.
+const ATTEMPTS: u32 = 5;
+/// Chats that are answered at the same time at the start.
+const AT_ONCE: usize = 16;
+/// Characters of a message that Telegram takes.
+const LONGEST: usize = 4096;
+/// What every chat's key begins with.
+const PREFIX: &str = "telegram:";
+
+/// A bot, its store and its model.
+pub struct Gateway {
+    bot: Bot,
+    chats: StoreHandle,
+    model: Model,
+    dialogues: Arc<SessionDialogues<Asked>>,
+    window: Budget,
+    summarise_over: usize,
+    is_stopping: AtomicBool,
+    is_broken: AtomicBool,
+}
+
+/// What the bot waits to hear from a person.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Asked {
+    /// Whether everything should be erased.
+    WhetherToErase,
+}
+
+/// How much of a conversation the model is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Tokens of the window, as the store estimates them.
+    pub tokens: usize,
+    /// Messages that the window may leave out before they are summarised.
+    pub omitted: usize,
+}
+
+impl Gateway {
+    /// Puts a bot, a store and a model together.
+    #[must_use]
+    pub fn new(bot: Bot, chats: StoreHandle, model: Model, limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            bot,
+            model,
+            dialogues: SessionDialogues::new(chats.clone()),
+            chats,
+            window: Budget::unlimited().tokens(limits.tokens),
+            summarise_over: limits.omitted,
+            is_stopping: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+        })
+    }
+
+    /// Begins no more answers. What has none is answered after the next start.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the store refused a message for good. Then the process should end and be started
+    /// again, which recovers the store.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Stores the message of an update, once, and returns whether updates may go on: nothing
+    /// may be taken after a message that could not be stored. Waits while the disk is full.
+    pub async fn take(&self, update: &teloxide::types::Update) -> bool {
+        let UpdateKind::Message(message) = &update.kind else {
+            return true;
+        };
+        let Some(text) = message.text() else {
+            return true;
+        };
+        let id = update.id.0.to_string();
+        let question = json!({ "role": "user", "content": text, "update_id": update.id.0 });
+        let question = from_json(&question);
+        loop {
+            let stored = self
+                .chats
+                .append_once(&key(message.chat.id), &id, question.clone());
+            match stored.await {
+                // A duplicate may have no answer yet: its handler looks.
+                Ok(_) => return true,
+                Err(error) if error.is_retryable() && !self.is_stopping() => {
+                    eprintln!("update {id} waits: {error}");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                // A message that is too large will not become smaller.
+                Err(sessionlog::Error::MessageTooLarge { .. }) => return true,
+                Err(error) => {
+                    eprintln!("update {id} is left to Telegram: {error}");
+                    self.is_broken.store(!self.is_stopping(), Ordering::Relaxed);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Answers what an earlier process left, before new messages are asked for.
+    ///
+    /// # Errors
+    /// Those of listing sessions. A chat that fails is left for later.
+    pub async fn catch_up(&self) -> sessionlog::Result<()> {
+        let mut query = SessionQuery::new().prefix(PREFIX);
+        loop {
+            let page = self.chats.sessions(query.clone()).await?;
+            let keys = page.sessions.iter().map(|session| &session.key);
+            let chats = keys.filter_map(|key| key.strip_prefix(PREFIX)?.parse().ok());
+            futures_util::stream::iter(chats)
+                .for_each_concurrent(AT_ONCE, |chat| self.settle_or_say(ChatId(chat)))
+                .await;
+            match page.next {
+                Some(next) => query = query.after(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// [`settle`](Self::settle), with a failure written to the log.
+    pub async fn settle_or_say(&self, chat: ChatId) {
+        if let Err(error) = self.settle(chat).await {
+            eprintln!("{} is left for later: {error}", key(chat));
+        }
+    }
+
+    /// Answers every question of a chat that has no answer, in order, and sends every answer
+    /// that was not sent. One call at a time for each chat: `teloxide` runs a chat's handlers
+    /// one after the other.
+    ///
+    /// # Errors
+    /// Those of the store, the model and Telegram. The rest is done by the next call.
+    pub async fn settle(&self, chat: ChatId) -> Result<(), Failure> {
+        let session = self.chats.session(&key(chat));
+        while !self.is_stopping() {
+            let now = session.snapshot().await?;
+            let history = now.history().await?;
+            let Some((id, question)) = first_open(&history, &now.meta().tags.labels) else {
+                return self.summarise(&session, now.version()).await;
+            };
+            let answer = match answer_to(&history, id) {
+                Some(stored) => stored.text().into_owned(),
+                None => match self.answer(chat, &session, &now, id, question).await? {
+                    Some(answer) => answer,
+                    // Nothing is left of the chat that a label could be put on.
+                    None => continue,
+                },
+            };
+            self.send(chat, &answer).await?;
+            session.set_labels([format!("{SENT}{id}")]).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers a question, and stores the answer; `None` if the person had the chat erased.
+    async fn answer(
+        &self,
+        chat: ChatId,
+        session: &Session,
+        now: &SessionSnapshot,
+        id: u64,
+        question: &Message,
+    ) -> Result<Option<String>, Failure> {
+        let dialogue = Dialogue::<Asked, _>::new(Arc::clone(&self.dialogues), chat);
+        let text = question.text();
+        let answer = match (text.trim(), dialogue.get().await?) {
+            ("/erase", _) => {
+                dialogue.update(Asked::WhetherToErase).await?;
+                String::from("Everything that was said here? Answer YES to erase it.")
+            }
+            ("YES", Some(Asked::WhetherToErase)) => {
+                // The dialogue goes last: until then, a new process does it again.
+                let receipt = self.chats.erase(Erase::key(session.key())).await?;
+                let of_dialogue = SessionDialogues::<Asked>::key(chat);
+                let rest = self.chats.erase(Erase::key(of_dialogue)).await?;
+                if !(receipt.is_complete() && rest.is_complete()) {
+                    eprintln!("{}: {receipt:?}, {rest:?}", session.key());
+                }
+                self.send(chat, "Everything is erased.").await?;
+                return Ok(None);
+            }
+            (_, asked) => {
+                if asked.is_some() {
+                    dialogue.exit().await?;
+                }
+                let window = session.window(self.window.clone()).await?;
+                let prompt = prompt(&window.summary, &window.messages, question);
+                self.ask(&prompt).await?
+            }
+        };
+        let stored = json!({
+            "role": "assistant", "content": answer, "answers": id,
+            "model_name": self.model.name(),
+        });
+        // A chat that was erased meanwhile does not begin again with an answer.
+        session.append_after(now.end(), from_json(&stored)).await?;
+        Ok(Some(answer))
+    }
+
+    async fn ask(&self, prompt: &[(&str, String)]) -> Result<String, Failure> {
+        for attempt in 1.. {
+            match self.model.answer(prompt).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if attempt == ATTEMPTS || self.is_stopping() => return Err(error.into()),
+                Err(_) => tokio::time::sleep(pause(attempt)).await,
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Sends a text in as many messages as it takes. What Telegram refuses counts as sent: a
+    /// person who blocked the bot would hold up the chat for ever.
+    async fn send(&self, chat: ChatId, text: &str) -> Result<(), Failure> {
+        let characters: Vec<char> = text.chars().collect();
+        for part in characters.chunks(LONGEST) {
+            let part: String = part.iter().collect();
+            for attempt in 1.. {
+                match self.bot.send_message(chat, &part).await {
+                    Ok(_) => break,
+                    Err(RequestError::Api(error)) => {
+                        eprintln!("{}: {error}", key(chat));
+                        return Ok(());
+                    }
+                    Err(RequestError::RetryAfter(wait)) if !self.is_stopping() => {
+                        tokio::time::sleep(wait.duration()).await;
+                    }
+                    Err(error) if attempt == ATTEMPTS || self.is_stopping() => {
+                        return Err(error.into());
+                    }
+                    Err(_) => tokio::time::sleep(pause(attempt)).await,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Summarises what the window leaves out, if that is much. At `settled` every question had
+    /// its answer; a later question might be among what is left out, so then it waits.
+    async fn summarise(&self, session: &Session, settled: Version) -> Result<(), Failure> {
+        let window = session.window(self.window.clone()).await?;
+        if window.omitted <= self.summarise_over || window.is_partial || window.version != settled {
+            return Ok(());
+        }
+        let now = session.snapshot().await?;
+        let older = now.before(window.start, usize::MAX).await?;
+        let mut request = prompt(&window.summary, &older.messages, &Message::user(""));
+        request.pop();
+        request.push(("user", String::from("Summarise what we said so far.")));
+        let summary = self.ask(&request).await?;
+        // What came while the model wrote stays, as it stands behind the window's start.
+        let update = Update::new()
+            .after(window.start)
+            .summary(summary)
+            .keep(Keep::From(window.start));
+        session.update(update).await?;
+        Ok(())
+    }
+}
+
+const SENT: &str = "sent ";
+
+/// Returns the key of a chat's conversation.
+#[must_use]
+pub fn key(chat: ChatId) -> String {
+    format!("{PREFIX}{chat}")
+}
+
+/// The first question behind the one up to which answers were sent. Ids are compared for
+/// equality alone: after a quiet week Telegram begins at a random one.
+fn first_open<'a>(history: &'a [Message], labels: &[String]) -> Option<(u64, &'a Message)> {
+    let sent = labels
+        .iter()
+        .find_map(|label| label.strip_prefix(SENT)?.parse().ok());
+    let mut questions = history
+        .iter()
+        .filter_map(|m| Some((number(m, "update_id")?, m)));
+    let all = questions.clone();
+    if questions.any(|(id, _)| Some(id) == sent) {
+        return questions.next();
+    }
+    // The one that the label names was summarised, with all before it, or never was.
+    all.into_iter().next()
+}
+
+fn answer_to(history: &[Message], question: u64) -> Option<&Message> {
+    history
+        .iter()
+        .find(|m| number(m, "answers") == Some(question))
+}
+
+fn number(message: &Message, field: &str) -> Option<u64> {
+    message.unknown_field(field)?.parse().ok()
+}
+
+/// What the model is given: each answer behind its question, and last the question that it is
+/// to answer. Later questions that were stored already are left out.
+fn prompt(summary: &str, window: &[Message], question: &Message) -> Vec<(&'static str, String)> {
+    let mut prompt = Vec::new();
+    if !summary.is_empty() {
+        prompt.push(("system", format!("What was said before: {summary}")));
+    }
+    for answer in window
+        .iter()
+        .filter(|message| message.role() == "assistant")
+    {
+        let asked = number(answer, "answers");
+        let asked = window
+            .iter()
+            .find(|m| asked.is_some() && number(m, "update_id") == asked);
+        prompt.extend(asked.map(|asked| ("user", asked.text().into_owned())));
+        prompt.push(("assistant", answer.text().into_owned()));
+    }
+    prompt.push(("user", question.text().into_owned()));
+    prompt
+}
+
+/// A message with fields of the gateway's own, which stand in its line.
+fn from_json(message: &serde_json::Value) -> Message {
+    let json = message.to_string();
+    Message::from_json(json.as_bytes()).expect("it has a role and a text")
+}
+
+fn pause(attempt: u32) -> Duration {
+    Duration::from_millis(250) * 2_u32.pow(attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(id: u64, text: &str) -> Message {
+        from_json(&json!({ "role": "user", "content": text, "update_id": id }))
+    }
+
+    fn answered(id: u64, text: &str) -> Message {
+        from_json(&json!({ "role": "assistant", "content": text, "answers": id }))
+    }
+
+    #[test]
+    fn questions_that_came_at_once_are_put_to_the_model_one_by_one() {
+        let history = [
+            asked(1, "a?"),
+            asked(2, "b?"),
+            asked(3, "c?"),
+            answered(1, "a!"),
+        ];
+        let texts: Vec<_> = prompt("", &history, &history[1])
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
+        assert_eq!(texts, ["a?", "a!", "b?"]);
+    }
+
+    #[test]
+    fn the_first_question_behind_the_label_is_open_whatever_the_numbers_are() {
+        let history = [asked(900, "a?"), asked(7, "b?"), answered(900, "a!")];
+        let open = |labels: &[&str]| {
+            let labels: Vec<_> = labels.iter().map(|&label| label.to_owned()).collect();
+            first_open(&history, &labels).map(|(id, _)| id)
+        };
+        assert_eq!(open(&[]), Some(900));
+        assert_eq!(open(&["sent 900"]), Some(7));
+        assert_eq!(open(&["sent 7"]), None);
+        assert_eq!(open(&["sent 1"]), Some(900));
+        assert_eq!(
+            answer_to(&history, 900)
+                .map(|m| m.text().into_owned())
+                .as_deref(),
+            Some("a!")
+        );
+        assert!(answer_to(&history, 7).is_none());
+    }
+}

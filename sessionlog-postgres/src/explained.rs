@@ -109,10 +109,9 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["Seq Scan on sessions", "lines_pkey"],
         ),
     ];
-    statements.extend(of_people(&sql, page));
-    statements.extend(of_tags(&sql, page));
-    statements.extend(of_searches(&sql));
-    statements.extend(of_backups(&sql, &sought));
+    let (people, tags) = (of_people(&sql, page), of_tags(&sql, page));
+    let rest = [people, tags, of_searches(&sql), of_backups(&sql, &sought)];
+    statements.extend(rest.into_iter().flatten());
     statements
 }
 

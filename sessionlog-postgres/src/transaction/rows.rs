@@ -192,7 +192,7 @@ impl Summaries<'_> {
 #[derive(Default)]
 pub(super) struct Tags {
     pub(super) id: Vec<i64>,
-    tags: Vec<String>,
+    text: Vec<String>,
     labels: Vec<String>,
     pinned: Vec<bool>,
 }
@@ -201,7 +201,7 @@ impl Tags {
     fn push(&mut self, session: &Session) {
         let labels = session.tags.labels.iter().map(|label| one_id(label));
         self.id.push(session.id);
-        self.tags.push(kit::encode_tags(&session.tags));
+        self.text.push(kit::encode_tags(&session.tags));
         self.labels.push(labels.collect::<Vec<_>>().join("\u{1f}"));
         self.pinned.push(session.tags.pinned);
     }
@@ -209,7 +209,7 @@ impl Tags {
     pub(super) fn columns(&self) -> [Param<'_>; 4] {
         [
             (&self.id, Type::INT8_ARRAY),
-            (&self.tags, Type::TEXT_ARRAY),
+            (&self.text, Type::TEXT_ARRAY),
             (&self.labels, Type::TEXT_ARRAY),
             (&self.pinned, Type::BOOL_ARRAY),
         ]

@@ -3,7 +3,8 @@
 use sessionlog::backend::{SessionStore, StoreKind};
 use sessionlog::scope::SessionScope;
 use sessionlog::{
-    Appended, Budget, Keep, Message, Reply, SessionPage, SessionQuery, Update, Version, Window,
+    Appended, Budget, Keep, Message, Position, Reply, SessionPage, SessionQuery, Update, Version,
+    Window,
 };
 
 use crate::command::Verb;
@@ -45,6 +46,23 @@ impl SessionStore for PostgresStore {
 
     fn append_once(&self, key: &str, id: &str, messages: Vec<Message>) -> Reply<Appended> {
         self.append_once(key, id, messages)
+    }
+
+    fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
+        self.edit(key, position, message)
+    }
+
+    fn remove(&self, key: &str, position: Position) -> Reply<Version> {
+        self.remove(key, position)
+    }
+
+    fn set_history_at(
+        &self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        self.set_history_at(key, version, messages)
     }
 
     fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {

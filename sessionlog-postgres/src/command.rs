@@ -1,8 +1,10 @@
 //! What callers ask of a session, and what came of it.
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit::KeptBackup;
-use sessionlog::{Appended, BackupLimits, Durability, Fork, Keep, Result, Version};
+use sessionlog::backend::kit::{KeptBackup, TagChange};
+use sessionlog::{
+    Appended, BackupLimits, ChangeKind, Durability, Fork, Keep, Message, Position, Result, Version,
+};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::row::NewLine;
@@ -36,7 +38,15 @@ pub(crate) enum Verb {
     Checkpoint {
         message: bool,
     },
-    SetHistory(Vec<NewLine>),
+    SetHistory {
+        lines: Vec<NewLine>,
+        expect: Option<Version>,
+    },
+    /// Puts a message in the place of the one at a position, or none.
+    Amend {
+        position: Position,
+        message: Option<Message>,
+    },
     Upsert(Identity),
     /// Takes over what an alias has, if the session shows nothing; with `always` the identity
     /// is replaced in any case.
@@ -68,8 +78,11 @@ pub(crate) enum Verb {
 pub(crate) struct Update {
     pub(crate) lines: Vec<NewLine>,
     pub(crate) summary: Option<String>,
+    pub(crate) tags: Option<TagChange>,
     pub(crate) keep: Option<Keep>,
     pub(crate) expect: Option<Version>,
+    /// A position of the history that the session must still have.
+    pub(crate) after: Option<Position>,
     pub(crate) once: Option<String>,
     /// What a copy brings along.
     pub(crate) carried: Option<Carried>,
@@ -95,6 +108,7 @@ pub(crate) struct Identity {
 pub(crate) struct Restore {
     pub(crate) lines: Vec<NewLine>,
     pub(crate) summary: String,
+    pub(crate) tags: TagChange,
     pub(crate) identity: Identity,
     pub(crate) created_at: String,
     pub(crate) carried: Carried,
@@ -103,6 +117,28 @@ pub(crate) struct Restore {
     /// Whether what it takes away becomes a backup. If the session is at another version by
     /// now, it does so in any case: nobody has looked at what came meanwhile.
     pub(crate) keeps: bool,
+}
+
+impl Update {
+    /// How followers are told of it; `hides`: whether it may hide lines.
+    pub(crate) fn kind(&self, hides: bool) -> ChangeKind {
+        if hides {
+            ChangeKind::Truncated
+        } else if self.summary.is_some() || self.tags.is_some() {
+            ChangeKind::Updated
+        } else {
+            ChangeKind::Appended
+        }
+    }
+
+    /// Whether it would change nothing but what lines are hidden.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.lines.is_empty()
+            && self.summary.is_none()
+            && self.tags.is_none()
+            && self.once.is_none()
+            && self.carried.is_none()
+    }
 }
 
 impl Order {
@@ -157,7 +193,8 @@ impl Verb {
     /// Whether it can share a transaction with others: it needs the session's row and no
     /// other.
     pub(crate) fn is_simple(&self) -> bool {
-        matches!(self, Self::Update(Update { keep: None, .. }))
+        let plain = |update: &Update| update.keep.is_none() && update.tags.is_none();
+        matches!(self, Self::Update(update) if plain(update))
     }
 
     /// Whether it reads or writes about as many lines as the session has.
@@ -171,7 +208,11 @@ impl Verb {
 
     /// What is taken away must not come back.
     pub(crate) fn is_always_durable(&self) -> bool {
-        !self.is_simple() && !matches!(self, Self::Checkpoint { .. } | Self::Upsert(_))
+        match self {
+            Self::Update(update) => update.keep.is_some(),
+            Self::Checkpoint { .. } | Self::Upsert(_) => false,
+            _ => true,
+        }
     }
 
     /// The bytes it holds.
@@ -188,10 +229,15 @@ impl Verb {
         };
         match self {
             Self::Update(update) => {
-                of_lines(&update.lines) + update.summary.as_ref().map_or(0, String::len)
+                of_lines(&update.lines)
+                    + update.summary.as_ref().map_or(0, String::len)
+                    + update.tags.as_ref().map_or(0, TagChange::size)
             }
-            Self::SetHistory(lines) => of_lines(lines),
-            Self::Restore(restore) => of_lines(&restore.lines) + of(&restore.identity),
+            Self::SetHistory { lines, .. } => of_lines(lines),
+            Self::Amend { message, .. } => message.as_ref().map_or(0, |one| one.text().len()),
+            Self::Restore(restore) => {
+                of_lines(&restore.lines) + of(&restore.identity) + restore.tags.size()
+            }
             Self::Upsert(identity) | Self::Promote { identity, .. } => of(identity),
             Self::TakeBackup(backup) => backup.lines.len(),
             _ => 0,

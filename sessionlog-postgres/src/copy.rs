@@ -2,7 +2,7 @@
 //! while the one is written to.
 //!
 //! What goes along of a session: its visible lines as bytes, what hidden control records still
-//! say, summary, scope, aliases, when it was made and last changed, the ids of messages taken
+//! say, summary, scope, aliases, title, labels and pin, when it was made and last changed, the ids of messages taken
 //! once, and its backups. What does not is in the [report](CopyReport::left): the archive of a
 //! directory, hidden lines, ids and backups beyond what the copy is to keep, and all of these of a
 //! directory that is open for reading only. Versions and positions are the copy's own.

@@ -5,7 +5,7 @@ use sessionlog::{SessionOrder, SessionQuery};
 
 use crate::leaving::WITH_WHOM;
 use crate::listing;
-use crate::search::{CANDIDATES, HAVING, words_statement};
+use crate::search::{CANDIDATES, HAVING, HAVING_OUTSIDE, words_statement};
 use crate::sql::Sql;
 
 /// A statement, values for its parameters, and the indexes that it is to use.
@@ -109,9 +109,9 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["Seq Scan on sessions", "lines_pkey"],
         ),
     ];
-    statements.extend(of_people(&sql, page));
-    statements.extend(of_searches(&sql));
-    statements.extend(of_backups(&sql, &sought));
+    let (people, tags) = (of_people(&sql, page), of_tags(&sql, page));
+    let rest = [people, tags, of_searches(&sql), of_backups(&sql, &sought)];
+    statements.extend(rest.into_iter().flatten());
     statements
 }
 
@@ -136,6 +136,31 @@ fn of_people(sql: &Sql, page: &str) -> Vec<Statement> {
     ]
 }
 
+fn of_tags(sql: &Sql, page: &str) -> Vec<Statement> {
+    let everywhere = page.replace("telegram_1", "").replace("telegram:1", "");
+    let everywhere = everywhere.replace("'telegram_2'::bytea", "NULL");
+    let list = |query: SessionQuery| sql.fill(&listing::statement(&query.limit(10)));
+    let labelled = list(SessionQuery::new().label("label7"));
+    let pinned = list(SessionQuery::new().pinned());
+    vec![
+        (
+            typed(&sql.tags, "bigint"),
+            "7".into(),
+            vec!["session_tags_pkey"],
+        ),
+        (
+            typed(&labelled, &format!("{LISTED}, text[]")),
+            format!("{everywhere}, ARRAY['label7']"),
+            vec!["sessions_by_label", "sessions_pkey"],
+        ),
+        (
+            typed(&pinned, LISTED),
+            everywhere,
+            vec!["pinned_sessions", "sessions_pkey"],
+        ),
+    ]
+}
+
 fn of_searches(sql: &Sql) -> Vec<Statement> {
     vec![
         (
@@ -155,6 +180,15 @@ fn of_searches(sql: &Sql) -> Vec<Statement> {
             typed(&sql.fill(HAVING), "text, bytea"),
             "'nowhere', 'nowhere'".into(),
             vec!["Seq Scan on lines"],
+        ),
+        (
+            typed(&sql.fill(&[HAVING, HAVING_OUTSIDE].concat()), "text, bytea"),
+            "'nowhere', 'nowhere'".into(),
+            vec![
+                "Seq Scan on lines",
+                "Seq Scan on session_tags",
+                "Seq Scan on session_summaries",
+            ],
         ),
     ]
 }

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sessionlog::SessionTags;
 use sessionlog::backend::kit;
 
 use crate::command::{Order, Update, Verb};
@@ -95,7 +96,7 @@ impl Known {
                 continue;
             }
             // Nothing that is done without a look needs it.
-            session.summary = String::new();
+            (session.summary, session.tags) = (String::new(), SessionTags::default());
             state.keep(session);
         }
     }
@@ -157,7 +158,9 @@ fn needs_no_look(order: &Order) -> bool {
         lines,
         summary: None,
         keep: None,
+        tags: None,
         expect: None,
+        after: None,
         once,
         carried: None,
     } = update

@@ -157,10 +157,11 @@ async fn read_ids(
     let (order, looked_at) = (query.get_order(), query.get_limit());
     let bounds = Bounds::of(query);
     let mut sql = bounds.sql(order, "");
-    let mut params = bounds.params().to_vec();
+    let mut params = bounds.params();
     if let Some(only) = &only {
-        sql = sql.replace(" ORDER BY", " AND s.session_id = ANY($12) ORDER BY");
         params.push((&**only, Type::INT8_ARRAY));
+        let among = format!(" AND s.session_id = ANY(${}) ORDER BY", params.len());
+        sql = sql.replace(" ORDER BY", &among);
     }
     let rows = connection.query(&shared.sql.fill(&sql), &params).await?;
     let sessions: Vec<_> = rows.iter().take(looked_at).map(Session::of).collect();
@@ -190,6 +191,11 @@ const ENDS: &str = ",
                 (SELECT l.line FROM {schema}.lines l WHERE l.session_id = s.session_id
                     AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at DESC LIMIT 1)";
 
+/// Of sessions with labels or a pin.
+const TAGGED: &str = "
+                AND s.session_id IN (SELECT g.session_id FROM {schema}.session_tags g
+                    WHERE {HOW})";
+
 /// What a query comes to, in a database.
 struct Bounds {
     prefix: String,
@@ -205,6 +211,8 @@ struct Bounds {
     limit: i64,
     /// The id of the person or chat.
     whom: Option<String>,
+    labels: Vec<String>,
+    pinned: bool,
 }
 
 impl Bounds {
@@ -227,6 +235,8 @@ impl Bounds {
             after_updated: after.map_or(i64::MAX, Cursor::updated),
             limit: i64::try_from(query.get_limit()).unwrap_or(i64::MAX - 1) + 1,
             whom: kit::sought_id(query).map(|id| one_id(&id)),
+            labels: query.get_labels().iter().map(|one| one_id(one)).collect(),
+            pinned: query.get_pinned(),
         }
     }
 
@@ -250,19 +260,25 @@ impl Bounds {
             Some(_) => "(s.whom @> ARRAY[$11::text] OR s.whom IS NULL)",
             None => "$11::text IS NULL",
         };
+        let tagged = match (self.labels.is_empty(), self.pinned) {
+            (true, false) => String::new(),
+            (true, true) => TAGGED.replace("{HOW}", "g.pinned"),
+            (false, false) => TAGGED.replace("{HOW}", "g.labels @> $12"),
+            (false, true) => TAGGED.replace("{HOW}", "g.labels @> $12 AND g.pinned"),
+        };
         format!(
             "SELECT {{COLUMNS}}{besides}
              FROM {{schema}}.sessions s
              WHERE {range} AND left(s.key, length($3)) = $3
                 AND ($4::text IS NULL OR s.agent = $4) AND ($5::text IS NULL OR s.channel = $5)
                 AND ($6::bigint IS NULL OR s.updated_ns >= $6) AND {after}
-                AND {whom}
+                AND {whom}{tagged}
              ORDER BY {order} LIMIT $10"
         )
     }
 
-    fn params(&self) -> [Param<'_>; 11] {
-        [
+    fn params(&self) -> Vec<Param<'_>> {
+        let mut params: Vec<Param<'_>> = vec![
             (&self.name, Type::BYTEA),
             (&self.name_end, Type::BYTEA),
             (&self.prefix, Type::TEXT),
@@ -274,7 +290,11 @@ impl Bounds {
             (&self.after_updated, Type::INT8),
             (&self.limit, Type::INT8),
             (&self.whom, Type::TEXT),
-        ]
+        ];
+        if !self.labels.is_empty() {
+            params.push((&self.labels, Type::TEXT_ARRAY));
+        }
+        params
     }
 }
 

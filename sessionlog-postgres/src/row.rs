@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, MomentParts};
 use sessionlog::scope::SessionScope;
-use sessionlog::{ChangeKind, SessionMeta, SessionState, Version};
+use sessionlog::{ChangeKind, SessionMeta, SessionState, SessionTags, Version};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio_postgres::Row;
@@ -25,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) messages: i64,
     /// Empty if the row was locked, until it is set.
     pub(crate) summary: String,
+    /// None if the row was locked, until they are set.
+    pub(crate) tags: SessionTags,
     pub(crate) scope: Option<String>,
     pub(crate) aliases: Vec<String>,
     pub(crate) created_at: String,
@@ -60,6 +62,7 @@ pub(crate) struct Change {
     pub(crate) numbers: bool,
     pub(crate) text: bool,
     pub(crate) summary: bool,
+    pub(crate) tags: bool,
 }
 
 /// A number that nobody else has: 62 random bits.
@@ -75,6 +78,7 @@ impl Session {
     pub(crate) fn of(row: &Row) -> Self {
         let aliases: String = row.get(11);
         let summary: Vec<u8> = row.get(9);
+        let tags: Option<&str> = row.get(16);
         Self {
             id: row.get(0),
             key: row.get(1),
@@ -86,6 +90,7 @@ impl Session {
             hidden: row.get(7),
             messages: row.get(8),
             summary: String::from_utf8_lossy(&summary).into_owned(),
+            tags: tags.map(kit::decode_tags).unwrap_or_default(),
             scope: row.get(10),
             aliases: serde_json::from_str(&aliases).unwrap_or_default(),
             created_at: row.get(12),
@@ -111,6 +116,7 @@ impl Session {
             hidden: 0,
             messages: 0,
             summary: String::new(),
+            tags: SessionTags::default(),
             scope: None,
             aliases: Vec::new(),
             created_at: String::new(),
@@ -123,6 +129,7 @@ impl Session {
                 numbers: true,
                 text: true,
                 summary: false,
+                tags: false,
             },
         }
     }
@@ -156,6 +163,11 @@ impl Session {
     pub(crate) fn set_summary(&mut self, summary: &str) {
         summary.clone_into(&mut self.summary);
         self.change.summary |= !(self.change.is_new && summary.is_empty());
+    }
+
+    pub(crate) fn set_tags(&mut self, tags: SessionTags) {
+        self.change.tags |= !(self.change.is_new && tags == SessionTags::default());
+        self.tags = tags;
     }
 
     /// All of it is committed.
@@ -195,6 +207,7 @@ impl Session {
         meta.updated_at.clone_from(&self.updated_at);
         meta.scope = self.raw_scope();
         meta.aliases.clone_from(&self.aliases);
+        meta.tags.clone_from(&self.tags);
         meta
     }
 
@@ -226,7 +239,7 @@ pub(crate) fn nanos_of(text: &str) -> Option<i64> {
     i64::try_from(time.unix_timestamp_nanos()).ok()
 }
 
-/// An id as an element of the list of those a session is with.
+/// An id or a label as an element of an array, which SQL splits at U+001F.
 pub(crate) fn one_id(id: &str) -> String {
     id.replace(['\0', '\u{1f}'], " ")
 }

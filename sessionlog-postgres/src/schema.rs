@@ -16,7 +16,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration {
         version: 1,
         name: "sessions, lines, aliases, message ids, lanes, followers",
@@ -52,6 +52,11 @@ const MIGRATIONS: [Migration; 7] = [
         name: "the oldest message ids",
         sql: include_str!("../migrations/0007_turns.sql"),
     },
+    Migration {
+        version: 8,
+        name: "titles, labels and pins",
+        sql: include_str!("../migrations/0008_tags.sql"),
+    },
 ];
 
 impl Migration {
@@ -79,7 +84,7 @@ const PARTITIONS: &str = include_str!("../migrations/partitions.sql");
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 7;
+pub const SCHEMA_VERSION: i32 = 8;
 
 /// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
 ///
@@ -331,9 +336,10 @@ pub(crate) async fn check_encoding(connection: &Connection) -> Tried<()> {
 }
 
 /// All tables.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "sessions",
     "session_summaries",
+    "session_tags",
     "session_aliases",
     "lines",
     "message_ids",

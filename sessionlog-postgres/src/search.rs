@@ -1,6 +1,6 @@
 //! Searching messages.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use sessionlog::backend::kit::{self, Matcher, MoreHits, Went};
@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connection, Param};
 use crate::context::{Asked, Shared};
 use crate::listing;
+use crate::row::Session;
 use crate::store::PostgresStore;
 
 /// How many sessions are found at a time, how many of them are looked through at a time, and how
@@ -28,7 +29,8 @@ impl PostgresStore {
     /// what is found is what a [`StoreHandle`](sessionlog::StoreHandle) finds. The database
     /// rules out the messages without the text, in one scan of its table if more than 1,024
     /// sessions are to be searched, and reads all of those that it cannot rule out: by a regular
-    /// expression, or whatever the case of letters, that is all. There is no archive.
+    /// expression, whatever the case of letters, or in tool calls, that is all. There is no
+    /// archive.
     #[must_use]
     pub fn search(&self, query: SearchQuery) -> Search {
         let hunt = self.inner.shared.check_open().and_then(|()| {
@@ -124,10 +126,9 @@ fn first_word(text: &str, words: &str) -> std::ops::Range<usize> {
 }
 
 fn hit(matcher: &Matcher, row: &Row) -> Option<SearchHit> {
-    let found = matcher.find(row.get(1))?;
     let (at, history): (i64, i64) = (row.get(0), row.get(2));
     let position = Position::new(history.cast_unsigned(), at.cast_unsigned());
-    Some(matcher.hit(row.get(3), position, found))
+    matcher.hit(row.get(3), position, row.get(1))
 }
 
 /// A search under way.
@@ -177,10 +178,12 @@ impl Hunt {
     /// have the text: looking through each takes minutes, of a hundred thousand.
     async fn find_sessions(&mut self, shared: &Arc<Shared>, query: SessionQuery) -> Result<()> {
         let (mut ids, mut next) = listing::ids(shared, &query, self.only.clone()).await?;
-        let literal = self.literal();
+        let (literal, is_outside) = (self.literal(), self.matcher.is_outside());
         if next.is_some() && query.get_after().is_none() && !literal.text.is_empty() {
             let having = shared
-                .read_bulk(|shared, connection| having(shared, connection, literal.clone()))
+                .read_bulk(|shared, connection| {
+                    having(shared, connection, (literal.clone(), is_outside))
+                })
                 .await?;
             if having.len() <= FEW {
                 self.only = Some(Arc::new(having));
@@ -216,6 +219,7 @@ impl Hunt {
                 candidates(shared, connection, (sessions.clone(), literal.clone()))
             })
             .await?;
+        let mut outside = self.outside(shared, &sessions).await?;
         let (mut hits, mut rest) = (Vec::new(), Vec::new());
         let mut rows = rows.iter().peekable();
         for (at, mut session) in (1_i64..).zip(sessions) {
@@ -225,6 +229,7 @@ impl Hunt {
                 rest.push(session);
                 continue;
             }
+            hits.extend(outside.remove(&session.id).into_iter().flatten());
             hits.extend(own.iter().filter_map(|row| hit(&self.matcher, row)));
             if crate::read::number(own.len()) == LINES {
                 session.from = own.last().map_or(0, |row| row.get::<_, i64>(0) + 1);
@@ -233,6 +238,35 @@ impl Hunt {
         }
         Ok((hits, rest))
     }
+
+    /// What is found in titles and summaries, if these are looked through, by session: before its
+    /// messages.
+    async fn outside(
+        &self,
+        shared: &Arc<Shared>,
+        sessions: &[Left],
+    ) -> Result<HashMap<i64, Vec<SearchHit>>> {
+        let fresh = sessions.iter().filter(|session| session.from == 0);
+        let ids: Vec<i64> = fresh.map(|session| session.id).collect();
+        if !self.matcher.is_outside() || ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = shared.read(|shared, connection| sessions_of(shared, connection, ids.clone()));
+        let found = found.await?.into_iter();
+        let hits = found.map(|one| (one.id, self.matcher.hits_outside(&one.meta())));
+        Ok(hits.collect())
+    }
+}
+
+fn sessions_of(
+    shared: Arc<Shared>,
+    connection: &Connection,
+    ids: Vec<i64>,
+) -> Asked<'_, Vec<Session>> {
+    Box::pin(async move {
+        let params: [Param<'_>; 1] = [(&ids, Type::INT8_ARRAY)];
+        listing::rows(connection, &shared, "s.session_id = ANY($1)", &params).await
+    })
 }
 
 /// A text that every message has that is looked for: as the database has texts, and as lines do.
@@ -242,10 +276,19 @@ struct Literal {
     json: Vec<u8>,
 }
 
-/// The sessions that have a message with a text, hidden ones included.
-fn having(shared: Arc<Shared>, connection: &Connection, literal: Literal) -> Asked<'_, Vec<i64>> {
+/// The sessions that have a message with a text, hidden ones included, or, if it `is_outside`, a
+/// title or summary.
+fn having(
+    shared: Arc<Shared>,
+    connection: &Connection,
+    (literal, is_outside): (Literal, bool),
+) -> Asked<'_, Vec<i64>> {
     Box::pin(async move {
-        let sql = shared.sql.fill(HAVING);
+        let sql = if is_outside {
+            shared.sql.fill(&[HAVING, HAVING_OUTSIDE].concat())
+        } else {
+            shared.sql.fill(HAVING)
+        };
         let params: [Param<'_>; 2] = [(&literal.text, Type::TEXT), (&literal.json, Type::BYTEA)];
         let rows = connection.query(&sql, &params).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -255,6 +298,13 @@ fn having(shared: Arc<Shared>, connection: &Connection, literal: Literal) -> Ask
 pub(crate) const HAVING: &str = "SELECT DISTINCT session_id FROM {schema}.lines
      WHERE kind = 0
          AND CASE WHEN said IS NULL THEN position($2 IN line) > 0 ELSE strpos(said, $1) > 0 END";
+
+/// And those that have it in their title or summary.
+pub(crate) const HAVING_OUTSIDE: &str = "
+     UNION SELECT session_id FROM {schema}.session_tags
+         WHERE position($2 IN convert_to(tags, 'UTF8')) > 0
+     UNION SELECT session_id FROM {schema}.session_summaries
+         WHERE position(convert_to($1, 'UTF8') IN summary) > 0";
 
 /// The lines of each session that may be looked for.
 fn candidates(

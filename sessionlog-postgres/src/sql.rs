@@ -17,6 +17,8 @@ pub(crate) struct Sql {
     pub(crate) rewrite_sessions: String,
     pub(crate) put_summaries: String,
     pub(crate) summary: String,
+    pub(crate) put_tags: String,
+    pub(crate) tags: String,
     pub(crate) insert_lines: String,
     pub(crate) append_known: String,
     pub(crate) append_known_and_forget: String,
@@ -47,17 +49,21 @@ pub(crate) struct Sql {
 /// The columns of a session, in the order of [`Session::of`](crate::row::Session::of).
 pub(crate) const COLUMNS: &str = "s.session_id, s.key, s.version, s.history, s.start_at, \
      s.end_at, s.lines, s.hidden, s.messages, {SUMMARY}, s.scope, s.aliases, s.created_at, \
-     s.updated_at, s.updated_ns, s.taken";
+     s.updated_at, s.updated_ns, s.taken, {TAGS}";
 
 const SUMMARY: &str = "COALESCE((SELECT t.summary FROM {schema}.session_summaries t
     WHERE t.session_id = s.session_id), ''::bytea)";
 
-/// In place of the summary where rows are locked: who waited for a lock finds the row as it is
-/// by then, and the summary as it was before.
+const TAGS: &str = "(SELECT g.tags FROM {schema}.session_tags g
+    WHERE g.session_id = s.session_id)";
+
+/// In place of the summary and the tags where rows are locked: a transaction that waited for a
+/// lock finds the row as it is by then, and these as they were before.
 const NO_SUMMARY: &str = "''::bytea";
+const NO_TAGS: &str = "NULL::text";
 
 /// How many columns that are: what a statement reads besides comes after them.
-pub(crate) const WIDTH: usize = 16;
+pub(crate) const WIDTH: usize = 17;
 
 /// The key of the session that a key means, or nothing. `$1` is the key, `$2` the same without
 /// white space around it, `$3` whether it comes before an alias, `$4` whether it is taken
@@ -180,7 +186,9 @@ impl Sql {
                          ORDER BY a.file_name, a.session_key LIMIT 1)
                      FROM unnest($2::text[]) AS t(k)))
                  ORDER BY s.session_id FOR UPDATE",
-                COLUMNS.replace("{SUMMARY}", NO_SUMMARY)
+                COLUMNS
+                    .replace("{SUMMARY}", NO_SUMMARY)
+                    .replace("{TAGS}", NO_TAGS)
             )),
             taken_ids: fill(
                 "SELECT m.session_id, m.message_id
@@ -234,6 +242,15 @@ impl Sql {
             summary: fill(
                 "SELECT summary FROM {schema}.session_summaries WHERE session_id = $1",
             ),
+            put_tags: fill(
+                "INSERT INTO {schema}.session_tags (session_id, tags, labels, pinned)
+                 SELECT session_id, tags, string_to_array(labels, chr(31)), pinned
+                 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::boolean[])
+                     AS i(session_id, tags, labels, pinned)
+                 ON CONFLICT (session_id) DO UPDATE SET tags = excluded.tags,
+                     labels = excluded.labels, pinned = excluded.pinned",
+            ),
+            tags: fill("SELECT tags FROM {schema}.session_tags WHERE session_id = $1"),
             insert_lines: fill(
                 "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
                  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[],
@@ -398,6 +415,7 @@ fn fill(schema: &str, sql: &str) -> String {
         ("{VISIBLE}", VISIBLE),
         ("{COLUMNS}", COLUMNS),
         ("{SUMMARY}", SUMMARY),
+        ("{TAGS}", TAGS),
         ("{schema}", &quoted(schema)),
     ];
     let filled = parts.iter();

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use sessionlog::backend::kit;
-use sessionlog::{ChangeKind, Error, Result, Version};
+use sessionlog::{ChangeKind, Error, Position, Result, Version};
 use tokio_postgres::types::Type;
 
 pub(crate) use self::commit::Committed;
@@ -165,41 +165,11 @@ impl<'a> Transaction<'a> {
         if let Some(outcome) = self.is_settled(key, update)? {
             return Ok(outcome);
         }
-        let kind = match &update.summary {
-            Some(_) => ChangeKind::Updated,
-            None => ChangeKind::Appended,
-        };
-        self.take(key, update);
-        let changed = self.changed(key, kind);
-        if let Some(carried) = &update.carried {
-            self.carry(key, carried);
-        }
-        Ok(changed)
+        Ok(self.make(key, update, update.kind(false)))
     }
 
-    /// What comes of an update without a change, if that is so.
-    ///
-    /// # Errors
-    /// `VersionConflict`.
-    pub(crate) fn is_settled(&self, key: &str, update: &Update) -> Result<Option<Outcome>> {
-        let session = self.sessions.get(key);
-        let found = session.map_or(Version::ABSENT, Session::version);
-        require(key, found, update.expect)?;
-        if let (Some(session), Some(id)) = (session, &update.once)
-            && self.has_taken(session, id)
-        {
-            return Ok(Some(Outcome::Updated(found, false)));
-        }
-        let says_nothing = update.lines.is_empty()
-            && update.summary.is_none()
-            && update.once.is_none()
-            && update.carried.is_none();
-        let hides = update.keep.is_some() && session.is_some();
-        Ok((says_nothing && !hides).then_some(Outcome::Updated(found, true)))
-    }
-
-    /// Adds what an update says to the session, which is made if need be.
-    pub(crate) fn take(&mut self, key: &str, update: &'a Update) {
+    /// Makes the change that an update says, but for what it hides and tags.
+    pub(crate) fn make(&mut self, key: &str, update: &'a Update, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
         if let Some(summary) = &update.summary {
             session.set_summary(summary);
@@ -210,6 +180,34 @@ impl<'a> Transaction<'a> {
         for line in &update.lines {
             self.push(key, Cow::Borrowed(line));
         }
+        let changed = self.changed(key, kind);
+        if let Some(carried) = &update.carried {
+            self.carry(key, carried);
+        }
+        changed
+    }
+
+    /// What comes of an update without a change, if that is so.
+    ///
+    /// # Errors
+    /// `VersionConflict`, `PositionNotFound`.
+    pub(crate) fn is_settled(&self, key: &str, update: &Update) -> Result<Option<Outcome>> {
+        let session = self.sessions.get(key);
+        let found = session.map_or(Version::ABSENT, Session::version);
+        require(key, found, update.expect)?;
+        let goes_on = |after: Position| {
+            session.is_some_and(|one| one.history.cast_unsigned() == after.history())
+        };
+        if !update.after.is_none_or(goes_on) {
+            return Err(Error::PositionNotFound { key: key.into() });
+        }
+        if let (Some(session), Some(id)) = (session, &update.once)
+            && self.has_taken(session, id)
+        {
+            return Ok(Some(Outcome::Updated(found, false)));
+        }
+        let hides = update.keep.is_some() && session.is_some();
+        Ok((update.says_nothing() && !hides).then_some(Outcome::Updated(found, true)))
     }
 
     /// The session of a key, made if need be.

@@ -1,5 +1,6 @@
 //! The changes that look at a session's lines: each in a transaction of its own.
 
+mod amend;
 mod backups;
 mod fork;
 mod identity;
@@ -7,8 +8,8 @@ mod lines;
 
 use std::borrow::Cow;
 
-use sessionlog::backend::kit::{self, Moment};
-use sessionlog::{BackupReason, ChangeKind, Error, Result, Version};
+use sessionlog::backend::kit::{self, Moment, TagChange};
+use sessionlog::{BackupReason, ChangeKind, Error, Result, SessionTags, Version};
 use tokio_postgres::types::Type;
 
 use crate::command::{Order, Outcome, Restore, Update, Verb};
@@ -25,15 +26,20 @@ impl<'a> Transaction<'a> {
             Err(error) => return Ok(Err(error)),
         };
         match &order.verb {
-            Verb::Update(update) if update.keep.is_some() => {
-                self.cut_and_update(&key, update).await
-            }
-            Verb::Update(update) => Ok(self.update(&key, update)),
+            Verb::Update(update) if order.verb.is_simple() => Ok(self.update(&key, update)),
+            Verb::Update(update) => self.look_and_update(&key, update).await,
             Verb::Checkpoint { message } => self.checkpoint(&key, *message).await,
-            Verb::SetHistory(lines) => {
+            Verb::SetHistory { lines, expect } => {
+                let found = self.sessions.get(&key);
+                let found = found.map_or(Version::ABSENT, Session::version);
+                if let Err(error) = require(&key, found, *expect) {
+                    return Ok(Err(error));
+                }
                 self.replace(&key, lines).await?;
-                self.changed(&key, ChangeKind::Replaced);
-                Ok(Ok(Outcome::Done))
+                Ok(Ok(self.changed(&key, ChangeKind::Replaced)))
+            }
+            Verb::Amend { position, message } => {
+                self.amend(&key, *position, message.as_ref()).await
             }
             Verb::Upsert(identity) => self.upsert(&key, identity).await,
             Verb::Promote { identity, always } => self.promote(order, identity, *always).await,
@@ -52,15 +58,14 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    async fn cut_and_update(&mut self, key: &str, update: &'a Update) -> Tried<Result<Outcome>> {
+    /// Carries out an update that hides lines, or changes tags, which are read first.
+    async fn look_and_update(&mut self, key: &str, update: &'a Update) -> Tried<Result<Outcome>> {
         match self.is_settled(key, update) {
             Ok(None) => {}
             Ok(Some(outcome)) => return Ok(Ok(outcome)),
             Err(error) => return Ok(Err(error)),
         }
-        if !self.sessions.contains_key(key) {
-            return Ok(self.update(key, update));
-        }
+        let hides = update.keep.is_some() && self.sessions.contains_key(key);
         if let Some(keep) = update.keep {
             match self.find_cut(key, keep).await? {
                 Ok(Some(start)) => self.hide_before(key, start).await?,
@@ -68,8 +73,20 @@ impl<'a> Transaction<'a> {
                 Err(error) => return Ok(Err(error)),
             }
         }
-        self.take(key, update);
-        Ok(Ok(self.changed(key, ChangeKind::Truncated)))
+        if let Some(change) = &update.tags {
+            self.tag(key, change).await?;
+        }
+        Ok(Ok(self.make(key, update, update.kind(hides))))
+    }
+
+    async fn tag(&mut self, key: &str, change: &TagChange) -> Tried<()> {
+        let mut tags = match self.sessions.get(key) {
+            Some(session) => self.tags_of(session).await?,
+            None => SessionTags::default(),
+        };
+        change.clone().apply(&mut tags);
+        self.session(key).set_tags(tags);
+        Ok(())
     }
 
     async fn checkpoint(&mut self, key: &str, message: bool) -> Tried<Result<Outcome>> {
@@ -193,6 +210,7 @@ impl<'a> Transaction<'a> {
         self.set_identity(key, &restore.identity).await?;
         let session = self.session(key);
         session.set_summary(&restore.summary);
+        self.tag(key, &restore.tags).await?;
         self.changed(key, ChangeKind::Replaced);
         let session = self.session(key);
         session.created_at.clone_from(&restore.created_at);
@@ -235,14 +253,26 @@ impl<'a> Transaction<'a> {
         let summary = summary.unwrap_or_default();
         Ok(String::from_utf8_lossy(&summary).into_owned())
     }
+
+    /// The tags of a session that was locked.
+    async fn tags_of(&self, session: &Session) -> Tried<SessionTags> {
+        if session.change.tags || session.change.is_new {
+            return Ok(session.tags.clone());
+        }
+        let params: [Param<'_>; 1] = [(&session.id, Type::INT8)];
+        let rows = self.ask(&self.shared.sql.tags, &params).await?;
+        let tags = rows.first().map(|row| kit::decode_tags(row.get(0)));
+        Ok(tags.unwrap_or_default())
+    }
 }
 
 /// The tables that have rows of a session. What a deletion leaves in one of them, nobody finds
 /// again and no erasure removes.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "lines",
     "session_aliases",
     "session_summaries",
+    "session_tags",
     "message_ids",
     "backup_lines",
     "backups",

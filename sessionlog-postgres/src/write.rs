@@ -1,8 +1,8 @@
 //! The verbs that change what a session says.
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit;
-use sessionlog::{Appended, Error, Keep, Message, Reply, Result, Version};
+use sessionlog::backend::kit::{self, TagChange};
+use sessionlog::{Appended, Error, Keep, Message, Position, Reply, Result, Version};
 
 use crate::command::{Identity, Outcome, Update, Verb};
 use crate::row::{NewLine, USAGE};
@@ -38,6 +38,23 @@ impl PostgresStore {
         map(self.update(key, update), |_| Ok(()))
     }
 
+    /// Appends messages, but only if the session still has the history that `position` is of; the
+    /// version that the session is at then. What was appended or truncated meanwhile does not
+    /// matter.
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`] if it was deleted, cleared, replaced or taken back since, and
+    /// those of [`append_all`](Self::append_all).
+    pub fn append_after(
+        &self,
+        key: &str,
+        position: Position,
+        messages: impl Into<sessionlog::Messages>,
+    ) -> Reply<Version> {
+        let update = sessionlog::Update::new().after(position);
+        self.update(key, update.append(messages))
+    }
+
     /// Appends messages, unless the session took some under this id before. The id is any
     /// text of 1 to 256 bytes; each session has its own. It is remembered in the transaction
     /// that appends the messages, until
@@ -65,39 +82,33 @@ impl PostgresStore {
         map(written, |outcome| Ok(outcome.appended()))
     }
 
-    /// Appends, replaces the summary, hides old messages and records the token count, as far
-    /// as the [`Update`](sessionlog::Update) says so, in one transaction; the version that the
-    /// session is at then. Versions hold across processes and reopening.
+    /// Appends, replaces the summary, title, labels and pin, hides old messages and records the
+    /// token count, as far as the [`Update`](sessionlog::Update) says so, in one transaction; the
+    /// version that the session is at then. Versions hold across processes and reopening.
     ///
     /// # Errors
-    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], those of
-    /// [`append_all`](Self::append_all), and [`Error::Unsupported`] for a title, labels or a
-    /// pin: no table keeps them.
+    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], and those of
+    /// [`append_all`](Self::append_all).
     pub fn update(&self, key: &str, update: sessionlog::Update) -> Reply<Version> {
         let (this, parts) = (self.clone(), update.into_parts());
-        if parts.title.is_some() || parts.labels.is_some() || parts.pinned.is_some() {
-            return Reply::ready(Err(Error::Unsupported {
-                verb: "to keep titles, labels and pins",
-            }));
-        }
-        if parts.after.is_some() {
-            return Reply::ready(Err(Error::Unsupported {
-                verb: "to append only to a history that goes on",
-            }));
-        }
         let limit = self.inner.shared.options.max_line;
         let written = self.write(key, move || {
             if let Some(summary) = &parts.summary {
                 let fits = kit::check_summary(summary, limit);
                 fits.map_err(|error| hand_back(error, &parts.messages))?;
             }
+            let tags = TagChange::new(parts.title, parts.labels, parts.pinned);
+            let fits = kit::check_tags(&tags, limit);
+            fits.map_err(|error| hand_back(error, &parts.messages))?;
             let mut lines = this.lines(parts.messages)?;
             lines.extend(parts.tokens.map(usage));
             Ok(Verb::Update(Update {
                 lines,
                 summary: parts.summary,
+                tags: Some(tags).filter(|tags| !tags.is_empty()),
                 keep: parts.keep,
                 expect: parts.expect,
+                after: parts.after,
                 ..Update::default()
             }))
         });
@@ -110,8 +121,63 @@ impl PostgresStore {
     /// # Errors
     /// As [`append_all`](Self::append_all).
     pub fn set_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
+        done(self.replace(key, messages, None))
+    }
+
+    /// Replaces a session's history as [`set_history`](Self::set_history), but only if it is at
+    /// this version; the version that it is at then.
+    ///
+    /// # Errors
+    /// [`Error::VersionConflict`], and those of [`append_all`](Self::append_all).
+    pub fn set_history_at(
+        &self,
+        key: &str,
+        version: Version,
+        messages: Vec<Message>,
+    ) -> Reply<Version> {
+        let replaced = self.replace(key, messages, Some(version));
+        map(replaced, |outcome| Ok(outcome.version()))
+    }
+
+    fn replace(
+        &self,
+        key: &str,
+        messages: Vec<Message>,
+        expect: Option<Version>,
+    ) -> Reply<Outcome> {
         let this = self.clone();
-        done(self.write(key, move || Ok(Verb::SetHistory(this.lines(messages)?))))
+        self.write(key, move || {
+            Ok(Verb::SetHistory {
+                lines: this.lines(messages)?,
+                expect,
+            })
+        })
+    }
+
+    /// Replaces the message at a position; the version that the session is at then. A message
+    /// without `created_at` gets that of the old one. What is appended meanwhile stays; if the
+    /// message was truncated, edited or removed since the position was read, nothing changes.
+    /// Backups and forks that were made before keep the old message, and nothing else does.
+    /// Earlier positions become invalid. The server moves the lines behind it. Always durable.
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`]; [`Error::InvalidMessage`], also for a message of reasoning
+    /// alone, which is not stored; [`Error::MessageTooLarge`]; those all verbs share.
+    pub fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
+        self.amend(key, position, Some(message))
+    }
+
+    /// Removes the message at a position, as [`edit`](Self::edit) replaces one.
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`], and those all verbs share.
+    pub fn remove(&self, key: &str, position: Position) -> Reply<Version> {
+        self.amend(key, position, None)
+    }
+
+    fn amend(&self, key: &str, position: Position, message: Option<Message>) -> Reply<Version> {
+        let amended = self.write(key, move || Ok(Verb::Amend { position, message }));
+        map(amended, |outcome| Ok(outcome.version()))
     }
 
     /// Replaces a session's summary.
@@ -121,6 +187,62 @@ impl PostgresStore {
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
         let update = sessionlog::Update::new().summary(summary);
         map(self.update(key, update), |_| Ok(()))
+    }
+
+    /// Replaces a session's title; an empty one takes it away. A session that does not exist is
+    /// made. Title, labels and pin stay until the session is deleted; a fork takes title and
+    /// labels along.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// use sessionlog::SessionQuery;
+    ///
+    /// chats.set_title("telegram:7", "Oslo in May").wait()?;
+    /// chats.set_labels("telegram:7", ["travel"]).wait()?;
+    /// chats.set_pinned("telegram:7", true).wait()?;
+    /// let found = chats.sessions(SessionQuery::new().label("travel").pinned()).wait()?;
+    /// assert_eq!(found.sessions[0].title, "Oslo in May");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLarge`], without messages, for a title or labels over the limit of a
+    /// line, and those all verbs share.
+    pub fn set_title(&self, key: &str, title: &str) -> Reply<()> {
+        map(
+            self.update(key, sessionlog::Update::new().title(title)),
+            |_| Ok(()),
+        )
+    }
+
+    /// Replaces a session's labels, as [`set_title`](Self::set_title) does its title. White space
+    /// around each is left out, and what is blank or stands there already.
+    ///
+    /// # Errors
+    /// As [`set_title`](Self::set_title).
+    pub fn set_labels<L: Into<String>>(
+        &self,
+        key: &str,
+        labels: impl IntoIterator<Item = L>,
+    ) -> Reply<()> {
+        map(
+            self.update(key, sessionlog::Update::new().labels(labels)),
+            |_| Ok(()),
+        )
+    }
+
+    /// Pins a session, or unpins it, as [`set_title`](Self::set_title) gives it a title.
+    ///
+    /// # Errors
+    /// As [`set_title`](Self::set_title).
+    pub fn set_pinned(&self, key: &str, pinned: bool) -> Reply<()> {
+        map(
+            self.update(key, sessionlog::Update::new().pinned(pinned)),
+            |_| Ok(()),
+        )
     }
 
     /// Hides all but the newest `keep_last` messages. Does nothing to a session that does not

@@ -167,14 +167,22 @@ impl Needle {
         })
     }
 
-    /// Where a text matches that stands in no message, and so is of nobody and of no time.
-    pub(crate) fn find_outside(&self, text: &str) -> Option<Range<usize>> {
+    /// Where a title and a summary match. They stand in no message, and so are of nobody and of no
+    /// time.
+    pub(crate) fn find_outside(&self, title: &str, summary: &str) -> Vec<Match> {
         let is_anyones = self.roles.is_empty() && self.since.is_none() && self.until.is_none();
-        let found = self
-            .text
-            .find(text)
-            .filter(|_| is_anyones && !text.is_empty());
-        found.map(|found| found.range())
+        let texts = [(FoundIn::Title, title), (FoundIn::Summary, summary)];
+        let texts = texts
+            .into_iter()
+            .filter(|(_, text)| is_anyones && !text.is_empty());
+        let found = texts.filter_map(|(found_in, text)| {
+            Some(Match {
+                message: Message::system(text),
+                found_in,
+                matched: self.text.find(text)?.range(),
+            })
+        });
+        found.collect()
     }
 
     fn admits(&self, message: &Message) -> bool {

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use crate::Message;
 use crate::disk::session_file;
 use crate::engine::position::Position;
-use crate::engine::search::{FoundIn, Pattern};
+use crate::engine::search::{FoundIn, Match, Pattern};
 use crate::error::{Error, Result};
 use crate::front::handle::searching::Hunt;
 use crate::front::reply::Reply;
@@ -150,6 +150,19 @@ pub struct SearchHit {
 }
 
 impl SearchHit {
+    /// Of what is found in a session as it is, at a position.
+    pub(crate) fn of(key: &str, position: Position, found: Match) -> Self {
+        Self {
+            key: key.to_owned(),
+            position,
+            archived: None,
+            hidden: false,
+            message: found.message,
+            found_in: found.found_in,
+            matched: found.matched,
+        }
+    }
+
     /// The text that has the match.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {

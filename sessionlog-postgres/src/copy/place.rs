@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit::{self, KeptBackup};
+use sessionlog::backend::kit::{self, KeptBackup, TagChange};
 use sessionlog::{
-    Backup, BackupLimits, ChangeFilter, Changes, Error, Result, StoreHandle, Version,
+    Backup, BackupLimits, ChangeFilter, Changes, Error, Result, SessionTags, StoreHandle, Version,
 };
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -35,6 +35,8 @@ pub(super) struct Besides {
     summary: String,
     scope: Option<String>,
     aliases: Vec<String>,
+    /// Title, labels, pin and unknown fields, as a JSON object; empty if there are none.
+    tags: String,
     created_at: String,
     updated_at: String,
     /// How many lines there are, hidden ones included.
@@ -42,8 +44,8 @@ pub(super) struct Besides {
     hidden: i64,
     ids: Vec<String>,
     backups: Vec<Backup>,
-    /// What of it no copy takes along.
-    stays: Vec<Left>,
+    /// Whether it has an archive, which no copy takes along.
+    has_archive: bool,
     /// Whether its store was opened read-only, which says neither ids nor what is in backups.
     is_only_read: bool,
 }
@@ -63,6 +65,7 @@ pub(super) struct Lack {
     differs: bool,
     /// The lines that are to be added.
     lines: Vec<u8>,
+    tags: Option<String>,
     ids: Vec<String>,
     is_dated: bool,
     pub(super) backups: Vec<u64>,
@@ -75,7 +78,11 @@ impl Lack {
 
     /// Whether nothing but backups is lacking.
     pub(super) fn is_whole(&self) -> bool {
-        !self.differs && self.lines.is_empty() && self.ids.is_empty() && self.is_dated
+        !self.differs
+            && self.lines.is_empty()
+            && self.tags.is_none()
+            && self.ids.is_empty()
+            && self.is_dated
     }
 }
 
@@ -126,10 +133,11 @@ impl Whole {
             summary,
             scope,
             aliases,
+            tags,
             ..
         } = &self.besides;
         let scope = scope.as_deref().unwrap_or_default();
-        let texts = [key, summary, scope];
+        let texts = [key, summary, scope, tags];
         let texts = texts.into_iter().chain(aliases.iter().map(String::as_str));
         for part in texts.map(str::as_bytes).chain([&*self.lines]) {
             hash.update((part.len() as u64).to_le_bytes());
@@ -150,10 +158,10 @@ impl Whole {
             (from.ids.len() > to.once_ids(), Left::Ids),
             (kept.len() < from.backups.len(), Left::Backups),
             (kept.iter().any(is_conflict), Left::Sidecars),
+            (from.has_archive, Left::Archive),
         ]
         .into_iter()
         .filter_map(|(is_left, what)| is_left.then_some(what))
-        .chain(from.stays.iter().copied())
         .collect()
     }
 
@@ -186,6 +194,7 @@ impl Whole {
                 || from.aliases != there.aliases
                 || is_younger(&there.created_at),
             lines: added.unwrap_or_default().to_vec(),
+            tags: (from.tags != there.tags).then(|| from.tags.clone()),
             ids: ids.filter(|id| !taken.contains(id)).cloned().collect(),
             is_dated,
             backups: backups.map(|own| own.number).collect(),
@@ -196,6 +205,19 @@ impl Whole {
 fn new_lines(bytes: &[u8]) -> Vec<NewLine> {
     let lines = kit::split_lines(bytes);
     lines.map(|line| NewLine::read(line.to_vec())).collect()
+}
+
+/// Tags as they are compared.
+fn text_of(tags: &SessionTags) -> String {
+    if *tags == SessionTags::default() {
+        return String::new();
+    }
+    kit::encode_tags(tags)
+}
+
+/// The change that puts tags in the place of others.
+fn whole_tags(tags: &str) -> TagChange {
+    TagChange::whole(kit::decode_tags(tags))
 }
 
 /// More than this is not appended to a session of a directory, which takes a batch whole.
@@ -278,11 +300,7 @@ impl Place {
                     ids => (ids?, false),
                 };
                 let meta = chats.session_meta(key).await?;
-                let has_tags = meta.tags != sessionlog::SessionTags::default();
                 let has_archive = !chats.archived_months(key).await?.is_empty();
-                let stays = [(has_archive, Left::Archive), (has_tags, Left::Tags)];
-                let stays = stays.into_iter().filter(|(is_there, _)| *is_there);
-                let stays = stays.map(|(_, what)| what).collect();
                 Ok(Besides {
                     exists: true,
                     version,
@@ -290,6 +308,7 @@ impl Place {
                     summary: meta.summary,
                     scope: meta.scope.map(|scope| scope.get().to_owned()),
                     aliases: meta.aliases,
+                    tags: text_of(&meta.tags),
                     created_at: meta.created_at,
                     updated_at: meta.updated_at,
                     lines: meta.count,
@@ -300,7 +319,7 @@ impl Place {
                     } else {
                         chats.list_backups(key).await?
                     },
-                    stays,
+                    has_archive,
                 })
             }
             Self::Database(store) => {
@@ -369,6 +388,9 @@ impl Place {
                     from.newest_ids(self.once_ids()).to_vec()
                 };
                 kit::put_message_ids(chats, key, ids).await?;
+                if let Some(tags) = &lack.tags {
+                    kit::put_tags(chats, key, kit::decode_tags(tags)).await?;
+                }
                 let date = |text: &String| nanos_of(text).map(|_| text.clone());
                 let (created, updated) = (date(&from.created_at), date(&from.updated_at));
                 kit::date_session(chats, key, created, updated).await
@@ -382,6 +404,7 @@ impl Place {
                     Verb::Restore(Restore {
                         lines: new_lines(&whole.lines),
                         summary: from.summary.clone(),
+                        tags: whole_tags(&from.tags),
                         identity: from.identity(),
                         created_at: from.created_at.clone(),
                         carried,
@@ -391,6 +414,7 @@ impl Place {
                 } else {
                     Verb::Update(Update {
                         lines: new_lines(&lack.lines),
+                        tags: lack.tags.as_deref().map(whole_tags),
                         carried: Some(carried),
                         expect: Some(compared),
                         ..Update::default()
@@ -471,9 +495,10 @@ async fn of_row(store: &PostgresStore, key: &str, row: Session) -> Result<Beside
         summary: row.summary,
         scope: row.scope,
         aliases: row.aliases,
+        tags: text_of(&row.tags),
         created_at: row.created_at,
         updated_at: row.updated_at,
-        stays: Vec::new(),
+        has_archive: false,
         is_only_read: false,
         exists: true,
     })

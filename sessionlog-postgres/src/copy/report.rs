@@ -38,7 +38,6 @@ pub struct CopyReport {
 pub(super) enum Left {
     Unread,
     Archive,
-    Tags,
     Hidden,
     Ids,
     Backups,
@@ -46,10 +45,9 @@ pub(super) enum Left {
 }
 
 impl Left {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 6] = [
         Self::Unread,
         Self::Archive,
-        Self::Tags,
         Self::Hidden,
         Self::Ids,
         Self::Backups,
@@ -65,7 +63,6 @@ impl Left {
             Self::Archive => {
                 "the archive: what compactions dropped stays in the directory, which is to be kept"
             }
-            Self::Tags => "titles, labels, pins, and fields that other programs added",
             Self::Hidden => "hidden lines, which the next compaction would remove",
             Self::Ids => {
                 "the oldest ids of messages taken once: the copy is to remember fewer (once_ids)"

@@ -128,7 +128,7 @@ impl Transaction<'_> {
             }
         }
         let (text, lines) = (rows.text(), last.columns());
-        let summaries = rows.summaries.columns();
+        let (summaries, tags) = (rows.summaries.columns(), rows.tags.columns());
         let (ids, outworn) = (rows.added.ids(), rows.outworn.columns());
         let run = |is_any: bool, sql, params| async move {
             if is_any {
@@ -145,6 +145,7 @@ impl Transaction<'_> {
                 &sql.put_summaries,
                 &summaries
             ),
+            run(!rows.tags.id.is_empty(), &sql.put_tags, &tags),
             run(!rows.added.line_id.is_empty(), &sql.insert_lines, &lines),
             run(!rows.added.once_id.is_empty(), &sql.insert_ids, &ids),
             run(!rows.outworn.id.is_empty(), &sql.forget_ids, &outworn),
@@ -153,6 +154,7 @@ impl Transaction<'_> {
         );
         let rows = [
             written.0, written.1, written.2, written.3, written.4, written.5, written.6, written.7,
+            written.8,
         ];
         for one in rows {
             match one.map_err(as_race) {
@@ -162,7 +164,7 @@ impl Transaction<'_> {
                 Err(fault) => return Committed::No(fault),
             }
         }
-        self.committed(written.8)
+        self.committed(written.9)
     }
 
     /// What the server's answer to the commit means.

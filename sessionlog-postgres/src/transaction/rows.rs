@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use super::Transaction;
 use crate::connection::Param;
 use crate::read::number;
-use crate::row::Session;
+use crate::row::{Session, one_id};
 
 /// How many message ids a transaction forgets, but for what each session has to: more of them
 /// would hold up everybody who shares it.
@@ -24,6 +24,7 @@ pub(super) struct Rows<'b> {
     pub(super) old: Numbers<'b>,
     pub(super) texts: Texts<'b>,
     pub(super) summaries: Summaries<'b>,
+    pub(super) tags: Tags,
     pub(super) added: Added<'b>,
     pub(super) outworn: Outworn,
 }
@@ -187,6 +188,34 @@ impl Summaries<'_> {
     }
 }
 
+/// Tags that were changed.
+#[derive(Default)]
+pub(super) struct Tags {
+    pub(super) id: Vec<i64>,
+    text: Vec<String>,
+    labels: Vec<String>,
+    pinned: Vec<bool>,
+}
+
+impl Tags {
+    fn push(&mut self, session: &Session) {
+        let labels = session.tags.labels.iter().map(|label| one_id(label));
+        self.id.push(session.id);
+        self.text.push(kit::encode_tags(&session.tags));
+        self.labels.push(labels.collect::<Vec<_>>().join("\u{1f}"));
+        self.pinned.push(session.tags.pinned);
+    }
+
+    pub(super) fn columns(&self) -> [Param<'_>; 4] {
+        [
+            (&self.id, Type::INT8_ARRAY),
+            (&self.text, Type::TEXT_ARRAY),
+            (&self.labels, Type::TEXT_ARRAY),
+            (&self.pinned, Type::BOOL_ARRAY),
+        ]
+    }
+}
+
 impl<'b> Added<'b> {
     pub(super) fn of(transaction: &'b Transaction<'_>) -> Self {
         let mut rows = Self::default();
@@ -256,6 +285,9 @@ impl<'b> Rows<'b> {
             if session.change.summary {
                 rows.summaries.id.push(session.id);
                 rows.summaries.summary.push(session.summary.as_bytes());
+            }
+            if session.change.tags {
+                rows.tags.push(session);
             }
             if session.change.is_new {
                 rows.new.push(session);

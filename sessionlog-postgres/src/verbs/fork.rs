@@ -1,5 +1,6 @@
 //! Beginning a session with a copy of another.
 
+use sessionlog::backend::kit;
 use sessionlog::{ChangeKind, Error, Fork, Result};
 use tokio_postgres::types::Type;
 
@@ -83,12 +84,15 @@ impl Transaction<'_> {
         Ok(rows.first().map_or(source.end_at, |row| row.get(0)))
     }
 
-    /// Gives the session `to`, which is made, the lines before `end`, and the summary.
+    /// Gives the session `to`, which is made, the lines before `end`, and the summary, title and
+    /// labels.
     async fn copy_lines(&mut self, source: &Session, to: &str, end: i64) -> Tried<()> {
         let left = self.count(source.id, end..i64::MAX).await?;
         let summary = self.summary_of(source).await?;
+        let tags = self.tags_of(source).await?;
         let session = self.session(to);
         session.set_summary(&summary);
+        session.set_tags(kit::tags_of_fork(&tags));
         (session.start_at, session.end_at, session.hidden) = (source.start_at, end, source.hidden);
         session.lines = source.lines - left.lines;
         session.messages = source.messages - left.messages;

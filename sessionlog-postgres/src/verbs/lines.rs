@@ -22,7 +22,10 @@ impl Transaction<'_> {
     /// `PositionNotFound`.
     pub(super) async fn find_cut(&self, key: &str, keep: Keep) -> Tried<Result<Option<i64>>> {
         let Some(session) = self.sessions.get(key) else {
-            return Ok(Ok(None));
+            return Ok(match keep {
+                Keep::From(_) => Err(Error::PositionNotFound { key: key.into() }),
+                _ => Ok(None),
+            });
         };
         let all = Some(session.end_at);
         Ok(Ok(match keep {

@@ -208,6 +208,7 @@ fn churn(store: &PostgresStore, n: usize) {
         .unwrap();
     match n % 9 {
         4 => store.truncate_history(&key, 3).wait().unwrap(),
+        6 => store.set_title(&key, &n.to_string()).wait().unwrap(),
         7 => store.set_summary(&key, &n.to_string()).wait().unwrap(),
         8 => store.delete_session("k:2").wait().unwrap(),
         _ => {}
@@ -233,6 +234,9 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
         if n % 40 == 39 {
             chats.truncate_history(&key, 3).wait().unwrap();
         }
+        if n % 5 == 3 {
+            chats.set_title(&key, &n.to_string()).wait().unwrap();
+        }
     });
     assert_eq!((out.sessions, out.others.len()), (4, 0));
     for key in chats.list_sessions().wait().unwrap() {
@@ -240,6 +244,9 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
             database.history(&key).wait().unwrap(),
             chats.history(&key).wait().unwrap()
         );
+        let tags = database.session_meta(&key).wait().unwrap().tags;
+        assert_eq!(tags, chats.session_meta(&key).wait().unwrap().tags);
+        assert!(!tags.title.is_empty());
     }
     // A copy that keeps up makes no backup of what the source took back.
     assert!(database.list_backups("k:3").wait().unwrap().is_empty());
@@ -254,6 +261,8 @@ fn a_live_copy_has_everything_when_it_is_switched_either_way() {
             database.summary(&key).wait().unwrap(),
             chats.summary(&key).wait().unwrap()
         );
+        let tags = database.session_meta(&key).wait().unwrap().tags;
+        assert_eq!(tags, chats.session_meta(&key).wait().unwrap().tags);
     }
     files.close().unwrap();
 }
@@ -510,4 +519,75 @@ fn a_session_of_very_many_lines_goes_there_and_back() {
     assert_eq!((home.lines, home.hash), (lines, out.hash));
     source.close().unwrap();
     back.close().unwrap();
+}
+
+/// What of a session's tags goes along: what other programs added, too.
+fn tags_of(chats: &StoreHandle, key: &str) -> (String, Vec<String>, bool, Option<String>) {
+    let tags = chats.session_meta(key).wait().unwrap().tags;
+    let mood = tags.unknown_field("mood").map(str::to_owned);
+    (tags.title, tags.labels, tags.pinned, mood)
+}
+
+#[test]
+fn titles_labels_pins_and_fields_of_others_go_there_and_back_and_alone() {
+    let Some(database) = store() else { return };
+    let (from, to) = (scratch(), scratch());
+    let sidecar = r#"{"key":"a","title":"Oslo","labels":["x","nul \u0000"],"pinned":true,"mood":{"n":1.50},"count":1}"#;
+    std::fs::write(from.path().join("a.meta.json"), sidecar).unwrap();
+    let line = "{\"role\":\"user\",\"content\":\"hi\"}\n";
+    std::fs::write(from.path().join("a.jsonl"), line).unwrap();
+    let source = Store::open(from.path()).unwrap();
+    let chats = source.handle();
+    chats.set_title("only named", "N").wait().unwrap();
+    let (here, there) = (
+        Place::Directory(chats.clone()),
+        Place::Database(database.clone()),
+    );
+    let out = block_on(copy(&here, &there)).unwrap();
+    assert_eq!((out.sessions, out.failed.len(), out.left.len()), (2, 0, 0));
+    let page = database
+        .sessions(sessionlog::SessionQuery::new().label("nul \0").pinned())
+        .wait()
+        .unwrap();
+    assert_eq!(
+        (&*page.sessions[0].key, &*page.sessions[0].title),
+        ("a", "Oslo")
+    );
+    assert_eq!(block_on(copy(&here, &there)).unwrap().written, 0);
+
+    let back = Store::open(to.path()).unwrap();
+    let (own, home) = (back.handle(), Place::Directory(back.handle()));
+    let returned = block_on(copy(&there, &home)).unwrap();
+    assert_eq!((returned.written, &returned.hash), (2, &out.hash));
+    let whole = tags_of(&chats, "a");
+    assert_eq!(whole.3.as_deref(), Some(r#"{"n":1.50}"#));
+    assert_eq!(tags_of(&own, "a"), whole);
+    assert_eq!(tags_of(&own, "only named").0, "N");
+    assert_eq!(block_on(copy(&there, &home)).unwrap().written, 0);
+
+    // A title that changes goes alone: neither copy keeps a backup for it, and dates are the
+    // source's.
+    chats.set_title("a", "Bergen").wait().unwrap();
+    assert_eq!(block_on(copy(&here, &there)).unwrap().written, 1);
+    let changed = block_on(copy(&there, &home)).unwrap();
+    assert_eq!((changed.written, changed.backups), (1, 0));
+    assert_eq!(tags_of(&own, "a").0, "Bergen");
+    assert_eq!(tags_of(&own, "a").3, whole.3);
+    let updated = |chats: &StoreHandle| chats.session_meta("a").wait().unwrap().updated_at;
+    assert_eq!(updated(&own), updated(&chats));
+    // And so does one that is taken away, with lines that were added.
+    let none = sessionlog::Update::new()
+        .title("")
+        .append(Message::user("more"));
+    database.update("a", none).wait().unwrap();
+    block_on(copy(&there, &home)).unwrap();
+    assert_eq!(tags_of(&own, "a").0, "");
+    assert_eq!(own.count("a").wait().unwrap(), 2);
+    assert!(own.list_backups("a").wait().unwrap().is_empty());
+    back.close().unwrap();
+    let back = Store::open(to.path()).unwrap();
+    assert_eq!(tags_of(&back.handle(), "a").1, whole.1);
+    assert_eq!(tags_of(&back.handle(), "a").3, whole.3);
+    back.close().unwrap();
+    source.close().unwrap();
 }

@@ -1,7 +1,7 @@
 //! Erasing, retention, and words.
 
 use sessionlog::scope::SessionScope;
-use sessionlog::{Erase, RetentionPolicy, SearchQuery, SessionQuery};
+use sessionlog::{Erase, FoundIn, RetentionPolicy, SearchQuery, SessionQuery};
 
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
@@ -44,6 +44,38 @@ fn a_person_is_erased_with_all_rows_and_nobody_else_is() {
     let receipt = store.erase(Erase::key("nobody")).wait().unwrap();
     assert_eq!(receipt.sessions, ["nobody"]);
     assert_eq!(store.count("sk_8").wait().unwrap(), 1);
+}
+
+#[test]
+fn a_deletion_leaves_no_row_of_the_session_in_any_table() {
+    let Some(server) = server() else { return };
+    let schema = fresh("deleted");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let store = PostgresStore::open(options).unwrap();
+    let said = vec![sessionlog::Message::user("hi")];
+    store.append_once("a", "id", said).wait().unwrap();
+    store.context("a").clear().wait().unwrap();
+    store.add_message("a", "user", "more").wait().unwrap();
+    store
+        .upsert_session_meta("a", None, vec!["other:a".into()])
+        .wait()
+        .unwrap();
+    let update = sessionlog::Update::new()
+        .summary("s")
+        .title("t")
+        .pinned(true);
+    store.update("a", update).wait().unwrap();
+    let tables = server.sql(&format!(
+        "SELECT string_agg(relname, ' ') FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+         WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'r' AND attname = 'session_id'"
+    ));
+    let tables: Vec<_> = tables.split(' ').collect();
+    assert_eq!(tables.len(), 8, "{tables:?}");
+    let rows = |table: &&str| server.sql(&format!("SELECT count(*) FROM {schema}.{table}"));
+    assert!(tables.iter().all(|table| rows(table) != "0"));
+    store.delete_session("a").wait().unwrap();
+    let left: Vec<_> = tables.iter().filter(|table| rows(table) != "0").collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -304,6 +336,16 @@ fn many_sessions_are_searched_in_one_scan_and_found_in_their_order() {
     let keys: Vec<_> = found.iter().map(|hit| hit.key.clone()).collect();
     let with_lines = expected.iter().flat_map(|key| vec![key.clone(); each - 1]);
     assert_eq!(keys, with_lines.collect::<Vec<_>>(), "hidden ones are none");
+    // And beside messages, where the database looks for titles and summaries, too.
+    store.set_title("s5", "the \"needle\"").wait().unwrap();
+    store.set_summary("s6", "a needle").wait().unwrap();
+    let besides = search(SearchQuery::new().text("needle").summaries(true));
+    assert_eq!(besides.len(), keys.len() + 2);
+    let outside = besides.iter().filter(|hit| hit.found_in != FoundIn::Text);
+    let outside: Vec<_> = outside.map(|hit| (&*hit.key, hit.found_in)).collect();
+    assert_eq!(outside, [("s5", FoundIn::Title), ("s6", FoundIn::Summary)]);
+    let quoted = search(SearchQuery::new().text("\"needle\"").summaries(true));
+    assert_eq!(quoted.len(), 1);
     // Whatever the case of letters: the database rules nothing out.
     let any_case = SearchQuery::new().text("NEEDLE").ignore_case(true);
     assert_eq!(search(any_case).len(), keys.len());

@@ -1,7 +1,7 @@
 //! Forks end where they should: a record too many is a token count or a checkpoint of a
 //! conversation that the fork has not had.
 
-use sessionlog::{Error, Fork, Message, Store};
+use sessionlog::{Error, Fork, Message, Store, Update};
 
 use crate::support::{scratch, store, texts};
 
@@ -18,6 +18,8 @@ macro_rules! forks {
         }
         chats.truncate_history("a", 4).wait().unwrap();
         chats.set_summary("a", "summary").wait().unwrap();
+        let tags = Update::new().title("T").labels(["x"]).pinned(true);
+        chats.update("a", tags).wait().unwrap();
         let ends = (0..7).map(Fork::Message);
         let ends = ends.chain((0..5).map(|id: i64| Fork::Checkpoint(id.into())));
         let seen = ends.chain([Fork::End]).enumerate().map(|(n, at)| {
@@ -33,6 +35,7 @@ macro_rules! forks {
                 chats.checkpoints(&to).wait().unwrap(),
                 fork.n_checkpoints().wait().unwrap(),
                 chats.summary(&to).wait().unwrap(),
+                chats.session_meta(&to).wait().unwrap().tags,
             )
         });
         seen.collect::<Vec<_>>()

@@ -28,6 +28,8 @@ enum Step {
         Option<i64>,
         Expected,
     ),
+    Tag(usize, Tagged, Option<Said>),
+    Edit(usize, usize, Option<Said>),
     Truncate(usize, usize),
     SetHistory(usize, Vec<Said>),
     Ensure(usize, Option<usize>, Vec<usize>),
@@ -43,6 +45,9 @@ enum Step {
     RestoreBackup(usize, u64),
     PruneBackups(usize, usize),
 }
+
+/// A title, labels and a pin, as far as they are changed.
+type Tagged = (Option<String>, Option<Vec<&'static str>>, Option<bool>);
 
 /// Where a fork ends.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +87,8 @@ impl Step {
             Self::Append(k, ..)
             | Self::Once(k, ..)
             | Self::Update(k, ..)
+            | Self::Tag(k, ..)
+            | Self::Edit(k, ..)
             | Self::Truncate(k, ..)
             | Self::SetHistory(k, ..)
             | Self::Ensure(k, ..)
@@ -99,6 +106,8 @@ impl Step {
         }
     }
 }
+
+const LABELS: [&str; 4] = ["x", "y", "nul \0", "nul  "];
 
 const KEYS: [&str; 7] = [
     "cli",
@@ -148,6 +157,11 @@ fn a_step() -> impl Strategy<Value = Step> {
         (0_i64..3).prop_map(Ended::Checkpoint),
         (0_u64..6).prop_map(Ended::Message),
     ];
+    let tagged = (
+        prop::option::of("[a-z\0é\"]{0,4}"),
+        prop::option::of(prop::collection::vec(prop::sample::select(&LABELS), 0..3)),
+        prop::option::of(any::<bool>()),
+    );
     let some_said = || prop::collection::vec(a_said(), 0..4);
     let aliases = || prop::collection::vec(0..KEYS.len(), 0..3);
     prop_oneof![
@@ -156,6 +170,10 @@ fn a_step() -> impl Strategy<Value = Step> {
         4 => (key.clone(), prop::option::of(a_said()), prop::option::of("[a-z\0]{0,5}"),
               prop::option::of(kept), prop::option::of(0_i64..500), expected)
             .prop_map(|(k, s, y, c, t, e)| Step::Update(k, s, y, c, t, e)),
+        4 => (key.clone(), tagged, prop::option::of(a_said()))
+            .prop_map(|(k, t, s)| Step::Tag(k, t, s)),
+        2 => (key.clone(), 0_usize..4, prop::option::of(a_said()))
+            .prop_map(|(k, n, s)| Step::Edit(k, n, s)),
         2 => (key.clone(), 0_usize..5).prop_map(|(k, n)| Step::Truncate(k, n)),
         1 => (key.clone(), some_said()).prop_map(|(k, s)| Step::SetHistory(k, s)),
         2 => (key.clone(), prop::option::of(0_usize..2), aliases())
@@ -278,6 +296,33 @@ macro_rules! carry_out {
                 let told = store.update(key(k), update).wait();
                 plain(told.map(|version| version == now))
             }
+            Step::Tag(k, (title, labels, pinned), s) => {
+                let mut update = Update::new();
+                if let Some(title) = title {
+                    update = update.title(title);
+                }
+                if let Some(labels) = labels {
+                    update = update.labels(labels.iter().copied());
+                }
+                if let Some(pinned) = pinned {
+                    update = update.pinned(*pinned);
+                }
+                if let Some(s) = s {
+                    update = update.append(said(s));
+                }
+                plain(store.update(key(k), update).wait().map(drop))
+            }
+            Step::Edit(k, n, s) => {
+                let snapshot = store.snapshot(key(k)).wait().unwrap();
+                let page = snapshot.before(snapshot.end(), 4).wait().unwrap();
+                let at = page.positions.get(*n).copied();
+                let at = at.unwrap_or_else(|| snapshot.end());
+                let told = match s {
+                    Some(s) => store.edit(key(k), at, said(s)).wait(),
+                    None => store.remove(key(k), at).wait(),
+                };
+                plain(told.map(drop))
+            }
             Step::Truncate(k, n) => plain(store.truncate_history(key(k), *n).wait()),
             Step::SetHistory(k, s) => plain(
                 store
@@ -370,7 +415,7 @@ macro_rules! seen {
                 store.resolve_session_key(key).wait().unwrap(),
                 (meta.key, meta.summary, lines),
                 meta.scope.map(|scope| scope.get().to_owned()),
-                meta.aliases,
+                (meta.aliases, meta.tags),
             ),
             (
                 store.checkpoints(key).wait().unwrap(),
@@ -446,23 +491,51 @@ fn run(steps: &[Step]) {
                 one.first_text.clone(),
                 one.last_text.clone(),
                 is_plain!(chats.exact_keys(), &one.key).then_some(one.lines),
+                (one.title.clone(), one.labels.clone(), one.pinned),
             )
         });
         // Of keys that would have one file name, the directory lists the older one first.
         sessions.collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!(told(&of_database), told(&of_files));
+    let labelled = LABELS.map(|label| SessionQuery::new().label(label));
+    let tagged = labelled.into_iter().chain([
+        SessionQuery::new().pinned(),
+        SessionQuery::new().label("x").label("y"),
+        SessionQuery::new().label("x").pinned(),
+    ]);
+    for query in tagged {
+        let keys = |page: sessionlog::SessionPage| {
+            let keys = page.sessions.into_iter().map(|one| one.key);
+            keys.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(
+            keys(database.sessions(query.clone()).wait().unwrap()),
+            keys(chats.sessions(query).wait().unwrap())
+        );
+    }
     for query in [
         SearchQuery::new().text("a"),
         SearchQuery::new().regex("[aé]+").role("user"),
         SearchQuery::new().text("E").ignore_case(true),
         SearchQuery::new().text("\0"),
+        SearchQuery::new().text("a").summaries(true),
+        SearchQuery::new()
+            .regex("[aé\0]")
+            .summaries(true)
+            .tool_calls(true),
+        SearchQuery::new().text("f").tool_calls(true),
+        SearchQuery::new().text("a").summaries(true).role("user"),
+        SearchQuery::new()
+            .text("a")
+            .summaries(true)
+            .among(SessionQuery::new().pinned()),
     ] {
         let found = |mut search: sessionlog::Search| {
             let hits = std::iter::from_fn(|| search.wait_next());
             let mut hits: Vec<_> = hits
                 .map(|hit| {
-                    hit.map(|hit| (hit.key, hit.matched.start, hit.matched.end))
+                    hit.map(|hit| (hit.key, hit.found_in, hit.matched.start, hit.matched.end))
                         .unwrap()
                 })
                 .collect();

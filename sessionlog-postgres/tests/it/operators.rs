@@ -178,6 +178,7 @@ fn a_nul_in_a_filter_finds_nothing() {
         all().channel("tele\0gram"),
         all().person("a\0b"),
         all().chat("\0"),
+        all().label("\0"),
     ] {
         let page = store.sessions(query).wait().unwrap();
         assert!(page.sessions.is_empty() && page.next.is_none());

@@ -23,6 +23,9 @@ fn fill(schema: &str) -> String {
          FROM generate_series(1, {sessions}) n;
          INSERT INTO {schema}.session_summaries
          SELECT n, convert_to('of ' || n, 'UTF8') FROM generate_series(1, {sessions}, 2) n;
+         INSERT INTO {schema}.session_tags
+         SELECT n, '{{}}', ARRAY['any', 'label' || n], n % 1000 = 0
+         FROM generate_series(1, {sessions}) n;
          INSERT INTO {schema}.lines
          SELECT s, l * 100, CASE WHEN l % 50 = 3 THEN 1 ELSE 0 END,
              convert_to('{{\"role\":\"user\",\"content\":\"word' || l || '\"}}', 'UTF8'), 'word' || l
@@ -41,7 +44,7 @@ fn fill(schema: &str) -> String {
          FROM generate_series(1, {sessions}) s, generate_series(1, 2) number,
              generate_series(0, 5) l;
          ANALYZE {schema}.backups; ANALYZE {schema}.backup_lines; ANALYZE {schema}.sessions;
-         ANALYZE {schema}.session_summaries; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
+         ANALYZE {schema}.session_summaries; ANALYZE {schema}.session_tags; ANALYZE {schema}.lines; ANALYZE {schema}.session_aliases;
          ANALYZE {schema}.message_ids;"
     )
 }
@@ -147,6 +150,12 @@ fn statements_use_the_indexes_that_are_there_for_them() {
     assert!(["telegram:19998", "telegram:99998"].contains(&&*page.sessions[0].key));
     let found = store.search_words("word19999", 10).wait().unwrap();
     assert_eq!((found.len(), &*found[0].key), (1, "telegram:7"));
+    let labelled = SessionQuery::new().label("any").label("label9");
+    let page = store.sessions(labelled).wait().unwrap();
+    assert_eq!(
+        (page.sessions.len(), &*page.sessions[0].key),
+        (1, "telegram:9")
+    );
     let main = store.resolve_session_key("agent:main:main").wait().unwrap();
     assert_eq!(main.as_deref(), Some("telegram:1"));
 }

@@ -7,18 +7,23 @@ use sessionlog_postgres::{PostgresOptions, PostgresStore};
 use crate::faults::Holder;
 use crate::support::cluster::Cluster;
 use crate::support::crew::Crew;
-use crate::support::load::assert_kept;
+use crate::support::load::{Told, assert_kept};
 use crate::support::{numbers, texts};
 
 /// A primary, its standby without whose answer it commits, and a way to either.
 fn pair() -> Option<(Cluster, Cluster, PostgresOptions)> {
     let primary = Cluster::start(&[])?;
     let standby = primary.standby("standby", &[]);
-    let dsn = format!(
+    let options = PostgresOptions::new(either(&primary, &standby));
+    Some((primary, standby, options))
+}
+
+/// A way to either of two servers.
+fn either(one: &Cluster, other: &Cluster) -> String {
+    format!(
         "host=127.0.0.1,127.0.0.1 port={},{} user=bot dbname=postgres connect_timeout=2",
-        primary.port, standby.port
-    );
-    Some((primary, standby, PostgresOptions::new(dsn)))
+        one.port, other.port
+    )
 }
 
 /// Waits until a standby has all that its primary has.
@@ -169,10 +174,7 @@ fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing_of_four_proce
         {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let dsn = format!(
-            "host=127.0.0.1,127.0.0.1 port={},{} user=bot dbname=postgres connect_timeout=2",
-            primary.port, standby.port
-        );
+        let dsn = either(&primary, &standby);
         let first = PostgresStore::open(PostgresOptions::new(&dsn)).unwrap();
         assert!(first.promise().is_replicated());
         assert!(first.promise().weaknesses().is_empty());
@@ -211,5 +213,57 @@ fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing_of_four_proce
             old.parse::<usize>().unwrap() < there,
             "the old primary took writes"
         );
+    }
+}
+
+/// Asserts that of what each caller was acknowledged one run is missing at most, that nothing is
+/// there twice or in another order, and that what was refused is not there.
+fn assert_lost_in_one_run(store: &PostgresStore, told: &[Told]) {
+    for one in told {
+        let there = texts(store, &one.key);
+        let own = one.said.iter().filter(|(text, _)| there.contains(text));
+        let own: Vec<_> = own.map(|(text, _)| text).collect();
+        let caller = one.said[0].0.split('-').next().unwrap();
+        let prefix = format!("{caller}-");
+        let of_caller = there.iter().filter(|text| text.starts_with(&prefix));
+        assert_eq!(of_caller.collect::<Vec<_>>(), own, "{caller}");
+        let refused =
+            |(text, told): &(String, Option<bool>)| *told == Some(false) && there.contains(text);
+        assert!(!one.said.iter().any(refused), "{caller}");
+        let acknowledged = one.said.iter().filter(|(_, told)| *told == Some(true));
+        let is_there: Vec<bool> = acknowledged.map(|(text, _)| there.contains(text)).collect();
+        let ends = is_there.windows(2).filter(|two| !two[0] && two[1]).count();
+        assert!(ends <= 1, "{caller}: {is_there:?}");
+        assert_eq!(is_there.last(), Some(&true), "{caller}");
+    }
+}
+
+#[test]
+fn a_failover_that_no_commit_waited_for_loses_what_came_last_at_most_and_says_so() {
+    let rounds = std::env::var("SESSIONLOG_LONG").map_or(2, |_| 20);
+    let Some(initialized) = Cluster::initialized() else {
+        return;
+    };
+    for round in 0..rounds {
+        let mut primary = initialized.started(&[]);
+        let standby = primary.standby("standby", &[]);
+        let dsn = either(&primary, &standby);
+        let first = PostgresStore::open(PostgresOptions::new(&dsn)).unwrap();
+        catch_up(&primary, &standby);
+        let crew = Crew::start(&dsn, "sessionlog");
+        crew.wait_for(20 + 5 * (round % 8));
+        primary.kill();
+        standby.promote();
+        crew.wait_for(10);
+        let status = first.status().wait().unwrap();
+        assert_eq!(status.failovers.len(), 1);
+        assert!(status.failovers[0].may_have_lost);
+        let weak = status.weaknesses();
+        assert!(
+            weak.iter().any(|weak| weak.contains("may be missing")),
+            "{weak:?}"
+        );
+        let told = crew.stop();
+        assert_lost_in_one_run(&first, &told);
     }
 }

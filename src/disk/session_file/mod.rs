@@ -107,8 +107,7 @@ pub(crate) use sidecar::{
     encoded_len as encoded_sidecar_len, is_laid_out, is_on_the_way, is_own as is_own_sidecar,
     on_the_way,
 };
-pub use tags::SessionTags;
-pub(crate) use tags::TagChange;
+pub use tags::{SessionTags, TagChange};
 pub(crate) use text::{legible, without_mark};
 pub(crate) use timestamp::canonical as canonical_time;
 pub(crate) use turns::{Turns, answered_call};

@@ -33,10 +33,12 @@ pub struct SessionTags {
 
 /// A change of some tags.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TagChange {
+pub struct TagChange {
     pub(crate) title: Option<String>,
     pub(crate) labels: Option<Vec<String>>,
     pub(crate) pinned: Option<bool>,
+    /// The fields that this crate does not know, in the place of all there are.
+    unknown: Option<Vec<RawField>>,
 }
 
 impl SessionTags {
@@ -105,6 +107,26 @@ impl SessionTags {
             self.unknown.push(RawField::new(name, raw));
         }
         Ok(())
+    }
+
+    /// Reads fields as a sidecar has them; no tags if they are none.
+    pub(crate) fn decode(fields: &str) -> Self {
+        super::decode_sidecar(fields.as_bytes()).map_or_else(|_| Self::default(), |meta| meta.tags)
+    }
+
+    /// The fields as a JSON object, each value as it is.
+    pub(crate) fn encode(&self) -> String {
+        let mut text = vec![b'{'];
+        self.each(|name, write| {
+            if text.len() > 1 {
+                text.push(b',');
+            }
+            write_string(name, &mut text);
+            text.push(b':');
+            write(&mut text);
+        });
+        text.push(b'}');
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// Joins unknown fields of one name: the first gives the place, the last the value.
@@ -177,6 +199,28 @@ impl Serialize for SessionTags {
 }
 
 impl TagChange {
+    /// Of a title, labels and a pin, as [`UpdateParts`](crate::UpdateParts) has them.
+    #[must_use]
+    pub fn new(title: Option<String>, labels: Option<Vec<String>>, pinned: Option<bool>) -> Self {
+        Self {
+            title,
+            labels,
+            pinned,
+            unknown: None,
+        }
+    }
+
+    /// Puts tags in the place of all there are, unknown fields included.
+    #[must_use]
+    pub fn whole(tags: SessionTags) -> Self {
+        Self {
+            title: Some(tags.title),
+            labels: Some(tags.labels),
+            pinned: Some(tags.pinned),
+            unknown: Some(tags.unknown),
+        }
+    }
+
     /// Labels without white space around them; each stands once, and none is empty.
     pub(crate) fn labels(labels: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
@@ -190,23 +234,33 @@ impl TagChange {
     }
 
     /// Whether it changes nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.title.is_none() && self.labels.is_none() && self.pinned.is_none()
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.title.is_none()
+            && self.labels.is_none()
+            && self.pinned.is_none()
+            && self.unknown.is_none()
     }
 
     /// Bytes that it holds.
-    pub(crate) fn size(&self) -> usize {
+    #[must_use]
+    pub fn size(&self) -> usize {
         let labels = self.labels.iter().flatten().map(String::len);
-        self.title.as_ref().map_or(0, String::len) + labels.sum::<usize>()
+        let unknown = self.unknown.iter().flatten();
+        let unknown = unknown.map(|field| field.name.len() + field.value.len());
+        self.title.as_ref().map_or(0, String::len) + labels.sum::<usize>() + unknown.sum::<usize>()
     }
 
     /// Makes the change.
-    pub(crate) fn apply(self, tags: &mut SessionTags) {
+    pub fn apply(self, tags: &mut SessionTags) {
         let Self {
             title,
             labels,
             pinned,
+            unknown,
         } = self;
+        let is_whole = unknown.is_some();
+        tags.unknown = unknown.unwrap_or_else(|| std::mem::take(&mut tags.unknown));
         let names = [
             title.is_some().then_some(TITLE),
             labels.is_some().then_some(LABELS),
@@ -214,7 +268,7 @@ impl TagChange {
         ];
         // What another program meant by the name is replaced.
         tags.unknown
-            .retain(|field| !names.contains(&Some(&*field.name)));
+            .retain(|field| is_whole || !names.contains(&Some(&*field.name)));
         tags.title = title.unwrap_or_else(|| std::mem::take(&mut tags.title));
         tags.labels = labels.unwrap_or_else(|| std::mem::take(&mut tags.labels));
         tags.pinned = pinned.unwrap_or(tags.pinned);
@@ -299,15 +353,30 @@ mod tests {
             let flat = String::from_utf8(encode_sidecar(&meta)).unwrap();
             let flat: String = flat.split_whitespace().collect();
             assert!(flat.contains(theirs), "{flat}");
-            let change = TagChange {
-                title: Some("mine".into()),
-                labels: Some(Vec::new()),
-                pinned: Some(true),
-            };
+            let change = TagChange::new(Some("mine".into()), Some(Vec::new()), Some(true));
             change.apply(&mut meta.tags);
             let again = decode_sidecar(&encode_sidecar(&meta)).unwrap();
             assert_eq!((&*again.tags.title, again.tags.pinned), ("mine", true));
         }
+    }
+
+    #[test]
+    fn tags_that_are_put_elsewhere_are_the_same_there_with_what_others_mean_by_our_names() {
+        for rest in [
+            r#""title":"T","labels":["a","\u0000"],"pinned":true,"z":[1.50,"<>"],"Z":null"#,
+            r#""title":{"en":"x"},"pinned":"yes","deep":{"a":"\ud800"}"#,
+            r#""z":2"#,
+        ] {
+            let tags = read(rest).tags;
+            let text = tags.encode();
+            let again = SessionTags::decode(&text);
+            assert_eq!(again.encode(), text);
+            let mut other = read(r#""title":"before","a":1"#).tags;
+            TagChange::whole(again).apply(&mut other);
+            assert_eq!(other.encode(), text);
+        }
+        assert_eq!(SessionTags::decode("{}"), SessionTags::default());
+        assert_eq!(SessionTags::default().encode(), "{}");
     }
 
     #[test]

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use self::archived::Parts;
 use super::finding::{Listed, Owned, Sight, Source, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
-use crate::Message;
 use crate::disk::archive::Part;
 use crate::engine::Engine;
 use crate::engine::glance::{self, Lines};
 use crate::engine::position::{Numbering, Position};
-use crate::engine::search::{FoundIn, Match, Needle, Room};
+use crate::engine::search::{Match, Needle, Room};
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result};
@@ -334,23 +333,13 @@ impl Quarry {
         if self.asks() && !self.sessions.admits(&session.1, &meta) {
             return Vec::new();
         }
-        let text = &meta.text;
-        let texts = [
-            (FoundIn::Title, &text.tags.title),
-            (FoundIn::Summary, &text.summary),
-        ];
-        let hits = texts.into_iter().filter_map(|(found_in, text)| {
-            Some(Ok(SearchHit {
-                key: session.1.clone(),
-                position: Position::new(0, 0),
-                archived: None,
-                hidden: false,
-                matched: self.needle.find_outside(text)?,
-                message: Message::system(text),
-                found_in,
-            }))
-        });
-        vec![Work::Tell(hits.collect())]
+        let (text, nowhere) = (&meta.text, Position::new(0, 0));
+        let found = self
+            .needle
+            .find_outside(&text.tags.title, &text.summary)
+            .into_iter()
+            .map(|found| Ok(SearchHit::of(&session.1, nowhere, found)));
+        vec![Work::Tell(found.collect())]
     }
 
     /// A session as it stands, if it may have what is looked for.
@@ -403,13 +392,9 @@ impl Quarry {
         let failed = found.failed.map(|e| Err(unread(&rest.key, e)));
         let hit = |(offset, found): (u64, Match)| {
             Ok(SearchHit {
-                key: rest.key.clone(),
-                position: rest.numbering.position(offset),
                 archived: rest.archived.clone(),
                 hidden: offset < rest.shown,
-                message: found.message,
-                found_in: found.found_in,
-                matched: found.matched,
+                ..SearchHit::of(&rest.key, rest.numbering.position(offset), found)
             })
         };
         let hits = found.messages.into_iter().map(hit).chain(failed);

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use super::lines::{encode, hand_back};
 use super::{Side, StoreHandle};
+use crate::disk::session_file::TagChange;
 use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::update::{self, Updated};
 use crate::error::{Error, Result, Version};
@@ -181,8 +182,13 @@ impl StoreHandle {
     }
 
     fn tag(&self, key: &str, update: Update) -> Reply<()> {
+        self.change_tags(key, update.tags)
+    }
+
+    /// Changes a session's tags; one that is not there is made.
+    pub(crate) fn change_tags(&self, key: &str, tags: TagChange) -> Reply<()> {
         let tag = update::Update {
-            tags: update.tags,
+            tags,
             level: self.level,
             ..update::Update::default()
         };

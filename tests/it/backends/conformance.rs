@@ -596,3 +596,198 @@ fn sessions_are_found_in_pages() {
         assert_eq!(keys(&next), ["slack:1", "telegram:3", "telegram:2"]);
     });
 }
+
+#[test]
+fn titles_labels_and_pins_are_found_and_stay_until_the_session_is_deleted() {
+    for_each_store(|store, _| {
+        let tags = |key: &str| {
+            let page = store.sessions(SessionQuery::new().prefix(key)).wait();
+            let found = page.unwrap().sessions.swap_remove(0);
+            assert_eq!(found.key, key);
+            (found.title, found.labels, found.pinned)
+        };
+        add(store, "telegram:1", &["0", "1", "2"]);
+        add(store, "telegram:2", &["0"]);
+        store
+            .set_title("telegram:1", "  Oslo in May ")
+            .wait()
+            .unwrap();
+        let labels = owned(&["travel", " ours ", "travel", "", "nul \0"]);
+        store.set_labels("telegram:1", labels).wait().unwrap();
+        store.set_pinned("telegram:1", true).wait().unwrap();
+        store
+            .set_labels("telegram:2", owned(&["travel"]))
+            .wait()
+            .unwrap();
+        let whole = (
+            "Oslo in May".to_owned(),
+            owned(&["travel", "ours", "nul \0"]),
+            true,
+        );
+        let is_whole = || assert_eq!(tags("telegram:1"), whole);
+        is_whole();
+        let found = |query: SessionQuery| {
+            let page = store.sessions(query.limit(9)).wait().unwrap();
+            let keys = page.sessions.into_iter().map(|info| info.key);
+            keys.collect::<Vec<_>>()
+        };
+        let both = ["telegram:1", "telegram:2"];
+        let all = SessionQuery::new;
+        assert_eq!(found(all().label("travel")), both);
+        assert_eq!(found(all().label("travel").label("ours")), both[..1]);
+        assert_eq!(found(all().label("travel").pinned()), both[..1]);
+        assert_eq!(found(all().label("nul \0")), both[..1]);
+        for other in ["nul  ", "nul", "rave", "TRAVEL", ""] {
+            assert!(found(all().label(other)).is_empty(), "{other}");
+        }
+        assert_eq!(found(all().pinned().prefix("telegram:2")), [""; 0]);
+
+        store.truncate_history("telegram:1", 1).wait().unwrap();
+        store
+            .set_history("telegram:1", vec![Message::user("anew")])
+            .wait()
+            .unwrap();
+        store.set_summary("telegram:1", "so far").wait().unwrap();
+        store.save("telegram:1").wait().unwrap();
+        is_whole();
+        // One that takes its history over has its own.
+        let promoted = store.ensure_session_metadata("sk_new", None, owned(&["telegram:1"]));
+        assert!(promoted.wait().unwrap());
+        assert_eq!(tags("sk_new"), Default::default());
+        store.delete_session("sk_new").wait().unwrap();
+
+        let at = store.update("telegram:1", Update::new()).wait().unwrap();
+        let change = Update::new()
+            .expect(at)
+            .title("Bergen")
+            .append(Message::user("more"))
+            .keep(Keep::Last(0));
+        store.update("telegram:1", change.clone()).wait().unwrap();
+        let late = store.update("telegram:1", change.title("late")).wait();
+        assert!(matches!(late, Err(Error::VersionConflict { .. })));
+        assert_eq!(tags("telegram:1").0, "Bergen");
+        assert_eq!(tags("telegram:1").1, whole.1);
+        assert_eq!(texts(store, "telegram:1"), ["more"]);
+        let huge = store.set_title("telegram:1", &"t".repeat(40 << 20)).wait();
+        assert!(
+            matches!(huge, Err(Error::MessageTooLarge { .. })),
+            "{huge:?}"
+        );
+        let none = Update::new().title("").labels([""]).pinned(false);
+        store.update("telegram:1", none).wait().unwrap();
+        assert_eq!(tags("telegram:1"), Default::default());
+        assert_eq!(found(all().pinned()), [""; 0]);
+
+        store.delete_session("telegram:2").wait().unwrap();
+        add(store, "telegram:2", &["0"]);
+        assert_eq!(tags("telegram:2"), Default::default());
+        store.set_title("named", "N").wait().unwrap();
+        assert!(store.exists("named").wait().unwrap());
+    });
+}
+
+#[test]
+fn an_answer_to_a_history_that_is_gone_is_refused() {
+    for_each_store(|store, _| {
+        add(store, "a", &["0", "1"]);
+        let answer = || vec![Message::assistant("late")];
+        let asked = || {
+            let window = store.window("a", Budget::unlimited());
+            window.wait().unwrap().start
+        };
+        let position = asked();
+        store.truncate_history("a", 1).wait().unwrap();
+        store.append_after("a", position, answer()).wait().unwrap();
+        assert_eq!(texts(store, "a"), ["1", "late"]);
+        let refused = |position| {
+            let late = store.append_after("a", position, answer()).wait();
+            assert!(
+                matches!(late, Err(Error::PositionNotFound { .. })),
+                "{late:?}"
+            );
+        };
+        store.set_history("a", answer()).wait().unwrap();
+        refused(position);
+        let position = asked();
+        store.delete_session("a").wait().unwrap();
+        refused(position);
+        assert!(!store.exists("a").wait().unwrap(), "it begins no new one");
+        add(store, "a", &["another"]);
+        refused(position);
+        let gone = Update::new().keep(Keep::From(position)).summary("s");
+        let gone = store.update("a", gone).wait();
+        assert!(
+            matches!(gone, Err(Error::PositionNotFound { .. })),
+            "{gone:?}"
+        );
+    });
+}
+
+#[test]
+fn one_message_is_replaced_or_removed_and_a_history_at_a_version_only() {
+    for_each_store(|store, _| {
+        add(store, "a", &["0", "1", "2", "3", "4"]);
+        store.truncate_history("a", 4).wait().unwrap();
+        let newest = |n: usize| {
+            let window = store.window("a", Budget::unlimited().messages(n));
+            window.wait().unwrap()
+        };
+        let is_lost = |told: Result<Version, Error>| {
+            assert!(
+                matches!(told, Err(Error::PositionNotFound { .. })),
+                "{told:?}"
+            );
+        };
+        let dates = || {
+            let history = store.history("a").wait().unwrap();
+            let dates = history
+                .into_iter()
+                .map(|one| one.created_at().map(str::to_owned));
+            dates.collect::<Vec<_>>()
+        };
+        let (before, at) = (dates(), newest(3).start);
+        for text in ["a longer text than before", "b", "short"] {
+            let at = newest(3).start;
+            let version = store.edit("a", at, Message::user(text)).wait().unwrap();
+            assert_eq!(newest(1).version, version);
+            assert_eq!(texts(store, "a"), ["1", text, "3", "4"]);
+        }
+        assert_eq!(dates(), before, "it is dated as the old one");
+        is_lost(store.edit("a", at, Message::user("late")).wait());
+        is_lost(store.remove("a", at).wait());
+        add(store, "a", &["5"]);
+        // The first, one between, and the last.
+        for (n, left) in [
+            (5, &["short", "3", "4", "5"][..]),
+            (3, &["short", "4", "5"]),
+            (1, &["short", "4"]),
+        ] {
+            store.remove("a", newest(n).start).wait().unwrap();
+            assert_eq!(texts(store, "a"), left);
+            assert_eq!(store.count("a").wait().unwrap(), left.len());
+        }
+        add(store, "a", &["6"]);
+        assert_eq!(texts(store, "a"), ["short", "4", "6"]);
+        let thought = Message::assistant("").with_reasoning("hm");
+        let refused = store.edit("a", newest(1).start, thought).wait();
+        assert!(
+            matches!(refused, Err(Error::InvalidMessage { .. })),
+            "{refused:?}"
+        );
+        let huge = Message::user("x".repeat(40 << 20));
+        let refused = store.edit("a", newest(1).start, huge).wait();
+        assert!(matches!(refused, Err(Error::MessageTooLarge { .. })));
+        is_lost(store.remove("other", newest(1).start).wait());
+        assert_eq!(texts(store, "a"), ["short", "4", "6"]);
+
+        let version = newest(1).version;
+        add(store, "a", &["7"]);
+        let late = store.set_history_at("a", version, Vec::new()).wait();
+        assert!(matches!(late, Err(Error::VersionConflict { .. })));
+        let now = newest(1).version;
+        let anew = vec![Message::user("anew")];
+        let version = store.set_history_at("a", now, anew).wait().unwrap();
+        assert_eq!(newest(1).version, version);
+        assert_eq!(texts(store, "a"), ["anew"]);
+    });
+}

@@ -45,11 +45,7 @@ impl Book {
             pinned,
             after,
         } = update.into_parts();
-        let tags = TagChange {
-            title,
-            labels,
-            pinned,
-        };
+        let tags = TagChange::new(title, labels, pinned);
         let found = self.version(&key);
         found.require(&key, expect)?;
         if tokens.is_some() {

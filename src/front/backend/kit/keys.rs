@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::compat::scope;
-use crate::disk::session_file;
+use crate::disk::session_file::{self, TagChange};
 use crate::error::{Oversized, Result, check_size};
 use crate::front::handle::updates::check_id;
 
@@ -29,6 +29,14 @@ pub fn check_message_id(id: &str) -> Result<()> {
 /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages.
 pub fn check_summary(summary: &str, limit: usize) -> Result<()> {
     check_size(Oversized::Summary, summary.len(), limit)
+}
+
+/// Refuses tags of more than `limit` bytes.
+///
+/// # Errors
+/// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages.
+pub fn check_tags(tags: &TagChange, limit: usize) -> Result<()> {
+    check_size(Oversized::Sidecar, tags.size(), limit)
 }
 
 /// Refuses a scope that is none, and a scope or aliases of more than `limit` bytes.

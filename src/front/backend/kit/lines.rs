@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use crate::Message;
 use crate::disk::session_file::{self, Conversation, Decoded, Kind, Turns, What};
 use crate::error::{Error, Oversized, Result, check_size};
+use crate::front::handle::editing::dated;
 use crate::ground::clock::{self, Clock, StampText, SystemClock};
 
 /// What a line of a session is.
@@ -29,6 +30,14 @@ pub enum LineKind {
     /// A line without effect: an unknown control record, a transient message, or bytes that
     /// do not decode.
     Other,
+}
+
+/// A message as it is stored in the place of another: without `created_at` it gets that one's.
+///
+/// # Errors
+/// [`Error::InvalidMessage`] for one of reasoning alone, which is not stored.
+pub fn in_place_of(new: Message, old: &Message) -> Result<Message> {
+    dated(new, old)
 }
 
 /// The lines that messages become, without line feeds: as PicoClaw writes them, with the

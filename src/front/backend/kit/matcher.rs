@@ -1,11 +1,9 @@
 //! Searching lines that are elsewhere.
 
-use std::ops::Range;
-
-use crate::engine::search::{FoundIn, Needle};
-use crate::error::{Error, Result};
+use crate::engine::search::Needle;
+use crate::error::Result;
 use crate::front::search::{MoreHits, Search, SearchHit, SearchQuery};
-use crate::{Message, Position, SessionQuery};
+use crate::{Position, SessionMeta, SessionQuery};
 
 /// What a [`SearchQuery`] looks for, ready to be looked for.
 #[derive(Debug)]
@@ -16,14 +14,8 @@ pub struct Matcher {
 
 impl Matcher {
     /// # Errors
-    /// [`Error::InvalidPattern`](crate::Error::InvalidPattern);
-    /// [`Error::Unsupported`] if more than the texts of messages is to be searched.
+    /// [`Error::InvalidPattern`](crate::Error::InvalidPattern).
     pub fn new(query: SearchQuery) -> Result<Self> {
-        if query.pattern.in_calls || query.summaries {
-            return Err(Error::Unsupported {
-                verb: "to search tool calls and summaries",
-            });
-        }
         Ok(Self {
             needle: Needle::new(&query.pattern)?,
             query,
@@ -35,41 +27,42 @@ impl Matcher {
         &self.query.sessions
     }
 
-    /// A text that stands, as it is, in the text of every message that is looked for; empty
-    /// if there is none.
+    /// Whether titles and summaries are looked through, too.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        self.query.summaries
+    }
+
+    /// A text that stands, as it is, in each text that is looked for; empty if there is none, or
+    /// if tool calls are looked through, whose arguments are escaped twice in a line.
     #[must_use]
     pub fn literal(&self) -> &str {
         let pattern = &self.query.pattern;
-        if pattern.is_regex || pattern.ignores_case {
+        if pattern.is_regex || pattern.ignores_case || pattern.in_calls {
             return "";
         }
         &pattern.text
     }
 
-    /// The message of a line and where in its text it matches, if it is looked for.
+    /// The message of a line that stands at a position of a session, if it is looked for.
     #[must_use]
-    pub fn find(&self, line: &[u8]) -> Option<(Message, Range<usize>)> {
+    pub fn hit(&self, key: &str, position: Position, line: &[u8]) -> Option<SearchHit> {
         let found = self.needle.find(line)?;
-        Some((found.message, found.matched))
+        Some(SearchHit::of(key, position, found))
     }
 
-    /// What is told of a message that was found.
+    /// What is found in a session's title and summary, if these are looked through.
     #[must_use]
-    pub fn hit(
-        &self,
-        key: &str,
-        position: Position,
-        (message, matched): (Message, Range<usize>),
-    ) -> SearchHit {
-        SearchHit {
-            key: key.to_owned(),
-            position,
-            archived: None,
-            hidden: false,
-            found_in: FoundIn::Text,
-            message,
-            matched,
+    pub fn hits_outside(&self, meta: &SessionMeta) -> Vec<SearchHit> {
+        if !self.query.summaries {
+            return Vec::new();
         }
+        let (title, nowhere) = (&meta.tags.title, Position::new(0, 0));
+        let found = self.needle.find_outside(title, &meta.summary);
+        let hits = found
+            .into_iter()
+            .map(|found| SearchHit::of(&meta.key, nowhere, found));
+        hits.collect()
     }
 }
 

@@ -12,19 +12,22 @@ mod lines;
 mod matcher;
 mod moment;
 mod policy;
+mod tags;
 mod whole;
 
 pub use crate::compat::exchange::{export, import};
+pub use crate::disk::session_file::TagChange;
 pub use crate::front::search::{MoreHits, Went};
 pub use backups::{backup, backups_over};
 pub use feed::{ChangeFeed, WatchFeed};
 pub use keys::{
-    check_identity, check_key, check_message_id, check_summary, file_name, inherits_from,
-    is_own_first, may_have_scope, normalize_aliases,
+    check_identity, check_key, check_message_id, check_summary, check_tags, file_name,
+    inherits_from, is_own_first, may_have_scope, normalize_aliases,
 };
 pub use lines::{
-    LineKind, checkpoint_line, checkpoint_message_line, encode, json_text, lost_checkpoint_line,
-    message_of, now, read_line, system_prompt_line, turn_begins_at, usage_line,
+    LineKind, checkpoint_line, checkpoint_message_line, encode, in_place_of, json_text,
+    lost_checkpoint_line, message_of, now, read_line, system_prompt_line, turn_begins_at,
+    usage_line,
 };
 pub use matcher::{Matcher, search_over};
 pub use moment::{Moment, MomentParts, session_info};
@@ -32,7 +35,8 @@ pub use policy::{
     admits_session, aliases_that_go_along, erased_id, ids_of_session, is_meant, retention_plan,
     retention_query, sought_id,
 };
+pub use tags::{decode_tags, encode_tags, tags_of_fork};
 pub use whole::{
     KeptBackup, append_lines, backup_of, date_session, lines_of, message_ids_of, once_ids,
-    put_backup, put_message_ids, put_session, split_lines, without_hidden,
+    put_backup, put_message_ids, put_session, put_tags, split_lines, without_hidden,
 };

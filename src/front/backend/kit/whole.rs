@@ -2,13 +2,13 @@
 
 use crate::disk::files::backup::{Name, Stored};
 use crate::disk::files::once;
-use crate::disk::session_file::{self, Carried};
+use crate::disk::session_file::{self, Carried, SessionTags, TagChange};
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::verbs::update::Dates;
 use crate::engine::shard::verbs::whole::Whole;
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;
-use crate::{BackupReason, Durability, Message, RawValue, Result, StoreHandle, Update};
+use crate::{BackupReason, Durability, Message, RawValue, Result, StoreHandle};
 
 /// The lines of a session, each ended by LF: what hidden control records still say, and then
 /// the visible lines, as bytes. Empty for one that does not exist.
@@ -46,7 +46,7 @@ pub fn split_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Puts a session in the place of whatever is under its key: lines, each ended by LF, its
-/// summary, scope and aliases. Title, labels and pin stay. If it `keeps` what was there, that becomes a backup
+/// summary, scope and aliases. The tags stay. If it `keeps` what was there, that becomes a backup
 /// ([`BackupReason::Clear`](crate::BackupReason::Clear)); else that is gone. Backups that are
 /// there already stay. In several steps; cut short, it is to be done again.
 pub fn put_session(
@@ -75,8 +75,7 @@ pub fn put_session(
             chats.set_summary(&key, &summary).await?;
         }
         if !is_emptied && !tags.is_empty() {
-            let update = Update::new().title(tags.title).labels(tags.labels);
-            chats.update(&key, update.pinned(tags.pinned)).await?;
+            put_tags(&chats, &key, tags).await?;
         }
         if is_emptied && !keeps {
             let newest = before.last().map_or(0, |backup| backup.number);
@@ -88,6 +87,13 @@ pub fn put_session(
         }
         Ok(())
     })
+}
+
+/// Puts tags in the place of all that a session has, the fields included that this crate does not
+/// know. A session that is not there is made.
+pub fn put_tags(chats: &StoreHandle, key: &str, tags: SessionTags) -> Reply<()> {
+    let chats = chats.exact_keys();
+    chats.change_tags(key, TagChange::whole(tags))
 }
 
 /// Appends lines, each ended by LF, all of which are messages: `count` of them.

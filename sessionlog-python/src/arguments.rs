@@ -230,6 +230,7 @@ impl SessionsGiven {
 }
 
 /// What is searched for.
+#[expect(clippy::struct_excessive_bools, reason = "a query's switches")]
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SearchGiven {

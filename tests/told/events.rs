@@ -85,6 +85,14 @@ fn the(level: Level, what: &str) -> String {
     told[0].clone()
 }
 
+/// The first event of that level that says so, of what happened `times` and is told once in a
+/// while. On a slow machine that is more than once.
+fn seldom(level: Level, what: &str, times: usize) -> String {
+    let told = told(level, what);
+    assert!((1..times).contains(&told.len()), "{what:?}: {told:?}");
+    told[0].clone()
+}
+
 #[test]
 fn opening_recovery_flush_and_close_are_told_with_counts_and_times() {
     let _alone = alone();
@@ -161,7 +169,7 @@ fn a_compaction_that_fails_is_told() {
 }
 
 #[test]
-fn slow_commits_are_counted_and_one_of_them_is_told() {
+fn slow_commits_are_counted_and_told_once_in_a_while() {
     let _alone = alone();
     let disk = MemoryStorage::new();
     let options = manual().slow_commit(Duration::from_millis(1));
@@ -177,7 +185,7 @@ fn slow_commits_are_counted_and_one_of_them_is_told() {
         let batch = vec![large.clone(); 5];
         chats.append_all("cli", batch).wait().unwrap();
     }
-    let slow = the(Level::WARN, "a commit is slow");
+    let slow = seldom(Level::WARN, "a commit is slow", 5);
     assert!(slow.contains("took=") && slow.contains("bytes="), "{slow}");
     // The last of them is answered before it is counted; a closed store has counted all.
     store.close().unwrap();
@@ -200,8 +208,9 @@ fn refusals_are_told_once_in_a_while_and_name_no_session() {
         let reply = chats.add_message("someone", "user", &large).wait();
         matches!(reply, Err(Error::StorageFull { .. }))
     });
-    assert!(refused.count() > 1);
-    let refused = the(Level::WARN, "commands are refused");
+    let refused = refused.count();
+    assert!(refused > 1);
+    let refused = seldom(Level::WARN, "commands are refused", refused);
     assert!(refused.contains("no space is left"), "{refused}");
     assert!(!refused.contains("someone"), "{refused}");
     disk.capacity(u64::MAX);

@@ -117,14 +117,13 @@ impl Gateway {
                 .chats
                 .append_once(&key(message.chat.id), &id, question.clone());
             match stored.await {
-                // A duplicate may have no answer yet: its handler looks.
-                Ok(_) => return true,
+                // A duplicate may have no answer yet: its handler looks. A message that is too
+                // large will not become smaller.
+                Ok(_) | Err(sessionlog::Error::MessageTooLarge { .. }) => return true,
                 Err(error) if error.is_retryable() && !self.is_stopping() => {
                     eprintln!("update {id} waits: {error}");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
-                // A message that is too large will not become smaller.
-                Err(sessionlog::Error::MessageTooLarge { .. }) => return true,
                 Err(error) => {
                     eprintln!("update {id} is left to Telegram: {error}");
                     self.is_broken.store(!self.is_stopping(), Ordering::Relaxed);

@@ -6,7 +6,7 @@ use super::store::{SessionStore, StoreKind};
 use crate::compat::scope::SessionScope;
 use crate::error::Error;
 use crate::{
-    Appended, Budget, Keep, Message, MigrationReport, Position, Reply, SessionPage, SessionQuery,
+    Appended, Budget, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage, SessionQuery,
     Update, Version, Window,
 };
 
@@ -222,6 +222,14 @@ impl SessionStore for FireAndForget {
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
         Self::or_empty("session_scope", key, self.store.session_scope(key))
+    }
+
+    fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        self.store.rename_session(old, new)
+    }
+
+    fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        self.store.merge_session(old, new)
     }
 
     fn close(&self) -> Reply<()> {

@@ -46,7 +46,9 @@ impl Rename {
             renamed.map(|()| Merged::Renamed)
         };
         let merged = merged.map_err(|error| match error {
-            Error::HasHistory { .. } => Failure::from(error).hint("--merge puts the old one before"),
+            Error::HasHistory { .. } => {
+                Failure::from(error).hint("--merge puts the old one before")
+            }
             error => Failure::from(error),
         })?;
         store.close()?;

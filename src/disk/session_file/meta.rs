@@ -48,7 +48,9 @@ impl MetaText {
     /// stands; a summary of both comes in the order of their messages.
     pub(crate) fn follow(&mut self, older: &Self) {
         let summaries = [&older.summary, &self.summary].map(String::as_str);
-        let said = summaries.into_iter().filter(|summary| !summary.trim().is_empty());
+        let said = summaries
+            .into_iter()
+            .filter(|summary| !summary.trim().is_empty());
         self.summary = said.collect::<Vec<_>>().join("\n\n");
         self.scope = self.scope.take().or_else(|| older.scope.clone());
         let aliases = self.aliases.iter().chain(&older.aliases);

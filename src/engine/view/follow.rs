@@ -262,6 +262,12 @@ impl<'a> Said<'a> {
     fn of(record: &Record<'a>) -> Option<Self> {
         let sidecar = |bytes: &[u8]| session_file::decode_sidecar(bytes).ok();
         let (stem, kind, meta) = match *record {
+            // Only ids come along with a session that has another key now.
+            Record::Append {
+                bytes: [],
+                meta: MetaState::Patch { .. },
+                ..
+            } => return None,
             Record::Append { stem, meta, .. } => match meta {
                 MetaState::Patch { .. } => (stem, ChangeKind::Appended, None),
                 MetaState::First(image) | MetaState::Image { image, .. } => {

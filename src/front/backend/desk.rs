@@ -9,7 +9,9 @@ use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 use crate::ground::sync::Mutex;
-use crate::{Appended, Budget, Keep, Merged, Message, Position, SessionPage, SessionQuery, Update, Window};
+use crate::{
+    Appended, Budget, Keep, Merged, Message, Position, SessionPage, SessionQuery, Update, Window,
+};
 
 /// A book that several callers share. Its lock is held for work in memory only.
 #[derive(Clone, Debug)]

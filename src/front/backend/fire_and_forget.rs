@@ -6,8 +6,8 @@ use super::store::{SessionStore, StoreKind};
 use crate::compat::scope::SessionScope;
 use crate::error::Error;
 use crate::{
-    Appended, Budget, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage, SessionQuery,
-    Update, Version, Window,
+    Appended, Budget, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage,
+    SessionQuery, Update, Version, Window,
 };
 
 /// A store that logs its errors and goes on, as PicoClaw's session layer does.

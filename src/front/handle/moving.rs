@@ -107,7 +107,11 @@ impl StoreHandle {
         };
         let catalog = &engine.shared.catalog;
         let [old, new] = [old, new].map(|key| {
-            let key = if catalog.has_files(key) { key } else { key.trim() };
+            let key = if catalog.has_files(key) {
+                key
+            } else {
+                key.trim()
+            };
             Arc::<str>::from(key)
         });
         if old == new {
@@ -134,7 +138,7 @@ impl StoreHandle {
 async fn moved(engine: Arc<Engine>, old: Arc<str>, new: Arc<str>, merge: bool) -> Result<Merged> {
     loop {
         let catalog = &engine.shared.catalog;
-        if !catalog.knows(&old) {
+        if !catalog.has_files(&old) {
             return Err(match catalog.resolve(&old) {
                 Some(key) => Error::is_alias(&old, &key),
                 None => Error::SessionNotFound {

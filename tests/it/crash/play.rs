@@ -296,7 +296,8 @@ impl<'a> Play<'a> {
         });
         let moved = self.moves();
         let moved = moved.flat_map(|(new, _, source)| source.once.iter().map(move |id| (new, id)));
-        ids.chain(moved.map(|(new, id)| (new, id.clone()))).collect()
+        ids.chain(moved.map(|(new, id)| (new, id.clone())))
+            .collect()
     }
 
     /// The sessions that were to go on under another key: that, the old one, and what it was.

@@ -434,7 +434,11 @@ fn moves() -> Vec<Script> {
                     summary("a", "sum"),
                     aliases("a", ["x"]),
                 ]),
-                wait([clear("a"), once("a", "2", "one"), append("a", ["two", "three"])]),
+                wait([
+                    clear("a"),
+                    once("a", "2", "one"),
+                    append("a", ["two", "three"]),
+                ]),
                 wait([truncate("a", 2)]),
                 wait([goes_on("b", "a")]),
                 wait([add("b", "four"), once("b", "1", "again")]),
@@ -447,7 +451,11 @@ fn moves() -> Vec<Script> {
             "rename_where_one_was_deleted",
             vec![
                 wait([once("b", "1", "other"), clear("b")]),
-                wait([append("a", ["one", "two"]), clear("a"), once("a", "2", "three")]),
+                wait([
+                    append("a", ["one", "two"]),
+                    clear("a"),
+                    once("a", "2", "three"),
+                ]),
                 Step::Flush,
                 wait([delete("b")]),
                 wait([goes_on("b", "a"), add("c", "beside")]),
@@ -480,7 +488,11 @@ fn moves() -> Vec<Script> {
                     summary("b", "newer"),
                     aliases("b", ["y"]),
                 ]),
-                wait([clear("b"), append("b", ["seven", "eight"]), truncate("b", 1)]),
+                wait([
+                    clear("b"),
+                    append("b", ["seven", "eight"]),
+                    truncate("b", 1),
+                ]),
                 Step::StartFlush,
                 wait([goes_on("b", "a")]),
                 wait([add("b", "nine")]),
@@ -495,7 +507,11 @@ fn moves() -> Vec<Script> {
             vec![
                 wait([append("a", ["one", "two", "three"]), truncate("a", 1)]),
                 wait([compact("a")]),
-                wait([append("b", ["four", "five"]), truncate("b", 1), compact("b")]),
+                wait([
+                    append("b", ["four", "five"]),
+                    truncate("b", 1),
+                    compact("b"),
+                ]),
                 wait([goes_on("b", "a")]),
                 wait([append("b", ["six"]), truncate("b", 1), compact("b")]),
                 Step::Flush,

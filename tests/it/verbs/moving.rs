@@ -24,15 +24,24 @@ fn full(store: &Store, key: &str, first: usize) {
     let chats = store.handle();
     add_numbers(&chats, key, first..first + 2);
     let once = Message::user((first + 2).to_string());
-    chats.append_once(key, &format!("{first}-a"), once).wait().unwrap();
+    chats
+        .append_once(key, &format!("{first}-a"), once)
+        .wait()
+        .unwrap();
     chats.context(key).clear().wait().unwrap();
     add_numbers(&chats, key, first + 3..first + 6);
     chats.truncate_history(key, 2).wait().unwrap();
     chats.compact(key).wait().unwrap();
     add_numbers(&chats, key, first + 6..first + 8);
     chats.truncate_history(key, 3).wait().unwrap();
-    chats.set_summary(key, &format!("of {first}")).wait().unwrap();
-    chats.set_labels(key, [format!("label {first}"), "both".into()]).wait().unwrap();
+    chats
+        .set_summary(key, &format!("of {first}"))
+        .wait()
+        .unwrap();
+    chats
+        .set_labels(key, [format!("label {first}"), "both".into()])
+        .wait()
+        .unwrap();
 }
 
 fn meta(chats: &StoreHandle, key: &str) -> SessionMeta {
@@ -41,7 +50,9 @@ fn meta(chats: &StoreHandle, key: &str) -> SessionMeta {
 
 fn archived(chats: &StoreHandle, key: &str) -> Vec<String> {
     let months = chats.archived_months(key).wait().unwrap();
-    let months = months.iter().map(|month| chats.archived(key, month).wait().unwrap());
+    let months = months
+        .iter()
+        .map(|month| chats.archived(key, month).wait().unwrap());
     months.flat_map(|messages| said(&messages)).collect()
 }
 
@@ -88,14 +99,23 @@ fn a_renamed_session_goes_on_with_all_there_is_of_it() {
         assert!(after.tags.unknown_field("theirs").is_some());
         assert_eq!(chats.list_backups(NEW).wait().unwrap(), backups);
         assert_eq!(archived(chats, NEW), dropped);
-        assert!(chats.exact_keys().list_backups(OLD).wait().unwrap().is_empty());
+        assert!(
+            chats
+                .exact_keys()
+                .list_backups(OLD)
+                .wait()
+                .unwrap()
+                .is_empty()
+        );
         assert!(!chats.exact_keys().exists(OLD).wait().unwrap());
     };
     check(&chats);
     assert_eq!(chats.update(NEW, Update::new()).wait().unwrap(), version);
     store.close().unwrap();
     let left = files(dir.path()).into_keys();
-    let left: Vec<_> = left.filter(|path| path.display().to_string().contains("_-123")).collect();
+    let left: Vec<_> = left
+        .filter(|path| path.display().to_string().contains("_-123"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 
     let store = Store::open_with(dir.path(), options()).unwrap();
@@ -122,7 +142,10 @@ fn positions_stay_valid_in_a_renamed_session_and_end_in_a_merged_one() {
     add_numbers(&chats, "c", 6..7);
     chats.merge_session("b", "c").wait().unwrap();
     let kept = chats.truncate_to("c", Keep::From(place)).wait();
-    assert!(matches!(kept, Err(Error::PositionNotFound { .. })), "{kept:?}");
+    assert!(
+        matches!(kept, Err(Error::PositionNotFound { .. })),
+        "{kept:?}"
+    );
     assert_eq!(texts(&chats, "c"), numbers(3..7));
 }
 
@@ -189,9 +212,15 @@ fn a_merge_into_nothing_is_a_rename_and_one_into_metadata_keeps_that() {
     let store = open(dir.path());
     let chats = store.handle();
     add_numbers(&chats, "a", 0..2);
-    assert_eq!(chats.merge_session("a", "b").wait().unwrap(), Merged::Renamed);
+    assert_eq!(
+        chats.merge_session("a", "b").wait().unwrap(),
+        Merged::Renamed
+    );
     let aliases = vec!["x:1".into()];
-    chats.upsert_session_meta("c", scope("{\"v\":1}"), aliases).wait().unwrap();
+    chats
+        .upsert_session_meta("c", scope("{\"v\":1}"), aliases)
+        .wait()
+        .unwrap();
     chats.rename_session("b", "c").wait().unwrap();
     let meta = meta(&chats, "c");
     assert_eq!(meta.scope.unwrap().get(), "{\"v\":1}");
@@ -207,7 +236,10 @@ fn what_cannot_be_renamed_is_told_and_nothing_is_changed() {
     add_numbers(&chats, "a:1", 0..1);
     add_numbers(&chats, "b:1", 1..2);
     let aliases = vec!["x:1".into()];
-    chats.upsert_session_meta("a:1", None, aliases).wait().unwrap();
+    chats
+        .upsert_session_meta("a:1", None, aliases)
+        .wait()
+        .unwrap();
     chats.flush().wait().unwrap();
     let before = files(dir.path());
     let long = "k".repeat(1025);
@@ -217,14 +249,22 @@ fn what_cannot_be_renamed_is_told_and_nothing_is_changed() {
         ("a:1", " a:1 ", ErrorKind::InvalidInput, "already"),
         ("none", "c", ErrorKind::NotFound, "none"),
         ("x:1", "c", ErrorKind::Conflict, "alias of session \"a:1\""),
-        ("b:1", "x:1", ErrorKind::Conflict, "alias of session \"a:1\""),
+        (
+            "b:1",
+            "x:1",
+            ErrorKind::Conflict,
+            "alias of session \"a:1\"",
+        ),
         ("a:1", " ", ErrorKind::InvalidInput, "empty"),
         ("a:1", "c\0", ErrorKind::InvalidInput, "NUL"),
         ("a:1", &long, ErrorKind::InvalidInput, "1,024"),
     ] {
         let refused = chats.rename_session(old, new).wait().unwrap_err();
         assert_eq!(refused.kind(), kind, "{old} {new}: {refused}");
-        assert!(refused.to_string().contains(words), "{old} {new}: {refused}");
+        assert!(
+            refused.to_string().contains(words),
+            "{old} {new}: {refused}"
+        );
     }
     chats.flush().wait().unwrap();
     assert_eq!(files(dir.path()), before);
@@ -242,7 +282,10 @@ fn an_alias_may_become_the_key() {
     let chats = store.handle();
     add_numbers(&chats, "sk_1", 0..2);
     let aliases = vec!["x:1".into()];
-    chats.upsert_session_meta("sk_1", None, aliases).wait().unwrap();
+    chats
+        .upsert_session_meta("sk_1", None, aliases)
+        .wait()
+        .unwrap();
     chats.rename_session("sk_1", "x:1").wait().unwrap();
     assert_eq!(chats.list_sessions().wait().unwrap(), ["x:1"]);
     assert_eq!(meta(&chats, "x:1").aliases, ["sk_1"]);
@@ -262,12 +305,17 @@ fn late_writers_arrive_at_the_new_key() {
     old.rename_session("b").wait().unwrap();
     old.add_message("user", "1").wait().unwrap();
     polled.wait().unwrap();
-    late.append_once("a", "id", Message::user("3")).wait().unwrap();
+    late.append_once("a", "id", Message::user("3"))
+        .wait()
+        .unwrap();
     assert_eq!(texts(&chats, "b"), numbers(0..4));
     assert!(ids(&chats, "b", "id"));
     assert_eq!(chats.list_sessions().wait().unwrap(), ["b"]);
     // The key is free for whoever takes the alias away.
-    chats.upsert_session_meta("b", None, Vec::new()).wait().unwrap();
+    chats
+        .upsert_session_meta("b", None, Vec::new())
+        .wait()
+        .unwrap();
     late.add_message("a", "user", "anew").wait().unwrap();
     assert_eq!(chats.list_sessions().wait().unwrap(), ["a", "b"]);
     assert_eq!(texts(&chats, "a"), ["anew"]);

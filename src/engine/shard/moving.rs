@@ -6,7 +6,7 @@
 //!
 //! # What a crash leaves
 //!
-//! * *Backups linked, archive copied, file written, all synced*. No record names them: they
+//! * *Backups and archive copied, file written, all synced*. No record names them: they
 //!   are removed at open. Until the batch, the session has its old key.
 //! * *Batch synced*. Its records say of each backup that the session with the new key was
 //!   that once, and became a backup; then that it is the new file; which messages it took
@@ -76,7 +76,7 @@ pub(crate) struct Move {
 #[derive(Debug)]
 struct Backup {
     was: Name,
-    /// Its second name until it has the new one.
+    /// The name of the copy until it has the new one.
     link: String,
     name: Name,
 }
@@ -134,43 +134,40 @@ impl Leaving {
 }
 
 impl Move {
-    /// Gives the backups second names and copies the archive, on disk. If that fails
+    /// Copies the backups and the archive under hidden names, on disk. If that fails
     /// nothing is left of it.
     ///
     /// # Errors
     /// `StorageFull` and other refusals of the operating system; `Poisoned` if something could
     /// not be synced.
     pub(super) fn prepare(&self, shared: &Shared, temp: &str) -> Result<Vec<Option<Extent>>> {
-        let prepared = self.link_all(shared).and_then(|extents| {
+        let prepared = self.copy_backups(shared).and_then(|extents| {
             self.copy_parts(shared, temp)?;
             Ok(extents)
         });
         prepared.inspect_err(|_| self.discard(shared, temp))
     }
 
-    fn link_all(&self, shared: &Shared) -> Result<Vec<Option<Extent>>> {
+    fn copy_backups(&self, shared: &Shared) -> Result<Vec<Option<Extent>>> {
         let (storage, backups) = (&*shared.storage, &shared.backups);
         if self.backups.is_empty() {
             return Ok(Vec::new());
         }
         make_directory(storage, &backups.dir, &backups.synced)?;
-        let link = |backup: &Backup| {
+        let copy = |backup: &Backup| {
             let (from, to) = (backups.path(&backup.was), backups.dir.join(&backup.link));
-            match files::keep(storage, &from, &to) {
+            match files::duplicate(storage, &from, &to) {
                 // It was pruned meanwhile.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-                kept => kept.map_err(|e| Error::io("keep", &from, e))?,
+                copied => copied.map_err(|e| Error::io("keep", &from, e))?,
             }
             let wrap = |e| Error::io("read", &to, e);
             let file = storage.open(&to, OpenMode::Read).map_err(wrap)?;
-            // What made it a backup did not: the journal's records were enough, which go
-            // with the old key.
-            file.sync_data().map_err(|e| Error::sync(&to, e))?;
             let len = file.info().map_err(wrap)?.len;
             let extent = extent::measure(Some(&*file), len, &[], 0).map_err(wrap)?;
             Ok(Some(extent))
         };
-        let extents = self.backups.iter().map(link).collect::<Result<_>>()?;
+        let extents = self.backups.iter().map(copy).collect::<Result<_>>()?;
         let synced = storage.sync_dir(&backups.dir);
         synced.map_err(|e| Error::sync(&backups.dir, e))?;
         Ok(extents)

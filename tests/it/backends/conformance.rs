@@ -3,8 +3,8 @@
 use sessionlog::backend::StoreKind;
 use sessionlog::scope::build_session_key;
 use sessionlog::{
-    Appended, Budget, Error, ErrorKind, Keep, Merged, Message, SessionOrder, SessionPage, SessionQuery,
-    Unpaired, Update, Version,
+    Appended, Budget, Error, ErrorKind, Keep, Merged, Message, SessionOrder, SessionPage,
+    SessionQuery, Unpaired, Update, Version,
 };
 
 use super::{add, for_each_store, open_kind, owned, scope, texts};
@@ -603,7 +603,10 @@ fn a_session_gets_another_key_and_stands_before_what_that_has() {
         add(store, "group:1", &["0", "1"]);
         store.set_summary("group:1", "older").wait().unwrap();
         let aliases = owned(&["group:0"]);
-        store.ensure_session_metadata("group:1", None, aliases).wait().unwrap();
+        store
+            .ensure_session_metadata("group:1", None, aliases)
+            .wait()
+            .unwrap();
         if store.kind() == StoreKind::LegacyJson {
             let refused = store.rename_session("group:1", "super:1").wait();
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);

@@ -326,7 +326,7 @@ impl Outcome {
         match answer {
             Some(Ok(())) if level == Durability::Durable => Self::Durable,
             Some(Ok(())) => Self::Buffered,
-            Some(Err(Error::StorageFull { .. })) => Self::Refused,
+            Some(Err(Error::StorageFull { .. } | Error::SessionNotFound { .. })) => Self::Refused,
             // EMFILE: nothing was begun.
             Some(Err(Error::Io { source, .. })) if source.raw_os_error() == Some(24) => {
                 Self::Refused

@@ -241,7 +241,13 @@ fn what_cannot_be_renamed_is_told_and_nothing_is_changed() {
         .wait()
         .unwrap();
     chats.flush().wait().unwrap();
-    let before = files(dir.path());
+    // Beside the journal, which tells of the flushes.
+    let sessions = || {
+        let mut files = files(dir.path());
+        files.retain(|path, _| !path.starts_with(".sessionlog"));
+        files
+    };
+    let before = sessions();
     let long = "k".repeat(1025);
     for (old, new, kind, words) in [
         ("a:1", "b:1", ErrorKind::Conflict, "merge"),
@@ -267,7 +273,7 @@ fn what_cannot_be_renamed_is_told_and_nothing_is_changed() {
         );
     }
     chats.flush().wait().unwrap();
-    assert_eq!(files(dir.path()), before);
+    assert_eq!(sessions(), before);
     let reader = Store::open_read_only(dir.path()).unwrap();
     let refused = reader.handle().rename_session("a:1", "c").wait();
     assert!(matches!(refused, Err(Error::ReadOnly)));

@@ -190,6 +190,26 @@ pub enum Error {
         key: String,
     },
 
+    /// The key is an alias of a session, and the verb means a session of the key itself.
+    /// Nothing was changed.
+    #[error("{alias:?} is an alias of session {key:?}")]
+    IsAlias {
+        /// The key that was given.
+        alias: String,
+        /// The session that it leads to.
+        key: String,
+    },
+
+    /// The session of this key has messages or a summary, and another was to be renamed to
+    /// it. Nothing was changed;
+    /// [`StoreHandle::merge_session`](crate::StoreHandle::merge_session) puts the other's
+    /// messages before its own.
+    #[error("session {key:?} has a history of its own: merge the sessions instead")]
+    HasHistory {
+        /// The session.
+        key: String,
+    },
+
     /// There is no session of this key. Nothing was changed.
     #[error("session {key:?} does not exist")]
     SessionNotFound {
@@ -303,6 +323,21 @@ impl Error {
     /// A position that the session's history does not have.
     pub(crate) fn no_position(key: &str) -> Self {
         Self::PositionNotFound { key: key.into() }
+    }
+
+    /// A key that was to be that of a session, and is an alias of this one.
+    pub(crate) fn is_alias(alias: &str, key: &str) -> Self {
+        Self::IsAlias {
+            alias: alias.into(),
+            key: key.into(),
+        }
+    }
+
+    /// A session was to be renamed to the key that it has.
+    pub(crate) fn own_key() -> Self {
+        Self::InvalidKey {
+            reason: "the session has this key already",
+        }
     }
 
     /// Wraps an operating system error, telling a full disk apart.

@@ -119,6 +119,7 @@ pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};
 pub use front::erase::{Erase, EraseReceipt, Traces, Whose};
 pub use front::handle::copying::BackupReport;
+pub use front::handle::moving::Merged;
 pub use front::handle::retaining::Retention;
 pub use front::handle::{BackupLimits, StoreHandle};
 pub use front::published::published_stats;

@@ -30,6 +30,7 @@ Where to begin:
   back up while the gateway runs    sessionlog backup DIR BACKUP
   restore a backup                  sessionlog restore BACKUP DIR
   look at it in a browser           sessionlog serve DIR
+  a chat's id changed               sessionlog rename DIR OLD NEW
   forget a person                   sessionlog erase DIR --person 123456
 
 Exit codes:
@@ -82,6 +83,7 @@ pub(crate) enum Command {
     Restore(commands::restore::Restore),
     Copy(commands::copy::Copy),
     Serve(commands::serve::Serve),
+    Rename(commands::rename::Rename),
     Compact(commands::compact::Compact),
     #[command(subcommand)]
     Archive(commands::archive::Archive),
@@ -112,6 +114,7 @@ impl Command {
             Self::Restore(command) => command.run(),
             Self::Copy(command) => command.run(),
             Self::Serve(command) => command.run(),
+            Self::Rename(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Archive(command) => command.run(),
             Self::Retention(command) => command.run(),

@@ -12,6 +12,7 @@ pub(crate) mod handover;
 pub(crate) mod import;
 pub(crate) mod ls;
 pub(crate) mod migrate;
+pub(crate) mod rename;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod retention;

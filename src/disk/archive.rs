@@ -41,6 +41,9 @@ pub(crate) struct UnderWay {
 /// What names of parts end in.
 const END: &str = ".jsonl.gz";
 
+/// What names of files end in that are not in their place.
+const HIDDEN: &str = ".tmp";
+
 impl Part {
     /// The file name.
     pub(crate) fn to_text(&self) -> String {
@@ -75,6 +78,23 @@ impl Part {
             });
         }
         (numbers.next().is_none() && part.to_text() == text).then_some(part)
+    }
+
+    /// The file name of one that is to be a session's whose new file is called `temp`, until
+    /// that is its file.
+    pub(crate) fn hidden(&self, temp: &str) -> String {
+        let Self {
+            month, first, last, ..
+        } = self;
+        let temp = temp.strip_suffix(HIDDEN).unwrap_or(temp);
+        format!("{temp}-{month}.{first}-{last}{HIDDEN}")
+    }
+
+    /// What such a name says, of the session `stem`.
+    pub(crate) fn of_hidden(text: &str, temp: &str, stem: &str) -> Option<Self> {
+        let rest = text.strip_prefix(temp.strip_suffix(HIDDEN)?)?;
+        let rest = rest.strip_prefix('-')?.strip_suffix(HIDDEN)?;
+        Self::parse(&format!("{stem}.{rest}{END}"))
     }
 
     /// Whether it has all that another part of the session has, which it took the place of.

@@ -115,7 +115,7 @@ impl Archive {
     }
 
     /// Makes what was done to the names in the directory survive power loss.
-    fn sync(&self, storage: &dyn Storage) -> io::Result<()> {
+    pub(crate) fn sync(&self, storage: &dyn Storage) -> io::Result<()> {
         let held = self.held.lock().clone();
         held.map_or_else(|| storage.sync_dir(&self.dir), |held| held.sync_names())
     }
@@ -149,6 +149,12 @@ impl Archive {
             }
         }
         Ok(())
+    }
+
+    /// A part is there that has its name.
+    pub(crate) fn enter(&self, part: Part) {
+        let mut known = self.known.lock();
+        known.entry(part.stem.clone()).or_default().push(part);
     }
 
     /// Whether there is something of a session.

@@ -66,6 +66,8 @@ impl Error {
             Self::ScopeConflict { .. }
             | Self::AlreadyRestored
             | Self::SessionExists { .. }
+            | Self::IsAlias { .. }
+            | Self::HasHistory { .. }
             | Self::ToolCallUnpaired { .. }
             | Self::ChangesMissed { .. }
             | Self::VersionConflict { .. } => ErrorKind::Conflict,

@@ -23,6 +23,8 @@ mod archiving;
 
 mod identity;
 
+pub(crate) mod moving;
+
 mod conversation;
 
 mod backups;
@@ -65,7 +67,8 @@ use crate::{Durability, StoreOptions};
 /// What a key means is settled when its reply is first polled or waited for, for
 /// reads and writes alike; for a write, at the moment it is submitted. (One that
 /// is submitted just before its key becomes an alias, and carried out after,
-/// still goes to the key's own session.)
+/// still goes to the key's own session, unless that was
+/// [renamed](Self::rename_session): then it goes along.)
 ///
 /// # Errors all verbs share
 ///

@@ -10,6 +10,7 @@ use crate::engine::position::{Keep, Position};
 use crate::error::{CheckpointId, Version};
 use crate::front::appending::{Place, To};
 use crate::front::context::{Context, Fork, Messages};
+use crate::front::handle::moving::Merged;
 use crate::front::handle::{BackupLimits, StoreHandle};
 use crate::front::reply::Reply;
 use crate::front::snapshot::SessionSnapshot;
@@ -77,8 +78,10 @@ verbs! {
     import(format: Format, text: &str) -> usize;
     import_transcript(transcript: Transcript) -> ();
     list_backups() -> Vec<Backup>;
+    merge_session(into: &str) -> Merged;
     prune_backups(limits: BackupLimits) -> usize;
     remove(position: Position) -> Version;
+    rename_session(to: &str) -> ();
     resolve_session_key() -> Option<String>;
     restore_backup(number: u64) -> ();
     session_meta() -> SessionMeta;

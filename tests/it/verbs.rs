@@ -21,6 +21,7 @@ mod exchanging;
 mod finding;
 mod following;
 mod health;
+mod moving;
 mod outlines;
 mod retaining;
 mod rewriting;

@@ -13,6 +13,7 @@ fn a_locked_store_is_refused_with_who_holds_it() {
     let pid = std::process::id().to_string();
     for (verb, args) in [
         ("compact", vec!["--all"]),
+        ("rename", vec!["a", "b"]),
         ("repair", vec![]),
         ("erase", vec!["--person", "7", "--yes"]),
         ("retention", vec!["--count", "1", "--apply"]),
@@ -558,4 +559,25 @@ fn an_alias_stands_for_a_hash_in_every_text() {
         receipt.out
     );
     receipt.exits(0);
+}
+
+#[test]
+fn a_chat_gets_another_key_and_is_put_before_what_that_has() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let told = run("rename", &dir, &[SEVEN, "telegram:-1007"]).exits(0);
+    assert!(told.contains("is now telegram:-1007"), "{told}");
+    let shown = run("show", &dir, &[SEVEN]).exits(0);
+    assert!(shown.contains("invoice of May"), "{shown}");
+    let refused = run("rename", &dir, &["telegram:-1007", EIGHT]).fails();
+    assert!(refused.contains("--merge"), "{refused}");
+    let told = run("rename", &dir, &["telegram:-1007", EIGHT, "--merge"]).exits(0);
+    assert!(told.contains("before what was said"), "{told}");
+    let shown = run("show", &dir, &[EIGHT]).exits(0);
+    assert!(
+        shown.find("invoice of May") < shown.find("  hi\n"),
+        "{shown}"
+    );
+    run("rename", &dir, &["nobody", "x"]).fails();
+    run("verify", &dir, &[]).exits(0);
 }

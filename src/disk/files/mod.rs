@@ -99,9 +99,12 @@ fn cannot_link(error: &io::Error) -> bool {
     )
 }
 
-/// A copy, synced: unlike a second name it does not share what the journal
-/// says of the session's file.
-fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Result<()> {
+/// Makes a copy, synced: unlike a second name it does not share what the journal
+/// says of the session's file, nor a write to it that failed and that somebody was told of.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Result<()> {
     let file = storage.open(log, OpenMode::Read)?;
     let copy = storage.open(to, OpenMode::CreateNew)?;
     file.copy_to(&*copy, file.info()?.len)?;

@@ -18,7 +18,7 @@
 //! kind 7, rebase      stem str · generation number · before · sidecar bytes
 //!                     · backup it begins as str · length number · CRC-32 u32
 //!                     · second name str · backup made str
-//! kind 8, append once  line str that says which message it is (`disk/files/once.rs`)
+//! kind 8, append once  lines str that say which messages they are (`disk/files/once.rs`)
 //!                     · the fields of kind 1
 //! ```
 //!
@@ -77,7 +77,8 @@ const APPEND_ONCE: u8 = 8;
 pub(crate) enum Record<'a> {
     /// `bytes` stand at `offset` of the session file, whose bytes before that have
     /// the CRC-32 `crc`. If they are to be there once only, `once` is the line that
-    /// says so; empty otherwise.
+    /// says so; empty otherwise. Without `bytes` it has those of a session that has another
+    /// key now.
     Append {
         stem: &'a str,
         generation: u64,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{SessionMeta, SessionTags};
+use super::{SessionMeta, SessionTags, normalize_aliases};
 use crate::error::Version;
-use crate::ground::clock::Stamp;
+use crate::ground::clock::{self, Stamp, ZERO_TIME};
 
 /// A session's sidecar, cheap to copy: what appends change stands apart from
 /// the text they leave alone.
@@ -44,6 +44,30 @@ pub(crate) struct MetaText {
 }
 
 impl MetaText {
+    /// Makes of it what it says of this session after an `older` one. What it says itself
+    /// stands; a summary of both comes in the order of their messages.
+    pub(crate) fn follow(&mut self, older: &Self) {
+        let summaries = [&older.summary, &self.summary].map(String::as_str);
+        let said = summaries
+            .into_iter()
+            .filter(|summary| !summary.trim().is_empty());
+        self.summary = said.collect::<Vec<_>>().join("\n\n");
+        self.scope = self.scope.take().or_else(|| older.scope.clone());
+        let aliases = self.aliases.iter().chain(&older.aliases);
+        let aliases: Vec<String> = aliases.chain([&older.key]).cloned().collect();
+        self.aliases = normalize_aliases(&self.key, &aliases);
+        self.tags.follow(&older.tags);
+        let nanos = |time: &str| clock::parse_nanos(time).filter(|_| time != ZERO_TIME);
+        let is_earlier = match (nanos(&older.created_at), nanos(&self.created_at)) {
+            (Some(older), Some(own)) => older < own,
+            (older, None) => older.is_some(),
+            (None, Some(_)) => false,
+        };
+        if is_earlier {
+            self.created_at.clone_from(&older.created_at);
+        }
+    }
+
     /// Whether it says of the session what `other` does, but for when it was made.
     pub(crate) fn says_what(&self, other: &Self) -> bool {
         let Self {

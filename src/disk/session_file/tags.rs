@@ -93,6 +93,21 @@ impl SessionTags {
         self.unknown.clone_from(&from.unknown);
     }
 
+    /// Takes over what an older session had and this one does not.
+    pub(crate) fn follow(&mut self, older: &Self) {
+        if self.title.is_empty() {
+            self.title.clone_from(&older.title);
+        }
+        let labels = self.labels.iter().chain(&older.labels).cloned();
+        self.labels = TagChange::labels(labels.collect::<Vec<_>>());
+        self.pinned |= older.pinned;
+        for field in &older.unknown {
+            if !self.unknown.iter().any(|own| own.name == field.name) {
+                self.unknown.push(field.clone());
+            }
+        }
+    }
+
     /// Takes in a field that is none of PicoClaw's, whatever its value: a sidecar refused for
     /// it would take `skip` with it. A title that is no text is another program's.
     pub(super) fn read(&mut self, name: &str, scanner: &mut Scanner<'_>) -> Scan<()> {

@@ -218,10 +218,11 @@ impl<L: Appended> Plans<L> {
         }
     }
 
-    fn take_once(&mut self, stem: &str, line: &str) {
-        if !line.is_empty() {
+    fn take_once(&mut self, stem: &str, lines: &str) {
+        if !lines.is_empty() {
             let once = self.once.entry(stem.into()).or_default();
-            Arc::make_mut(once).lines.push(line.into());
+            let lines = lines.split_inclusive('\n').map(String::from);
+            Arc::make_mut(once).lines.extend(lines);
         }
     }
 

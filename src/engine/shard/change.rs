@@ -2,11 +2,13 @@
 //! with the sessions once those records hold.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
 use super::answer::Ack;
+use super::moving::Move;
 use super::rebase::Rebasing;
 use super::rewrite::Prepared;
 use crate::Durability;
@@ -95,6 +97,8 @@ pub(crate) enum Origin {
     Amended,
     /// A backup, or a beginning of the old one.
     Rebase(Box<Rebasing>),
+    /// The lines of another session, which goes on as this one.
+    Moved(Arc<Move>),
 }
 
 impl Change {

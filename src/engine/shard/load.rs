@@ -84,9 +84,14 @@ impl Shard {
         })
     }
 
-    pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
+    /// Where the versions of a session begin that none was at.
+    pub(super) fn fresh_versions(&mut self) -> u64 {
         self.versions = self.versions.wrapping_add(VERSIONS);
-        let first = self.versions;
+        self.versions
+    }
+
+    pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
+        let first = self.fresh_versions();
         let Resident::Loading(loading) = &mut self.sessions[id] else {
             return;
         };

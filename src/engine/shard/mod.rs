@@ -70,6 +70,7 @@ pub(crate) mod job;
 mod load;
 pub(crate) mod loaded;
 pub(crate) mod locate;
+pub(crate) mod moving;
 mod once;
 mod open_files;
 pub(crate) mod owed;
@@ -201,6 +202,9 @@ impl Shard {
                 None => return,
             },
         };
+        if let Some(to) = self.goes_on_as(id, &*request, turn) {
+            return self.send_on(to, request, turn);
+        }
         if let Resident::Failed(failed) = &self.sessions[id] {
             let entry = failed.entry.clone();
             self.load(id, &entry, turn);
@@ -292,7 +296,7 @@ impl Shard {
             return Err(command);
         }
         match self.find(&command.key) {
-            Some(id) if matches!(self.sessions[id], Resident::Ready(_)) => {
+            Some(id) if matches!(&self.sessions[id], Resident::Ready(s) if !s.moved) => {
                 self.submit(id, command.request, turn);
                 Ok(())
             }

@@ -208,5 +208,6 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, rebase: &Rebase) -> io::
         torn: extent.torn,
         small: Vec::new(),
         hidden: Hidden::default(),
+        backups: Vec::new(),
     })
 }

@@ -54,8 +54,11 @@ pub(crate) enum Manner {
     /// It goes past commands that wait; a store that stopped writing, which will
     /// have nothing to tell, refuses it.
     Subscribes,
-    /// It takes its turn among the commands of its session.
+    /// It takes its turn among the commands of its session, and goes with the session if that
+    /// gets another key.
     Writes,
+    /// It takes its turn, and means the key: it says whose that is.
+    Names,
 }
 
 /// What becomes of a verb if there is no session.

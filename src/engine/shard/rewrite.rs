@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 
 use super::rebase;
 use super::shared::Shared;
-use super::source::{Amended, Source};
+use super::source::{Amended, FileLines, Moved, Source};
 use super::steps::Steps;
-use crate::disk::files::extent;
+use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::lines::{Raw, for_each_line};
 use crate::disk::session_file::{self, Carried, Kind};
 use crate::engine::archive;
@@ -34,8 +34,10 @@ pub(crate) struct Prepared {
     pub(crate) torn: bool,
     /// All of it for the journal, if it is at most [`JOURNALLED`] and in no other record.
     pub(crate) small: Vec<u8>,
-    /// What a compaction's copy hides.
+    /// What a compaction's copy hides, or the file of a session that moves.
     pub(crate) hidden: Hidden,
+    /// The backups that move with a session; `None` for one that was pruned meanwhile.
+    pub(crate) backups: Vec<Option<Extent>>,
 }
 
 /// How long a new history may be that the journal holds whole, bytes: a program that
@@ -107,6 +109,10 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
             return prepare(shared, temp, &Source::Lines(Vec::new()));
         }
     }
+    let backups = match source {
+        Source::Moved(moved) => moved.moving.prepare(shared, temp)?,
+        _ => Vec::new(),
+    };
     let path = dir.join(temp);
     let attempt = || -> io::Result<Prepared> {
         let file = storage.open(&path, OpenMode::CreateNew)?;
@@ -142,6 +148,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
                 out.put_bytes(file.as_deref(), *len, rest, *skip)?;
             }
             Source::Amended(amended) => out.put_amended(amended)?,
+            Source::Moved(moved) => out.put_moved(moved)?,
             // Prepared above.
             Source::Rebase(_) => {}
         }
@@ -154,12 +161,18 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     };
     let prepared = attempt().map_err(|e| {
         let _ = storage.remove_file(&path);
+        if let Source::Moved(moved) = source {
+            moved.moving.discard(shared, temp);
+        }
         Error::io("rewrite", &path, e)
     })?;
     // The name as well: a swap record that outlived it would name a file
     // that is not there, and recovery could only leave the old one.
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
-    Ok(prepared)
+    Ok(Prepared {
+        backups,
+        ..prepared
+    })
 }
 
 /// Adds to a compaction's copy what came since, and hides what went. If that fails
@@ -361,6 +374,44 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
+    /// A session whose key is another's by now, and that one's lines after it. What either
+    /// hides comes first: the hidden lines are the first of a file.
+    fn put_moved(&mut self, moved: &Moved) -> io::Result<()> {
+        let Moved { older, own, .. } = moved;
+        let Some(own) = own else {
+            if let Some(file) = &older.file {
+                self.copy_range(&**file, 0..older.end)?;
+            }
+            self.hidden.skip = older.skip.min(older.lines);
+            (self.lines, self.start, self.torn) = (older.lines, older.start, older.torn);
+            return Ok(());
+        };
+        self.put_all(older, 0..older.start, true)?;
+        self.put_all(own, 0..own.start, false)?;
+        self.hidden.skip = self.lines;
+        self.start = self.len + self.buffer.len() as u64;
+        self.put_all(older, older.start..older.end, true)?;
+        if let Some(file) = &own.file {
+            // What it says of the conversation holds, not what the older one said.
+            self.put_controls(&**file, own.start)?;
+        }
+        self.put_all(own, own.start..own.end, false)
+    }
+
+    /// Lines as they are. Nobody goes back to a checkpoint of the `older` session, whose ids
+    /// the other's lines use too.
+    fn put_all(&mut self, from: &FileLines, range: Range<u64>, older: bool) -> io::Result<()> {
+        let Some(file) = from.file.as_deref() else {
+            return Ok(());
+        };
+        for_each_line(file, range.start, range.end, &mut |raw| {
+            if older && session_file::classify(raw.text) == Kind::Control {
+                return self.put_line(&session_file::without_place(raw.text));
+            }
+            self.put_raw(file, raw)
+        })
+    }
+
     fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(raw);
         self.buffer.push(b'\n');
@@ -406,6 +457,7 @@ impl<'a> Output<'a> {
             torn: self.torn,
             small: Vec::new(),
             hidden: self.hidden,
+            backups: Vec::new(),
         })
     }
 }

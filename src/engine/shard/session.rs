@@ -94,6 +94,8 @@ pub(crate) enum Pending {
     CatchUp,
     /// What its control records say, for a request that needs to know.
     Controls(Box<dyn Request>),
+    /// Another session, which it goes on as.
+    Leaving,
     Swap {
         /// The file being written.
         temp: String,
@@ -106,6 +108,11 @@ impl Pending {
     /// Whether this is what the file of this name was written for.
     pub(super) fn awaits(&self, file: &str) -> bool {
         matches!(self, Self::Swap { temp, .. } if temp == file)
+    }
+
+    /// Whether the session is about to go on under another key.
+    pub(super) fn leaves(&self) -> bool {
+        matches!(self, Self::Leaving)
     }
 
     /// Whether this waits for the control records to be read.
@@ -123,6 +130,8 @@ pub(crate) struct Session {
     pub(crate) busy: bool,
     /// It was deleted, and has no file name until it is written to again.
     pub(crate) deleted: bool,
+    /// It is deleted because it goes on under another key.
+    pub(super) moved: bool,
     /// What is staged says when the session was created, for certain: read anew
     /// for every append it would be two cache misses.
     pub(crate) dated: bool,
@@ -207,6 +216,7 @@ impl Session {
             listed: false,
             exists: false,
             deleted: false,
+            moved: false,
             generation: 0,
             versions: 0,
             numbering: Numbering::default(),
@@ -247,6 +257,7 @@ impl Session {
         self.stem = entry.stem.clone();
         self.entry = entry;
         self.listed = false;
+        self.moved = false;
     }
 
     /// Where its live lines are, those that wait to be written included.
@@ -275,7 +286,7 @@ impl Session {
     /// Whether `request` must wait, given what is under way and what waits.
     pub(super) fn must_wait(&self, request: &dyn Request) -> bool {
         let waits = request.waits(self);
-        let in_turn = request.manner() == Manner::Writes;
+        let in_turn = matches!(request.manner(), Manner::Writes | Manner::Names);
         let queued = !self.waiting.is_empty() || self.compaction_ready();
         waits || queued && in_turn
     }

@@ -88,6 +88,7 @@ impl Shard {
         // One that the directory refused holds its session still: an image that a flush
         // staged on top must not let others go past it.
         session.busy &= op.change.is_plain();
+        session.pending.take_if(|pending| pending.leaves());
         if let Some(line) = op.change.added().and_then(|added| added.once.as_deref()) {
             session.took(line, false);
         }
@@ -99,6 +100,7 @@ impl Shard {
             swap.prepared.discard(turn.shared);
             match &swap.origin {
                 Origin::Rebase(rebasing) => rebasing.discard(turn.shared),
+                Origin::Moved(moving) => moving.discard(turn.shared, &swap.prepared.temp),
                 Origin::Compaction { .. } => turn.shared.compaction_failed(error),
                 Origin::Lines | Origin::Amended => {}
             }

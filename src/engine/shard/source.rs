@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::moving::Move;
 use super::rebase::Rebase;
 use crate::engine::archive::Dropped;
 use crate::ground::storage::StorageFile;
@@ -10,7 +11,7 @@ use crate::ground::storage::StorageFile;
 /// What a new file is made of.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Whole lines.
+    /// These lines.
     Lines(Vec<u8>),
     /// The live lines of a file, without those that every rewrite drops, after
     /// the control records among the skipped lines that still count.
@@ -41,6 +42,31 @@ pub(crate) enum Source {
     Amended(Amended),
     /// What a session is taken back to.
     Rebase(Rebase),
+    /// Another session, and this one's lines after it.
+    Moved(Moved),
+}
+
+/// The lines of a session that goes on under another key, and of the one that has that key.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    pub(crate) older: FileLines,
+    /// Its lines; `None` if there are none: the file is the older one's then.
+    pub(crate) own: Option<FileLines>,
+    pub(crate) moving: Arc<Move>,
+}
+
+/// All lines of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct FileLines {
+    pub(crate) file: Option<Arc<dyn StorageFile>>,
+    /// Where the lines begin that are not hidden, and where they end.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Lines that are hidden, and all of them.
+    pub(crate) skip: u64,
+    pub(crate) lines: u64,
+    /// Whether the last lacks its LF.
+    pub(crate) torn: bool,
 }
 
 /// A session's file, and what is to stand in the place of one line. The line itself is hidden
@@ -71,6 +97,10 @@ impl Source {
             Self::Amended(amended) => amended.end + amended.line.len() as u64,
             Self::Bytes { len, rest, .. } => len + rest.len() as u64,
             Self::Rebase(rebase) => rebase.bytes(),
+            Self::Moved(moved) => {
+                let own = moved.own.as_ref();
+                moved.older.end + own.map_or(0, |own| own.end)
+            }
         }
     }
 }

@@ -102,6 +102,9 @@ impl Shard {
             Ok(prepared) => {
                 let lines = i64::try_from(prepared.lines).unwrap_or(i64::MAX);
                 let meta = &mut session.staged.meta;
+                if let Origin::Moved(_) = &origin {
+                    meta.skip = i64::try_from(prepared.hidden.skip).unwrap_or(i64::MAX);
+                }
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
                 let swap = Swap {
@@ -111,14 +114,22 @@ impl Shard {
                     prepared,
                     origin,
                 };
-                self.push_swap(id, swap, &[], ack, turn);
+                match &swap.origin {
+                    Origin::Moved(moving) => {
+                        let moving = moving.clone();
+                        self.push_move(id, &moving, swap, ack, turn);
+                    }
+                    _ => self.push_swap(id, swap, &[], ack, turn),
+                }
             }
             Err(error) => {
-                if matches!(origin, Origin::Rebase(_)) {
-                    turn.shared.names_changed();
-                }
                 session.unstage();
                 turn.out.settle(ack, &Err(error));
+                match origin {
+                    Origin::Rebase(_) => turn.shared.names_changed(),
+                    Origin::Moved(moving) => self.call_back(&moving, turn),
+                    Origin::Compaction { .. } | Origin::Lines | Origin::Amended => {}
+                }
             }
         }
     }
@@ -145,7 +156,7 @@ impl Shard {
         session.hold();
         let names = match &swap.origin {
             Origin::Rebase(rebasing) => Some(rebasing.names()),
-            Origin::Compaction { .. } | Origin::Lines | Origin::Amended => None,
+            Origin::Compaction { .. } | Origin::Lines | Origin::Amended | Origin::Moved(_) => None,
         };
         let before = session.before(&sidecar);
         let (stem, generation) = (&*session.entry.stem, session.generation + 1);
@@ -196,6 +207,7 @@ impl Shard {
         let path = files::log_path(&turn.shared.dir, &stem);
         let kept = match &swap.origin {
             Origin::Rebase(rebasing) => keep_backup(rebasing, self.session(id), turn),
+            Origin::Moved(moving) => self.settle_move(id, moving, &swap.prepared, turn),
             Origin::Compaction { .. } | Origin::Lines | Origin::Amended => Ok(()),
         };
         self.show_more_first(id, &meta, turn);
@@ -203,7 +215,7 @@ impl Shard {
             .map_err(|error| turn.out.stop_store(&error))?;
         let shared = turn.shared;
         // A compaction that this one overtook drops the same lines again.
-        if !matches!(swap.origin, Origin::Amended)
+        if !matches!(swap.origin, Origin::Amended | Origin::Moved(_))
             && let Err(error) = shared.archive.settle(&*shared.storage, &stem)
         {
             let error = Error::io("rename in", &shared.archive.dir, error);
@@ -240,7 +252,7 @@ impl Shard {
             }
             Origin::Lines => counters.add((swap.prepared.lines, swap.prepared.len), 0),
             // Its lines were counted when they were written.
-            Origin::Rebase(_) | Origin::Amended => {}
+            Origin::Rebase(_) | Origin::Amended | Origin::Moved(_) => {}
         }
     }
 
@@ -285,7 +297,7 @@ impl Session {
         self.settled.torn = prepared.torn && tail == 0;
         self.conversation = match origin {
             Origin::Rebase(rebasing) => rebasing.conversation,
-            Origin::Compaction { .. } | Origin::Lines | Origin::Amended => None,
+            Origin::Compaction { .. } | Origin::Lines | Origin::Amended | Origin::Moved(_) => None,
         };
         (self.written, self.synced) = (end, end);
         self.tail = Tail::new(meta);
@@ -307,6 +319,10 @@ impl Session {
         let whole = end.checked_sub(shown) == self.settled.end.checked_sub(self.start);
         self.numbering = if whole && matches!(origin, Origin::Compaction { .. }) {
             self.numbering.moved(self.start, shown)
+        } else if let Origin::Moved(moving) = origin
+            && let Some(numbering) = moving.numbering
+        {
+            numbering
         } else {
             self.versions += 1;
             Numbering::new(self.versions)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::Shard;
 use super::answer::{Ack, Answer};
 use super::change::Staging;
 use super::job::Job;
@@ -30,6 +31,48 @@ pub(crate) struct Turn<'a> {
     pub(crate) epoch: u64,
     /// The oldest epoch whose sidecar images are still in the journal for sure.
     pub(crate) images_from: u64,
+    pub(crate) others: Others<'a>,
+}
+
+/// The shards beside the one whose turn it is; none while another of them is
+/// [worked on](Turn::beside).
+#[derive(Debug, Default)]
+pub(crate) struct Others<'a> {
+    pub(crate) before: &'a mut [Shard],
+    pub(crate) after: &'a mut [Shard],
+}
+
+impl Others<'_> {
+    fn get(&mut self, number: usize) -> Option<&mut Shard> {
+        match number.checked_sub(self.before.len() + 1) {
+            Some(after) => self.after.get_mut(after),
+            None => self.before.get_mut(number),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Works on the shard `number`, in the turn of `own`, which may be the same. What both
+    /// stage is one batch. `None` if it cannot be reached.
+    pub(crate) fn beside<R>(
+        &mut self,
+        own: &mut Shard,
+        number: usize,
+        act: impl FnOnce(&mut Shard, &mut Self) -> R,
+    ) -> Option<R> {
+        if own.id() == number {
+            return Some(act(own, self));
+        }
+        let mut others = std::mem::take(&mut self.others);
+        let acted = others.get(number).map(|shard| act(shard, self));
+        self.others = others;
+        acted
+    }
+
+    /// Whether [`beside`](Self::beside) reaches that shard.
+    pub(crate) fn reaches(&mut self, own: &Shard, number: usize) -> bool {
+        own.id() == number || self.others.get(number).is_some()
+    }
 }
 
 /// What leaves a worker at the end of a turn.

@@ -40,7 +40,7 @@ use super::inflight::Inflight;
 use super::job::Job;
 use super::request::Command;
 use super::shared::Shared;
-use super::turn::{Outbox, Turn};
+use super::turn::{Others, Outbox, Turn};
 use crate::disk::journal::committer::Batch;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::SHARDS;
@@ -258,6 +258,10 @@ impl Worker {
 
     fn with<R>(&mut self, shard: usize, act: impl FnOnce(&mut Shard, &mut Turn<'_>) -> R) -> R {
         let refuses = self.keeps_others_out();
+        let (before, rest) = self.shards.split_at_mut(shard);
+        let (own, after) = rest
+            .split_first_mut()
+            .expect("a shard has one of 64 numbers");
         let mut turn = Turn {
             shared: &self.shared,
             staging: &mut self.staging,
@@ -266,8 +270,9 @@ impl Worker {
             no_room: self.stuck.as_ref().filter(|_| refuses),
             epoch: self.epoch,
             images_from: self.epoch - u64::from(self.flushing),
+            others: Others { before, after },
         };
-        act(&mut self.shards[shard], &mut turn)
+        act(own, &mut turn)
     }
 
     fn end_turn(&mut self) {

@@ -262,7 +262,11 @@ impl<'a> Said<'a> {
     fn of(record: &Record<'a>) -> Option<Self> {
         let sidecar = |bytes: &[u8]| session_file::decode_sidecar(bytes).ok();
         let (stem, kind, meta) = match *record {
-            Record::Append { stem, meta, .. } => match meta {
+            Record::Append {
+                stem, bytes, meta, ..
+            } => match meta {
+                // Only ids come along with a session that has another key now.
+                MetaState::Patch { .. } if bytes.is_empty() => return None,
                 MetaState::Patch { .. } => (stem, ChangeKind::Appended, None),
                 MetaState::First(image) | MetaState::Image { image, .. } => {
                     (stem, ChangeKind::Appended, sidecar(image))

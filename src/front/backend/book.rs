@@ -14,8 +14,8 @@ use super::page::{self, Line, Page};
 use crate::compat::scope::{self, SessionScope};
 use crate::disk::session_file::{self, TagChange};
 use crate::error::{Error, Oversized, Result, check_size};
-use crate::ground::clock::{self, Clock, SystemClock};
-use crate::{Message, StoreOptions};
+use crate::ground::clock::{self, Clock, SystemClock, ZERO_TIME};
+use crate::{Merged, Message, StoreOptions};
 
 /// How much a book holds.
 #[derive(Clone, Copy, Debug)]
@@ -232,6 +232,58 @@ impl Book {
         self.turns.remove(&page.turn);
         self.disclaim(key, &page.aliases);
         true
+    }
+
+    /// See [`SessionStore::merge_session`](super::SessionStore::merge_session).
+    pub(crate) fn move_session(&mut self, old: &str, new: &str, merge: bool) -> Result<Merged> {
+        let literal = |key| {
+            if self.pages.contains_key(key) {
+                key
+            } else {
+                str::trim(key)
+            }
+        };
+        let (old, new) = (literal(old), literal(new));
+        self.check_key(old)?;
+        self.check_key(new)?;
+        if old == new {
+            return Err(Error::own_key());
+        }
+        let Some(older) = self.pages.get(old) else {
+            return Err(match self.resolve(old) {
+                Some(key) => Error::is_alias(old, &key),
+                None => Error::SessionNotFound { key: old.into() },
+            });
+        };
+        let means = self.resolve(new).filter(|key| key != new && key != old);
+        if let Some(key) = means {
+            return Err(Error::is_alias(new, &key));
+        }
+        let own = self.pages.get(new);
+        let has_said = own.is_some_and(|page| !page.is_blank());
+        if has_said && !merge {
+            return Err(Error::HasHistory { key: new.into() });
+        }
+        let mut page = own.cloned().unwrap_or_else(|| Page::made(ZERO_TIME));
+        page.follow(new, (old, older.clone()));
+        let besides = page.bytes() - page.identity();
+        let lines = page.messages_size();
+        check_size(
+            Oversized::Sidecar,
+            page.identity(),
+            self.limits.beside(besides - lines),
+        )?;
+        page.unsaved = true;
+        page.keep(self.limits.messages);
+        page.fit(self.limits.bytes);
+        self.remove(old);
+        self.put(new.to_owned(), page);
+        self.forget_oldest();
+        Ok(if has_said {
+            Merged::Joined
+        } else {
+            Merged::Renamed
+        })
     }
 
     /// See [`SessionStore::ensure_session_metadata`](super::SessionStore::ensure_session_metadata).

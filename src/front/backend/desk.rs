@@ -9,7 +9,9 @@ use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 use crate::ground::sync::Mutex;
-use crate::{Appended, Budget, Keep, Message, Position, SessionPage, SessionQuery, Update, Window};
+use crate::{
+    Appended, Budget, Keep, Merged, Message, Position, SessionPage, SessionQuery, Update, Window,
+};
 
 /// A book that several callers share. Its lock is held for work in memory only.
 #[derive(Clone, Debug)]
@@ -172,6 +174,11 @@ impl Desk {
 
     pub(crate) fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
         self.work_on(key, |book, key| book.scope(&key))
+    }
+
+    pub(crate) fn move_session(&self, old: &str, new: &str, merge: bool) -> Reply<Merged> {
+        let (old, new) = (old.to_owned(), new.to_owned());
+        self.work(move |book| book.move_session(&old, &new, merge))
     }
 
     pub(crate) fn close(&self) -> Reply<()> {

@@ -5,7 +5,7 @@ use super::desk::Desk;
 use super::store::{SessionStore, StoreKind};
 use super::verbs::verbs_of;
 use crate::compat::scope::SessionScope;
-use crate::{Message, Reply};
+use crate::{Merged, Message, Reply};
 
 /// How much an [`EphemeralStore`] holds. Every bound has a default; values
 /// outside their range are clamped.
@@ -146,6 +146,14 @@ impl SessionStore for EphemeralStore {
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
         self.desk.session_scope(key)
+    }
+
+    fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        self.desk.move_session(old, new, false).and_then(|_| Ok(()))
+    }
+
+    fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        self.desk.move_session(old, new, true)
     }
 
     fn close(&self) -> Reply<()> {

@@ -6,8 +6,8 @@ use super::store::{SessionStore, StoreKind};
 use crate::compat::scope::SessionScope;
 use crate::error::Error;
 use crate::{
-    Appended, Budget, Keep, Message, MigrationReport, Position, Reply, SessionPage, SessionQuery,
-    Update, Version, Window,
+    Appended, Budget, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage,
+    SessionQuery, Update, Version, Window,
 };
 
 /// A store that logs its errors and goes on, as PicoClaw's session layer does.
@@ -222,6 +222,14 @@ impl SessionStore for FireAndForget {
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
         Self::or_empty("session_scope", key, self.store.session_scope(key))
+    }
+
+    fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        self.store.rename_session(old, new)
+    }
+
+    fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        self.store.merge_session(old, new)
     }
 
     fn close(&self) -> Reply<()> {

@@ -8,7 +8,7 @@ use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result};
 use crate::front::handle::blocking;
 use crate::ground::sync::Mutex;
-use crate::{Message, MigrationReport, Reply, Store, StoreHandle};
+use crate::{Merged, Message, MigrationReport, Reply, Store, StoreHandle};
 
 /// A [`Store`] as a [`SessionStore`].
 ///
@@ -153,6 +153,14 @@ impl SessionStore for JsonlBackend {
                     .transpose()
             })
         })
+    }
+
+    fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        self.chats.rename_session(old, new)
+    }
+
+    fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        self.chats.merge_session(old, new)
     }
 
     fn close(&self) -> Reply<()> {

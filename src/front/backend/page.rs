@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::Message;
 use crate::compat::scope::SessionScope;
-use crate::disk::session_file::{self, LegacySession, SessionTags};
+use crate::disk::session_file::{self, LegacySession, MetaText, SessionTags};
 use crate::engine::glance::SHOWN;
 use crate::engine::position::{Keep, Position};
 use crate::front::backend::kit::turn_begins_at;
@@ -235,6 +235,49 @@ impl Page {
             labels: self.tags.labels.clone(),
             pinned: self.tags.pinned,
         }
+    }
+
+    /// Goes on from an `older` one.
+    pub(crate) fn follow(&mut self, key: &str, (old, older): (&str, Self)) {
+        let older_text = older.text(old);
+        let mut text = self.text(key);
+        text.follow(&older_text);
+        let MetaText {
+            summary,
+            created_at,
+            scope,
+            aliases,
+            tags,
+            ..
+        } = text;
+        (self.summary, self.created, self.scope) = (summary, created_at, scope);
+        (self.aliases, self.tags) = (aliases, tags);
+        if self.updated.is_empty() {
+            self.updated = older.updated;
+        }
+        let own = std::mem::replace(&mut self.lines, older.lines);
+        self.lines.extend(own);
+        self.held += older.held;
+        let own = std::mem::replace(&mut self.taken, older.taken);
+        self.taken.extend(own);
+        self.history = 0;
+    }
+
+    /// What is said of it besides its messages.
+    fn text(&self, key: &str) -> MetaText {
+        MetaText {
+            key: key.into(),
+            summary: self.summary.clone(),
+            created_at: self.created.clone(),
+            scope: self.scope.clone(),
+            aliases: self.aliases.clone(),
+            tags: self.tags.clone(),
+        }
+    }
+
+    /// Bytes of the messages.
+    pub(crate) fn messages_size(&self) -> usize {
+        self.held
     }
 
     /// Takes over the messages of another, and its summary if it has one.

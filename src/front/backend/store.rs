@@ -2,7 +2,7 @@
 
 use crate::compat::scope::SessionScope;
 use crate::{
-    Appended, Budget, Error, Keep, Message, MigrationReport, Position, Reply, SessionPage,
+    Appended, Budget, Error, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage,
     SessionQuery, Update, Version, Window,
 };
 
@@ -244,6 +244,22 @@ pub trait SessionStore: Send + Sync + std::fmt::Debug {
     /// [`Error::InvalidScope`](crate::Error::InvalidScope) if what is stored
     /// is none.
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>>;
+
+    /// Gives a session another key, as
+    /// [`StoreHandle::rename_session`](crate::StoreHandle::rename_session). Default:
+    /// [`Error::Unsupported`].
+    fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        let _ = (old, new);
+        unsupported("to rename a session")
+    }
+
+    /// Puts the history of a session before that of another, as
+    /// [`StoreHandle::merge_session`](crate::StoreHandle::merge_session). Default:
+    /// [`Error::Unsupported`].
+    fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        let _ = (old, new);
+        unsupported("to merge sessions")
+    }
 
     /// Saves everything and gives up what the store holds. Every later verb
     /// fails; closing again does nothing, but does not make good what failed: it

@@ -121,6 +121,11 @@ impl StoreHandle {
     /// appends. A message that someone adds to an alias's own session while it
     /// is taken over may stay behind there.
     ///
+    /// If the session has a message or a summary, nothing is taken over, as in PicoClaw, and the
+    /// alias leads to it all the same: what was said under the alias's own key is out of reach
+    /// then, but for [`merge_session`](Self::merge_session), which puts it before the session's
+    /// own.
+    ///
     /// An alias that the session claims already is not looked at: it was taken
     /// over, or there was nothing to take, or the session had something itself. So
     /// what was cleared, truncated or replaced since does not come back. It does

@@ -3,8 +3,8 @@
 use sessionlog::backend::StoreKind;
 use sessionlog::scope::build_session_key;
 use sessionlog::{
-    Appended, Budget, Error, ErrorKind, Keep, Message, SessionOrder, SessionPage, SessionQuery,
-    Unpaired, Update, Version,
+    Appended, Budget, Error, ErrorKind, Keep, Merged, Message, SessionOrder, SessionPage,
+    SessionQuery, Unpaired, Update, Version,
 };
 
 use super::{add, for_each_store, open_kind, owned, scope, texts};
@@ -789,5 +789,51 @@ fn one_message_is_replaced_or_removed_and_a_history_at_a_version_only() {
         let version = store.set_history_at("a", now, anew).wait().unwrap();
         assert_eq!(newest(1).version, version);
         assert_eq!(texts(store, "a"), ["anew"]);
+    });
+}
+
+#[test]
+fn a_session_gets_another_key_and_stands_before_what_that_has() {
+    for_each_store(|store, _| {
+        add(store, "group:1", &["0", "1"]);
+        store.set_summary("group:1", "older").wait().unwrap();
+        let aliases = owned(&["group:0"]);
+        store
+            .ensure_session_metadata("group:1", None, aliases)
+            .wait()
+            .unwrap();
+        if matches!(store.kind(), StoreKind::LegacyJson | StoreKind::Other) {
+            let refused = store.rename_session("group:1", "super:1").wait();
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+            let refused = store.merge_session("group:1", "super:1").wait();
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+            return;
+        }
+        let taken = store.append_once("group:1", "id", vec![Message::user("2")]);
+        assert!(matches!(taken.wait().unwrap(), Appended::New(_)));
+        store.rename_session("group:1", "moved:1").wait().unwrap();
+        add(store, "super:1", &["3"]);
+        store.set_summary("super:1", "newer").wait().unwrap();
+        let refused = store.rename_session("moved:1", "super:1").wait();
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+        for (old, new, kind) in [
+            ("group:1", "other:1", ErrorKind::Conflict),
+            ("super:1", "group:1", ErrorKind::Conflict),
+            ("none", "other:1", ErrorKind::NotFound),
+            ("moved:1", "moved:1", ErrorKind::InvalidInput),
+            ("moved:1", " ", ErrorKind::InvalidInput),
+        ] {
+            let refused = store.merge_session(old, new).wait().unwrap_err();
+            assert_eq!(refused.kind(), kind, "{old} {new}: {refused}");
+        }
+        let merged = store.merge_session("moved:1", "super:1").wait().unwrap();
+        assert_eq!(merged, Merged::Joined);
+        assert_eq!(store.list_sessions().wait().unwrap(), ["super:1"]);
+        for key in ["super:1", "moved:1", "group:1", "group:0"] {
+            assert_eq!(texts(store, key), numbers(0..4), "{key}");
+        }
+        assert_eq!(store.summary("group:1").wait().unwrap(), "older\n\nnewer");
+        let taken = store.append_once("group:1", "id", vec![Message::user("2")]);
+        assert!(matches!(taken.wait().unwrap(), Appended::Duplicate(_)));
     });
 }

@@ -109,6 +109,21 @@ pub(crate) fn check_states(play: &Play<'_>, seen: &Seen, loss: Loss) -> Verdict<
             ));
         }
     }
+    check_moves(play, seen)
+}
+
+/// Checks that a session has its old key or its new one, neither both nor none.
+fn check_moves(play: &Play<'_>, seen: &Seen) -> Verdict<()> {
+    for (new, old, source) in play.moves() {
+        let Some(first) = source.texts.first() else {
+            continue;
+        };
+        let places = seen.iter().filter(|(_, state)| state.texts.contains(first));
+        let places: Vec<_> = places.map(|(key, _)| *key).collect();
+        if places.len() != 1 && play.storage.faults_hit() == 0 {
+            return Err(format!("{old} went on as {new}, and is in {places:?}"));
+        }
+    }
     Ok(())
 }
 

@@ -131,6 +131,23 @@ pub(crate) enum Act {
     Fork(&'static str),
     /// The same, with what that was.
     Copy(&'static str, State),
+    /// Go on with this session, before what the key has.
+    Move(&'static str),
+    /// The same, with what that was.
+    Become(&'static str, State),
+    /// Go on under another key, which has the answer.
+    Leave,
+}
+
+impl Act {
+    /// Whether it goes by what another session holds, or that one goes by it: where calls fail,
+    /// there may have been nothing.
+    pub(crate) fn takes(&self) -> bool {
+        matches!(
+            self,
+            Self::TakeOver(..) | Self::Copy(..) | Self::Become(..) | Self::Leave
+        )
+    }
 }
 
 impl State {
@@ -217,10 +234,12 @@ impl State {
                     ..source.clone()
                 };
             }
+            Act::Move(_) => unreachable!("becomes what is gone on with when it is submitted"),
+            Act::Become(old, source) => next = source.clone().followed(old, next),
             Act::SetSummary(summary) => next.summary.clone_from(summary),
             Act::SetTitle(title) => next.title.clone_from(title),
             Act::SetAliases(aliases) => next.aliases.clone_from(aliases),
-            Act::Delete => return Self::default(),
+            Act::Leave | Act::Delete => return Self::default(),
             Act::Promote(_) => unreachable!("becomes a take-over when it is submitted"),
             Act::TakeOver(alias, candidate) => {
                 let nothing = candidate.texts.is_empty() && candidate.summary.is_empty();
@@ -245,6 +264,32 @@ impl State {
         // Where a checkpoint leads to when a text before it is gone.
         for (before, _) in &mut self.talk.points {
             *before -= usize::from(text.is_none() && *before > nth);
+        }
+        self
+    }
+
+    /// With what comes after it under another key.
+    fn followed(mut self, old: &str, newer: Self) -> Self {
+        self.texts.extend(newer.texts);
+        let said = [&self.summary, &newer.summary].map(String::as_str);
+        let said = said.into_iter().filter(|summary| !summary.is_empty());
+        self.summary = said.collect::<Vec<_>>().join("\n\n");
+        if !newer.title.is_empty() {
+            self.title = newer.title;
+        }
+        let theirs = self.aliases.into_iter().chain([old.to_owned()]);
+        self.aliases = newer.aliases;
+        for alias in theirs {
+            if !self.aliases.contains(&alias) {
+                self.aliases.push(alias);
+            }
+        }
+        self.once.extend(newer.once);
+        self.kept = [newer.kept, self.kept].concat();
+        self.backups = self.kept.len();
+        if newer.listed {
+            self.talk.points.clear();
+            self.talk.next = self.talk.next.max(newer.talk.next);
         }
         self
     }
@@ -280,7 +325,7 @@ impl Outcome {
         match answer {
             Some(Ok(())) if level == Durability::Durable => Self::Durable,
             Some(Ok(())) => Self::Buffered,
-            Some(Err(Error::StorageFull { .. })) => Self::Refused,
+            Some(Err(Error::StorageFull { .. } | Error::SessionNotFound { .. })) => Self::Refused,
             // EMFILE: nothing was begun.
             Some(Err(Error::Io { source, .. })) if source.raw_os_error() == Some(24) => {
                 Self::Refused

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::sim::{DIR, Sim, Ticket};
-use sessionlog::{CheckpointId, Durability, Error, Fork, Message, Result, StoreHandle};
+use sessionlog::{CheckpointId, Durability, Error, Fork, Message, Reply, Result, StoreHandle};
 
 use crate::crash::check::{Verdict, check_files};
 use crate::crash::model::{Act, Fate, Loss, Outcome, State, edit, possible, take_once};
@@ -52,6 +52,8 @@ enum Pending {
     Plain(Ticket<()>),
     Promotion(Ticket<bool>),
     Checkpoint(Ticket<CheckpointId>),
+    /// The answer to this command of another session.
+    Of(&'static str, usize),
 }
 
 impl<'a> Play<'a> {
@@ -132,7 +134,7 @@ impl<'a> Play<'a> {
             return Ok(());
         };
         for (key, session) in &self.sessions {
-            let taken = |c: &Command| matches!(c.act, Act::TakeOver(..) | Act::Copy(..));
+            let taken = |c: &Command| c.act.takes();
             if session.commands.iter().any(taken) {
                 // Where calls fail there may have been nothing to take over.
                 continue;
@@ -235,7 +237,7 @@ impl<'a> Play<'a> {
             let outcome = Outcome::of(command.answer.as_ref(), command.level);
             let covered = outcome == Outcome::Buffered && nth < kept;
             // Where calls fail there may be nothing to take over.
-            let optional = disturbed && matches!(command.act, Act::TakeOver(..) | Act::Copy(..));
+            let optional = disturbed && command.act.takes();
             // Whether it was taken before could not be read: nothing was begun. Were each one
             // there or not, a script of many would have more states than there is memory for.
             let unread = matches!(command.act, Act::Once(..))
@@ -292,7 +294,21 @@ impl<'a> Play<'a> {
             Act::Once(id, _) => Some((key, id.clone())),
             _ => None,
         });
-        ids.collect()
+        let moved = self.moves();
+        let moved = moved.flat_map(|(new, _, source)| source.once.iter().map(move |id| (new, id)));
+        ids.chain(moved.map(|(new, id)| (new, id.clone())))
+            .collect()
+    }
+
+    /// The sessions that were to go on under another key: that, the old one, and what it was.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = (&'static str, &'static str, &State)> {
+        self.sessions.iter().flat_map(|(key, session)| {
+            let acts = session.commands.iter().map(|command| &command.act);
+            acts.filter_map(|act| match act {
+                Act::Become(old, source) => Some((*key, *old, source)),
+                _ => None,
+            })
+        })
     }
 
     /// What was not answered as an undisturbed store answers.
@@ -406,6 +422,16 @@ impl<'a> Play<'a> {
                 pending: Some(pending),
                 answer: None,
             });
+            if let Act::Move(old) = op.act {
+                let answer = self.session(op.key).commands.len() - 1;
+                self.session(old).commands.push(Command {
+                    act: Act::Leave,
+                    level: op.level,
+                    life,
+                    pending: Some(Pending::Of(op.key, answer)),
+                    answer: None,
+                });
+            }
         }
     }
 
@@ -413,6 +439,7 @@ impl<'a> Play<'a> {
         match act {
             Act::Promote(alias) => Act::TakeOver(alias, self.sessions[alias].latest()),
             Act::Fork(from) => Act::Copy(from, self.sessions[from].latest()),
+            Act::Move(old) => Act::Become(old, self.sessions[old].latest()),
             other => other.clone(),
         }
     }
@@ -469,10 +496,18 @@ impl<'a> Play<'a> {
     }
 
     fn collect(&mut self) {
-        for session in self.sessions.values_mut() {
-            for command in &mut session.commands {
+        let mut shared = Vec::new();
+        for (key, session) in &mut self.sessions {
+            for (nth, command) in session.commands.iter_mut().enumerate() {
                 command.collect();
+                if let Some(Pending::Of(of, answer)) = command.pending {
+                    shared.push((*key, nth, of, answer));
+                }
             }
+        }
+        for (key, nth, of, answer) in shared {
+            let answer = self.sessions[of].commands[answer].answer.clone();
+            self.session(key).commands[nth].answer = answer;
         }
     }
 
@@ -509,7 +544,7 @@ impl Command {
             Some(Pending::Plain(ticket)) => drop(sim.until_answered(ticket)),
             Some(Pending::Promotion(ticket)) => drop(sim.until_answered(ticket)),
             Some(Pending::Checkpoint(ticket)) => drop(sim.until_answered(ticket)),
-            None => {}
+            Some(Pending::Of(..)) | None => {}
         }
         self.collect();
     }
@@ -519,7 +554,7 @@ impl Command {
             Some(Pending::Plain(ticket)) => ticket.answer(),
             Some(Pending::Promotion(ticket)) => ticket.answer().map(|a| a.map(drop)),
             Some(Pending::Checkpoint(ticket)) => ticket.answer().map(|a| a.map(drop)),
-            None => return,
+            Some(Pending::Of(..)) | None => return,
         };
         if answer.is_some() {
             self.answer = answer;
@@ -558,6 +593,11 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
         Act::Clear => handle.context(key).clear(),
         Act::Restore(number) => handle.restore_backup(key, *number),
         Act::Fork(from) | Act::Copy(from, _) => handle.fork_session(from, key, Fork::End),
+        Act::Move(old) | Act::Become(old, _) => {
+            let reply = handle.merge_session(old, key);
+            Reply::from_future(async { reply.await.map(drop) })
+        }
+        Act::Leave => unreachable!("is submitted to the other key"),
     };
     Pending::Plain(sim.submit(reply))
 }

@@ -65,6 +65,7 @@ pub(crate) fn all() -> Vec<Script> {
     all.extend(updates());
     all.extend(onces());
     all.extend(rewrites());
+    all.extend(moves());
     all.extend(conversations());
     all.extend(backups());
     all.extend(sidecars());
@@ -419,6 +420,104 @@ fn rewrites() -> Vec<Script> {
             ],
         )
         .schedules(4),
+    ]
+}
+
+fn moves() -> Vec<Script> {
+    vec![
+        script(
+            "rename",
+            vec![
+                wait([
+                    once("a", "1", "first"),
+                    append("a", ["two"]),
+                    summary("a", "sum"),
+                    aliases("a", ["x"]),
+                ]),
+                wait([
+                    clear("a"),
+                    once("a", "2", "one"),
+                    append("a", ["two", "three"]),
+                ]),
+                wait([truncate("a", 2)]),
+                wait([goes_on("b", "a")]),
+                wait([add("b", "four"), once("b", "1", "again")]),
+                Step::Flush,
+                wait([add("b", "five")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false)),
+        script(
+            "rename_where_one_was_deleted",
+            vec![
+                wait([once("b", "1", "other"), clear("b")]),
+                wait([
+                    append("a", ["one", "two"]),
+                    clear("a"),
+                    once("a", "2", "three"),
+                ]),
+                Step::Flush,
+                wait([delete("b")]),
+                wait([goes_on("b", "a"), add("c", "beside")]),
+                wait([long("b", "four", 1500)]),
+            ],
+        )
+        .schedules(2),
+        script(
+            "rename_and_back",
+            vec![
+                wait([append(NEIGHBOURS[0], ["one", "two"])]),
+                wait([goes_on(NEIGHBOURS[1], NEIGHBOURS[0])]),
+                wait([goes_on(NEIGHBOURS[2], NEIGHBOURS[1])]),
+                wait([add(NEIGHBOURS[2], "three")]),
+                Step::Restart,
+                wait([add(NEIGHBOURS[2], "four")]),
+            ],
+        ),
+        script(
+            "merge",
+            vec![
+                wait([
+                    once("a", "1", "one"),
+                    append("a", ["two", "three"]),
+                    summary("a", "older"),
+                ]),
+                wait([clear("a"), append("a", ["four", "five"]), truncate("a", 1)]),
+                wait([
+                    once("b", "9", "six"),
+                    summary("b", "newer"),
+                    aliases("b", ["y"]),
+                ]),
+                wait([
+                    clear("b"),
+                    append("b", ["seven", "eight"]),
+                    truncate("b", 1),
+                ]),
+                Step::StartFlush,
+                wait([goes_on("b", "a")]),
+                wait([add("b", "nine")]),
+                Step::Flush,
+                wait([once("b", "1", "again"), once("b", "9", "again")]),
+            ],
+        )
+        .options(|options| options.auto_compact(false))
+        .schedules(3),
+        script(
+            "rename_with_an_archive",
+            vec![
+                wait([append("a", ["one", "two", "three"]), truncate("a", 1)]),
+                wait([compact("a")]),
+                wait([
+                    append("b", ["four", "five"]),
+                    truncate("b", 1),
+                    compact("b"),
+                ]),
+                wait([goes_on("b", "a")]),
+                wait([add("b", "six")]),
+                Step::Flush,
+            ],
+        )
+        .options(|options| options.auto_compact(false).archive(true)),
     ]
 }
 
@@ -1195,6 +1294,11 @@ fn restore(key: &'static str, number: u64) -> Op {
 
 fn fork(key: &'static str, from: &'static str) -> Op {
     op(key, Act::Fork(from))
+}
+
+/// The session of the old key goes on under `key`, before what that has.
+fn goes_on(key: &'static str, old: &'static str) -> Op {
+    op(key, Act::Move(old))
 }
 
 fn delete(key: &'static str) -> Op {

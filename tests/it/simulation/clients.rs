@@ -275,6 +275,7 @@ fn submit(sim: &mut Sim, handle: &StoreHandle, key: &str, act: &Act) -> Pending 
         Act::Clear => handle.context(key).clear(),
         Act::Restore(number) => handle.restore_backup(key, *number),
         Act::Fork(from) | Act::Copy(from, _) => handle.fork_session(from, key, Fork::End),
+        Act::Move(_) | Act::Become(..) | Act::Leave => unreachable!("the clients rename nothing"),
         Act::Promote(alias) | Act::TakeOver(alias, _) => {
             let aliases = vec![(*alias).to_owned()];
             let reply = handle.promote_alias_history(key, None, aliases);

@@ -1,17 +1,19 @@
-//! Removing what was archived of sessions that were deleted.
+//! Bringing the archive up to the journal: what is there of sessions that were deleted, or
+//! got another key.
 
 use std::collections::BTreeSet;
 
 use super::Redo;
 use crate::disk::archive::Part;
-use crate::disk::files;
-use crate::engine::recovery::plan::Plans;
+use crate::disk::files::{self, is_temp_name};
+use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::Result;
 
 impl Redo<'_> {
     /// What is there of a session that was deleted and is there again is its own: it was not
     /// written to before the rest was gone.
     pub(super) fn archived(&mut self, plans: &Plans) -> Result<()> {
+        self.move_parts(plans)?;
         let exists = |stem: &str| plans.sessions.get(stem).is_some_and(|plan| plan.exists());
         let deleted = plans.once.iter().filter(|(_, once)| once.anew);
         let deleted = deleted.map(|(stem, _)| stem.as_str());
@@ -25,6 +27,25 @@ impl Redo<'_> {
         let paths = parts.filter(of_deleted);
         let paths = paths.map(|part| self.archive.join(part.to_text()));
         self.removals.extend(paths);
+        Ok(())
+    }
+    /// What was prepared of the archive of a session that got another key, beside its file.
+    fn move_parts(&mut self, plans: &Plans) -> Result<()> {
+        let names = files::entries(self.storage, self.archive)?;
+        let swapped = plans.sessions.iter();
+        let swapped = swapped.filter_map(|(stem, plan)| match &plan.base {
+            Base::Swapped(swap) => Some((stem, &swap.temp)),
+            Base::OnDisk | Base::Deleted | Base::Prefix(_) => None,
+        });
+        let swapped: Vec<_> = swapped.collect();
+        for name in names.iter().filter(|name| is_temp_name(name)) {
+            let mut parts = swapped.iter();
+            let part = parts.find_map(|(stem, temp)| Part::of_hidden(name, temp, stem));
+            if let Some(part) = part {
+                let (from, to) = (self.archive.join(name), self.archive.join(part.to_text()));
+                self.renames.push((from, to));
+            }
+        }
         Ok(())
     }
 }

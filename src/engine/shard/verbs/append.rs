@@ -111,7 +111,11 @@ impl Shard {
         let Resident::Ready(session) = &self.sessions[id] else {
             return false;
         };
-        if session.busy || !session.waiting.is_empty() || session.compaction_ready() {
+        if session.busy
+            || session.moved
+            || !session.waiting.is_empty()
+            || session.compaction_ready()
+        {
             return false;
         }
         let (shard, lines) = (self.id, NewLines::queued(append, lines));

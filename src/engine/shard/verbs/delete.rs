@@ -48,7 +48,6 @@ impl Verb for Delete {
     }
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
-        let number = shard.id();
         let session = shard.session(id);
         let found = session.settled.meta.version;
         if let Err(error) = found.require(&session.entry.key, self.expect) {
@@ -61,6 +60,20 @@ impl Verb for Delete {
         if !session.exists && (session.deleted || !has_more()) {
             return turn.out.answer(answer, Ok(()));
         }
+        shard.push_delete(id, Ack::Done(answer), turn);
+    }
+}
+
+impl Shard {
+    /// Stages that the session is gone.
+    pub(in crate::engine::shard) fn push_delete(
+        &mut self,
+        id: usize,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        let number = self.id();
+        let session = self.session(id);
         let sidecar = session.recorded_sidecar();
         let record = Record::Delete {
             stem: &session.entry.stem,
@@ -74,14 +87,12 @@ impl Verb for Delete {
             session: id,
             imaged: 0,
             shown: false,
-            ack: Ack::Done(answer),
+            ack,
             change: Change::Delete,
         };
         turn.staging.push(op, &record, Durability::Durable);
     }
-}
 
-impl Shard {
     /// Removes what the session was.
     ///
     /// # Errors
@@ -107,6 +118,10 @@ impl Shard {
         if let Some(file) = session.file.take() {
             turn.out.close(file, len);
         }
+        let leaves = session
+            .pending
+            .take_if(|pending| pending.leaves())
+            .is_some();
         session.make_vacant();
         entry.view.store(Arc::new(View::Gone));
         turn.shared.catalog.remove(&entry, &aliases);
@@ -116,6 +131,9 @@ impl Shard {
         }
         // The removed names must reach the disk with the next flush.
         self.mark_dirty(id);
+        if leaves {
+            self.send_after(id, turn);
+        }
         Ok(())
     }
 }

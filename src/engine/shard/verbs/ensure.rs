@@ -35,7 +35,7 @@ pub(crate) enum Search {
 
 impl Verb for Ensure {
     type Output = Option<bool>;
-    const MANNER: Manner = Manner::Writes;
+    const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
 

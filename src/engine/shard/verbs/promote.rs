@@ -40,7 +40,7 @@ impl Candidate {
 
 impl Verb for Promote {
     type Output = bool;
-    const MANNER: Manner = Manner::Writes;
+    const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
 

@@ -20,7 +20,7 @@ pub(crate) struct UpsertMeta {
 
 impl Verb for UpsertMeta {
     type Output = ();
-    const MANNER: Manner = Manner::Writes;
+    const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = false;
 

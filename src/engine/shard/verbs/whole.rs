@@ -41,36 +41,46 @@ impl Verb for Whole {
 
     fn stage(self, answer: Answer<WithIds>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let opened = shard.file(id, turn);
-        let ids = opened.and_then(|_| ids(shard, id, turn));
+        let ids = opened.and_then(|_| shard.ids(id, turn));
         let snapshot = shard.session(id).live().snapshot();
         turn.out.answer(answer, ids.map(|ids| (snapshot, ids)));
     }
 }
 
-fn ids(shard: &mut Shard, id: usize, turn: &Turn<'_>) -> Result<[Vec<u8>; 2]> {
-    let Shared {
-        storage,
-        once,
-        keeper,
-        ..
-    } = turn.shared;
-    let session = shard.session(id);
-    let paths = once::paths(once, &session.entry.stem);
-    let unwritten = session.once.as_ref().map(|once| once.unwritten.concat());
-    let read = || {
-        let [newest, old] = paths.each_ref().map(|path| {
-            let read = once::read_file(&**storage, path);
-            read.map_err(|e| Error::io("read", path, e))
-        });
-        Ok([newest?, old?])
-    };
-    let [mut newest, old] = shard.with_descriptor(keeper, read)?;
-    if let Some(unwritten) = unwritten.filter(|lines| !lines.is_empty()) {
-        // Part of a line, from a write cut short, would spoil the next.
-        if newest.last().is_some_and(|last| *last != b'\n') {
-            newest.push(b'\n');
+impl Shard {
+    /// What the files of a session say, and will, of the messages that it took once.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(in crate::engine::shard) fn ids(
+        &mut self,
+        id: usize,
+        turn: &Turn<'_>,
+    ) -> Result<[Vec<u8>; 2]> {
+        let Shared {
+            storage,
+            once,
+            keeper,
+            ..
+        } = turn.shared;
+        let session = self.session(id);
+        let paths = once::paths(once, &session.entry.stem);
+        let unwritten = session.once.as_ref().map(|once| once.unwritten.concat());
+        let read = || {
+            let [newest, old] = paths.each_ref().map(|path| {
+                let read = once::read_file(&**storage, path);
+                read.map_err(|e| Error::io("read", path, e))
+            });
+            Ok([newest?, old?])
+        };
+        let [mut newest, old] = self.with_descriptor(keeper, read)?;
+        if let Some(unwritten) = unwritten.filter(|lines| !lines.is_empty()) {
+            // Part of a line, from a write cut short, would spoil the next.
+            if newest.last().is_some_and(|last| *last != b'\n') {
+                newest.push(b'\n');
+            }
+            newest.extend_from_slice(unwritten.as_bytes());
         }
-        newest.extend_from_slice(unwritten.as_bytes());
+        Ok([newest, old])
     }
-    Ok([newest, old])
 }

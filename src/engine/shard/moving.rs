@@ -1,0 +1,501 @@
+//! A session that goes on under another key.
+//!
+//! The owner of the new key asks, in one turn with the old one's: the session holds still, and
+//! its lines are copied to a new file in the background, with its backups and its archive
+//! beside it under hidden names. Then one batch says of both keys what they are.
+//!
+//! # What a crash leaves
+//!
+//! * *Backups and archive copied, file written, all synced*. No record names them: they
+//!   are removed at open. Until the batch, the session has its old key.
+//! * *Batch synced*. Its records say of each backup that the session with the new key was
+//!   that once, and became a backup; then that it is the new file; which messages it took
+//!   once; and that the old key's session is deleted. Recovery carries that out like
+//!   any other. The parts of the archive it finds by their hidden names, which begin as
+//!   the new file's.
+//! * *Backups and parts named, the archive's directory synced, file renamed*. After: as
+//!   after any swap and deletion, until the next checkpoint.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Shard;
+use super::answer::Ack;
+use super::change::Swap;
+use super::job::Owner;
+use super::request::{Command, Manner, Request};
+use super::rewrite::Prepared;
+use super::session::{Pending, Session};
+use super::shared::Shared;
+use super::source::FileLines;
+use super::turn::Turn;
+use crate::Durability;
+use crate::disk::archive::{self, Part};
+use crate::disk::files::backup::{BackupReason, Name, Stored};
+use crate::disk::files::extent::{self, Extent};
+use crate::disk::files::{self, once};
+use crate::disk::journal::record::{MetaState, Record};
+use crate::disk::session_file::{self, Meta};
+use crate::engine::catalog::Entry;
+use crate::engine::position::Numbering;
+use crate::engine::shard::rebase::make_directory;
+use crate::error::{Error, Result};
+use crate::ground::storage::OpenMode;
+
+/// A session that holds still, and all there is of it.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub(super) owner: Owner,
+    pub(super) entry: Arc<Entry>,
+    pub(super) lines: FileLines,
+    pub(super) meta: Meta,
+    pub(super) numbering: Numbering,
+    pub(super) versions: u64,
+    /// The ids of the messages that it took once.
+    pub(super) ids: Vec<String>,
+}
+
+/// What goes along with the lines of a session.
+#[derive(Debug)]
+pub(crate) struct Move {
+    pub(super) from: Owner,
+    /// What it is now.
+    entry: Arc<Entry>,
+    /// What turns offsets in its file into positions, if those stay.
+    pub(super) numbering: Option<Numbering>,
+    /// The lines that say which messages it took once.
+    pub(super) once: String,
+    backups: Vec<Backup>,
+    /// The highest number that a backup had.
+    highest: u64,
+    parts: Vec<Archived>,
+}
+
+/// A backup that moves along.
+#[derive(Debug)]
+struct Backup {
+    was: Name,
+    /// The name of the copy until it has the new one.
+    link: String,
+    name: Name,
+}
+
+/// A part of an archive that moves along.
+#[derive(Debug)]
+struct Archived {
+    was: Part,
+    part: Part,
+}
+
+impl Leaving {
+    /// What goes along to the session `entry`.
+    pub(super) fn moving(&self, entry: &Arc<Entry>, merges: bool, shared: &Shared) -> Move {
+        let (old, new) = (&self.entry.stem, &entry.stem);
+        let next = shared.backups.next_number(new);
+        let backups = shared.backups.of(old).into_iter().zip(next..);
+        let backups = backups.map(|(stored, number)| Backup {
+            link: shared.next_temp(),
+            name: Name {
+                stem: new.to_string(),
+                // One that was written down finds the same backup, unless it is another's.
+                number: if next == 1 {
+                    stored.name.number
+                } else {
+                    number
+                },
+                ..stored.name.clone()
+            },
+            was: stored.name,
+        });
+        let last = shared.archive.of(new).pop().map_or(0, |part| part.last);
+        let parts = shared.archive.of(old).into_iter();
+        let parts = parts.map(|was| Archived {
+            part: Part {
+                stem: new.to_string(),
+                first: last + was.first,
+                last: last + was.last,
+                under_way: None,
+                ..was.clone()
+            },
+            was,
+        });
+        let once = self.ids.iter().map(|id| once::line(&entry.key, id));
+        Move {
+            from: self.owner,
+            entry: entry.clone(),
+            numbering: (!merges).then_some(self.numbering),
+            once: once.collect(),
+            backups: backups.collect(),
+            highest: shared.backups.next_number(old) - 1,
+            parts: parts.collect(),
+        }
+    }
+}
+
+impl Move {
+    /// Copies the backups and the archive under hidden names, on disk. If that fails
+    /// nothing is left of it.
+    ///
+    /// # Errors
+    /// `StorageFull` and other refusals of the operating system; `Poisoned` if something could
+    /// not be synced.
+    pub(super) fn prepare(&self, shared: &Shared, temp: &str) -> Result<Vec<Option<Extent>>> {
+        let prepared = self.copy_backups(shared).and_then(|extents| {
+            self.copy_parts(shared, temp)?;
+            Ok(extents)
+        });
+        prepared.inspect_err(|_| self.discard(shared, temp))
+    }
+
+    fn copy_backups(&self, shared: &Shared) -> Result<Vec<Option<Extent>>> {
+        let (storage, backups) = (&*shared.storage, &shared.backups);
+        if self.backups.is_empty() {
+            return Ok(Vec::new());
+        }
+        make_directory(storage, &backups.dir, &backups.synced)?;
+        let copy = |backup: &Backup| {
+            let (from, to) = (backups.path(&backup.was), backups.dir.join(&backup.link));
+            match files::duplicate(storage, &from, &to) {
+                // It was pruned meanwhile.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+                copied => copied.map_err(|e| Error::io("keep", &from, e))?,
+            }
+            let wrap = |e| Error::io("read", &to, e);
+            let file = storage.open(&to, OpenMode::Read).map_err(wrap)?;
+            let len = file.info().map_err(wrap)?.len;
+            let extent = extent::measure(Some(&*file), len, &[], 0).map_err(wrap)?;
+            Ok(Some(extent))
+        };
+        let extents = self.backups.iter().map(copy).collect::<Result<_>>()?;
+        let synced = storage.sync_dir(&backups.dir);
+        synced.map_err(|e| Error::sync(&backups.dir, e))?;
+        Ok(extents)
+    }
+
+    fn copy_parts(&self, shared: &Shared, temp: &str) -> Result<()> {
+        let (storage, archive) = (&*shared.storage, &shared.archive);
+        for Archived { was, part } in &self.parts {
+            let from = archive.dir.join(was.to_text());
+            let wrap = |e| Error::io("archive", &from, e);
+            let bytes = files::read_whole(storage, &from).map_err(wrap)?;
+            let lines = archive::decode(&bytes).map_err(|e| Error::Corrupt {
+                path: from.clone(),
+                detail: format!("the archive does not read: {e}"),
+            })?;
+            let member = archive::encode(&self.entry.key, &lines).map_err(wrap)?;
+            let to = archive.dir.join(part.hidden(temp));
+            let file = storage.open(&to, OpenMode::CreateNew).map_err(wrap)?;
+            file.write_all_at(&member, 0).map_err(wrap)?;
+            file.sync_data().map_err(|e| Error::sync(&to, e))?;
+        }
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        let synced = archive.sync(storage);
+        synced.map_err(|e| Error::sync(&archive.dir, e))
+    }
+
+    /// Removes what was prepared and will not be kept.
+    pub(super) fn discard(&self, shared: &Shared, temp: &str) {
+        let links = self.backups.iter();
+        let links = links.map(|backup| shared.backups.dir.join(&backup.link));
+        let parts = self.parts.iter();
+        let parts = parts.map(|moved| shared.archive.dir.join(moved.part.hidden(temp)));
+        shared.names_changed();
+        for path in links.chain(parts) {
+            match shared.storage.remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), %error, "left behind until the next open");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives backups and parts their names.
+    fn name_all(&self, shared: &Shared, prepared: &Prepared) -> io::Result<()> {
+        let (storage, backups, archive) = (&*shared.storage, &shared.backups, &shared.archive);
+        // Before and after, as when a file becomes a backup.
+        shared.names_changed();
+        for (backup, extent) in self.backups.iter().zip(&prepared.backups) {
+            let Some(extent) = extent else { continue };
+            let name = backup.name.clone();
+            storage.rename(&backups.dir.join(&backup.link), &backups.path(&name))?;
+            let size = extent.end;
+            backups.enter(Stored { name, size });
+        }
+        for Archived { part, .. } in &self.parts {
+            let hidden = archive.dir.join(part.hidden(&prepared.temp));
+            storage.rename(&hidden, &archive.dir.join(part.to_text()))?;
+            archive.enter(part.clone());
+        }
+        if !self.parts.is_empty() {
+            // Later records of the session would leave recovery no hidden name to look for.
+            archive.sync(storage)?;
+        }
+        shared.names_changed();
+        Ok(())
+    }
+
+    /// Brings along what is known of backups besides their lines.
+    fn follow_up(&self, shared: &Shared) -> Result<()> {
+        let (storage, backups) = (&*shared.storage, &shared.backups);
+        for Backup { was, name, .. } in &self.backups {
+            if was.reason != BackupReason::Conflict {
+                continue;
+            }
+            if let Some(mut sidecar) = backups.sidecar(storage, was) {
+                self.entry.key.as_ref().clone_into(&mut sidecar.key);
+                write(shared, &backups.dir.join(name.sidecar()), &sidecar)?;
+            }
+        }
+        let numbers = self.backups.iter().map(|backup| backup.name.number);
+        let kept_numbers = self.backups.iter().all(|b| b.name.number == b.was.number);
+        if kept_numbers && self.highest > numbers.max().unwrap_or(0) {
+            let highest = Name {
+                stem: self.entry.stem.to_string(),
+                number: self.highest,
+                reason: BackupReason::Revert,
+                millis: 0,
+                skip: 0,
+            };
+            let marked = backups.keep_number(storage, &highest);
+            marked.map_err(|e| Error::io("mark", &backups.dir, e))?;
+        }
+        Ok(())
+    }
+}
+
+fn write(shared: &Shared, path: &Path, sidecar: &session_file::SessionMeta) -> Result<()> {
+    let wrap = |e| Error::io("write", path, e);
+    let file = shared
+        .storage
+        .open(path, OpenMode::CreateNew)
+        .map_err(wrap)?;
+    let bytes = session_file::encode_sidecar(sidecar);
+    file.write_all_at(&bytes, 0).map_err(wrap)
+}
+
+/// The session that leaves.
+impl Shard {
+    /// All there is of a session that is about to go on under another key; `None` if it is not
+    /// ready for that.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, and if its files cannot be read.
+    pub(super) fn look_at_leaving(
+        &mut self,
+        key: &Arc<str>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Leaving>> {
+        let Some(id) = self.find(key).filter(|&id| self.loaded(id).is_some()) else {
+            return Ok(None);
+        };
+        let session = self.session(id);
+        if !session.exists || session.deleted {
+            let key = key.to_string();
+            return Err(Error::SessionNotFound { key });
+        }
+        if !session.may_leave() {
+            return Ok(None);
+        }
+        let ids = self.ids(id, turn)?.concat();
+        let lines = self.file_lines(id, turn)?;
+        let owner = self.owner(id);
+        let session = self.session(id);
+        Ok(Some(Leaving {
+            owner,
+            entry: session.entry.clone(),
+            lines,
+            meta: session.settled.meta.clone(),
+            numbering: session.numbering,
+            versions: session.versions,
+            ids: once::ids(key, &ids).collect(),
+        }))
+    }
+
+    /// All lines of a session, none of which is in flight.
+    ///
+    /// # Errors
+    /// If its file cannot be written to or opened.
+    pub(super) fn file_lines(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<FileLines> {
+        self.write_out(id, turn)?;
+        let file = self.file(id, turn)?;
+        let session = self.session(id);
+        Ok(FileLines {
+            file,
+            start: session.start,
+            end: session.settled.end,
+            skip: u64::try_from(session.settled.meta.skip).unwrap_or(0),
+            lines: session.settled.lines,
+            torn: session.settled.torn,
+        })
+    }
+
+    /// Nothing is staged for a session any more until it [left](Self::send_after).
+    pub(super) fn hold_to_leave(&mut self, id: usize) {
+        let session = self.session(id);
+        session.busy = true;
+        session.pending = Some(Pending::Leaving);
+    }
+
+    /// What waited for a session goes where it went.
+    pub(super) fn send_after(&mut self, id: usize, turn: &mut Turn<'_>) {
+        // Its old numbers go on with it.
+        let versions = self.fresh_versions();
+        let session = self.session(id);
+        session.moved = true;
+        session.versions = versions;
+        session.numbering = Numbering::new(versions);
+        let stays = |request: &dyn Request| request.manner() != Manner::Writes;
+        let requests = session.waiting.drain_but(stays);
+        for request in requests {
+            match self.goes_on_as(id, &*request, turn) {
+                Some(to) => self.send_on(to, request, turn),
+                None => self.submit(id, request, turn),
+            }
+        }
+    }
+
+    /// The key that a session goes on as, if a request goes with it: until there is another
+    /// of the old key, and as long as that is an alias.
+    pub(super) fn goes_on_as(
+        &self,
+        id: usize,
+        request: &dyn Request,
+        turn: &mut Turn<'_>,
+    ) -> Option<Arc<str>> {
+        let session = self.loaded(id)?;
+        if !session.moved || request.manner() != Manner::Writes {
+            return None;
+        }
+        let to = turn.shared.catalog.resolve_other(&session.entry.key)?;
+        turn.reaches(self, session_file::shard_of(&to))
+            .then_some(to)
+    }
+
+    pub(super) fn send_on(&mut self, to: Arc<str>, request: Box<dyn Request>, turn: &mut Turn<'_>) {
+        let shard = session_file::shard_of(&to);
+        let command = Command { key: to, request };
+        turn.beside(self, shard, |shard, turn| shard.accept(command, turn));
+    }
+}
+
+/// The session that it becomes.
+impl Shard {
+    /// Stages, in one batch, that a session has the lines of another, which is gone.
+    pub(super) fn push_move(
+        &mut self,
+        id: usize,
+        moving: &Move,
+        swap: Swap,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
+        self.push_backups(id, moving, &swap.prepared, turn);
+        let (offset, crc) = (swap.prepared.len, swap.crc);
+        self.push_swap(id, swap, &[], ack, turn);
+        if !moving.once.is_empty() {
+            let session = self.session(id);
+            let meta = &session.staged.meta;
+            let record = Record::Append {
+                stem: &session.stem,
+                generation: session.generation + 1,
+                offset,
+                crc,
+                meta: MetaState::Patch {
+                    skip: meta.skip,
+                    count: meta.count,
+                    updated_at: (&meta.updated_at).into(),
+                },
+                once: &moving.once,
+                bytes: b"",
+            };
+            turn.staging.encode(&record, Durability::Durable);
+        }
+        let Owner { shard, session } = moving.from;
+        turn.beside(self, shard, |old, turn| {
+            old.push_delete(session, Ack::Nobody, turn);
+        });
+    }
+
+    /// Says of each backup that the session was that, and became a backup.
+    fn push_backups(&mut self, id: usize, moving: &Move, prepared: &Prepared, turn: &mut Turn<'_>) {
+        let session = self.session(id);
+        let sidecar = session.recorded_sidecar();
+        let image = session_file::encode_sidecar(&session.staged.meta.to_sidecar());
+        let (stem, generation) = (&*session.stem, session.generation + 1);
+        for (backup, extent) in moving.backups.iter().zip(&prepared.backups) {
+            let Some(extent) = extent else { continue };
+            let name = backup.name.to_text();
+            let swap = Record::Swap {
+                stem,
+                generation,
+                before: session.before(&sidecar),
+                image: &image,
+                // Nothing has that name: the backup is what the file became.
+                temp: &turn.shared.next_temp(),
+                base_len: extent.end,
+                base_crc: extent.crc,
+                tail: b"",
+            };
+            turn.staging.encode(&swap, Durability::Durable);
+            let rebase = Record::Rebase {
+                stem,
+                generation,
+                before: session.before(&sidecar),
+                image: &image,
+                of: &name,
+                len: 0,
+                crc: 0,
+                link: &backup.link,
+                backup: &name,
+            };
+            turn.staging.encode(&rebase, Durability::Durable);
+        }
+    }
+
+    /// The session stays where it was.
+    pub(super) fn call_back(&mut self, moving: &Move, turn: &mut Turn<'_>) {
+        let Owner { shard, session } = moving.from;
+        turn.beside(self, shard, |old, turn| {
+            let leaving = old.session(session);
+            leaving.pending.take_if(|pending| pending.leaves());
+            leaving.busy = false;
+            old.pump(session, turn);
+        });
+    }
+
+    /// Names what goes along, and notes which messages it took once.
+    pub(super) fn settle_move(
+        &mut self,
+        id: usize,
+        moving: &Move,
+        prepared: &Prepared,
+        turn: &Turn<'_>,
+    ) -> Result<()> {
+        let shared = turn.shared;
+        let named = moving.name_all(shared, prepared);
+        named.map_err(|e| Error::io("rename in", &shared.backups.dir, e))?;
+        if let Err(error) = moving.follow_up(shared) {
+            shared.warn(
+                &error,
+                "not all that is known of backups went along with them",
+            );
+        }
+        let session = self.session(id);
+        for line in moving.once.split_inclusive('\n') {
+            session.took(line, true);
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Whether nothing is under way for it, in the background either: what a compaction
+    /// archives would be in two places.
+    pub(super) fn may_leave(&self) -> bool {
+        self.is_still() && self.compaction.is_none()
+    }
+}

@@ -1,0 +1,167 @@
+//! Verbs that give a session another key.
+
+use std::sync::Arc;
+
+use super::{Side, StoreHandle};
+use crate::disk::session_file;
+use crate::engine::Engine;
+use crate::engine::shard::verbs::leave::Leave;
+use crate::engine::shard::verbs::rename::Rename;
+use crate::error::{Error, Result};
+use crate::front::reply::Reply;
+
+/// What came of [merging](StoreHandle::merge_session) two sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Merged {
+    /// The newer session had no visible message and no summary: it is the older one now.
+    Renamed,
+    /// The newer session has the messages of both, the older one's first.
+    Joined,
+}
+
+/// Another key.
+impl StoreHandle {
+    /// Gives a session another key: its lines, hidden ones included, summary, scope, title,
+    /// labels and pin, unknown fields, times and version, the ids of messages taken
+    /// [once](Self::append_once), backups and archive. All of it or nothing, in one commit;
+    /// always durable. Positions in it stay valid. Copies the session's file.
+    ///
+    /// The old key becomes an alias of the new one, and so do the old one's aliases: who
+    /// reads and writes under one of them arrives there. So does a write that was on its way
+    /// to the old key, also one with [exact keys](Self::exact_keys), as long as the store is
+    /// open and that key an alias. Readers may see both keys for a moment. Whoever follows
+    /// changes is told that the new key's session was replaced and the old one's deleted.
+    ///
+    /// Both keys are taken literally; white space around them does not count, unless a session
+    /// has it in its key. A session of the new key that has neither messages nor a summary
+    /// keeps what is said of it: see [`merge_session`](Self::merge_session).
+    ///
+    /// ```
+    /// # use sessionlog::Store;
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("telegram:-123", "user", "hi").wait()?;
+    /// chats.rename_session("telegram:-123", "telegram:-100123").wait()?;
+    /// assert_eq!(chats.list_sessions().wait()?, ["telegram:-100123"]);
+    /// chats.add_message("telegram:-123", "user", "late").wait()?;
+    /// assert_eq!(chats.count("telegram:-100123").wait()?, 2);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::HasHistory`] if the new key's session has a visible message or a summary;
+    /// [`Error::SessionNotFound`] if the old key has no session; [`Error::IsAlias`] if it has
+    /// none and is an alias, or if the new key is an alias of a third session;
+    /// [`Error::InvalidKey`] if both keys are the same, or one is none;
+    /// [`Error::MessageTooLarge`], without messages, if the sidecar would be over
+    /// [its limit](crate::StoreOptions::max_line_bytes); those all verbs share. Nothing is
+    /// changed then.
+    pub fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        self.go_on_as(old, new, false).and_then(|_| Ok(()))
+    }
+
+    /// Puts the history of a session before that of another, which has the messages of both
+    /// then: for a chat whose id changed, and which was written to under the new one already.
+    /// As [`rename_session`](Self::rename_session) in all else: in one commit, with ids,
+    /// backups and archive; the old key and its aliases lead to the new one.
+    ///
+    /// Lines that either of them hides come first, and stay hidden. The summary is the older
+    /// one's and, after an empty line, the newer one's. The newer session keeps its scope
+    /// and its title, if it has any, and its unknown fields; it gets those that it lacks. Labels
+    /// are those of both; it is pinned if either is; it was created when the first of them
+    /// was. The older one's checkpoints cannot be gone back to any more. Its backups come
+    /// after the newer one's, with new numbers, if that has any; so do, within a month, its
+    /// archived lines. Positions in either become invalid.
+    ///
+    /// ```
+    /// # use sessionlog::{Merged, Store};
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// let chats = store.handle();
+    /// chats.add_message("telegram:-123", "user", "in the group").wait()?;
+    /// chats.add_message("telegram:-100123", "user", "in the supergroup").wait()?;
+    /// let merged = chats.merge_session("telegram:-123", "telegram:-100123").wait()?;
+    /// assert_eq!(merged, Merged::Joined);
+    /// let history = chats.history("telegram:-100123").wait()?;
+    /// assert_eq!(history[0].text(), "in the group");
+    /// assert_eq!(history[1].text(), "in the supergroup");
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rename_session`](Self::rename_session), but for [`Error::HasHistory`].
+    pub fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        self.go_on_as(old, new, true)
+    }
+
+    fn go_on_as(&self, old: &str, new: &str, merge: bool) -> Reply<Merged> {
+        let engine = match self.ready_to_move([old, new]) {
+            Ok(engine) => engine.clone(),
+            Err(error) => return Reply::known(Err(error)),
+        };
+        let catalog = &engine.shared.catalog;
+        let [old, new] = [old, new].map(|key| {
+            let key = if catalog.has_files(key) {
+                key
+            } else {
+                key.trim()
+            };
+            Arc::<str>::from(key)
+        });
+        if old == new {
+            return Reply::known(Err(Error::own_key()));
+        }
+        Reply::lookup(move |_| Box::pin(moved(engine, old, new, merge)))
+    }
+
+    fn ready_to_move(&self, keys: [&str; 2]) -> Result<&Arc<Engine>> {
+        let Side::Writer(engine) = &self.side else {
+            return Err(Error::ReadOnly);
+        };
+        for key in keys {
+            session_file::validate_key(key.trim())?;
+            session_file::validate_key(key)?;
+        }
+        if engine.is_closed() {
+            return Err(engine.failure());
+        }
+        Ok(engine)
+    }
+}
+
+async fn moved(engine: Arc<Engine>, old: Arc<str>, new: Arc<str>, merge: bool) -> Result<Merged> {
+    loop {
+        let catalog = &engine.shared.catalog;
+        if !catalog.has_files(&old) {
+            return Err(match catalog.resolve(&old) {
+                Some(key) => Error::is_alias(&old, &key),
+                None => Error::SessionNotFound {
+                    key: old.to_string(),
+                },
+            });
+        }
+        // Its session would be out of reach.
+        if let Some(key) = catalog.resolve_other(&new).filter(|key| *key != old) {
+            return Err(Error::is_alias(&new, &key));
+        }
+        Reply::command(engine.clone(), old.clone(), Leave).await?;
+        let rename = Rename {
+            from: old.clone(),
+            merge,
+        };
+        let moved = Reply::command(engine.clone(), new.clone(), rename).await?;
+        if let Some(has_said) = moved {
+            return Ok(if has_said {
+                Merged::Joined
+            } else {
+                Merged::Renamed
+            });
+        }
+    }
+}

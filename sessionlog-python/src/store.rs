@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::value::RawValue;
 use sessionlog::{
-    Appended, ChangeFilter, ChangeKind, CheckpointId, Fork, Message, Position, Reply, SessionPage,
-    StoreHandle, Version, Window,
+    Appended, ChangeFilter, ChangeKind, CheckpointId, Fork, Merged, Message, Position, Reply,
+    SessionPage, StoreHandle, Version, Window,
 };
 
 use crate::arguments::{
@@ -313,6 +313,19 @@ impl Store {
         };
         let reply = self.handle.get()?.fork_session(key, new_key, at);
         Ok(self.write(Call::done(reply)))
+    }
+
+    fn rename(&self, key: &str, new_key: &str) -> PyResult<Call> {
+        let reply = self.handle.get()?.rename_session(key, new_key);
+        Ok(self.write(Call::done(reply)))
+    }
+
+    /// Whether there were messages under the new key.
+    fn merge(&self, key: &str, new_key: &str) -> PyResult<Call> {
+        let reply = self.handle.get()?.merge_session(key, new_key);
+        Ok(self.write(Call::of(reply, |py, merged| {
+            crate::call::plain(py, merged == Merged::Joined)
+        })))
     }
 
     fn erase(

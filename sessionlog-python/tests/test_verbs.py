@@ -575,3 +575,19 @@ def test_arguments_of_a_wrong_kind_are_refused_in_words(face: Face) -> None:
         list(face.search("x", since="2026-01-01"))
     with pytest.raises(errors.InvalidInput, match="a scope"):
         face.ensure_metadata("chat", {"values": object()})
+
+
+def test_a_session_goes_on_under_another_key(face: Face) -> None:
+    face.append_once("group:1", 7, user("older"))
+    face.rename("group:1", "group:2")
+    assert texts(face.history("group:1")) == ["older"]
+    assert face.resolve("group:1") == "group:2"
+    face.append("super:1", user("newer"))
+    with pytest.raises(errors.Conflict):
+        face.rename("group:2", "super:1")
+    assert face.merge("group:2", "super:1") is True
+    assert texts(face.history("group:2")) == ["older", "newer"]
+    assert not face.append_once("super:1", 7, user("older")).is_new
+    assert face.merge("super:1", "alone:1") is False
+    with pytest.raises(errors.NotFound):
+        face.rename("nobody", "alone:2")

@@ -337,6 +337,14 @@ class AsyncStore:
         """As :meth:`Store.fork`."""
         return self._core.fork(key, new_key, checkpoint, messages).submit()
 
+    def rename(self, key: str, new_key: str) -> Future[None]:
+        """As :meth:`Store.rename`."""
+        return self._core.rename(key, new_key).submit()
+
+    def merge(self, key: str, new_key: str) -> Future[bool]:
+        """As :meth:`Store.merge`."""
+        return self._core.merge(key, new_key).submit()
+
     # Letting go, and keeping elsewhere.
 
     def erase(

@@ -441,6 +441,18 @@ class Store:
         Raises :class:`~sessionlog.errors.SessionExists` if there is one of the new key."""
         self._core.fork(key, new_key, checkpoint, messages).wait()
 
+    def rename(self, key: str, new_key: str) -> None:
+        """Has a session go on under another key, in one commit, with all there is of it. The
+        old key becomes an alias: what comes late arrives.
+
+        Raises :class:`~sessionlog.errors.Conflict` if there are messages under the new key."""
+        self._core.rename(key, new_key).wait()
+
+    def merge(self, key: str, new_key: str) -> bool:
+        """The same, but puts the messages before those under the new key, if there are some;
+        returns whether there were. For a chat whose id changed, and who learned it late."""
+        return self._core.merge(key, new_key).wait()
+
     # Letting go, and keeping elsewhere.
 
     def erase(

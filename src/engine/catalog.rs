@@ -302,6 +302,12 @@ impl Catalog {
             .or_else(|| self.has_files(key).then(|| key.into()))
     }
 
+    /// The session that claims `key` as an alias, the first by file name if several do, also
+    /// where the key means its own session.
+    pub(crate) fn claimant(&self, key: &str) -> Option<Arc<str>> {
+        self.aliases.resolve(&self.table, key)
+    }
+
     /// The canonical key for `key`, if it is another one.
     pub(crate) fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
         let padded = key.trim() != key;

@@ -52,7 +52,7 @@ pub(super) struct Leaving {
     pub(super) meta: Meta,
     pub(super) numbering: Numbering,
     pub(super) versions: u64,
-    /// The ids of the messages that it took once.
+    /// The ids of the messages that it took once, the oldest first.
     pub(super) ids: Vec<String>,
 }
 
@@ -89,8 +89,16 @@ struct Archived {
 }
 
 impl Leaving {
-    /// What goes along to the session `entry`.
-    pub(super) fn moving(&self, entry: &Arc<Entry>, merges: bool, shared: &Shared) -> Move {
+    /// What goes along to the session `entry`. What the files of that say of messages taken once
+    /// is said again after it: else the ids of older ones would have the newest forgotten.
+    pub(super) fn moving(
+        &self,
+        entry: &Arc<Entry>,
+        [newest, old]: &[Vec<u8>; 2],
+        merges: bool,
+        shared: &Shared,
+    ) -> Move {
+        let own = [old, newest].map(|ids| once::ids(&entry.key, ids));
         let (old, new) = (&self.entry.stem, &entry.stem);
         let next = shared.backups.next_number(new);
         let backups = shared.backups.of(old).into_iter().zip(next..);
@@ -120,7 +128,9 @@ impl Leaving {
             },
             was,
         });
-        let once = self.ids.iter().map(|id| once::line(&entry.key, id));
+        let own = own.into_iter().flatten();
+        let ids = self.ids.iter().cloned().chain(own);
+        let once = ids.map(|id| once::line(&entry.key, &id));
         Move {
             from: self.owner,
             entry: entry.clone(),
@@ -300,7 +310,8 @@ impl Shard {
         if !session.may_leave() {
             return Ok(None);
         }
-        let ids = self.ids(id, turn)?.concat();
+        let [newest, old] = self.ids(id, turn)?;
+        let ids = [old, newest].concat();
         let lines = self.file_lines(id, turn)?;
         let owner = self.owner(id);
         let session = self.session(id);

@@ -98,6 +98,7 @@ impl Shard {
             && !matches!(error, Error::Poisoned { .. })
         {
             swap.prepared.discard(turn.shared);
+            self.renumber(op.session, &swap.origin);
             match &swap.origin {
                 Origin::Rebase(rebasing) => rebasing.discard(turn.shared),
                 Origin::Moved(moving) => moving.discard(turn.shared, &swap.prepared.temp),

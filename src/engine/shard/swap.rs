@@ -124,6 +124,7 @@ impl Shard {
             }
             Err(error) => {
                 session.unstage();
+                self.renumber(id, &origin);
                 turn.out.settle(ack, &Err(error));
                 match origin {
                     Origin::Rebase(_) => turn.shared.names_changed(),
@@ -131,6 +132,14 @@ impl Shard {
                     Origin::Compaction { .. } | Origin::Lines | Origin::Amended => {}
                 }
             }
+        }
+    }
+
+    /// A session that was to go on as another, and is not there: that one goes on with its own
+    /// versions, and two must not give the same.
+    pub(super) fn renumber(&mut self, id: usize, origin: &Origin) {
+        if matches!(origin, Origin::Moved(_)) && !self.session(id).exists {
+            self.session(id).versions = self.fresh_versions();
         }
     }
 

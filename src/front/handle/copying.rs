@@ -147,11 +147,7 @@ impl Copy {
         let mut report = BackupReport::default();
         // First: one that is adopted meanwhile is in this list or the next.
         let orphans = shared.catalog.orphans();
-        let listed = shared.catalog.listed();
-        let copied = glance::each(&listed, WORTH, &|session| {
-            self.session(session, store.original(session))
-        });
-        let stems = report.take(listed.into_iter().zip(copied))?;
+        let stems = self.sessions(store, &mut report)?;
         self.orphans(&*shared.storage, &shared.dir, orphans, &stems, &mut report)?;
         // What was written to backups before they were some is there after a flush.
         engine.ask(Request::Flush)?;
@@ -167,6 +163,38 @@ impl Copy {
         }
         report.written = self.into.finish()?;
         Ok(report)
+    }
+
+    /// Copies all sessions; the names of their files. One that gets another key meanwhile is
+    /// copied under one of both, or under both: what is not there any more is looked for where
+    /// it went, also if that was copied before it came.
+    fn sessions(&self, store: &Owned<'_>, report: &mut BackupReport) -> Result<BTreeSet<String>> {
+        let catalog = &store.1.shared.catalog;
+        let mut stems = BTreeSet::new();
+        let (mut seen, mut again) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            let mut listed = catalog.listed();
+            listed.retain(|(_, key)| seen.insert(key.clone()) || again.remove(key));
+            if listed.is_empty() {
+                return Ok(stems);
+            }
+            let copied = glance::each(&listed, WORTH, &|session| {
+                self.session(session, store.original(session))
+            });
+            let gone = |(session, outcome): &(&Listed, &Result<Outcome>)| {
+                let is_gone = matches!(outcome, Ok(Outcome::Gone));
+                is_gone.then(|| catalog.resolve_other(&session.1)).flatten()
+            };
+            let gone = listed.iter().zip(&copied).filter_map(|both| gone(&both));
+            again.extend(gone.map(|to| to.to_string()));
+            // One that is copied again is no other.
+            let repeated = listed
+                .iter()
+                .filter(|(stem, _)| stems.contains(stem))
+                .count();
+            stems.extend(report.take(listed.into_iter().zip(copied))?);
+            report.sessions = report.sessions.saturating_sub(repeated);
+        }
     }
 
     fn beside(self, view: &DirectoryView) -> Result<BackupReport> {

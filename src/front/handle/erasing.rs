@@ -194,15 +194,23 @@ impl<'a> Erasing<'a> {
 
     /// All sessions that are meant.
     fn find(&mut self, sessions: &Owned<'_>) {
-        let listed = self.engine.shared.catalog.listed();
-        let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session));
-        for ((_, key), meta) in listed.into_iter().zip(metas) {
-            match meta {
-                Ok(meta) if self.what.means(&key, &meta) => drop(self.keys.insert(key)),
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(key, %error, "whose session it is cannot be told");
-                    self.unreadable.push(key);
+        let mut seen = BTreeSet::new();
+        // One that got another key meanwhile is in the next list.
+        loop {
+            let mut listed = self.engine.shared.catalog.listed();
+            listed.retain(|(_, key)| seen.insert(key.clone()));
+            if listed.is_empty() {
+                return;
+            }
+            let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session));
+            for ((_, key), meta) in listed.into_iter().zip(metas) {
+                match meta {
+                    Ok(meta) if self.what.means(&key, &meta) => drop(self.keys.insert(key)),
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::warn!(key, %error, "whose session it is cannot be told");
+                        self.unreadable.push(key);
+                    }
                 }
             }
         }
@@ -262,6 +270,8 @@ impl<'a> Erasing<'a> {
                 if has_files && self.keys.insert(alias.clone()) {
                     left.push(alias.clone());
                 }
+                // It may have been the session's key, under which files were set aside.
+                self.claim(alias);
                 self.names.insert(alias.clone());
             }
         }

@@ -33,6 +33,10 @@ impl StoreHandle {
     /// open and that key an alias. Readers may see both keys for a moment. Whoever follows
     /// changes is told that the new key's session was replaced and the old one's deleted.
     ///
+    /// It waits until no write to either is under way, and until no compaction is; what is
+    /// written meanwhile waits for the compaction, too. Beside somebody who writes to the old
+    /// key all the time without awaiting answers it may wait long.
+    ///
     /// Both keys are taken literally; white space around them does not count, unless a session
     /// has it in its key. A session of the new key that has neither messages nor a summary
     /// keeps what is said of it: see [`merge_session`](Self::merge_session).
@@ -55,7 +59,7 @@ impl StoreHandle {
     /// # Errors
     /// [`Error::HasHistory`] if the new key's session has a visible message or a summary;
     /// [`Error::SessionNotFound`] if the old key has no session; [`Error::IsAlias`] if it has
-    /// none and is an alias, or if the new key is an alias of a third session;
+    /// none and is an alias, or if either key is an alias of a third session;
     /// [`Error::InvalidKey`] if both keys are the same, or one is none;
     /// [`Error::MessageTooLarge`], without messages, if the sidecar would be over
     /// [its limit](crate::StoreOptions::max_line_bytes); those all verbs share. Nothing is

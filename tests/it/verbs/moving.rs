@@ -361,3 +361,82 @@ fn no_message_is_lost_that_is_written_while_its_session_moves() {
     assert_eq!(chats.count("a:20").wait().unwrap(), written + 1);
     store.close().unwrap();
 }
+
+#[test]
+fn a_merge_forgets_none_of_the_newest_ids_of_either() {
+    let dir = scratch();
+    let store = Store::open_with(dir.path(), manual().once_ids(16)).unwrap();
+    let chats = store.handle();
+    // Each has just as many as have the older ones put aside.
+    for (key, count) in [(OLD, 31), (NEW, 16)] {
+        for n in 0..count {
+            assert!(!ids(&chats, key, &format!("{key} {n}")));
+            chats.flush().wait().unwrap();
+        }
+    }
+    chats.merge_session(OLD, NEW).wait().unwrap();
+    chats.flush().wait().unwrap();
+    for n in 0..16 {
+        assert!(ids(&chats, NEW, &format!("{NEW} {n}")), "{n}");
+    }
+    assert!(ids(&chats, NEW, &format!("{OLD} 30")));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_key_that_a_third_session_has_as_an_alias_is_not_left_to_it() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "plain", 0..2);
+    add_numbers(&chats, "third:1", 5..6);
+    let aliases = vec!["plain".to_owned()];
+    chats
+        .upsert_session_meta("third:1", None, aliases)
+        .wait()
+        .unwrap();
+    for verb in [
+        chats.rename_session("plain", "new:1").wait().err(),
+        chats.merge_session("plain", "new:1").wait().err(),
+    ] {
+        assert!(matches!(verb, Some(Error::IsAlias { .. })), "{verb:?}");
+    }
+    assert_eq!(texts(&chats, "plain"), numbers(0..2));
+    assert_eq!(texts(&chats, "third:1"), numbers(5..6));
+    assert_eq!(chats.list_sessions().wait().unwrap(), ["plain", "third:1"]);
+}
+
+#[test]
+fn a_copy_made_while_a_session_moves_has_it() {
+    let dir = scratch();
+    let copies = scratch();
+    let store = Store::open_with(dir.path(), StoreOptions::new()).unwrap();
+    let chats = store.handle();
+    chats.add_message("a:0", "user", "first").wait().unwrap();
+    for n in 0..40 {
+        let key = format!("beside:{n}");
+        chats.add_message(&key, "user", "x").wait().unwrap();
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let [old, new] = [n, n + 1].map(|n| format!("a:{n}"));
+                chats.rename_session(&old, &new).wait().unwrap();
+            }
+        });
+        for n in 0..5 {
+            let to = copies.path().join(n.to_string());
+            let report = store.backup_to(&to).unwrap();
+            assert_eq!(report.failed, []);
+            let copy = Store::open_read_only(&to).unwrap();
+            let found = copy.handle().history("a:0").wait().unwrap();
+            assert_eq!(said(&found), ["first"], "copy {n}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    store.close().unwrap();
+}

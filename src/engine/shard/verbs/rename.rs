@@ -88,9 +88,21 @@ impl Rename {
             Blank::Search(file, query) => return Ok(Prepared::Search(file, query)),
             Blank::Known(blank) => !blank,
         };
+        let key = shard.session(id).entry.key.clone();
         if has_said && !self.merge {
-            let key = shard.session(id).entry.key.to_string();
+            let key = key.to_string();
             return Err(Error::HasHistory { key });
+        }
+        // What waits for the old key, and what comes for it late, would go to a third session;
+        // and what the new key means would be that one's.
+        let catalog = &turn.shared.catalog;
+        let third = catalog.claimant(&self.from).filter(|third| *third != key);
+        if let Some(third) = third {
+            return Err(Error::is_alias(&self.from, &third));
+        }
+        let third = catalog.resolve_other(&key);
+        if let Some(third) = third.filter(|third| *third != self.from) {
+            return Err(Error::is_alias(&key, &third));
         }
         let number = session_file::shard_of(&self.from);
         let leaving = turn.beside(shard, number, |old, turn| {
@@ -99,12 +111,14 @@ impl Rename {
         let Some(leaving) = leaving.transpose()?.flatten() else {
             return Ok(Prepared::NotReady);
         };
+        let own_ids = shard.ids(id, turn)?;
         let own = shard.file_lines(id, turn)?;
         let session = shard.session(id);
         let own = (own.end > 0).then_some(own);
         let meta = session.changed(|meta| meta.text_mut().follow(&leaving.meta.text), turn)?;
         let entry = shard.reclaim(id, turn).entry.clone();
-        let moving = Arc::new(leaving.moving(&entry, own.is_some(), turn.shared));
+        let moving = leaving.moving(&entry, &own_ids, own.is_some(), turn.shared);
+        let moving = Arc::new(moving);
         let older = leaving.lines.clone();
         Ok(Prepared::Ready(Box::new(Ready {
             has_said,

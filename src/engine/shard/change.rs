@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
+use super::along::Move;
 use super::answer::Ack;
-use super::moving::Move;
 use super::rebase::Rebasing;
 use super::rewrite::Prepared;
 use crate::Durability;

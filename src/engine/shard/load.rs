@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::job::Job;
 use super::loaded::{Loaded, Lost};
+use super::request::Waiting;
 use super::session::{Position, Session};
 use super::shared::Shared;
 use super::turn::Turn;
-use super::waiting::Waiting;
 use super::{Failed, Loading, MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};

@@ -55,6 +55,7 @@
 //!
 //! The steps of a flush stand in [`supervisor`](super::supervisor).
 
+pub(crate) mod along;
 pub(crate) mod answer;
 pub(crate) mod backups;
 pub(crate) mod change;
@@ -104,11 +105,10 @@ use self::answer::Ack;
 use self::handles::Handles;
 use self::job::{Done, Owner};
 use self::places::Places;
-use self::request::{Command, Manner, Request};
+use self::request::{Command, Manner, Request, Waiting};
 use self::session::Session;
 use self::shared::Shared;
 use self::turn::{Outbox, Turn};
-use self::waiting::Waiting;
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::Standing;
 use crate::error::Error;
@@ -346,8 +346,8 @@ impl Shard {
                 }
                 Resident::Failed(_) => continue,
             };
-            let looks = |request: &dyn Request| request.manner() == Manner::Looks;
-            for request in waiting.drain_but(|request| looks(request) && !stuck) {
+            for request in waiting.drain_but(|request| request.manner() == Manner::Looks && !stuck)
+            {
                 request.refuse(error, out);
             }
         }

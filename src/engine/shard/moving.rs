@@ -16,11 +16,10 @@
 //! * *Backups and parts named, the archive's directory synced, file renamed*. After: as
 //!   after any swap and deletion, until the next checkpoint.
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::Shard;
+use super::along::Move;
 use super::answer::Ack;
 use super::change::Swap;
 use super::job::Owner;
@@ -31,17 +30,12 @@ use super::shared::Shared;
 use super::source::FileLines;
 use super::turn::Turn;
 use crate::Durability;
-use crate::disk::archive::{self, Part};
-use crate::disk::files::backup::{BackupReason, Name, Stored};
-use crate::disk::files::extent::{self, Extent};
-use crate::disk::files::{self, once};
+use crate::disk::files::once;
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::session_file::{self, Meta};
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
-use crate::engine::shard::rebase::make_directory;
 use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 /// A session that holds still, and all there is of it.
 #[derive(Debug)]
@@ -56,38 +50,6 @@ pub(super) struct Leaving {
     pub(super) ids: Vec<String>,
 }
 
-/// What goes along with the lines of a session.
-#[derive(Debug)]
-pub(crate) struct Move {
-    pub(super) from: Owner,
-    /// What it is now.
-    entry: Arc<Entry>,
-    /// What turns offsets in its file into positions, if those stay.
-    pub(super) numbering: Option<Numbering>,
-    /// The lines that say which messages it took once.
-    pub(super) once: String,
-    backups: Vec<Backup>,
-    /// The highest number that a backup had.
-    highest: u64,
-    parts: Vec<Archived>,
-}
-
-/// A backup that moves along.
-#[derive(Debug)]
-struct Backup {
-    was: Name,
-    /// The name of the copy until it has the new one.
-    link: String,
-    name: Name,
-}
-
-/// A part of an archive that moves along.
-#[derive(Debug)]
-struct Archived {
-    was: Part,
-    part: Part,
-}
-
 impl Leaving {
     /// What goes along to the session `entry`. What the files of that say of messages taken once
     /// is said again after it: else the ids of older ones would have the newest forgotten.
@@ -99,192 +61,11 @@ impl Leaving {
         shared: &Shared,
     ) -> Move {
         let own = [old, newest].map(|ids| once::ids(&entry.key, ids));
-        let (old, new) = (&self.entry.stem, &entry.stem);
-        let next = shared.backups.next_number(new);
-        let backups = shared.backups.of(old).into_iter().zip(next..);
-        let backups = backups.map(|(stored, number)| Backup {
-            link: shared.next_temp(),
-            name: Name {
-                stem: new.to_string(),
-                // One that was written down finds the same backup, unless it is another's.
-                number: if next == 1 {
-                    stored.name.number
-                } else {
-                    number
-                },
-                ..stored.name.clone()
-            },
-            was: stored.name,
-        });
-        let last = shared.archive.of(new).pop().map_or(0, |part| part.last);
-        let parts = shared.archive.of(old).into_iter();
-        let parts = parts.map(|was| Archived {
-            part: Part {
-                stem: new.to_string(),
-                first: last + was.first,
-                last: last + was.last,
-                under_way: None,
-                ..was.clone()
-            },
-            was,
-        });
-        let own = own.into_iter().flatten();
-        let ids = self.ids.iter().cloned().chain(own);
-        let once = ids.map(|id| once::line(&entry.key, &id));
-        Move {
-            from: self.owner,
-            entry: entry.clone(),
-            numbering: (!merges).then_some(self.numbering),
-            once: once.collect(),
-            backups: backups.collect(),
-            highest: shared.backups.next_number(old) - 1,
-            parts: parts.collect(),
-        }
+        let ids = self.ids.iter().cloned().chain(own.into_iter().flatten());
+        let from = (self.owner.shard, self.owner.session);
+        let numbering = (!merges).then_some(self.numbering);
+        Move::new(from, (&self.entry, entry), ids, numbering, shared)
     }
-}
-
-impl Move {
-    /// Copies the backups and the archive under hidden names, on disk. If that fails
-    /// nothing is left of it.
-    ///
-    /// # Errors
-    /// `StorageFull` and other refusals of the operating system; `Poisoned` if something could
-    /// not be synced.
-    pub(super) fn prepare(&self, shared: &Shared, temp: &str) -> Result<Vec<Option<Extent>>> {
-        let prepared = self.copy_backups(shared).and_then(|extents| {
-            self.copy_parts(shared, temp)?;
-            Ok(extents)
-        });
-        prepared.inspect_err(|_| self.discard(shared, temp))
-    }
-
-    fn copy_backups(&self, shared: &Shared) -> Result<Vec<Option<Extent>>> {
-        let (storage, backups) = (&*shared.storage, &shared.backups);
-        if self.backups.is_empty() {
-            return Ok(Vec::new());
-        }
-        make_directory(storage, &backups.dir, &backups.synced)?;
-        let copy = |backup: &Backup| {
-            let (from, to) = (backups.path(&backup.was), backups.dir.join(&backup.link));
-            match files::duplicate(storage, &from, &to) {
-                // It was pruned meanwhile.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-                copied => copied.map_err(|e| Error::io("keep", &from, e))?,
-            }
-            let wrap = |e| Error::io("read", &to, e);
-            let file = storage.open(&to, OpenMode::Read).map_err(wrap)?;
-            let len = file.info().map_err(wrap)?.len;
-            let extent = extent::measure(Some(&*file), len, &[], 0).map_err(wrap)?;
-            Ok(Some(extent))
-        };
-        let extents = self.backups.iter().map(copy).collect::<Result<_>>()?;
-        let synced = storage.sync_dir(&backups.dir);
-        synced.map_err(|e| Error::sync(&backups.dir, e))?;
-        Ok(extents)
-    }
-
-    fn copy_parts(&self, shared: &Shared, temp: &str) -> Result<()> {
-        let (storage, archive) = (&*shared.storage, &shared.archive);
-        for Archived { was, part } in &self.parts {
-            let from = archive.dir.join(was.to_text());
-            let wrap = |e| Error::io("archive", &from, e);
-            let bytes = files::read_whole(storage, &from).map_err(wrap)?;
-            let lines = archive::decode(&bytes).map_err(|e| Error::Corrupt {
-                path: from.clone(),
-                detail: format!("the archive does not read: {e}"),
-            })?;
-            let member = archive::encode(&self.entry.key, &lines).map_err(wrap)?;
-            let to = archive.dir.join(part.hidden(temp));
-            let file = storage.open(&to, OpenMode::CreateNew).map_err(wrap)?;
-            file.write_all_at(&member, 0).map_err(wrap)?;
-            file.sync_data().map_err(|e| Error::sync(&to, e))?;
-        }
-        if self.parts.is_empty() {
-            return Ok(());
-        }
-        let synced = archive.sync(storage);
-        synced.map_err(|e| Error::sync(&archive.dir, e))
-    }
-
-    /// Removes what was prepared and will not be kept.
-    pub(super) fn discard(&self, shared: &Shared, temp: &str) {
-        let links = self.backups.iter();
-        let links = links.map(|backup| shared.backups.dir.join(&backup.link));
-        let parts = self.parts.iter();
-        let parts = parts.map(|moved| shared.archive.dir.join(moved.part.hidden(temp)));
-        shared.names_changed();
-        for path in links.chain(parts) {
-            match shared.storage.remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(path = %path.display(), %error, "left behind until the next open");
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Gives backups and parts their names.
-    fn name_all(&self, shared: &Shared, prepared: &Prepared) -> io::Result<()> {
-        let (storage, backups, archive) = (&*shared.storage, &shared.backups, &shared.archive);
-        // Before and after, as when a file becomes a backup.
-        shared.names_changed();
-        for (backup, extent) in self.backups.iter().zip(&prepared.backups) {
-            let Some(extent) = extent else { continue };
-            let name = backup.name.clone();
-            storage.rename(&backups.dir.join(&backup.link), &backups.path(&name))?;
-            let size = extent.end;
-            backups.enter(Stored { name, size });
-        }
-        for Archived { part, .. } in &self.parts {
-            let hidden = archive.dir.join(part.hidden(&prepared.temp));
-            storage.rename(&hidden, &archive.dir.join(part.to_text()))?;
-            archive.enter(part.clone());
-        }
-        if !self.parts.is_empty() {
-            // Later records of the session would leave recovery no hidden name to look for.
-            archive.sync(storage)?;
-        }
-        shared.names_changed();
-        Ok(())
-    }
-
-    /// Brings along what is known of backups besides their lines.
-    fn follow_up(&self, shared: &Shared) -> Result<()> {
-        let (storage, backups) = (&*shared.storage, &shared.backups);
-        for Backup { was, name, .. } in &self.backups {
-            if was.reason != BackupReason::Conflict {
-                continue;
-            }
-            if let Some(mut sidecar) = backups.sidecar(storage, was) {
-                self.entry.key.as_ref().clone_into(&mut sidecar.key);
-                write(shared, &backups.dir.join(name.sidecar()), &sidecar)?;
-            }
-        }
-        let numbers = self.backups.iter().map(|backup| backup.name.number);
-        let kept_numbers = self.backups.iter().all(|b| b.name.number == b.was.number);
-        if kept_numbers && self.highest > numbers.max().unwrap_or(0) {
-            let highest = Name {
-                stem: self.entry.stem.to_string(),
-                number: self.highest,
-                reason: BackupReason::Revert,
-                millis: 0,
-                skip: 0,
-            };
-            let marked = backups.keep_number(storage, &highest);
-            marked.map_err(|e| Error::io("mark", &backups.dir, e))?;
-        }
-        Ok(())
-    }
-}
-
-fn write(shared: &Shared, path: &Path, sidecar: &session_file::SessionMeta) -> Result<()> {
-    let wrap = |e| Error::io("write", path, e);
-    let file = shared
-        .storage
-        .open(path, OpenMode::CreateNew)
-        .map_err(wrap)?;
-    let bytes = session_file::encode_sidecar(sidecar);
-    file.write_all_at(&bytes, 0).map_err(wrap)
 }
 
 /// The session that leaves.
@@ -359,8 +140,8 @@ impl Shard {
         session.moved = true;
         session.versions = versions;
         session.numbering = Numbering::new(versions);
-        let stays = |request: &dyn Request| request.manner() != Manner::Writes;
-        let requests = session.waiting.drain_but(stays);
+        let waiting = &mut session.waiting;
+        let requests = waiting.drain_but(|request| request.manner() != Manner::Writes);
         for request in requests {
             match self.goes_on_as(id, &*request, turn) {
                 Some(to) => self.send_on(to, request, turn),
@@ -425,7 +206,7 @@ impl Shard {
             };
             turn.staging.encode(&record, Durability::Durable);
         }
-        let Owner { shard, session } = moving.from;
+        let (shard, session) = moving.from;
         turn.beside(self, shard, |old, turn| {
             old.push_delete(session, Ack::Nobody, turn);
         });
@@ -469,7 +250,7 @@ impl Shard {
 
     /// The session stays where it was.
     pub(super) fn call_back(&mut self, moving: &Move, turn: &mut Turn<'_>) {
-        let Owner { shard, session } = moving.from;
+        let (shard, session) = moving.from;
         turn.beside(self, shard, |old, turn| {
             let leaving = old.session(session);
             leaving.pending.take_if(|pending| pending.leaves());
@@ -487,7 +268,7 @@ impl Shard {
         turn: &Turn<'_>,
     ) -> Result<()> {
         let shared = turn.shared;
-        let named = moving.name_all(shared, prepared);
+        let named = moving.name_all(shared, &prepared.temp, &prepared.backups);
         named.map_err(|e| Error::io("rename in", &shared.backups.dir, e))?;
         if let Err(error) = moving.follow_up(shared) {
             shared.warn(

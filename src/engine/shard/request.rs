@@ -7,6 +7,7 @@ use super::Shard;
 use super::answer::Answer;
 use super::session::Session;
 use super::turn::{Outbox, Turn};
+use super::waiting::{self, Held};
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::slot;
 
@@ -94,6 +95,15 @@ pub(crate) fn asked<V: Verb>(verb: V, answer: Answer<V::Output>) -> Box<dyn Requ
 pub(crate) fn unasked<V: Verb>(verb: V) -> Box<dyn Request> {
     let (answer, _) = slot();
     asked(verb, answer)
+}
+
+/// Requests that wait for one session.
+pub(crate) type Waiting = waiting::Waiting<Box<dyn Request>>;
+
+impl Held for Box<dyn Request> {
+    fn held(&self) -> usize {
+        self.bytes()
+    }
 }
 
 /// A verb and who is to be answered, whichever it is.

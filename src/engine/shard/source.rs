@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::moving::Move;
+use super::along::Move;
 use super::rebase::Rebase;
 use crate::engine::archive::Dropped;
 use crate::ground::storage::StorageFile;

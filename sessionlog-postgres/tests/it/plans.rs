@@ -24,7 +24,8 @@ fn fill(schema: &str) -> String {
          INSERT INTO {schema}.session_summaries
          SELECT n, convert_to('of ' || n, 'UTF8') FROM generate_series(1, {sessions}, 2) n;
          INSERT INTO {schema}.session_tags
-         SELECT n, '{{}}', ARRAY['any', 'label' || n], n % 1000 = 0
+         SELECT n, '{{\"labels\":[\"any\",\"label' || n || '\"]}}', ARRAY['any', 'label' || n],
+             n % 1000 = 0
          FROM generate_series(1, {sessions}) n;
          INSERT INTO {schema}.lines
          SELECT s, l * 100, CASE WHEN l % 50 = 3 THEN 1 ELSE 0 END,

@@ -10,8 +10,8 @@ use sessionlog::{Keep, Message, StoreHandle, Update};
 use teloxide::dispatching::dialogue::Storage;
 use teloxide::types::ChatId;
 
-/// A [`Storage`] over sessions: each dialogue is a session of its own, whose newest message is
-/// the state as JSON. It survives what the store's messages survive.
+/// A [`Storage`] over sessions. Each dialogue is a session of its own. Its newest message is the
+/// state as JSON, as durable as every message of the store.
 pub struct SessionDialogues<D> {
     chats: StoreHandle,
     state: PhantomData<fn() -> D>,

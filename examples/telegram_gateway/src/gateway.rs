@@ -5,8 +5,7 @@
 //! is left to do stands in the store alone: the first question behind that label is to be
 //! answered, or its stored answer is to be sent. After a crash the gateway goes on from there.
 //!
-//! What is promised: a message that Telegram delivered is stored once, and has one answer in the
-//! store. The answer is sent at least once. The Bot API knows no key by which it would ignore a
+//! A message that Telegram delivered is stored once, and has one answer in the store. The answer is sent at least once. The Bot API knows no key by which it would ignore a
 //! second `sendMessage`, so a crash between that call and the label sends the answer again.
 
 use std::sync::Arc;
@@ -31,13 +30,13 @@ use crate::model::Model;
 /// An error that ends the work on a chat until its next message, or the next start.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often a model, and Telegram, are asked before a chat is left for later.
+/// Requests to the model, or to Telegram, before a chat is left for later.
 const ATTEMPTS: u32 = 5;
 /// Chats that are answered at the same time at the start.
 const AT_ONCE: usize = 16;
 /// Characters of a message that Telegram takes.
 const LONGEST: usize = 4096;
-/// What every chat's key begins with.
+/// The beginning of every chat's key.
 const PREFIX: &str = "telegram:";
 
 /// A bot, its store and its model.
@@ -52,14 +51,14 @@ pub struct Gateway {
     is_broken: AtomicBool,
 }
 
-/// What the bot waits to hear from a person.
+/// The question that a person has not answered yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Asked {
-    /// Whether everything should be erased.
+    /// "Erase everything?"
     WhetherToErase,
 }
 
-/// How much of a conversation the model is given.
+/// The sizes of what the model gets of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Tokens of the window, as the store estimates them.

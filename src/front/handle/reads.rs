@@ -12,7 +12,7 @@ use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 use crate::front::snapshot::SessionSnapshot;
-use crate::{Message, SessionMeta, StoreStats, StoreStatus};
+use crate::{Message, SessionMeta, StoreStats, StoreStatus, Version};
 
 /// Reading. Reads go to the files on the reader's own thread; when awaited
 /// inside a tokio runtime, on its blocking pool, unless what they return is in
@@ -261,8 +261,29 @@ impl StoreHandle {
             return Err(engine.failure());
         }
         let catalog = &engine.shared.catalog;
-        let key = self.canonical(catalog, key)?;
-        let Some(entry) = catalog.get(&key) else {
+        let mut means = self.canonical(catalog, key)?;
+        loop {
+            let moment = self.moment_under(engine, means.clone(), place).await?;
+            // A session that got another key since is read under that one: its history is
+            // never empty in between.
+            if moment.meta.version != Version::ABSENT {
+                return Ok(moment);
+            }
+            let now = self.canonical(catalog, key)?;
+            if now == means {
+                return Ok(moment);
+            }
+            means = now;
+        }
+    }
+
+    async fn moment_under(
+        &self,
+        engine: &Arc<Engine>,
+        key: Arc<str>,
+        place: Place,
+    ) -> Result<Arc<Snapshot>> {
+        let Some(entry) = engine.shared.catalog.get(&key) else {
             return self.unowned(engine, key, place).await;
         };
         match &*entry.view.load() {

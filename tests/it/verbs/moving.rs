@@ -328,7 +328,7 @@ fn late_writers_arrive_at_the_new_key() {
 }
 
 #[test]
-fn no_message_is_lost_that_is_written_while_its_session_moves() {
+fn while_a_session_moves_no_message_is_lost_and_no_read_is_empty() {
     let dir = scratch();
     let store = Store::open_with(dir.path(), StoreOptions::new()).unwrap();
     let chats = store.handle();
@@ -349,11 +349,21 @@ fn no_message_is_lost_that_is_written_while_its_session_moves() {
                 })
             })
             .collect();
+        let reader = {
+            let (chats, over) = (chats.clone(), &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let newest = chats.tail("a:0", 1).wait().unwrap();
+                    assert_eq!(newest.len(), 1, "empty in between");
+                }
+            })
+        };
         for n in 0..20 {
             let [old, new] = [n, n + 1].map(|n| format!("a:{n}"));
             chats.rename_session(&old, &new).wait().unwrap();
         }
         over.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
         let counts = writers.into_iter().map(|writer| writer.join().unwrap());
         counts.sum::<usize>()
     });

@@ -28,15 +28,15 @@ pub(crate) struct Move {
     pub(super) numbering: Option<Numbering>,
     /// The lines that say which messages it took once.
     pub(super) once: String,
-    pub(super) backups: Vec<Backup>,
+    pub(super) backups: Vec<MovedBackup>,
     /// The highest number that a backup had.
     highest: u64,
-    parts: Vec<Archived>,
+    parts: Vec<MovedPart>,
 }
 
 /// A backup that moves along.
 #[derive(Debug)]
-pub(super) struct Backup {
+pub(super) struct MovedBackup {
     was: Name,
     /// The name of the copy until it has the new one.
     pub(super) link: String,
@@ -45,7 +45,7 @@ pub(super) struct Backup {
 
 /// A part of an archive that moves along.
 #[derive(Debug)]
-struct Archived {
+struct MovedPart {
     was: Part,
     part: Part,
 }
@@ -62,7 +62,7 @@ impl Move {
         let (old, new) = (&old.stem, &entry.stem);
         let next = shared.backups.next_number(new);
         let backups = shared.backups.of(old).into_iter().zip(next..);
-        let backups = backups.map(|(stored, number)| Backup {
+        let backups = backups.map(|(stored, number)| MovedBackup {
             link: shared.next_temp(),
             name: Name {
                 stem: new.to_string(),
@@ -78,7 +78,7 @@ impl Move {
         });
         let last = shared.archive.of(new).pop().map_or(0, |part| part.last);
         let parts = shared.archive.of(old).into_iter();
-        let parts = parts.map(|was| Archived {
+        let parts = parts.map(|was| MovedPart {
             part: Part {
                 stem: new.to_string(),
                 first: last + was.first,
@@ -119,7 +119,7 @@ impl Move {
             return Ok(Vec::new());
         }
         make_directory(storage, &backups.dir, &backups.synced)?;
-        let copy = |backup: &Backup| {
+        let copy = |backup: &MovedBackup| {
             let (from, to) = (backups.path(&backup.was), backups.dir.join(&backup.link));
             match files::duplicate(storage, &from, &to) {
                 // It was pruned meanwhile.
@@ -140,7 +140,7 @@ impl Move {
 
     fn copy_parts(&self, shared: &Shared, temp: &str) -> Result<()> {
         let (storage, archive) = (&*shared.storage, &shared.archive);
-        for Archived { was, part } in &self.parts {
+        for MovedPart { was, part } in &self.parts {
             let from = archive.dir.join(was.to_text());
             let wrap = |e| Error::io("archive", &from, e);
             let bytes = files::read_whole(storage, &from).map_err(wrap)?;
@@ -195,7 +195,7 @@ impl Move {
             let size = extent.end;
             backups.enter(Stored { name, size });
         }
-        for Archived { part, .. } in &self.parts {
+        for MovedPart { part, .. } in &self.parts {
             let hidden = archive.dir.join(part.hidden(temp));
             storage.rename(&hidden, &archive.dir.join(part.to_text()))?;
             archive.enter(part.clone());
@@ -211,7 +211,7 @@ impl Move {
     /// Brings along what is known of backups besides their lines.
     pub(super) fn follow_up(&self, shared: &Shared) -> Result<()> {
         let (storage, backups) = (&*shared.storage, &shared.backups);
-        for Backup { was, name, .. } in &self.backups {
+        for MovedBackup { was, name, .. } in &self.backups {
             if was.reason != BackupReason::Conflict {
                 continue;
             }

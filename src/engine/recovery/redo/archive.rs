@@ -29,6 +29,7 @@ impl Redo<'_> {
         self.removals.extend(paths);
         Ok(())
     }
+
     /// What was prepared of the archive of a session that got another key, beside its file.
     fn move_parts(&mut self, plans: &Plans) -> Result<()> {
         let names = files::entries(self.storage, self.archive)?;

@@ -51,11 +51,11 @@ impl Verb for Rename {
         turn: &mut Turn<'_>,
     ) {
         match self.prepare(shard, id, turn) {
-            Ok(Prepared::Search(file, query)) => {
+            Ok(Readiness::Search(file, query)) => {
                 shard.start_search(id, file, query, asked(self, answer), turn);
             }
-            Ok(Prepared::NotReady) => turn.out.answer(answer, Ok(None)),
-            Ok(Prepared::Ready(ready)) => {
+            Ok(Readiness::NotReady) => turn.out.answer(answer, Ok(None)),
+            Ok(Readiness::Ready(ready)) => {
                 let ack = Ack::with(answer, Some(ready.has_said));
                 ready.push(shard, id, ack, turn);
             }
@@ -65,7 +65,7 @@ impl Verb for Rename {
 }
 
 /// What it comes to.
-enum Prepared {
+enum Readiness {
     /// The lines of this session must be searched first, and that takes long.
     Search(Arc<dyn StorageFile>, Query),
     /// The other session is not loaded, or something is under way for it.
@@ -83,9 +83,9 @@ struct Ready {
 }
 
 impl Rename {
-    fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Prepared> {
+    fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Readiness> {
         let has_said = match shard.is_blank(id, turn)? {
-            Blank::Search(file, query) => return Ok(Prepared::Search(file, query)),
+            Blank::Search(file, query) => return Ok(Readiness::Search(file, query)),
             Blank::Known(blank) => !blank,
         };
         let key = shard.session(id).entry.key.clone();
@@ -109,7 +109,7 @@ impl Rename {
             old.look_at_leaving(&self.from, turn)
         });
         let Some(leaving) = leaving.transpose()?.flatten() else {
-            return Ok(Prepared::NotReady);
+            return Ok(Readiness::NotReady);
         };
         let own_ids = shard.ids(id, turn)?;
         let own = shard.file_lines(id, turn)?;
@@ -120,7 +120,7 @@ impl Rename {
         let moving = leaving.moving(&entry, &own_ids, own.is_some(), turn.shared);
         let moving = Arc::new(moving);
         let older = leaving.lines.clone();
-        Ok(Prepared::Ready(Box::new(Ready {
+        Ok(Readiness::Ready(Box::new(Ready {
             has_said,
             moved: Moved { older, own, moving },
             meta,

@@ -255,6 +255,10 @@ impl Book {
                 None => Error::SessionNotFound { key: old.into() },
             });
         };
+        let mut claims = self.aliases.get(old).into_iter().flatten();
+        if let Some((_, third)) = claims.find(|(_, one)| one != old && one != new) {
+            return Err(Error::is_alias(old, third));
+        }
         let means = self.resolve(new).filter(|key| key != new && key != old);
         if let Some(key) = means {
             return Err(Error::is_alias(new, &key));

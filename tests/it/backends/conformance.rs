@@ -826,6 +826,17 @@ fn a_session_gets_another_key_and_stands_before_what_that_has() {
             let refused = store.merge_session(old, new).wait().unwrap_err();
             assert_eq!(refused.kind(), kind, "{old} {new}: {refused}");
         }
+        // A key that a third session claims is not left to that one.
+        add(store, "plain", &["x"]);
+        add(store, "third:1", &["y"]);
+        let claims = store.ensure_session_metadata("third:1", None, owned(&["plain"]));
+        claims.wait().unwrap();
+        let refused = store.rename_session("plain", "other:1").wait();
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(texts(store, "plain"), ["x"]);
+        for key in ["plain", "third:1"] {
+            store.delete_session(key).wait().unwrap();
+        }
         let merged = store.merge_session("moved:1", "super:1").wait().unwrap();
         assert_eq!(merged, Merged::Joined);
         assert_eq!(store.list_sessions().wait().unwrap(), ["super:1"]);

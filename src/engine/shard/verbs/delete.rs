@@ -123,8 +123,10 @@ impl Shard {
             .take_if(|pending| pending.leaves())
             .is_some();
         session.make_vacant();
-        entry.view.store(Arc::new(View::Gone));
+        // In this order: whoever finds it gone resolves the key again, and must not be led
+        // here once more by the aliases of a session that has another key now.
         turn.shared.catalog.remove(&entry, &aliases);
+        entry.view.store(Arc::new(View::Gone));
         self.session(id).notify();
         if let Some(told) = told {
             turn.shared.feed.tell(told);

@@ -129,7 +129,7 @@ pub use front::retention::{
 };
 pub use front::search::{Search, SearchHit, SearchQuery};
 pub use front::session::Session;
-pub use front::sessions::{Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery};
+pub use front::sessions::{Cursor, Deletion, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
 pub use front::update::{Appended, Update, UpdateParts};

@@ -31,6 +31,7 @@ Where to begin:
   restore a backup                  sessionlog restore BACKUP DIR
   look at it in a browser           sessionlog serve DIR
   a chat's id changed               sessionlog rename DIR OLD NEW
+  delete a chat, and bring it back  sessionlog delete DIR KEY; sessionlog undelete DIR KEY
   forget a person                   sessionlog erase DIR --person 123456
 
 Exit codes:
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Copy(commands::copy::Copy),
     Serve(commands::serve::Serve),
     Rename(commands::rename::Rename),
+    Delete(commands::delete::Delete),
+    Undelete(commands::delete::Undelete),
     Compact(commands::compact::Compact),
     #[command(subcommand)]
     Archive(commands::archive::Archive),
@@ -115,6 +118,8 @@ impl Command {
             Self::Copy(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Rename(command) => command.run(),
+            Self::Delete(command) => command.run(),
+            Self::Undelete(command) => command.run(),
             Self::Compact(command) => command.run(),
             Self::Archive(command) => command.run(),
             Self::Retention(command) => command.run(),

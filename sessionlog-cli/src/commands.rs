@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod copy;
+pub(crate) mod delete;
 pub(crate) mod erase;
 pub(crate) mod export;
 pub(crate) mod handover;

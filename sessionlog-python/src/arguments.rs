@@ -1,6 +1,7 @@
 //! What Python gives, as the store takes it.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -36,6 +37,12 @@ pub(crate) fn time(seconds: f64) -> PyResult<OffsetDateTime> {
         .map_err(|_| invalid("a time far from ours"))
 }
 
+/// # Errors
+/// `InvalidInput` if it is negative, or no time at all.
+pub(crate) fn span(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| invalid(&error.to_string()))
+}
+
 pub(crate) fn durability(level: &str) -> PyResult<Durability> {
     match level {
         "durable" => Ok(Durability::Durable),
@@ -53,6 +60,7 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
             "durability" => options.durability(durability(&value.extract::<String>()?)?),
             "auto_compact" => options.auto_compact(value.extract()?),
             "archive" => options.archive(value.extract()?),
+            "keep_deleted" => options.keep_deleted(span(value.extract()?)?),
             "sync_in_poll" => options.sync_in_poll(value.extract()?),
             "publish_stats" => options.publish_stats(value.extract()?),
             "allow_other_owner" => options.allow_other_owner(value.extract()?),
@@ -193,6 +201,7 @@ pub(crate) struct SessionsGiven {
     updated_since: Option<f64>,
     labels: Vec<String>,
     pinned: bool,
+    deleted: bool,
     order: String,
 }
 
@@ -224,6 +233,9 @@ impl SessionsGiven {
         }
         if self.pinned {
             query = query.pinned();
+        }
+        if self.deleted {
+            query = query.deleted();
         }
         Ok(query)
     }

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use serde_json::value::RawValue;
 use sessionlog::{
     Appended, ChangeFilter, ChangeKind, CheckpointId, Fork, Merged, Message, Position, Reply,
-    SessionPage, StoreHandle, Version, Window,
+    RetentionPolicy, SessionPage, StoreHandle, Version, Window,
 };
 
 use crate::arguments::{
@@ -191,6 +191,27 @@ impl Store {
 
     fn delete(&self, key: &str) -> PyResult<Call> {
         Ok(self.write(Call::done(self.handle.get()?.delete_session(key))))
+    }
+
+    /// The key that it has.
+    fn undelete(&self, key: &str) -> PyResult<Call> {
+        let reply = self.handle.get()?.undelete_session(key);
+        Ok(self.write(Call::plain(reply)))
+    }
+
+    /// The keys that they had.
+    fn forget_deleted(&self, older_than: Option<f64>) -> PyResult<Call> {
+        let mut policy = RetentionPolicy::new();
+        if let Some(seconds) = older_than {
+            policy = policy.deleted(arguments::span(seconds)?);
+        }
+        let reply = self.handle.get()?.retention(policy).apply();
+        Ok(self.write(Call::of(reply, |py, report| {
+            let deleted = report.deleted.into_iter();
+            let deletions = deleted.filter_map(|gone| gone.session.deletion);
+            let keys: Vec<String> = deletions.map(|deletion| deletion.key).collect();
+            crate::call::plain(py, keys)
+        })))
     }
 
     fn compact(&self, key: &str) -> PyResult<Call> {

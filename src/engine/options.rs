@@ -59,6 +59,7 @@ pub struct StoreOptions {
     pub(crate) open_timeout: Duration,
     pub(crate) once_ids: usize,
     pub(crate) archive: bool,
+    pub(crate) keep_deleted: Option<Duration>,
     pub(crate) sync_in_poll: bool,
     pub(crate) slow_commit: Duration,
     pub(crate) publish_stats: bool,
@@ -92,6 +93,7 @@ impl StoreOptions {
             open_timeout: Duration::ZERO,
             once_ids: 256,
             archive: false,
+            keep_deleted: None,
             sync_in_poll: false,
             slow_commit: Duration::from_secs(1),
             publish_stats: true,
@@ -128,6 +130,15 @@ impl StoreOptions {
     #[must_use]
     pub fn archive(mut self, on: bool) -> Self {
         self.archive = on;
+        self
+    }
+
+    /// Whether [`delete_session`](crate::StoreHandle::delete_session) keeps the session, and for
+    /// how long [retention](crate::StoreHandle::retention) leaves it there. Default: it is
+    /// gone at once.
+    #[must_use]
+    pub fn keep_deleted(mut self, time: Duration) -> Self {
+        self.keep_deleted = Some(time);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::disk::session_file;
 use crate::engine::Engine;
 use crate::engine::feed::{ChangeKind, Feed, Follower, Next, Told};
 use crate::engine::view::DirectoryView;
@@ -49,7 +50,7 @@ impl ChangeFilter {
             .agent
             .as_deref()
             .is_none_or(|agent| *told.agent == *agent);
-        agent && told.key.starts_with(&self.prefix)
+        agent && told.key.starts_with(&self.prefix) && !session_file::is_deleted_key(&told.key)
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::disk::session_file;
-use crate::front::sessions::{SessionInfo, SessionQuery};
+use crate::front::sessions::{Deletion, SessionInfo, SessionQuery};
 use crate::ground::clock;
 use crate::scope::{build_main_session_key, is_opaque_session_key};
 
@@ -24,6 +24,7 @@ pub struct RetentionPolicy {
     count: Option<usize>,
     bytes: Option<u64>,
     with_main: bool,
+    deleted: Option<Duration>,
 }
 
 /// Why a session goes.
@@ -36,6 +37,8 @@ pub enum RetentionReason {
     Count,
     /// Those that were updated later take all the room there is.
     Bytes,
+    /// It was deleted, and kept for long enough.
+    Deleted,
 }
 
 /// A session that goes.
@@ -52,7 +55,8 @@ pub struct Expired {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RetentionPlan {
-    /// The sessions that go, the one updated last first.
+    /// The sessions that go, the one updated last first; before them those that were deleted,
+    /// the one deleted last first.
     pub expired: Vec<Expired>,
     /// How many of those the policy is about stay.
     pub kept: usize,
@@ -109,6 +113,37 @@ impl RetentionPolicy {
     pub fn with_main(mut self, with: bool) -> Self {
         self.with_main = with;
         self
+    }
+
+    /// Forgets sessions that were [deleted](crate::StoreHandle::delete_session) longer ago than
+    /// this. Default: as long as the store [keeps](crate::StoreOptions::keep_deleted) them;
+    /// if it does not, or is open read-only, they stay.
+    pub fn deleted(mut self, age: Duration) -> Self {
+        self.deleted = Some(age);
+        self
+    }
+
+    /// How long deleted sessions are kept.
+    pub(super) fn keeps_deleted(&self, default: Option<Duration>) -> Option<Duration> {
+        self.deleted.or(default)
+    }
+
+    /// Those of the deleted sessions that were kept for longer than that.
+    pub(super) fn judge_deleted(
+        sessions: Vec<SessionInfo>,
+        kept: Duration,
+        now: OffsetDateTime,
+    ) -> impl Iterator<Item = Expired> {
+        let is_old = move |session: &SessionInfo| {
+            let deletion = session.deletion.as_ref();
+            let time = deletion.and_then(Deletion::time);
+            time.is_some_and(|time| now - time > kept)
+        };
+        let old = sessions.into_iter().rev().filter(is_old);
+        old.map(|session| Expired {
+            session,
+            reason: RetentionReason::Deleted,
+        })
     }
 
     /// The sessions that the policy is about, and perhaps some more.

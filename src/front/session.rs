@@ -96,6 +96,7 @@ verbs! {
     tail(n: usize) -> Vec<Message>;
     truncate_history(keep_last: usize) -> ();
     truncate_to(keep: Keep) -> ();
+    undelete_session() -> String;
     update(update: Update) -> Version;
     window(budget: Budget) -> Window;
 }

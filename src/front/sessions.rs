@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
 
-use crate::disk::session_file::{Meta, SessionMeta};
+use crate::disk::session_file::{self, Meta, SessionMeta};
 use crate::engine::glance::Words;
 use crate::front::erase::{Erase, Whose};
 use crate::ground::clock;
@@ -26,6 +26,7 @@ pub struct SessionQuery {
     pub(super) party: Option<Erase>,
     pub(super) labels: Vec<String>,
     pub(super) pinned: bool,
+    pub(super) deleted: bool,
     pub(super) order: SessionOrder,
     pub(super) limit: usize,
     pub(super) after: Option<Cursor>,
@@ -95,6 +96,7 @@ impl SessionQuery {
             party: None,
             labels: Vec::new(),
             pinned: false,
+            deleted: false,
             order: SessionOrder::default(),
             limit: 1000,
             after: None,
@@ -171,6 +173,14 @@ impl SessionQuery {
         self
     }
 
+    /// Those that were [deleted](crate::StoreHandle::delete_session) and are kept, in place of
+    /// the others. They are looked for by what they were, and listed by name in the order of
+    /// their deletion.
+    pub fn deleted(mut self) -> Self {
+        self.deleted = true;
+        self
+    }
+
     /// In which order.
     pub fn order(mut self, order: SessionOrder) -> Self {
         self.order = order;
@@ -224,6 +234,12 @@ impl SessionQuery {
     #[must_use]
     pub fn get_pinned(&self) -> bool {
         self.pinned
+    }
+
+    /// See [`deleted`](Self::deleted).
+    #[must_use]
+    pub fn get_deleted(&self) -> bool {
+        self.deleted
     }
 
     /// See [`order`](Self::order).
@@ -300,8 +316,11 @@ impl SessionQuery {
         since.is_none_or(|since| updated >= since)
     }
 
-    /// Whether a session is looked for, as far as its sidecar says.
+    /// Whether a session is looked for, as far as its sidecar says; a deleted one by what it was.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
+        if session_file::is_deleted_key(key) {
+            return self.admits(session_file::key_before(key), &meta.undeleted());
+        }
         let since = self.is_since(updated(meta));
         let tags = &meta.text.tags;
         let tagged = self.is_tagged(&tags.labels, tags.pinned);
@@ -361,6 +380,27 @@ pub struct SessionInfo {
     /// Whether it is pinned.
     #[serde(default)]
     pub pinned: bool,
+    /// Its deletion, if it was deleted and is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Deletion>,
+}
+
+/// When a session was deleted, and what it was called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Deletion {
+    /// The key that it had.
+    pub key: String,
+    /// When it was deleted, in RFC 3339.
+    pub at: String,
+}
+
+impl Deletion {
+    /// When it was deleted, if that reads.
+    #[must_use]
+    pub fn time(&self) -> Option<OffsetDateTime> {
+        clock::parse(&self.at)
+    }
 }
 
 impl SessionInfo {
@@ -377,9 +417,14 @@ impl SessionInfo {
     }
 
     pub(super) fn new(key: &str, meta: &Meta, words: Words) -> Self {
+        let was = meta.text.undeleted();
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
         let scope = scope.unwrap_or_default();
+        let deletion = session_file::deleted_at(key).map(|at| Deletion {
+            key: was.key.clone(),
+            at,
+        });
         Self {
             key: key.to_owned(),
             summary: meta.text.summary.clone(),
@@ -391,10 +436,11 @@ impl SessionInfo {
             updated_at: meta.updated_at.to_string(),
             agent: scope.agent_id,
             channel: scope.channel,
-            aliases: meta.text.aliases.clone(),
+            aliases: was.aliases,
             title: meta.text.tags.title.clone(),
             labels: meta.text.tags.labels.clone(),
             pinned: meta.text.tags.pinned,
+            deletion,
         }
     }
 }

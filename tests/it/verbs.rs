@@ -28,4 +28,5 @@ mod rewriting;
 mod searching;
 mod snapshots;
 mod tags;
+mod trash;
 mod updates;

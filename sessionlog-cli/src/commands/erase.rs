@@ -97,7 +97,18 @@ impl Erase {
             (_, Some(chat), _) => all.chat(self.whose(chat)),
             (_, _, Some(name)) => {
                 // The beginning of a key is not enough to erase it.
-                let Some(key) = chats.resolve_session_key(name).wait()? else {
+                let living = chats.resolve_session_key(name).wait()?;
+                let of_it = |session: &SessionInfo| {
+                    let key = session.deletion.as_ref().map(|deletion| &deletion.key);
+                    let mut names = session.aliases.iter().chain(key).chain([&session.key]);
+                    names.any(|own| own == name || Some(own) == living.as_ref())
+                };
+                let mut deleted = chats.sessions(all.clone().deleted()).wait()?.sessions;
+                deleted.retain(of_it);
+                let Some(key) = living else {
+                    if !deleted.is_empty() {
+                        return Ok(deleted);
+                    }
                     // Nobody, or several, are told of with who may be meant.
                     let near = resolve::session(&chats.exact_keys(), name)?;
                     let what = format!("there is no session {name}");
@@ -107,11 +118,14 @@ impl Erase {
                 let page = chats.sessions(all.prefix(&key)).wait()?;
                 let mut sessions = page.sessions;
                 sessions.retain(|session| session.key == key);
+                sessions.extend(deleted);
                 return Ok(sessions);
             }
             (None, None, None) => return Err(Failure::new("nobody is named")),
         };
-        Ok(chats.sessions(query).wait()?.sessions)
+        let mut sessions = chats.sessions(query.clone()).wait()?.sessions;
+        sessions.extend(chats.sessions(query.deleted()).wait()?.sessions);
+        Ok(sessions)
     }
 
     fn whose(&self, id: &str) -> Whose {
@@ -127,7 +141,8 @@ impl Erase {
             (_, Some(chat), _) => sessionlog::Erase::chat(self.whose(chat)),
             (_, _, session) => {
                 let named = session.clone().unwrap_or_default();
-                let key = meant.first().map(|session| session.key.clone());
+                let living = meant.iter().find(|session| session.deletion.is_none());
+                let key = living.map(|session| session.key.clone());
                 sessionlog::Erase::key(key.unwrap_or(named))
             }
         }

@@ -25,6 +25,7 @@ Examples:
   sessionlog ls DIR --since yesterday --person 123456   a person's chats since yesterday
   sessionlog ls DIR --channel telegram --sort size -n 10
   sessionlog ls DIR --keys --sort name                  all keys, one per line: quickest
+  sessionlog ls DIR --deleted                           what `undelete` can bring back
   sessionlog ls DIR --json | jq .key
 
 Exits with 1 if there is no such session.")]
@@ -52,6 +53,9 @@ pub(crate) struct Ls {
     /// Whole keys only, one per line
     #[arg(short, long)]
     keys: bool,
+    /// Those that were deleted and are kept, each with the key that it is kept under
+    #[arg(long)]
+    deleted: bool,
     /// One complete JSON object per line; a session whose files cannot be read has
     /// "unreadable": true
     #[arg(long, conflicts_with = "keys")]
@@ -83,6 +87,9 @@ impl Ls {
         if let Some(since) = self.since {
             query = query.updated_since(since);
         }
+        if self.deleted {
+            query = query.deleted();
+        }
         let limit = self.limit();
         // What the library orders it need not read whole to order it.
         let order = match self.sort {
@@ -99,7 +106,9 @@ impl Ls {
             self.sort(&mut page.sessions);
         }
         if page.sessions.is_empty() && page.unreadable.is_empty() {
-            output::note(if store.chats.list_sessions().wait()?.is_empty() {
+            output::note(if self.deleted {
+                "no deleted session is kept"
+            } else if store.chats.list_sessions().wait()?.is_empty() {
                 "the store has no session"
             } else {
                 "no session fits; without filters `ls` shows all"
@@ -127,7 +136,7 @@ impl Ls {
     /// Whether no file of a session need be read.
     fn wants_names_alone(&self) -> bool {
         let by_name = self.sort == Sort::Name && !self.reverse;
-        self.keys && by_name && self.since.is_none() && self.select.is_any()
+        self.keys && by_name && !self.deleted && self.since.is_none() && self.select.is_any()
     }
 
     fn names(&self, keys: &[String]) -> Result<Outcome> {

@@ -25,6 +25,7 @@ Examples:
   sessionlog retention DIR --age 90d                   what has not changed for 90 days
   sessionlog retention DIR --count 10000 --bytes 20GiB --channel telegram
   sessionlog retention DIR --age 1y --apply            delete it
+  sessionlog retention DIR --deleted 30d --apply       forget what was deleted before
 
 Exits with 0 also if nothing goes, and 1 if the files of a session could not be read.")]
 pub(crate) struct Retention {
@@ -60,6 +61,9 @@ struct Limits {
     /// At most so many bytes, such as 20GiB
     #[arg(long, value_name = "SIZE")]
     bytes: Option<bytesize::ByteSize>,
+    /// Nothing that was deleted longer ago, such as 30d; 0d for nothing deleted at all
+    #[arg(long, value_name = "TIME", value_parser = times::parse_length)]
+    deleted: Option<Duration>,
 }
 
 impl Retention {
@@ -118,7 +122,15 @@ impl Retention {
         let mut policy = RetentionPolicy::new()
             .among(self.select.query())
             .with_main(self.with_main);
-        let Limits { age, count, bytes } = self.limits;
+        let Limits {
+            age,
+            count,
+            bytes,
+            deleted,
+        } = self.limits;
+        if let Some(deleted) = deleted {
+            policy = policy.deleted(deleted);
+        }
         if let Some(age) = age {
             policy = policy.age(age);
         }
@@ -155,6 +167,7 @@ fn show(out: &mut Output, expired: &[Expired]) -> Result<()> {
             RetentionReason::Age => "too old",
             RetentionReason::Count => "over the count",
             RetentionReason::Bytes => "over the bytes",
+            RetentionReason::Deleted => "deleted",
             _ => "over a limit",
         };
         table.add_row([

@@ -14,6 +14,8 @@ fn a_locked_store_is_refused_with_who_holds_it() {
     for (verb, args) in [
         ("compact", vec!["--all"]),
         ("rename", vec!["a", "b"]),
+        ("delete", vec!["a"]),
+        ("undelete", vec!["a"]),
         ("repair", vec![]),
         ("erase", vec!["--person", "7", "--yes"]),
         ("retention", vec!["--count", "1", "--apply"]),
@@ -580,4 +582,41 @@ fn a_chat_gets_another_key_and_is_put_before_what_that_has() {
     );
     run("rename", &dir, &["nobody", "x"]).fails();
     run("verify", &dir, &[]).exits(0);
+}
+
+#[test]
+fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let before = run("show", &dir, &[SEVEN]).exits(0);
+    run("delete", &dir, &[SEVEN, "nobody"]).fails();
+    run("delete", &dir, &[&SEVEN[..SEVEN.len() - 1]]).fails();
+    assert_eq!(run("show", &dir, &[SEVEN]).exits(0), before);
+
+    run("delete", &dir, &[SEVEN]).exits(0);
+    run("show", &dir, &[SEVEN]).fails();
+    let listed = run("ls", &dir, &[]).exits(0);
+    assert!(!listed.contains(SEVEN), "{listed}");
+    let kept = json(&run("ls", &dir, &["--deleted", "--json"]).exits(0));
+    assert_eq!(
+        (kept.len(), &kept[0]["deletion"]["key"]),
+        (1, &SEVEN.into())
+    );
+    let key = kept[0]["key"].as_str().unwrap();
+    assert_eq!(run("show", &dir, &[key]).exits(0), before);
+    let told = run("undelete", &dir, &[SEVEN]).exits(0);
+    assert_eq!(told, format!("{SEVEN} is back\n"));
+    assert_eq!(run("show", &dir, &[SEVEN]).exits(0), before);
+    run("ls", &dir, &["--deleted"]).exits(1);
+    let none = run("undelete", &dir, &[SEVEN]).fails();
+    assert!(none.contains("ls DIR --deleted"), "{none}");
+
+    run("delete", &dir, &[SEVEN, "--for-good"]).exits(0);
+    run("ls", &dir, &["--deleted"]).exits(1);
+    run("delete", &dir, &[EIGHT]).exits(0);
+    let plan = run("retention", &dir, &["--deleted", "30d"]).exits(0);
+    assert!(plan.contains("0 sessions"), "{plan}");
+    let receipt = run("erase", &dir, &["--session", EIGHT, "--yes"]).exits(0);
+    assert!(receipt.contains(EIGHT), "{receipt}");
+    run("ls", &dir, &["--deleted"]).exits(1);
 }

@@ -8,7 +8,7 @@ import contextlib
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
@@ -37,6 +37,7 @@ from ._types import (
     hit_of,
     id_of,
     info_of,
+    length_of,
     receipt_of,
     report_of,
     some_texts_of,
@@ -177,6 +178,14 @@ class AsyncStore:
         """As :meth:`Store.delete`."""
         return self._core.delete(key).submit()
 
+    def undelete(self, key: str) -> Future[str]:
+        """As :meth:`Store.undelete`."""
+        return self._core.undelete(key).submit()
+
+    def forget_deleted(self, older_than: timedelta | None = None) -> Future[list[str]]:
+        """As :meth:`Store.forget_deleted`."""
+        return self._core.forget_deleted(length_of(older_than, "older_than")).submit()
+
     def compact(self, key: str) -> Future[None]:
         """As :meth:`Store.compact`."""
         return self._core.compact(key).submit()
@@ -257,11 +266,12 @@ class AsyncStore:
         updated_since: datetime | None = None,
         label: str | Iterable[str] = (),
         pinned: bool = False,
+        deleted: bool = False,
         order: Literal["updated", "name"] = "updated",
     ) -> AsyncResults[SessionInfo]:
         """As :meth:`Store.sessions`."""
         query = calls.sessions_query(
-            prefix, agent, channel, person, chat, updated_since, label, pinned, order
+            prefix, agent, channel, person, chat, updated_since, label, pinned, deleted, order
         )
         after: str | None = None
 

@@ -71,6 +71,7 @@ def sessions_query(
     updated_since: datetime | None = None,
     label: str | Iterable[str] = (),
     pinned: bool = False,
+    deleted: bool = False,
     order: str = "updated",
 ) -> dict[str, Any]:
     return {
@@ -82,6 +83,7 @@ def sessions_query(
         "updated_since": seconds_of(updated_since, "updated_since"),
         "labels": list_of(label),
         "pinned": pinned,
+        "deleted": deleted,
         "order": order,
     }
 

@@ -6,7 +6,7 @@ import builtins
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -36,6 +36,7 @@ from ._types import (
     hit_of,
     id_of,
     info_of,
+    length_of,
     receipt_of,
     report_of,
     some_texts_of,
@@ -58,6 +59,7 @@ def open(
     durability: Durability = "durable",
     auto_compact: bool | None = None,
     archive: bool | None = None,
+    keep_deleted: timedelta | None = None,
     sync_in_poll: bool | None = None,
     publish_stats: bool | None = None,
     allow_other_owner: bool | None = None,
@@ -84,6 +86,8 @@ def open(
     - ``durability``: what a reply to an append or a change of a summary means.
     - ``auto_compact`` (on): files are compacted once hidden lines outnumber the others.
     - ``archive`` (off): compactions keep what they drop, for ``search(archived=True)``.
+    - ``keep_deleted`` (not): deleted sessions are kept, for :meth:`Store.undelete`;
+      :meth:`Store.forget_deleted` without an argument leaves them for that long.
     - ``sync_in_poll`` (off): an event loop's thread may sync, which is quicker for one task.
     - ``publish_stats`` (on): ``sessionlog top`` can look on.
     - ``allow_other_owner`` (off): the directory may belong to another user.
@@ -103,6 +107,7 @@ def open(
         "durability": durability,
         "auto_compact": auto_compact,
         "archive": archive,
+        "keep_deleted": length_of(keep_deleted, "keep_deleted"),
         "sync_in_poll": sync_in_poll,
         "publish_stats": publish_stats,
         "allow_other_owner": allow_other_owner,
@@ -276,8 +281,23 @@ class Store:
         self._core.truncate(key, (keep.kind, keep.value)).wait()
 
     def delete(self, key: str) -> None:
-        """Deletes a session; nothing if there is none."""
+        """Deletes a session; nothing if there is none. In a store with ``keep_deleted`` it is kept
+        for :meth:`undelete`, under a key of its own; deleted under that it is gone."""
         self._core.delete(key).wait()
+
+    def undelete(self, key: str) -> str:
+        """Brings back the session that was deleted last under a key or an alias, whole; or the
+        one that is kept under that very key. Returns its key.
+
+        Raises :class:`~sessionlog.errors.NotFound` if none is kept, and
+        :class:`~sessionlog.errors.Conflict` if its key has messages again: ``merge`` puts it
+        before them."""
+        return self._core.undelete(key).wait()
+
+    def forget_deleted(self, older_than: timedelta | None = None) -> list[str]:
+        """Lets deleted sessions go for good that were kept for longer; without an argument, for
+        longer than ``keep_deleted``. Returns the keys that they had."""
+        return self._core.forget_deleted(length_of(older_than, "older_than")).wait()
 
     def compact(self, key: str) -> None:
         """Drops hidden lines from a session's file. The store does so by itself, too."""
@@ -361,12 +381,13 @@ class Store:
         updated_since: datetime | None = None,
         label: str | Iterable[str] = (),
         pinned: bool = False,
+        deleted: bool = False,
         order: Literal["updated", "name"] = "updated",
     ) -> Iterator[SessionInfo]:
         """The sessions, those changed last first, or by name: those that match every filter
-        given."""
+        given. With ``deleted`` those that were deleted and are kept, in place of the others."""
         query = calls.sessions_query(
-            prefix, agent, channel, person, chat, updated_since, label, pinned, order
+            prefix, agent, channel, person, chat, updated_since, label, pinned, deleted, order
         )
         after = None
         while True:

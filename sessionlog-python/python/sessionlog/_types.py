@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from .errors import InvalidInput
@@ -95,6 +95,14 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """The key that a deleted session had, and when it was deleted."""
+
+    key: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A session, as a list of sessions shows it."""
 
@@ -112,6 +120,8 @@ class SessionInfo:
     title: str
     labels: list[str]
     pinned: bool
+    deletion: Deletion | None
+    """What it was called, and when it was deleted, if it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +279,22 @@ def seconds_of(time: datetime | None, name: str) -> float | None:
     return time.timestamp()
 
 
+def length_of(time: timedelta | None, name: str) -> float | None:
+    """A length of time in seconds."""
+    if time is None:
+        return None
+    if not isinstance(time, timedelta):
+        raise InvalidInput(f"{name} is a timedelta, and no {type(time).__name__}")
+    return time.total_seconds()
+
+
 def window_of(parts: dict[str, Any]) -> Window:
     return Window(**parts)
 
 
 def info_of(parts: dict[str, Any]) -> SessionInfo:
+    deletion = parts.get("deletion")
+    parts = {**parts, "deletion": Deletion(**deletion) if deletion else None}
     return SessionInfo(**{name: parts[name] for name in SessionInfo.__slots__})
 
 

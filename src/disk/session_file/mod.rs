@@ -46,6 +46,7 @@ mod codec_tests;
 mod content;
 mod control;
 mod conversation;
+mod deleted;
 mod draft;
 mod encode;
 mod flat;
@@ -77,6 +78,7 @@ pub(crate) use control::{
     free_checkpoint,
 };
 pub(crate) use conversation::{Before, Conversation, Mark, What};
+pub(crate) use deleted::{deleted_at, deleted_key, is_deleted_key, key_before};
 pub(crate) use encode::encode_string;
 pub(crate) use fold::{NameRule, fold, fold_name};
 pub(crate) use legacy::{

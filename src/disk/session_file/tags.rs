@@ -49,6 +49,13 @@ impl SessionTags {
         Some(&field.value)
     }
 
+    /// Gives a field that this crate does not know a value, as JSON text, or takes it away.
+    pub(super) fn set_unknown(&mut self, name: &str, value: Option<&str>) {
+        self.unknown.retain(|field| &*field.name != name);
+        self.unknown
+            .extend(value.map(|value| RawField::new(name, value)));
+    }
+
     /// Whether there are no tags.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()

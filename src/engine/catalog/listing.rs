@@ -9,10 +9,11 @@ use crate::ground::sync::atomic::Ordering;
 
 impl Catalog {
     /// Every listed key, in the order of file names, as PicoClaw lists them; and the names of
-    /// [nameless](Self::nameless) files.
+    /// [nameless](Self::nameless) files. Not those of deleted sessions.
     pub(crate) fn list(&self) -> Vec<String> {
-        let all = self.all().into_iter();
-        all.map(|(_, key)| key).collect()
+        let all = self.all().into_iter().map(|(_, key)| key);
+        all.filter(|key| !session_file::is_deleted_key(key))
+            .collect()
     }
 
     /// The stem and the key of all sessions, in that order. A name stands for the key of files

@@ -72,6 +72,12 @@ impl StoreOptions {
         self.archive
     }
 
+    /// See [`keep_deleted`](Self::keep_deleted); `None` if deleted sessions are not kept.
+    #[must_use]
+    pub fn get_keep_deleted(&self) -> Option<Duration> {
+        self.keep_deleted
+    }
+
     /// See [`max_open_files`](Self::max_open_files); `None` if it depends on the process.
     #[must_use]
     pub fn get_max_open_files(&self) -> Option<usize> {

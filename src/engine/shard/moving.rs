@@ -32,7 +32,7 @@ use super::turn::Turn;
 use crate::Durability;
 use crate::disk::files::once;
 use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::session_file::{self, Meta};
+use crate::disk::session_file::{self, Meta, MetaText};
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::error::{Error, Result};
@@ -51,6 +51,25 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
+    /// What its sidecar says, for the session that it becomes: one that is deleted, one that is
+    /// not any more, or the same under another key, which leads there.
+    pub(super) fn text_as(&self, key: &str, shared: &Shared) -> MetaText {
+        let mut text = self.meta.text.undeleted();
+        if session_file::is_deleted_key(key) {
+            return text.deleted(key);
+        }
+        if session_file::is_deleted_key(&self.entry.key) {
+            key.clone_into(&mut text.key);
+            // Those that mean another session now go on to do so.
+            let catalog = &shared.catalog;
+            text.aliases.retain(|alias| {
+                let claimant = catalog.claimant(alias);
+                !catalog.has_files(alias) && claimant.is_none_or(|claimant| *claimant == *key)
+            });
+        }
+        text
+    }
+
     /// What goes along to the session `entry`. What the files of that say of messages taken once
     /// is said again after it: else the ids of older ones would have the newest forgotten.
     pub(super) fn moving(

@@ -4,6 +4,7 @@ use crate::disk::files;
 use crate::ground::sync::atomic::{AtomicU64, Ordering};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backups::Backups;
 use super::owed::Keeper;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     /// What becomes of all sessions.
     pub(crate) feed: Feed,
     pub(crate) auto_compact: bool,
+    /// How long deleted sessions are kept; `None` if they are not.
+    pub(crate) keep_deleted: Option<Duration>,
     /// The largest sidecar that a command may make, encoded, bytes.
     pub(crate) max_sidecar: usize,
     /// Where versions begin: no other opening of the store gave the same.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding::{Listed, Owned, Sight as _};
+use super::trash::Kept;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::is_temp_name;
 use crate::disk::session_file::{self, Meta};
@@ -188,8 +189,34 @@ impl<'a> Erasing<'a> {
                 this.find_left()?;
             }
         }
+        this.find_deleted(&exact);
         this.follow(&sessions)?;
         Ok(this)
+    }
+
+    /// The deleted sessions that are kept of those that are meant.
+    fn find_deleted(&mut self, chats: &StoreHandle) {
+        for Kept { key, was } in Kept::all(chats, self.engine) {
+            let was = match was {
+                Ok(was) => was.text.clone(),
+                Err(error) => {
+                    tracing::warn!(key, %error, "whose session it was cannot be told");
+                    self.unreadable.push(key);
+                    continue;
+                }
+            };
+            let names = was.aliases.iter().chain([&was.key]);
+            let mut names = names.filter(|name| is_own(name));
+            if self.keys.contains(&key) || names.any(|name| self.keys.contains(name)) {
+                self.keys.insert(key);
+            }
+        }
+    }
+
+    /// Whether a session is meant, by what it was if it is deleted.
+    fn means(&self, key: &str, meta: &Meta) -> bool {
+        self.what
+            .means(session_file::key_before(key), &meta.undeleted())
     }
 
     /// All sessions that are meant.
@@ -205,7 +232,7 @@ impl<'a> Erasing<'a> {
             let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session));
             for ((_, key), meta) in listed.into_iter().zip(metas) {
                 match meta {
-                    Ok(meta) if self.what.means(&key, &meta) => drop(self.keys.insert(key)),
+                    Ok(meta) if self.means(&key, &meta) => drop(self.keys.insert(key)),
                     Ok(_) => {}
                     Err(error) => {
                         tracing::warn!(key, %error, "whose session it is cannot be told");
@@ -251,10 +278,13 @@ impl<'a> Erasing<'a> {
         while let Some(key) = left.pop() {
             self.names.insert(key.clone());
             let listed = (self.claim(&key), key);
-            let meta = meta_of(sessions, &listed)?;
+            let meta = meta_of(sessions, &listed)?.undeleted();
+            self.claim_before(&listed.1, &meta.text.key);
             for alias in &meta.text.aliases {
                 let others = shared.get(alias).into_iter().flatten();
-                let is_others = others.into_iter().any(|other| !self.keys.contains(other));
+                let claimant = catalog.claimant(alias);
+                let mut others = others.map(String::as_str).chain(claimant.as_deref());
+                let is_others = others.any(|other| !self.keys.contains(other));
                 // Some keys mean their own session, whoever has them as an alias.
                 let is_key = catalog.resolve(alias).is_some_and(|key| key == *alias);
                 if is_others || is_key {
@@ -276,6 +306,14 @@ impl<'a> Erasing<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Adds what a deleted session was called, unless that means another session now.
+    fn claim_before(&mut self, key: &str, was: &str) {
+        if key != was && (self.keys.contains(was) || !self.engine.shared.catalog.knows(was)) {
+            self.claim(was);
+            self.names.insert(was.to_owned());
+        }
     }
 
     /// The name of a key's files, if it has some; else it has what the key's would have.

@@ -143,7 +143,10 @@ fn each<U: Send>(
 /// The sessions that a query looks for, as far as their names tell, in their order.
 pub(super) fn listed(source: &impl Source, query: &SessionQuery) -> Vec<Listed> {
     let mut listed = source.all();
-    listed.retain(|(_, key)| key.starts_with(&query.prefix));
+    listed.retain(|(_, key)| {
+        session_file::is_deleted_key(key) == query.deleted
+            && session_file::key_before(key).starts_with(&query.prefix)
+    });
     listed
 }
 

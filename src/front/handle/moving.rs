@@ -128,6 +128,10 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
+        if session_file::is_deleted_key(keys[1]) {
+            let reason = "it is that of a deleted session";
+            return Err(Error::InvalidKey { reason });
+        }
         for key in keys {
             session_file::validate_key(key.trim())?;
             session_file::validate_key(key)?;
@@ -139,7 +143,13 @@ impl StoreHandle {
     }
 }
 
-async fn moved(engine: Arc<Engine>, old: Arc<str>, new: Arc<str>, merge: bool) -> Result<Merged> {
+/// Has a session go on under another key, and waits for it.
+pub(super) async fn moved(
+    engine: Arc<Engine>,
+    old: Arc<str>,
+    new: Arc<str>,
+    merge: bool,
+) -> Result<Merged> {
     loop {
         let catalog = &engine.shared.catalog;
         if !catalog.has_files(&old) {

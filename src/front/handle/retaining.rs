@@ -8,6 +8,7 @@ use crate::engine::shard::verbs::delete::Delete;
 use crate::error::{Error, ErrorKind, Result};
 use crate::front::reply::{Place, Reply};
 use crate::front::retention::{Expired, RetentionPlan, RetentionPolicy, RetentionReport};
+use crate::front::sessions::{SessionOrder, SessionPage};
 use crate::ground::clock::{Clock, SystemClock};
 
 /// A policy and the store that it is for; see [`StoreHandle::retention`].
@@ -61,7 +62,7 @@ impl Retention {
     }
 
     /// Plans anew, and [deletes](StoreHandle::delete_session) the sessions that go, those
-    /// updated first before the others, unless they were changed since the plan: one that is
+    /// updated first before the others, for good, unless they were changed since the plan: one that is
     /// written to meanwhile stays. Done in part after an error, or if the reply is dropped;
     /// applied again, it does the rest.
     ///
@@ -90,14 +91,25 @@ impl Retention {
 
     async fn plan_at(&self, place: Place) -> Result<RetentionPlan> {
         let page = self.chats.sessions(self.policy.query()).at(place).await?;
+        let (now, keeps) = match &self.chats.side {
+            Side::Writer(engine) => (engine.shared.clock.now(), engine.shared.keep_deleted),
+            Side::Reader(_) => (SystemClock::default().now(), None),
+        };
+        let keeps = self.policy.keeps_deleted(keeps);
+        let mut deleted = SessionPage::default();
+        if keeps.is_some() {
+            let query = self.policy.query().order(SessionOrder::Name).deleted();
+            deleted = self.chats.sessions(query).at(place).await?;
+        }
         let this = self.clone();
         let judge = move || {
-            let now = match &this.chats.side {
-                Side::Writer(engine) => engine.shared.clock.now(),
-                Side::Reader(_) => SystemClock::default().now(),
-            };
             let mut plan = this.policy.judge(page.sessions, now);
+            if let Some(keeps) = keeps {
+                let deleted = RetentionPolicy::judge_deleted(deleted.sessions, keeps, now);
+                plan.expired.splice(..0, deleted);
+            }
             plan.unreadable = page.unreadable;
+            plan.unreadable.extend(deleted.unreadable);
             Ok(plan)
         };
         blocking(place, judge).await

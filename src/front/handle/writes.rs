@@ -10,7 +10,6 @@ use crate::engine::Engine;
 use crate::engine::position::Keep;
 use crate::engine::shard::request::Verb;
 use crate::engine::shard::verbs::compact::Compact;
-use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::update::Updated;
@@ -206,23 +205,6 @@ impl StoreHandle {
     /// Those all verbs share.
     pub fn compact(&self, key: &str) -> Reply<()> {
         self.ask(key, Compact)
-    }
-
-    /// Deletes a session: both its files, and its aliases and
-    /// [backups](Self::list_backups) with it; it cannot be brought back. Readers that
-    /// hold a snapshot finish with it. Does nothing to a session that does not
-    /// exist. Like every verb it resolves the key first: given an alias it deletes
-    /// the session the alias names. Always durable.
-    ///
-    /// An older session that it took history over from is a session of its own,
-    /// and stays; whoever ensures the same aliases again takes it over again. To
-    /// be rid of everything that was said, delete first what the session's
-    /// aliases name, with [`exact_keys`](Self::exact_keys).
-    ///
-    /// # Errors
-    /// Those all verbs share.
-    pub fn delete_session(&self, key: &str) -> Reply<()> {
-        self.ask(key, Delete::default())
     }
 
     /// Waits until everything acknowledged before is in the session files and

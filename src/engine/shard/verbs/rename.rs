@@ -97,7 +97,8 @@ impl Rename {
         // and what the new key means would be that one's.
         let catalog = &turn.shared.catalog;
         let third = catalog.claimant(&self.from).filter(|third| *third != key);
-        if let Some(third) = third {
+        // Of a deleted session, nothing leads to where it went.
+        if let Some(third) = third.filter(|_| !session_file::is_deleted_key(&key)) {
             return Err(Error::is_alias(&self.from, &third));
         }
         let third = catalog.resolve_other(&key);
@@ -115,7 +116,8 @@ impl Rename {
         let own = shard.file_lines(id, turn)?;
         let session = shard.session(id);
         let own = (own.end > 0).then_some(own);
-        let meta = session.changed(|meta| meta.text_mut().follow(&leaving.meta.text), turn)?;
+        let older = leaving.text_as(&key, turn.shared);
+        let meta = session.changed(|meta| meta.text_mut().follow(&older), turn)?;
         let entry = shard.reclaim(id, turn).entry.clone();
         let moving = leaving.moving(&entry, &own_ids, own.is_some(), turn.shared);
         let moving = Arc::new(moving);

@@ -1,0 +1,112 @@
+//! `sessionlog delete` and `sessionlog undelete`: a session goes, and comes back.
+
+use std::time::Duration;
+
+use clap::Args;
+use sessionlog::{Error, StoreOptions};
+
+use crate::failure::{Failure, Outcome, Result};
+use crate::output::Output;
+use crate::store::{Dir, Writing};
+use crate::{resolve, safe};
+
+/// Delete a session, and keep it to be brought back
+///
+/// It is out of every list, but for `ls --deleted`, and its key is free. `undelete` brings it back
+/// whole, with its backups, its archive and the ids of its messages. `retention --deleted TIME`
+/// forgets what was deleted long enough ago, `erase` what speaks of somebody.
+/// DIR must not be in use by another process.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog delete DIR telegram:7
+  sessionlog ls DIR --deleted
+  sessionlog undelete DIR telegram:7
+  sessionlog delete DIR telegram:7 --for-good
+  sessionlog retention DIR --deleted 30d --apply")]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    dir: Dir,
+    /// The sessions: their keys or aliases, whole
+    #[arg(required = true, value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// Do not keep them
+    #[arg(long)]
+    for_good: bool,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Delete {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let mut options = StoreOptions::new();
+        if !self.for_good {
+            options = options.keep_deleted(Duration::MAX);
+        }
+        let store = self.dir.write_with(self.writing, options)?;
+        let chats = store.handle();
+        let mut keys = Vec::new();
+        for name in &self.sessions {
+            // The beginning of a key is not enough to delete it.
+            match chats.resolve_session_key(name).wait()? {
+                Some(key) => keys.push(key),
+                None => {
+                    let near = resolve::session(&chats.exact_keys(), name)?;
+                    let what = format!("there is no session {name}; nothing was deleted");
+                    let hint = format!("a whole key is needed; is {near} meant?");
+                    return Err(Failure::new(what).hint(hint));
+                }
+            }
+        }
+        let exact = chats.exact_keys();
+        let mut out = Output::new();
+        for key in keys {
+            exact.delete_session(&key).wait()?;
+            out.line(&format!("deleted {}", safe::line(&key)))?;
+        }
+        store.close()?;
+        out.finish()?;
+        Ok(Outcome::found(true))
+    }
+}
+
+/// Bring a deleted session back
+///
+/// The one that was deleted last under that key or alias; or any, by the key that `ls --deleted`
+/// shows.
+/// DIR must not be in use by another process.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sessionlog undelete DIR telegram:7
+  sessionlog undelete DIR deleted:20261128T192303.123Z:telegram:7")]
+pub(crate) struct Undelete {
+    #[command(flatten)]
+    dir: Dir,
+    /// The session: the key or an alias that it had, or the key that it is kept under
+    session: String,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Undelete {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let store = self.dir.write_with(self.writing, StoreOptions::new())?;
+        let undeleted = store.handle().undelete_session(&self.session).wait();
+        let key = undeleted.map_err(|error| match error {
+            Error::HasHistory { .. } => Failure::from(error).hint(
+                "`sessionlog ls DIR --deleted` shows the key K that it is kept under; \
+                 `sessionlog rename DIR K KEY --merge` puts it before what was said since",
+            ),
+            Error::SessionNotFound { .. } => {
+                Failure::from(error).hint("`sessionlog ls DIR --deleted` shows all that are kept")
+            }
+            error => Failure::from(error),
+        })?;
+        store.close()?;
+        let mut out = Output::new();
+        out.line(&format!("{} is back", safe::line(&key)))?;
+        out.finish()?;
+        Ok(Outcome::found(true))
+    }
+}

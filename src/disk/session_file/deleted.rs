@@ -1,0 +1,164 @@
+//! Deleted sessions that are kept for a while: their keys, and what their sidecars remember.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::{Meta, MetaText, validate_key};
+use crate::ground::clock;
+
+/// What the key of a deleted session begins with; the time of the deletion and the key that it
+/// had follow, between colons.
+const PREFIX: &str = "deleted:";
+
+/// The form of that time, in UTC: a zero stands for a digit.
+const TIME: &[u8] = b"00000000T000000.000Z";
+
+/// The field of the sidecar that remembers what a deleted session was.
+const FIELD: &str = "deleted";
+
+/// What a deleted session was called.
+#[derive(Debug, Serialize, Deserialize)]
+struct Names {
+    key: String,
+    aliases: Vec<String>,
+}
+
+/// The key that a session has after its deletion: its own at the end, if it is not too long.
+pub(crate) fn deleted_key(key: &str, at: OffsetDateTime) -> String {
+    let time = format!(
+        "{:04}{:02}{:02}T{:02}{:02}{:02}.{:03}Z",
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second(),
+        at.millisecond()
+    );
+    let mut deleted = format!("{PREFIX}{time}:{key}");
+    while validate_key(&deleted).is_err() && deleted.pop().is_some() {}
+    deleted
+}
+
+/// When a session was deleted, and the key that it had, or its beginning; `None` if it is not
+/// the key of a deleted session.
+fn parts(key: &str) -> Option<(&str, &str)> {
+    let rest = key.strip_prefix(PREFIX)?;
+    let (time, key) = rest.split_at_checked(TIME.len())?;
+    let is_time = time.bytes().zip(TIME).all(|(byte, form)| match form {
+        b'0' => byte.is_ascii_digit(),
+        form => byte == *form,
+    });
+    Some((time, key.strip_prefix(':')?)).filter(|_| is_time)
+}
+
+/// Whether a key is that of a deleted session.
+pub(crate) fn is_deleted_key(key: &str) -> bool {
+    parts(key).is_some()
+}
+
+/// The key that a deleted session had, as far as its own tells; the key itself of any other.
+pub(crate) fn key_before(key: &str) -> &str {
+    parts(key).map_or(key, |(_, before)| before)
+}
+
+/// When a session was deleted, in RFC 3339; `None` if it is not the key of a deleted session.
+pub(crate) fn deleted_at(key: &str) -> Option<String> {
+    let (time, _) = parts(key)?;
+    let field = |at: usize| time.get(at..at + 2).unwrap_or_default();
+    let [month, day, hour, minute, second] = [4, 6, 9, 11, 13].map(field);
+    let text = format!(
+        "{}-{month}-{day}T{hour}:{minute}:{second}{}",
+        &time[..4],
+        &time[15..]
+    );
+    clock::parse(&text).map(clock::rfc3339)
+}
+
+impl MetaText {
+    /// As the session `key` has it after its deletion: without aliases, which mean what they
+    /// would without it.
+    pub(crate) fn deleted(&self, key: &str) -> Self {
+        let names = Names {
+            key: self.key.clone(),
+            aliases: self.aliases.clone(),
+        };
+        let mut text = self.clone();
+        text.key = key.to_owned();
+        text.aliases.clear();
+        let names = serde_json::to_string(&names);
+        text.tags.set_unknown(FIELD, names.ok().as_deref());
+        text
+    }
+
+    /// As it was before the deletion; as it is, if this is no deleted session.
+    pub(crate) fn undeleted(&self) -> Self {
+        let mut text = self.clone();
+        if !is_deleted_key(&self.key) {
+            return text;
+        }
+        let names = self.tags.unknown_field(FIELD);
+        let names = names.and_then(|names| serde_json::from_str::<Names>(names).ok());
+        // Another program may have dropped the field.
+        let names = names.unwrap_or_else(|| Names {
+            key: key_before(&self.key).to_owned(),
+            aliases: Vec::new(),
+        });
+        (text.key, text.aliases) = (names.key, names.aliases);
+        text.tags.set_unknown(FIELD, None);
+        text
+    }
+}
+
+impl Meta {
+    /// As it was before the deletion; as it is, if this is no deleted session.
+    pub(crate) fn undeleted(&self) -> Self {
+        let mut meta = self.clone();
+        *meta.text_mut() = self.text.undeleted();
+        meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{deleted_at, deleted_key, is_deleted_key, key_before};
+    use crate::disk::session_file::{Meta, SessionMeta, validate_key};
+    use crate::ground::clock;
+
+    #[test]
+    fn the_key_of_a_deleted_session_tells_when_it_was_deleted_and_its_key() {
+        let at = clock::parse("2026-11-28T19:23:03.123456789Z").unwrap();
+        let key = deleted_key("telegram:7", at);
+        assert_eq!(key, "deleted:20261128T192303.123Z:telegram:7");
+        assert!(is_deleted_key(&key));
+        assert_eq!(key_before(&key), "telegram:7");
+        assert_eq!(deleted_at(&key).unwrap(), "2026-11-28T19:23:03.123Z");
+        for other in [
+            "telegram:7",
+            "deleted:telegram:7",
+            "deleted:20261128T192303.123Z",
+            "deleted:20261128T192303x123Z:telegram:7",
+            "deleted:2026112éT192303.123Z:a",
+        ] {
+            assert!(!is_deleted_key(other), "{other}");
+            assert_eq!(key_before(other), other);
+        }
+    }
+
+    #[test]
+    fn a_long_key_is_cut_in_the_key_and_whole_in_the_sidecar() {
+        let at = clock::parse("2026-11-28T19:23:03.123Z").unwrap();
+        let long = "é".repeat(512);
+        let key = deleted_key(&long, at);
+        assert!(validate_key(&key).is_ok());
+        assert!(long.starts_with(key_before(&key)));
+        let mut meta = SessionMeta::empty(&long);
+        meta.aliases = vec!["a".into(), "b".into()];
+        let meta = Meta::of(meta);
+        let deleted = meta.text.deleted(&key);
+        assert_eq!((&*deleted.key, deleted.aliases.len()), (&*key, 0));
+        let back = deleted.undeleted();
+        assert!(back.says_what(&meta.text));
+        assert_eq!(back.key, long);
+    }
+}
